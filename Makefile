@@ -1,0 +1,35 @@
+# On a fresh machine with Python 3.11 or newer, git and make:
+#   make reproduce   the main job: the attention ablation at `quick` scale, its table, picture and page under runs/
+#   make test        the fast tests;  make check   the slow ones too
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: reproduce test check lint clean
+
+# One environment for all targets; constraints.txt pins what was tested.
+$(INSTALLED): setup.cfg pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[report]'
+	touch $@
+
+$(VENV)/.installed-tests: $(INSTALLED)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[report,dev,oracle]'
+	touch $@
+
+reproduce: $(INSTALLED)
+	$(BIN)/attention-research reproduce ablation/attention --scale=quick
+
+test: $(VENV)/.installed-tests lint
+	$(BIN)/python -m pytest -m "not slow" --durations=15
+
+check: $(VENV)/.installed-tests
+	$(BIN)/python -m pytest -m slow --durations=15
+
+lint: $(VENV)/.installed-tests
+	$(BIN)/ruff check .
+
+clean:
+	rm -rf $(VENV) runs
