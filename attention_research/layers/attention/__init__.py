@@ -1,0 +1,1 @@
+"""Attention layers: projections and caches around the kernels; one variant a file."""

@@ -1,0 +1,122 @@
+"""Linformer, Wang et al. 2020, equation 7: softmax(Q (E K)^T / sqrt(H)) (F V), E and F of [R S], R below S.
+
+Sharing (section 4.2): `none` (E, F for each head and layer), `headwise` (E, F a layer), `key_value` (E = F, one a
+layer), `layerwise` (one E for all layers, heads, keys and values; the stack owns it).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels import attention_weights, dot_product_attention, linformer_attention
+from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention
+from attention_research.registry import Positive
+
+
+def projection_matrix(shape: tuple[int, ...], rngs: nnx.Rngs) -> nnx.Param:
+    """[.. R S], N(0, 1/R): Johnson-Lindenstrauss scaling, the paper's theorem 1."""
+    return nnx.Param(jax.random.normal(rngs.params(), shape, jnp.float32) * shape[-2] ** -0.5)
+
+
+class LayerwiseProjection(nnx.Module):
+    """The one E of a whole stack."""
+
+    def __init__(self, *, rank: int, max_length: int, rngs: nnx.Rngs):
+        self.matrix = projection_matrix((rank, max_length), rngs)
+
+
+class LinformerAttention(MultiHeadAttention):
+    """Projections for sequences up to `max_length`; a shorter one meets the first columns, as if it were padded."""
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_heads: Positive,
+        head_width: Positive | None,
+        max_length: Positive,
+        rank: Positive,
+        sharing: Literal["none", "headwise", "key_value", "layerwise"] = "headwise",
+        value_head_width: Positive | None = None,
+        use_bias: bool = True,
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(
+            width=width, num_heads=num_heads, head_width=head_width, value_head_width=value_head_width,
+            use_bias=use_bias, rngs=rngs,
+        )  # fmt: skip
+        shape = (num_heads, rank, max_length) if sharing == "none" else (rank, max_length)
+        self.key_projection = None if sharing == "layerwise" else projection_matrix(shape, rngs)
+        self.value_projection = projection_matrix(shape, rngs) if sharing in ("none", "headwise") else None
+
+    @classmethod
+    def owned_by_stack(
+        cls, *, sharing: str, rank: int, max_length: int, rngs: nnx.Rngs, **_: Any
+    ) -> LayerwiseProjection | None:
+        """The layerwise projection, where that is the sharing."""
+        return LayerwiseProjection(rank=rank, max_length=max_length, rngs=rngs) if sharing == "layerwise" else None
+
+    def projections(self, length: int, shared: nnx.Module | None, dtype: Any) -> tuple[Array, Array]:
+        """(E, F) for keys of this length."""
+        keys = shared.matrix if self.key_projection is None else self.key_projection
+        values = keys if self.value_projection is None else self.value_projection
+        if length > keys[...].shape[-1]:
+            raise ValueError(f"Linformer: {length} keys, but the projections are for max_length {keys[...].shape[-1]}")
+        return keys[..., :length].astype(dtype), values[..., :length].astype(dtype)
+
+    def mix(
+        self,
+        query: Float[Array, "B T N H"],
+        key: Float[Array, "B S N H"],
+        value: Float[Array, "B S N Hv"],
+        *,
+        mask: Any = None,
+        is_causal: bool = False,
+        offset: Any = 0,
+        shared: nnx.Module | None = None,
+    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T R"]]:
+        """Equation 7; the weights are over the R projected positions. Raises for a mask that is not of keys alone."""
+        del offset
+        real = keys_alone(mask, is_causal)
+        keys, values = self.projections(key.shape[1], shared, query.dtype)
+        context = linformer_attention(query, key, value, keys, values, mask=real)
+        return context, attention_weights(query, compress(key, keys, real))
+
+    def remember(
+        self, memory: Float[Array, "B S D"], *, mask: Mask | None, shared: nnx.Module | None = None
+    ) -> dict[str, Array]:
+        """The R projected keys and values: the rest of the memory is not needed again."""
+        key, value = self.keys_values(memory)
+        keys, values = self.projections(key.shape[1], shared, memory.dtype)
+        real = keys_alone(mask, False)
+        return {"key": compress(key, keys, real), "value": compress(value, values, real)}
+
+    def recall(
+        self, x: Float[Array, "B T D"], remembered: dict[str, Array], *, shared: nnx.Module | None = None
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """Plain attention over the projected positions."""
+        del shared
+        query, key = self.queries(x), remembered["key"]
+        context = dot_product_attention(query, key, remembered["value"])
+        return self.project_out(context), {"attention_weights": attention_weights(query, key)}
+
+
+def keys_alone(mask: Array | None, is_causal: bool) -> Array | None:
+    """The [B S] vector of real keys in a [B 1 1 S] mask; Linformer can honour no other."""
+    if is_causal or (mask is not None and mask.shape[1:3] != (1, 1)):
+        raise ValueError(
+            "Linformer mixes all keys before any query sees them: it takes a mask of keys [B 1 1 S] only, "
+            f"not {'a causal one' if is_causal else list(mask.shape)}"
+        )
+    return None if mask is None else mask[:, 0, 0, :]
+
+
+def compress(x: Float[Array, "B S N H"], projection: Array, real: Array | None) -> Float[Array, "B R N H"]:
+    """E x for each head, padding zeroed before the projection."""
+    x = x if real is None else jnp.where(real[:, :, None, None], x, jnp.zeros((), x.dtype))
+    return jnp.einsum("NRS,BSNH->BRNH" if projection.ndim == 3 else "RS,BSNH->BRNH", projection, x)

@@ -1,0 +1,62 @@
+"""Relative position representations, Shaw, Uszkoreit & Vaswani 2018, equations 3-5.
+
+e_ij = q_i (k_j + a^K_clip(j-i))^T / sqrt(H); z_i = sum_j alpha_ij (v_j + a^V_clip(j-i)); one pair of tables a layer,
+shared by its heads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels import relative_attention, relative_weights
+from attention_research.layers.attention.multi_head import MultiHeadAttention
+from attention_research.layers.linear import glorot_uniform
+from attention_research.registry import Positive
+
+
+class RelativeAttention(MultiHeadAttention):
+    """Tables [2k+1 H] for keys and [2k+1 Hv] for values, k = `max_distance` (16 in the paper's base model)."""
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_heads: Positive,
+        head_width: Positive | None,
+        value_head_width: Positive | None = None,
+        use_bias: bool = True,
+        max_distance: Positive = 16,
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(
+            width=width, num_heads=num_heads, head_width=head_width, value_head_width=value_head_width,
+            use_bias=use_bias, rngs=rngs,
+        )  # fmt: skip
+        distances = 2 * max_distance + 1
+        self.key_table = nnx.Param(glorot_uniform(rngs.params(), (distances, self.head_width), jnp.float32))
+        self.value_table = nnx.Param(glorot_uniform(rngs.params(), (distances, self.value_head_width), jnp.float32))
+
+    def mix(
+        self,
+        query: Float[Array, "B T N H"],
+        key: Float[Array, "B S N H"],
+        value: Float[Array, "B S N Hv"],
+        *,
+        mask: Any = None,
+        is_causal: bool = False,
+        offset: Any = 0,
+        shared: nnx.Module | None = None,
+    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
+        """Equations 3-5 with the tables of this layer."""
+        del shared
+        if is_causal:
+            visible = (jnp.arange(key.shape[1])[None, :] <= jnp.arange(query.shape[1])[:, None])[None, None]
+            mask = visible if mask is None else mask & visible
+        key_table = self.key_table[...].astype(query.dtype)
+        value_table = self.value_table[...].astype(query.dtype)
+        context = relative_attention(query, key, value, key_table, value_table, mask=mask, query_offset=offset)
+        return context, relative_weights(query, key, key_table, mask=mask, query_offset=offset)

@@ -1,0 +1,83 @@
+"""T5's relative position bias, Raffel et al. 2020, section 2.1: softmax(Q K^T + b_bucket(j - i)) V, no scale.
+
+One table [buckets N] of scalars, shared by all layers of a stack, which owns it; bidirectional in an encoder, causal
+buckets in a decoder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels import attention_weights, dot_product_attention, t5_relative_bias
+from attention_research.layers.attention.multi_head import MultiHeadAttention
+from attention_research.registry import Positive
+
+
+class T5Bias(nnx.Module):
+    """The table of a stack: N(0, 1) scaled by width^-0.5, as the released code initialises it."""
+
+    def __init__(self, *, width: int, num_heads: int, num_buckets: int, max_distance: int, rngs: nnx.Rngs):
+        self.max_distance = max_distance
+        self.table = nnx.Param(jax.random.normal(rngs.params(), (num_buckets, num_heads), jnp.float32) * width**-0.5)
+
+    def __call__(
+        self, query_length: int, key_length: int, offset: Int[Array, ""] | int, *, bidirectional: bool
+    ) -> Float[Array, "1 N T S"]:
+        """The bias of queries offset .. offset + query_length - 1 against all keys."""
+        whole = {"bidirectional": bidirectional, "max_distance": self.max_distance}
+        if isinstance(offset, int) and offset == 0:
+            return t5_relative_bias(self.table[...], query_length, key_length, **whole)
+        bias = t5_relative_bias(self.table[...], key_length, key_length, **whole)
+        return jax.lax.dynamic_slice_in_dim(bias, offset, query_length, 2)
+
+
+class T5Attention(MultiHeadAttention):
+    """Unscaled dot products plus the stack's bias."""
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_heads: Positive,
+        head_width: Positive | None,
+        value_head_width: Positive | None = None,
+        use_bias: bool = True,
+        num_buckets: Positive = 32,
+        max_distance: Positive = 128,
+        rngs: nnx.Rngs,
+    ):
+        del num_buckets, max_distance  # the stack's table has them
+        super().__init__(
+            width=width, num_heads=num_heads, head_width=head_width, value_head_width=value_head_width,
+            use_bias=use_bias, rngs=rngs,
+        )  # fmt: skip
+
+    @classmethod
+    def owned_by_stack(
+        cls, *, width: int, num_heads: int, num_buckets: int, max_distance: int, rngs: nnx.Rngs, **_: Any
+    ) -> T5Bias:
+        """The bias table, one a stack."""
+        return T5Bias(width=width, num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance, rngs=rngs)
+
+    def mix(
+        self,
+        query: Float[Array, "B T N H"],
+        key: Float[Array, "B S N H"],
+        value: Float[Array, "B S N Hv"],
+        *,
+        mask: Any = None,
+        is_causal: bool = False,
+        offset: Any = 0,
+        shared: T5Bias,
+    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
+        """softmax(Q K^T + b) V; a step of decoding (offset not 0) uses the causal buckets."""
+        stepping = not isinstance(offset, int)
+        bias = shared(query.shape[1], key.shape[1], offset, bidirectional=not (is_causal or stepping))
+        where = {"mask": mask, "is_causal": is_causal, "scale": 1.0}
+        bias = bias.astype(query.dtype)
+        return dot_product_attention(query, key, value, bias, **where), attention_weights(query, key, bias, **where)

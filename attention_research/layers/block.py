@@ -1,0 +1,114 @@
+"""A block: residual branches, each a list of steps that name the block's children (after Mesh TensorFlow's layers).
+
+Post-norm, LN(x + Dropout(Sublayer(x))) of Vaswani et al. 2017, is ("self_attention", "dropout", "residual", "norm");
+pre-norm (Xiong et al. 2020) is ("norm", "self_attention", "dropout", "residual"); a variant is an edit of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from attention_research.layers.dropout import dropout
+
+Steps = tuple[tuple[str, ...], ...]
+WITHOUT_MODULE = ("dropout", "residual")
+
+
+def named_steps(steps: Steps) -> Steps:
+    """The attribute of each step, in order: its kind, then kind_2, kind_3, ... (which keeps parameter names stable)."""
+    seen: dict[str, int] = {}
+
+    def name(kind: str) -> str:
+        seen[kind] = seen.get(kind, 0) + 1
+        return kind if seen[kind] == 1 else f"{kind}_{seen[kind]}"
+
+    return tuple(tuple(name(kind) for kind in branch) for branch in steps)
+
+
+class Block(nnx.Module):
+    """Applies its branches in turn to x [B T D]; "residual" adds the value with which its branch began.
+
+    `children` maps a step's kind to the constructor of its module, called with `rngs`. A call's `inputs` maps a kind to
+    the keyword arguments of that child (masks, the memory); a child that is not a norm returns (y, aux).
+    """
+
+    def __init__(
+        self, *, steps: Steps, children: Mapping[str, Callable[..., nnx.Module]], dropout_rate: float, rngs: nnx.Rngs
+    ):
+        names = named_steps(steps)
+        self.branches = tuple(tuple(zip(kinds, named, strict=True)) for kinds, named in zip(steps, names, strict=True))
+        self.dropout_rate = dropout_rate
+        for kind, name in (step for branch in self.branches for step in branch):
+            if kind not in WITHOUT_MODULE:
+                if kind not in children:
+                    known = ", ".join(sorted([*children, *WITHOUT_MODULE]))
+                    raise ValueError(f"steps: this block has no {kind!r}; its steps are among {known}")
+                setattr(self, name, children[kind](rngs=rngs))
+
+    def run(
+        self, x: Float[Array, "B T D"], key: Key[Array, ""] | None, apply: Callable[[str, str, Array], Array]
+    ) -> Float[Array, "B T D"]:
+        """Walks the branches; `apply` (kind, name, y) -> y runs a child that is neither dropout nor residual."""
+        position = 0
+        for branch in self.branches:
+            stream = x
+            for kind, name in branch:
+                position += 1
+                if kind == "residual":
+                    x = stream + x
+                elif kind == "dropout":
+                    x = dropout(x, self.dropout_rate, None if key is None else jax.random.fold_in(key, position))
+                else:
+                    x = apply(kind, name, x)
+        return x
+
+    def __call__(
+        self, x: Float[Array, "B T D"], inputs: Mapping[str, Mapping[str, Any]], *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """(y, {child name: what it gave beside its output})."""
+        collected: dict[str, Any] = {}
+
+        def apply(kind: str, name: str, y: Array) -> Array:
+            child = getattr(self, name)
+            if kind == "norm":
+                return child(y)
+            y, collected[name] = child(y, **inputs.get(kind, {}))
+            return y
+
+        return self.run(x, key, apply), collected
+
+    def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """The empty caches of the self-attentions (they grow) and what the cross-attentions remember (read only)."""
+        caches = {"grows": {}, "remembered": {}}
+        for kind, name in (step for branch in self.branches for step in branch):
+            if kind == "self_attention":
+                caches["grows"][name] = getattr(self, name).start(batch, length, dtype)
+            elif kind == "cross_attention":
+                caches["remembered"][name] = getattr(self, name).remember(**inputs[kind])
+        return caches
+
+    def step(
+        self, x: Float[Array, "B 1 D"], grows: dict[str, Any], remembered: dict[str, Any], index: Int[Array, ""],
+        shared: Mapping[str, Any],
+    ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:  # fmt: skip
+        """One position: (y, the grown caches, what the children gave beside their outputs)."""
+        grown, collected = dict(grows), {}
+
+        def apply(kind: str, name: str, y: Array) -> Array:
+            child = getattr(self, name)
+            if kind == "norm":
+                return child(y)
+            if kind == "self_attention":
+                y, grown[name], collected[name] = child.step(y, grows[name], index, shared=shared.get(kind))
+            elif kind == "cross_attention":
+                y, collected[name] = child.recall(y, remembered[name], shared=shared.get(kind))
+            else:
+                y, collected[name] = child(y)
+            return y
+
+        return self.run(x, None, apply), grown, collected

@@ -1,0 +1,1 @@
+"""Vocabularies: who owns the embedding tables and the output layer, and so the likelihood."""

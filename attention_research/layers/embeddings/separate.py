@@ -1,0 +1,40 @@
+"""Three tables: source embeddings, target embeddings, output layer, none tied (Bahdanau et al. 2015's arrangement)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.layers.embeddings.shared import embed, log_likelihood, log_probabilities
+from attention_research.registry import Positive
+
+
+class SeparateVocabulary(nnx.Module):
+    """Tables [V D] for source and target (times sqrt(D)) and [D V] for the logits, N(0, 1/D)."""
+
+    def __init__(self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs):
+        def table(*shape: int) -> nnx.Param:
+            return nnx.Param(jax.random.normal(rngs.params(), shape, jnp.float32) * width**-0.5)
+
+        self.dtype = dtype
+        self.source_table = table(vocabulary_size, width)
+        self.target_table = table(vocabulary_size, width)
+        self.output_kernel = table(width, vocabulary_size)
+
+    def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of source tokens."""
+        return embed(self.source_table[...], ids, self.dtype)
+
+    def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of target tokens."""
+        return embed(self.target_table[...], ids, self.dtype)
+
+    def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
+        """log p over the vocabulary."""
+        return log_probabilities(hidden, self.output_kernel[...])
+
+    def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        return log_likelihood(hidden, self.output_kernel[...], targets)

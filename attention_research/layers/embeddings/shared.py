@@ -1,0 +1,59 @@
+"""One table for source, target and output, Press & Wolf 2017 as Vaswani et al. 2017, section 3.4, use it."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels.cross_entropy import chunked_log_likelihood
+from attention_research.registry import Positive
+
+
+def embed(table: Float[Array, "V D"], ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:
+    """table[ids] sqrt(D), in the compute dtype: everything after it follows the dtype of its input."""
+    return table[ids].astype(dtype) * jnp.asarray(math.sqrt(table.shape[-1]), dtype)
+
+
+def log_probabilities(hidden: Float[Array, "B D"], kernel: Float[Array, "D V"]) -> Float[Array, "B V"]:
+    """log softmax(hidden kernel) in float32, for decoding (all V of them)."""
+    logits = jnp.einsum("BD,DV->BV", hidden, kernel.astype(hidden.dtype), preferred_element_type=jnp.float32)
+    return jax.nn.log_softmax(logits)
+
+
+def log_likelihood(
+    hidden: Float[Array, "B T D"], kernel: Float[Array, "D V"], targets: Int[Array, "B T"]
+) -> dict[str, Float[Array, "B T"]]:
+    """log p of each target, and the mean of log p over the vocabulary (label smoothing), in chunks of rows."""
+    of_target, mean = chunked_log_likelihood(hidden.reshape(-1, hidden.shape[-1]), kernel, targets.reshape(-1))
+    shape = targets.shape
+    return {"log_likelihood": of_target.reshape(shape), "smooth_log_likelihood": mean.reshape(shape)}
+
+
+class SharedVocabulary(nnx.Module):
+    """The three-way tied table [V D], N(0, 1/D): embeds source and target (times sqrt(D)) and gives the logits."""
+
+    def __init__(
+        self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs
+    ):
+        self.dtype = dtype
+        self.table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32) * width**-0.5)
+
+    def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of source tokens."""
+        return embed(self.table[...], ids, self.dtype)
+
+    def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of target tokens."""
+        return embed(self.table[...], ids, self.dtype)
+
+    def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
+        """log p over the vocabulary."""
+        return log_probabilities(hidden, self.table[...].T)
+
+    def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        return log_likelihood(hidden, self.table[...].T, targets)

@@ -1,0 +1,34 @@
+"""The position-wise feed-forward network, Vaswani et al. 2017, equation 2: FFN(x) = act(x W1 + b1) W2 + b2."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.layers.linear import Linear
+from attention_research.registry import Positive
+
+ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swish": jax.nn.swish}
+
+
+class DenseFeedForward(nnx.Module):
+    """[B T D] -> [B T F] -> [B T D]; `hidden_width` is the paper's d_ff."""
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        hidden_width: Positive,
+        activation: Literal["relu", "gelu", "swish"] = "relu",
+        use_bias: bool = True,
+        rngs: nnx.Rngs,
+    ):
+        self.activation = activation
+        self.hidden = Linear(width, hidden_width, use_bias=use_bias, rngs=rngs)
+        self.output = Linear(hidden_width, width, use_bias=use_bias, rngs=rngs)
+
+    def __call__(self, x: Float[Array, "B T D"]) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        return self.output(ACTIVATIONS[self.activation](self.hidden(x))), {}

@@ -1,0 +1,23 @@
+"""A dense layer: y = x W + b, over the last axis (the one 2-D projection helper of the kernels floor)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels.projection import project
+
+glorot_uniform = jax.nn.initializers.glorot_uniform()
+
+
+class Linear(nnx.Module):
+    """``project(x, kernel, bias)``: kernel [in out] by Glorot uniform, bias [out] zero; computed in x's dtype."""
+
+    def __init__(self, in_width: int, out_width: int, *, use_bias: bool = True, rngs: nnx.Rngs):
+        self.kernel = nnx.Param(glorot_uniform(rngs.params(), (in_width, out_width), jnp.float32))
+        self.bias = nnx.Param(jnp.zeros((out_width,), jnp.float32)) if use_bias else None
+
+    def __call__(self, x: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
+        return project(x, self.kernel[...], None if self.bias is None else self.bias[...])

@@ -1,0 +1,22 @@
+"""Layer normalisation, Ba, Kiros & Hinton 2016: y = gamma (x - mean) / sqrt(variance + epsilon) + beta."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels.normalization import layer_norm
+from attention_research.registry import Positive, PositiveFloat
+
+
+class LayerNorm(nnx.Module):
+    """Over the last axis of width D; gain [D] one, bias [D] zero; statistics in float32."""
+
+    def __init__(self, *, width: Positive, epsilon: PositiveFloat = 1e-6, rngs: nnx.Rngs):
+        self.epsilon = epsilon
+        self.scale = nnx.Param(jnp.ones((width,), jnp.float32))
+        self.bias = nnx.Param(jnp.zeros((width,), jnp.float32))
+
+    def __call__(self, x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
+        return layer_norm(x, self.scale[...], self.bias[...], epsilon=self.epsilon)

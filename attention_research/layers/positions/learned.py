@@ -1,0 +1,20 @@
+"""Learned positions, Gehring et al. 2017; Vaswani et al. 2017, Table 3 row E: a table added to the embeddings."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.registry import Positive
+
+
+class LearnedPositions(nnx.Module):
+    """One vector a position, `max_length` of them, N(0, 1/width) at the start."""
+
+    def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
+        self.table = nnx.Param(jax.random.normal(rngs.params(), (max_length, width), jnp.float32) * width**-0.5)
+
+    def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
+        return x + self.table[...][positions].astype(x.dtype)

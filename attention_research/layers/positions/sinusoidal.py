@@ -1,0 +1,21 @@
+"""Sinusoidal positions, Vaswani et al. 2017, section 3.5: PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels import sinusoidal_positions
+from attention_research.registry import Positive
+
+
+class SinusoidalPositions(nnx.Module):
+    """Added to the embeddings; positions [B T] count from 0 and stay below `max_length`."""
+
+    def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
+        del rngs
+        self.width, self.max_length = width, max_length
+
+    def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
+        return x + sinusoidal_positions(self.max_length, self.width)[positions].astype(x.dtype)

@@ -1,0 +1,102 @@
+"""A stack: a list of segments (block, repeat), each scanned or unrolled, with rematerialisation on request.
+
+The layers of a segment are one block whose arrays have a leading layer axis [L ...], so that compile time does not grow
+with depth, and scanned and unrolled stacks have the same parameters under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from attention_research.layers.block import Block
+
+
+def unstacked(tree: Any, length: int) -> list[Any]:
+    """The `length` slices of every array along its first axis; the gradient is one concatenation."""
+    leaves, structure = jax.tree.flatten(tree)
+    pieces = [
+        list(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        else [piece[0] for piece in jax.lax.split(leaf, [1] * length)]
+        for leaf in leaves
+    ]  # fmt: skip
+    return [jax.tree.unflatten(structure, layer) for layer in zip(*pieces, strict=True)]
+
+
+class Stack(nnx.Module):
+    """Segments of blocks over x [B T D]; aux holds each segment's "hidden" [L B T D] and its children's collections."""
+
+    def __init__(
+        self,
+        *,
+        segments: Sequence[tuple[Callable[..., Block], int]],
+        unroll: bool = False,
+        remat: bool = False,
+        rngs: nnx.Rngs,
+    ):
+        self.repeats = tuple(repeat for _, repeat in segments)
+        self.unroll, self.remat = unroll, remat
+        self.segments = nnx.List(
+            [
+                jax.vmap(lambda key, block=block: block(rngs=nnx.Rngs(key)))(jax.random.split(rngs.params(), repeat))
+                for block, repeat in segments
+            ]
+        )
+
+    def __call__(
+        self, x: Float[Array, "B T D"], inputs: Mapping[str, Mapping[str, Any]], *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """(y, aux): every block gets the same `inputs` and its own dropout key."""
+        collected = {}
+        for number, (blocks, repeat) in enumerate(zip(self.segments, self.repeats, strict=True)):
+            keys = None if key is None else jax.random.split(jax.random.fold_in(key, number), repeat)
+
+            def body(x: Array, layer: tuple[Block, Any]) -> tuple[Array, dict[str, Any]]:
+                block, block_key = layer
+                x, aux = block(x, inputs, key=block_key)
+                return x, {"hidden": x, **aux}
+
+            body = jax.checkpoint(body) if self.remat else body
+            x, collected[f"segment_{number}"] = self._over_layers(body, x, (blocks, keys), repeat)
+        return x, collected
+
+    def _over_layers(self, body: Callable, carry: Any, layers: Any, repeat: int) -> tuple[Any, Any]:
+        if not self.unroll:
+            return jax.lax.scan(body, carry, layers)
+        outputs = []
+        for layer in unstacked(layers, repeat):
+            carry, output = body(carry, layer)
+            outputs.append(output)
+        return carry, jax.tree.map(lambda *arrays: jax.numpy.stack(arrays), *outputs)
+
+    def start(
+        self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """The caches of all layers, [L ...], one entry a segment."""
+        return [jax.vmap(lambda block: block.start(batch, length, dtype, inputs))(blocks) for blocks in self.segments]
+
+    def step(
+        self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""], shared: Mapping[str, Any]
+    ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
+        """One position through all layers. The growing caches ride in the scan's carry: as outputs they would be copied."""
+        after, collected = [], {}
+        for number, (blocks, cache) in enumerate(zip(self.segments, caches, strict=True)):
+
+            def body(carry: Any, layer: Any) -> tuple[Any, Any]:
+                x, grows = carry
+                block, remembered, l = layer
+                own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, l, 0, keepdims=False), grows)
+                x, own, aux = block.step(x, own, remembered, index, shared)
+                grows = jax.tree.map(lambda a, new: jax.lax.dynamic_update_index_in_dim(a, new, l, 0), grows, own)
+                return (x, grows), aux
+
+            layers = (blocks, cache["remembered"], jax.numpy.arange(self.repeats[number]))
+            (x, grows), collected[f"segment_{number}"] = self._over_layers(
+                body, (x, cache["grows"]), layers, self.repeats[number]
+            )
+            after.append({"grows": grows, "remembered": cache["remembered"]})
+        return x, after, collected

@@ -1,0 +1,85 @@
+"""The Transformer, Vaswani et al. 2017: encoder, decoder and vocabulary behind the model protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from attention_research.models.sequences import Sequence, positions, sequence, shift_right, visible
+from attention_research.registry import Child, Positive, Rate
+
+
+class Transformer(nnx.Module):
+    """Source tokens to target tokens. `self_attention`, `feed_forward`, `norm` and `positions` are what the encoder
+    and the decoder take where their own sections do not say otherwise; `head_width` None means width / num_heads.
+
+    A step of decoding reads a cache with the position it stands at, the layers' caches, and nothing of the source but
+    what the cross-attentions remember. Packed batches are for training: `start` and `step` take one example a row.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: Positive,
+        max_length: Positive,
+        width: Positive,
+        num_layers: Positive,
+        num_heads: Positive,
+        head_width: Positive | None = None,
+        dropout_rate: Rate = 0.1,
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        self_attention: Child["attention"] = "standard",
+        feed_forward: Child["feed_forward"] = "dense",
+        norm: Child["norm"] = "layer_norm",
+        positions: Child["positions"] = "sinusoidal",
+        vocabulary: Child["vocabulary"] = "shared",
+        encoder: Child["encoder"] = "transformer",
+        decoder: Child["decoder"] = "transformer",
+        rngs: nnx.Rngs,
+    ):
+        del vocabulary_size, width, num_layers, num_heads, head_width, dropout_rate, dtype  # for the sections below
+        del self_attention, feed_forward, norm, positions
+        self.max_length = max_length
+        self.vocabulary = vocabulary(rngs=rngs)
+        self.encoder = encoder(rngs=rngs)
+        self.decoder = decoder(rngs=rngs)
+
+    def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
+        """The memory: hidden states [B S D], the source itself, and the encoder's aux."""
+        x = self.vocabulary.source(source["tokens"])
+        hidden, aux = self.encoder(x, positions(source), visible(source, source), key=key)
+        return {"hidden": hidden, "source": dict(source), "aux": aux}
+
+    def log_likelihood(
+        self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
+    ) -> tuple[dict[str, Float[Array, "B T"]], dict[str, Any]]:
+        """({"log_likelihood", "smooth_log_likelihood", "mask"} per target token, aux)."""
+        keys = (None, None) if key is None else jax.random.split(key)
+        memory = self.encode(sequence(batch, "source"), key=keys[0])
+        target = sequence(batch, "target")
+        hidden, aux = self.decoder(
+            self.vocabulary.target(shift_right(target)), positions(target),
+            visible(target, target) if "segments" in target else None,
+            memory["hidden"], visible(target, memory["source"]), key=keys[1],
+        )  # fmt: skip
+        values = self.vocabulary.log_likelihood(hidden, target["tokens"])
+        return {**values, "mask": target["tokens"] != 0}, {"encoder": memory["aux"], "decoder": aux}
+
+    def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
+        """The cache before the first token, for targets of up to `length` (default `max_length`)."""
+        mask = visible(memory["source"], memory["source"])
+        layers = self.decoder.start(memory["hidden"], mask, self.max_length if length is None else length)
+        return {"index": jnp.zeros((), jnp.int32), "layers": layers}
+
+    def step(
+        self, cache: Mapping[str, Any], tokens: Int[Array, "B"]
+    ) -> tuple[dict[str, Any], Float[Array, "B V"], dict[str, Any]]:
+        """(cache, log p of the next token, collected), given the previous token (BOS first)."""
+        x = self.vocabulary.target(tokens[:, None])
+        hidden, layers, aux = self.decoder.step(x, cache["layers"], cache["index"])
+        return {"index": cache["index"] + 1, "layers": layers}, self.vocabulary.log_probabilities(hidden[:, 0]), aux

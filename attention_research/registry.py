@@ -1,0 +1,131 @@
+"""Every kind of every family: one table a family, "kind" -> "module:Class", looked up lazily.
+
+Adding a variant is one file and one line here. Nothing is imported until a kind is built, so that reading a
+configuration (whose schema is the constructors' signatures, read from the source) needs no JAX.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Annotated, Any
+
+ATTENTION = {
+    "standard": "attention_research.layers.attention.standard:StandardAttention",
+    "unscaled": "attention_research.layers.attention.unscaled:UnscaledAttention",
+    "relative": "attention_research.layers.attention.relative:RelativeAttention",
+    "t5": "attention_research.layers.attention.t5:T5Attention",
+    "linformer": "attention_research.layers.attention.linformer:LinformerAttention",
+}
+
+
+def _only(*kinds: str) -> dict[str, str]:
+    return {kind: ATTENTION[kind] for kind in kinds}
+
+
+#: family -> kind -> "module:Class"; a family's first kind is its default.
+FAMILIES: dict[str, dict[str, str]] = {
+    "experiment": {"experiment": "attention_research.experiment:Experiment"},
+    "task": {"translation": "attention_research.tasks.translation:Translation"},
+    "data": {"pairs": "attention_research.data.pairs:PairData"},
+    "tokenizer": {"sentencepiece": "attention_research.data.tokenizer:SentencePiece"},
+    "batching": {
+        "buckets": "attention_research.data.batching:Buckets",
+        "packed": "attention_research.data.batching:Packed",
+    },
+    "model": {
+        "transformer": "attention_research.models.transformer:Transformer",
+        "transformer_decoder": "attention_research.models.decoder_only:TransformerDecoder",
+        "transformer_encoder": "attention_research.models.encoder_only:TransformerEncoder",
+    },
+    "encoder": {"transformer": "attention_research.models.encoder:Encoder"},
+    "decoder": {"transformer": "attention_research.models.decoder:Decoder"},
+    "causal_stack": {"transformer": "attention_research.models.causal_stack:CausalStack"},
+    "attention": ATTENTION,
+    "encoder_attention": _only("standard", "unscaled", "relative", "t5", "linformer"),
+    "causal_attention": _only("standard", "unscaled", "relative", "t5"),
+    "cross_attention": _only("standard", "unscaled", "linformer"),
+    "positions": {
+        "sinusoidal": "attention_research.layers.positions.sinusoidal:SinusoidalPositions",
+        "learned": "attention_research.layers.positions.learned:LearnedPositions",
+        "none": "attention_research.layers.positions.none:NoPositions",
+    },
+    "feed_forward": {"dense": "attention_research.layers.feed_forward.dense:DenseFeedForward"},
+    "norm": {"layer_norm": "attention_research.layers.norms.layer_norm:LayerNorm"},
+    "vocabulary": {
+        "shared": "attention_research.layers.embeddings.shared:SharedVocabulary",
+        "separate": "attention_research.layers.embeddings.separate:SeparateVocabulary",
+    },
+    "training": {"standard": "attention_research.training.settings:Training"},
+    "optimizer": {
+        "adam": "attention_research.training.optimizers:Adam",
+        "adamw": "attention_research.training.optimizers:AdamW",
+        "sgd": "attention_research.training.optimizers:SGD",
+    },
+    "schedule": {
+        "noam": "attention_research.training.schedules:Noam",
+        "constant": "attention_research.training.schedules:Constant",
+        "cosine": "attention_research.training.schedules:Cosine",
+        "inverse_sqrt": "attention_research.training.schedules:InverseSqrt",
+    },
+    "parallel": {"mesh": "attention_research.parallel.settings:Parallel"},
+    "mesh": {"mesh": "attention_research.parallel.settings:Mesh"},
+    "decoding": {
+        "beam": "attention_research.decoding.beam:BeamSearch",
+        "greedy": "attention_research.decoding.greedy:Greedy",
+    },
+    "evaluation": {"bleu": "attention_research.tasks.evaluation:BleuEvaluation"},
+}
+
+#: Why a kind of one family is not defined in another: (family, kind) -> the reason given to the user.
+REFUSED = {
+    ("causal_attention", "linformer"): "Linformer projects keys and values over the whole length, so position i would "
+    "see positions after i: it cannot be causal (Wang et al. 2020)",
+    ("cross_attention", "relative"): "relative positions are distances within one sequence; source and target have none",
+    ("cross_attention", "t5"): "relative positions are distances within one sequence; source and target have none",
+}
+
+# Ranges that an annotation can state; config.py enforces them.
+Positive = Annotated[int, "at least 1"]
+NonNegative = Annotated[int, "at least 0"]
+PositiveFloat = Annotated[float, "above 0"]
+NonNegativeFloat = Annotated[float, "at least 0"]
+Rate = Annotated[float, "from 0 to below 1"]
+
+
+class Child:
+    """Annotation of a child section: ``Child["attention"]``, or ``Child["cross_attention", "self_attention"]``.
+
+    The constructor receives the child as a `Constructor`, to be called with what only the parent knows (``rngs``, a
+    name). Without a default in the signature and without a section in the config, the child is the nearest enclosing
+    section named like the parameter (or like the second name), where that kind is defined in the family; else the
+    family's first kind.
+    """
+
+    def __class_getitem__(cls, names: str | tuple[str, ...]) -> Any:
+        return Annotated[Callable[..., Any], cls.__name__, names]
+
+
+class Constructor:
+    """A kind with its resolved settings, waiting for what only its parent knows: ``constructor(rngs=...)``."""
+
+    def __init__(self, target: Callable[..., Any], settings: dict[str, Any]):
+        self.target, self.settings = target, settings
+
+    def __call__(self, **extra: Any) -> Any:
+        return self.target(**self.settings, **extra)
+
+    def __repr__(self) -> str:
+        return f"{self.target.__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
+
+
+def locate(family: str, kind: str) -> tuple[str, str]:
+    """("module", "Class") of a kind, without importing it."""
+    module, name = FAMILIES[family][kind].split(":")
+    return module, name
+
+
+def lookup(family: str, kind: str) -> Callable[..., Any]:
+    """The class of a kind; imports its module."""
+    module, name = locate(family, kind)
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,30 @@
+"""What every test runs under: strict dtype promotion, checked shapes, a persistent compilation cache."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+from jaxtyping import install_import_hook
+
+# Shapes and dtypes of every public signature are checked while tracing (beartype), in tests only.
+install_import_hook(
+    ["attention_research.kernels", "attention_research.layers", "attention_research.models"], "beartype.beartype"
+)
+
+import jax
+import pytest
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_threefry_partitionable", True)
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention_research" / "xla-tests"
+jax.config.update("jax_compilation_cache_dir", str(CACHE))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's root: commands run from there."""
+    return ROOT

@@ -1,0 +1,126 @@
+"""Every registered layer and model passes the checks for what NNX modules get silently wrong as plain pytrees."""
+
+import inspect
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from attention_research.config import build, resolve
+from attention_research.registry import FAMILIES, lookup
+
+STATIC = (int, float, str, bool, type(None), type, np.dtype, types.FunctionType)
+MODULES = ("encoder_attention", "causal_attention", "cross_attention", "positions", "feed_forward", "norm", "vocabulary")
+VARIANTS = [(family, kind) for family in MODULES for kind in FAMILIES[family]]
+MODELS = list(FAMILIES["model"])
+SETTINGS = dict(
+    width=12, num_heads=3, head_width=None, max_length=11, rank=5, hidden_width=17, vocabulary_size=23, dtype="float32"
+)
+
+
+def maker(family, kind):
+    """rngs -> the module, its required settings from SETTINGS."""
+    target = lookup(family, kind)
+    needed = {
+        name: SETTINGS[name]
+        for name, parameter in inspect.signature(target.__init__).parameters.items()
+        if parameter.default is inspect.Parameter.empty and name not in ("self", "rngs")
+    }
+    return lambda rngs: target(**needed, rngs=rngs)
+
+
+def model_maker(kind):
+    section = {"kind": kind, "width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
+    return lambda rngs: build(resolved_model(section), "model")(rngs=rngs)
+
+
+def resolved_model(section):
+    given = {
+        "max_length": 11,
+        "vocabulary_size": 23,
+        "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en",
+                 "batching": {"boundaries": (11,)}},
+        "model": section,
+        "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
+    }  # fmt: skip
+    return resolve(given).resolved["model"]
+
+
+def check_module(make):
+    """Raises AssertionError naming the attribute that plain JAX would get silently wrong."""
+    module, seen = make(nnx.Rngs(0)), {}
+
+    def static_ok(value):
+        if isinstance(value, tuple):
+            return all(map(static_ok, value))
+        return isinstance(value, STATIC) and not isinstance(value, np.generic)
+
+    def walk(m, path):
+        assert id(m) not in seen, f"{path}: the same object as {seen[id(m)]}"
+        seen[id(m)] = path
+        for name, value in vars(m).items():
+            if name.startswith("_pytree__") or name == "_length":
+                continue
+            here = f"{path}.{name}"
+            if isinstance(value, nnx.Variable):
+                assert id(value) not in seen, f"{here}: shared with {seen[id(value)]}"
+                assert isinstance(value, (nnx.Param, nnx.BatchStat)), f"{here}: a {type(value).__name__}"
+                seen[id(value)] = here
+            elif isinstance(value, (nnx.Rngs, nnx.Dict)):
+                raise AssertionError(f"{here}: a {type(value).__name__} on a module")
+            elif isinstance(value, nnx.Module):
+                walk(value, here)
+            else:
+                assert static_ok(value), f"{here}: {type(value).__name__} cannot be a static attribute"
+
+    walk(module, type(module).__name__)
+    assert jax.tree.structure(module) == jax.tree.structure(make(nnx.Rngs(1))), "two builds differ in structure"
+    stacked = jax.eval_shape(jax.vmap(lambda k: make(nnx.Rngs(k))), jax.random.split(jax.random.key(0), 2))
+    assert jax.tree.structure(stacked) == jax.tree.structure(module), "built under vmap it has another structure"
+
+
+@pytest.mark.parametrize(("family", "kind"), VARIANTS, ids=[f"{f}-{k}" for f, k in VARIANTS])
+def test_layer_is_a_plain_pytree(family, kind):
+    check_module(maker(family, kind))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_model_is_a_plain_pytree(kind):
+    check_module(model_maker(kind))
+
+
+@pytest.mark.parametrize("kind", list(FAMILIES["encoder_attention"]))
+def test_a_call_leaves_the_module_as_it_was(kind):
+    make = maker("encoder_attention", kind)
+    module, target = make(nnx.Rngs(0)), lookup("encoder_attention", kind)
+    shared = None
+    if hasattr(target, "owned_by_stack"):
+        shared = target.owned_by_stack(
+            width=12, num_heads=3, num_buckets=32, max_distance=128, rank=5, max_length=11, sharing="headwise", rngs=nnx.Rngs(0)
+        )
+    before, leaves = jax.tree.structure(module), jax.tree.leaves(module)
+    module(jnp.ones((2, 11, 12)), shared=shared)
+    after = jax.tree.leaves(module)
+    assert before == jax.tree.structure(module) and all(a is b for a, b in zip(leaves, after, strict=True))
+
+
+def test_the_check_catches_what_it_is_for():
+    class Tied(nnx.Module):
+        def __init__(self, rngs):
+            self.a = nnx.Linear(2, 2, rngs=rngs)
+            self.b = self.a
+
+    class Kept(nnx.Module):
+        def __init__(self, rngs):
+            self.activation = lambda x: x
+
+    class Random(nnx.Module):
+        def __init__(self, rngs):
+            self.dropout = nnx.Dropout(0.1, rngs=rngs)
+
+    for wrong in (Tied, Kept, Random):
+        with pytest.raises(AssertionError):
+            check_module(wrong)

@@ -1,0 +1,42 @@
+"""Small models by config: the same door as every experiment's."""
+
+import jax
+import pytest
+
+from attention_research.config import build, resolve
+from attention_research.layers.structure import abstract, initializer
+
+SIZES = {"max_length": 13, "vocabulary_size": 29}
+
+
+def resolved(**model):
+    """The resolved config of a small translation model; `model` entries replace or add to its section."""
+    section = {"kind": "transformer", "width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
+    return resolve(
+        {
+            **SIZES,
+            "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en",
+                     "batching": {"boundaries": (13,)}},
+            "model": {**section, **model},
+            "training": {"steps": 5, "batch_size": 4, "learning_rate": 1.0},
+        }
+    )  # fmt: skip
+
+
+def built(**model):
+    """(structure, parameters) of a small model."""
+    constructor = build(resolved(**model).resolved["model"], "model")
+    make = lambda rngs: constructor(rngs=rngs)
+    return abstract(make)[0], jax.jit(initializer(make))(jax.random.key(1))[0]
+
+
+@pytest.fixture(scope="session")
+def small():
+    """built(**model section) -> (structure, parameters)."""
+    return built
+
+
+@pytest.fixture(scope="session")
+def small_config():
+    """resolved(**model section) -> Config."""
+    return resolved

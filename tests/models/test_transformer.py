@@ -1,0 +1,227 @@
+"""What must hold of the Transformer with every attention and every kind of positions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.models.sequences import BOS, EOS
+
+VARIANTS = {
+    "standard": {},
+    "unscaled": {"self_attention": {"kind": "unscaled"}},
+    "relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "positions": {"kind": "none"}},
+    "t5": {"self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9}, "positions": {"kind": "none"}},
+    "learned": {"positions": {"kind": "learned"}},
+    "no_positions": {"positions": {"kind": "none"}},
+    "linformer": {"self_attention": {"kind": "linformer", "rank": 5}},
+    "linformer_none": {"self_attention": {"kind": "linformer", "rank": 5, "sharing": "none"}},
+    "linformer_key_value": {"self_attention": {"kind": "linformer", "rank": 5, "sharing": "key_value"}},
+    "linformer_layerwise": {"self_attention": {"kind": "linformer", "rank": 5, "sharing": "layerwise"}},
+    "separate_vocabulary": {"vocabulary": {"kind": "separate"}},
+    "free_widths": {"head_width": 5, "self_attention": {"kind": "standard", "value_head_width": 7}},
+    "pre_norm": {
+        side: {
+            "steps": tuple(("norm", s, "dropout", "residual") for s in steps),
+            "final_norm": True,
+        }
+        for side, steps in {
+            "encoder": ("self_attention", "feed_forward"),
+            "decoder": ("self_attention", "cross_attention", "feed_forward"),
+        }.items()
+    },
+}
+
+
+def batch_of(rng, rows=3, s=11, t=7):
+    """Random rows with padding; every target ends with EOS."""
+    source, target = rng.integers(4, 29, (rows, s)), rng.integers(4, 29, (rows, t))
+    for row in range(rows):
+        source[row, s - 2 * row :], target[row, t - row :] = 0, 0
+        target[row, t - row - 1] = EOS
+    return {"source": jnp.asarray(source, jnp.int32), "target": jnp.asarray(target, jnp.int32)}
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=list(VARIANTS))
+def model(request, small):
+    return request.param, *small(**VARIANTS[request.param])
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return batch_of(np.random.default_rng(0))
+
+
+def test_likelihoods_are_proper_and_every_parameter_is_alive(model, batch):
+    """Finite log-probabilities below 0, and after two updates each parameter has had a nonzero gradient, but for
+    key biases, which shift every score of a query alike and so never matter to a softmax."""
+    _, structure, parameters = model
+
+    @jax.jit
+    def gradient(parameters):
+        def loss(p):
+            values, _ = structure.merge(p).log_likelihood(batch)
+            return -jnp.sum(values["log_likelihood"], where=values["mask"]), values
+
+        return jax.value_and_grad(loss, has_aux=True)(parameters)
+
+    alive = set()
+    for _ in range(2):
+        (_, values), gradients = gradient(parameters)
+        assert np.isfinite(values["log_likelihood"]).all() and (np.asarray(values["log_likelihood"]) < 0).all()
+        alive |= {name for name, g in gradients.items() if np.abs(np.asarray(g)).max() > 1e-7}
+        parameters = {name: p - 0.01 * gradients[name] for name, p in parameters.items()}
+    dead = {name for name in parameters.keys() - alive if not name.endswith("attention.key.bias")}
+    assert not dead
+
+
+def test_decoding_step_by_step_equals_the_full_forward(model, batch):
+    name, structure, parameters = model
+
+    @jax.jit
+    def both(parameters):
+        model = structure.merge(parameters)
+        full, _ = model.log_likelihood(batch)
+        cache = model.start(model.encode({"tokens": batch["source"]}), 9)
+        tokens, stepped = jnp.full((3,), BOS, jnp.int32), []
+        for t in range(batch["target"].shape[1]):
+            cache, log_p, _ = model.step(cache, tokens)
+            tokens = batch["target"][:, t]
+            stepped.append(jnp.take_along_axis(log_p, tokens[:, None], 1)[:, 0])
+        return full, jnp.stack(stepped, 1)
+
+    full, stepped = both(parameters)
+    real = np.asarray(full["mask"])
+    np.testing.assert_allclose(np.asarray(stepped)[real], np.asarray(full["log_likelihood"])[real], atol=2e-5)
+
+
+def test_the_future_has_exactly_zero_gradient(model, batch):
+    """d log p(y_t) / d embedding(y_s) is 0 for s >= t: causality, by gradient."""
+    _, structure, parameters = model
+    t = 3
+
+    def at(extra):
+        model = structure.merge(parameters)
+        target = batch["target"]
+        memory = model.encode({"tokens": batch["source"]})
+        shifted = jnp.roll(target, 1, 1).at[:, 0].set(BOS)
+        x = model.vocabulary.target(shifted) + extra
+        mask = (batch["source"] != 0)[:, None, None, :]
+        hidden, _ = model.decoder(x, jnp.arange(7)[None], None, memory["hidden"], mask)
+        return jnp.sum(jnp.sin(hidden[:, t]))
+
+    gradient = np.asarray(jax.jit(jax.grad(at))(jnp.zeros((3, 7, 12))))
+    assert (gradient[:, t + 1 :] == 0).all() and (np.abs(gradient[:, : t + 1]).max((0, 2)) > 0).all()
+
+
+def test_padding_and_batch_size_change_nothing(model, batch):
+    """A row alone, or with more padding on either side, has the likelihoods that it has in the batch."""
+    _, structure, parameters = model
+    run = jax.jit(lambda p, b: structure.merge(p).log_likelihood(b)[0]["log_likelihood"])
+    whole = np.asarray(run(parameters, batch))
+    wide = {"source": jnp.pad(batch["source"][1:2], ((0, 0), (0, 2))), "target": jnp.pad(batch["target"][1:2], ((0, 0), (0, 5)))}
+    real = np.asarray(batch["target"][1] != 0)
+    np.testing.assert_allclose(np.asarray(run(parameters, wide))[0, :7][real], whole[1][real], atol=2e-5)
+
+
+@pytest.mark.parametrize("side", ["unroll", "remat"])
+def test_unrolled_and_rematerialised_stacks_equal_the_scan(model, batch, side, small):
+    name, structure, parameters = model
+    if name not in ("standard", "t5", "linformer_layerwise", "pre_norm"):
+        pytest.skip("the stack is the same code for the other variants")
+    sections = dict(VARIANTS[name])
+    for part in ("encoder", "decoder"):
+        sections[part] = {**sections.get(part, {}), side: True}
+    other, _ = small(**sections)
+    key = jax.random.key(5)
+
+    def loss(structure):
+        def value(p):
+            values, _ = structure.merge(p).log_likelihood(batch, key=key)
+            return -jnp.sum(values["log_likelihood"], where=values["mask"])
+
+        return jax.jit(jax.value_and_grad(value))(parameters)
+
+    (a, da), (b, db) = loss(structure), loss(other)
+    np.testing.assert_allclose(a, b, rtol=1e-5)
+    for leaf in da:
+        np.testing.assert_allclose(da[leaf], db[leaf], atol=2e-4 * max(1.0, float(jnp.abs(da[leaf]).max())), err_msg=leaf)
+
+
+def test_dropout_needs_a_key_and_differs_by_key(small, batch):
+    structure, parameters = small(dropout_rate=0.5)
+    run = jax.jit(lambda key: structure.merge(parameters).log_likelihood(batch, key=key)[0]["log_likelihood"])
+    none = run(None)
+    assert (none == run(None)).all()
+    assert (run(jax.random.key(0)) != run(jax.random.key(1))).any() and (run(jax.random.key(0)) != none).any()
+
+
+def packed(batch):
+    """The rows of `batch` in one packed row each of source and target."""
+    out = {}
+    for side in ("source", "target"):
+        rows = [np.asarray(row)[np.asarray(row) != 0] for row in batch[side]]
+        out[side] = np.concatenate(rows)[None]
+        out[f"{side}_segments"] = np.concatenate([np.full(len(r), i + 1) for i, r in enumerate(rows)])[None]
+        out[f"{side}_positions"] = np.concatenate([np.arange(len(r)) for r in rows])[None]
+    return {name: jnp.asarray(np.pad(x, ((0, 0), (0, 3))), jnp.int32) for name, x in out.items()}
+
+
+@pytest.mark.parametrize("name", ["standard", "relative", "t5", "learned"])
+def test_packed_rows_equal_the_examples_apart(name, small):
+    batch = batch_of(np.random.default_rng(3), rows=3, s=7, t=5)
+    sections = {**VARIANTS[name]}
+    structure, parameters = small(**sections)
+    run = lambda b: jax.jit(lambda b: structure.merge(parameters).log_likelihood(b)[0])(b)
+    apart, together = run(batch), run(packed(batch))
+    mask = np.asarray(apart["mask"])
+    want = np.asarray(apart["log_likelihood"])[mask]
+    np.testing.assert_allclose(np.asarray(together["log_likelihood"])[np.asarray(together["mask"])], want, atol=2e-5)
+
+
+def test_linformer_refuses_packed_rows(small):
+    batch = packed(batch_of(np.random.default_rng(3), rows=2, s=5, t=5))
+    structure, parameters = small(**VARIANTS["linformer"])
+    with pytest.raises(ValueError, match="mask of keys"):
+        structure.merge(parameters).log_likelihood(batch)
+
+
+def test_without_positions_the_encoder_is_permutation_equivariant(small):
+    structure, parameters = small(positions={"kind": "none"})
+    encode = jax.jit(lambda tokens: structure.merge(parameters).encode({"tokens": tokens})["hidden"])
+    tokens = jnp.asarray(np.random.default_rng(0).integers(4, 29, (2, 11)), jnp.int32)
+    order = np.random.default_rng(1).permutation(11)
+    np.testing.assert_allclose(encode(tokens[:, order]), encode(tokens)[:, order], atol=2e-5)
+
+
+def test_linformer_projection_owners(small):
+    """Section 4.2: how many projection matrices each sharing mode has (2 encoder layers, 2 decoder layers, 3 heads)."""
+    count = lambda mode: {
+        n: x.shape for n, x in small(self_attention={"kind": "linformer", "rank": 5, "sharing": mode})[1].items()
+        if "projection" in n or "shared" in n
+    }  # fmt: skip
+    assert set(count("none").values()) == {(2, 3, 5, 13)} and len(count("none")) == 4
+    assert set(count("headwise").values()) == {(2, 5, 13)} and len(count("headwise")) == 4
+    assert set(count("key_value").values()) == {(2, 5, 13)} and len(count("key_value")) == 2
+    assert count("layerwise") == {"encoder.shared.matrix": (5, 13), "decoder.cross_shared.matrix": (5, 13)}
+
+
+def test_hidden_states_of_all_layers_are_returned(small, batch):
+    structure, parameters = small()
+    memory = structure.merge(parameters).encode({"tokens": batch["source"]})
+    hidden = memory["aux"]["segment_0"]["hidden"]
+    assert hidden.shape == (2, 3, 11, 12)
+    np.testing.assert_array_equal(hidden[-1], memory["hidden"])
+    weights = memory["aux"]["segment_0"]["self_attention"]["attention_weights"]
+    np.testing.assert_allclose(np.asarray(weights.sum(-1)), 1.0, atol=1e-5)
+
+
+def test_bfloat16_computes_in_bfloat16_and_keeps_float32_parameters(small, batch):
+    structure, parameters = small(dtype="bfloat16")
+    reference, _ = small()
+    assert all(x.dtype == jnp.float32 for x in parameters.values())
+    model = structure.merge(parameters)
+    assert model.encode({"tokens": batch["source"]})["hidden"].dtype == jnp.bfloat16
+    low = model.log_likelihood(batch)[0]["log_likelihood"]
+    full = reference.merge(parameters).log_likelihood(batch)[0]["log_likelihood"]
+    assert low.dtype == jnp.float32 and float(jnp.abs(low - full).mean()) < 0.05
