@@ -1,0 +1,106 @@
+"""Running the pure train step on devices: one program on a mesh (`jit`), or one copy a device (`pmap`).
+
+An `Execution` makes the first state, places batches, and steps; the caller sees plain global arrays either way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding
+
+from attention_research.errors import RunError
+from attention_research.parallel.rules import BATCH, state_shardings
+
+AXIS = "devices"
+
+
+def make_mesh(sizes: Mapping[str, int]) -> jax.sharding.Mesh:
+    """The mesh with these axis sizes over all devices; -1 takes what is left. Raises RunError where they do not fit."""
+    devices = jax.device_count()
+    known = math.prod(size for size in sizes.values() if size != -1)
+    filled = {axis: devices // known if size == -1 else size for axis, size in sizes.items()}
+    if min(filled.values()) < 1 or math.prod(filled.values()) != devices:
+        asked = " x ".join(f"{axis} {size}" for axis, size in sizes.items())
+        raise RunError(f"parallel.mesh: {asked} does not fit {devices} device(s); set parallel.mesh.data=-1 for the rest")
+    return jax.make_mesh(tuple(filled.values()), tuple(filled), axis_types=(AxisType.Auto,) * len(filled))
+
+
+class MeshExecution:
+    """`jit` with shardings from the rules; the state is donated."""
+
+    def __init__(self, step: Callable, start: Callable, sizes: Mapping[str, int], seeds: jax.Array | int, replicas: int):
+        self.mesh = make_mesh(sizes)
+        start, step = (jax.vmap(start), jax.vmap(step, (0, None))) if replicas > 1 else (start, step)
+        self.abstract = jax.eval_shape(start, seeds)
+        shardings = state_shardings(self.abstract, self.mesh)
+        self.abstract = jax.tree.map(
+            lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), self.abstract, shardings
+        )
+        self.batch_sharding = NamedSharding(self.mesh, BATCH)
+        self.start = lambda: jax.jit(start, out_shardings=shardings)(seeds)
+        self.step = jax.jit(
+            step, in_shardings=(shardings, self.batch_sharding), out_shardings=(shardings, None), donate_argnums=0
+        )
+
+    def check(self, batch_size: int) -> None:
+        """Raises RunError where the batch does not divide over the data axes."""
+        shards = self.mesh.shape["data"] * self.mesh.shape["fsdp"]
+        if batch_size % shards:
+            raise RunError(f"training.batch_size: {batch_size} does not divide over {shards} data shards")
+
+    def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
+        """A host's batch on the devices."""
+        return jax.device_put(dict(batch), self.batch_sharding)
+
+    def plain(self, state: Any) -> Any:
+        """The state as it is checkpointed."""
+        return state
+
+    def restored(self, state: Any) -> Any:
+        """A checkpointed state, as it is stepped."""
+        return state
+
+    def describe(self) -> dict[str, Any]:
+        """For environment.json."""
+        return {"strategy": "jit", "mesh": dict(self.mesh.shape)}
+
+
+class PmapExecution:
+    """Data parallel by `jax.pmap`: a copy of the state on every device, gradients summed across them."""
+
+    def __init__(self, step: Callable, start: Callable, seed: int):
+        self.devices = jax.local_device_count()
+        self.abstract = jax.eval_shape(start, seed)
+        self.start = lambda: self.restored(jax.jit(start)(seed))
+        self.pmapped = jax.pmap(step, axis_name=AXIS, donate_argnums=0)
+
+    def step(self, state: Any, batch: Any) -> tuple[Any, Any]:
+        """One update; the metrics are equal on all devices and come from the first."""
+        state, metrics = self.pmapped(state, batch)
+        return state, jax.tree.map(lambda x: x[0], metrics)
+
+    def check(self, batch_size: int) -> None:
+        """Raises RunError where the batch does not divide over the devices."""
+        if batch_size % self.devices:
+            raise RunError(f"training.batch_size: {batch_size} does not divide over {self.devices} devices")
+
+    def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
+        """[B ...] -> [devices, B / devices ...]."""
+        return {name: jnp.reshape(x, (self.devices, -1, *x.shape[1:])) for name, x in batch.items()}
+
+    def plain(self, state: Any) -> Any:
+        """One copy of the state."""
+        return jax.tree.map(lambda x: x[0], state)
+
+    def restored(self, state: Any) -> Any:
+        """A copy on every device."""
+        return jax.tree.map(lambda x: jnp.stack([x] * self.devices), state)
+
+    def describe(self) -> dict[str, Any]:
+        """For environment.json."""
+        return {"strategy": "pmap", "mesh": {"data": self.devices}}

@@ -1,0 +1,41 @@
+"""Sharding as a table of rules over parameter names: (pattern, axes of ONE layer's weight, right-aligned).
+
+Right-aligned, so that a stack's layer axis and a replica axis need no rule. The first match wins; an axis that does not
+divide the dimension is left out. No model code knows of any of this.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+
+RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
+    (r"(query|key|value|hidden)\.kernel$", ("fsdp", "tensor")),
+    (r"output\.kernel$", ("tensor", "fsdp")),
+    (r"(vocabulary\.\w*table)$", ("tensor", "fsdp")),
+    (r"output_kernel$", ("fsdp", "tensor")),
+    (r"", ()),
+)
+BATCH = PartitionSpec(("data", "fsdp"))
+
+
+def spec(name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> PartitionSpec:
+    """The axes of a parameter of this name and shape on a mesh of these sizes."""
+    axes = next(axes for pattern, axes in RULES if re.search(pattern, name))[-len(shape) :] if shape else ()
+    axes = (None,) * (len(shape) - len(axes)) + tuple(axes)
+    fits = (a if a and sizes[a] > 1 and size % sizes[a] == 0 else None for a, size in zip(axes, shape, strict=True))
+    return PartitionSpec(*fits)
+
+
+def state_shardings(state: Any, mesh: jax.sharding.Mesh) -> Any:
+    """A sharding for every array of a (possibly abstract) train state: a parameter's moments follow the parameter,
+    whose name is the last dictionary key on their path; everything else is replicated."""
+
+    def of(path: tuple[Any, ...], x: Any) -> NamedSharding:
+        name = next((entry.key for entry in reversed(path) if isinstance(entry, jax.tree_util.DictKey)), "")
+        return NamedSharding(mesh, spec(str(name), x.shape, dict(mesh.shape)))
+
+    return jax.tree_util.tree_map_with_path(of, state)

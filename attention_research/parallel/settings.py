@@ -1,0 +1,27 @@
+"""The `parallel` section: how a step is executed, and on which mesh."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attention_research.registry import Child, Positive
+
+
+class Mesh:
+    """Sizes of the mesh axes; `data` -1 takes the devices that the others leave.
+
+    `sequence` and `expert` are for modules that name those axes; no model here does yet, so they must be 1.
+    """
+
+    def __init__(
+        self, *, data: int = -1, fsdp: Positive = 1, tensor: Positive = 1, sequence: Literal[1] = 1, expert: Literal[1] = 1
+    ):
+        self.sizes = {"data": data, "fsdp": fsdp, "tensor": tensor, "sequence": sequence, "expert": expert}
+
+
+class Parallel:
+    """`jit` (alias `pjit`): one program on a mesh of devices. `pmap`: data parallel over all local devices."""
+
+    def __init__(self, *, strategy: Literal["jit", "pjit", "pmap"] = "jit", mesh: Child["mesh"] = "mesh"):
+        self.strategy = "jit" if strategy == "pjit" else strategy
+        self.mesh = mesh()

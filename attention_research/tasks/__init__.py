@@ -1,0 +1,1 @@
+"""What a batch means: loss, metrics, generation, evaluation."""

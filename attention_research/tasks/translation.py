@@ -1,0 +1,36 @@
+"""Translation: cross-entropy with label smoothing (Szegedy et al. 2016) over real target tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from attention_research.registry import Rate
+
+
+class Translation:
+    """loss = sum over real tokens of -(1 - e) log p(y) - e mean_v log p(v), e = `label_smoothing` (0.1 in Vaswani 2017).
+
+    The unsmoothed negative log-likelihood is reported beside it: perplexities are exp of that, never of the loss.
+    """
+
+    def __init__(self, *, label_smoothing: Rate = 0.1):
+        self.label_smoothing = label_smoothing
+
+    def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
+        """The number of real target tokens, at least 1."""
+        return jnp.maximum(jnp.sum(batch["target"] != 0), 1).astype(jnp.float32)
+
+    def loss(
+        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        """(summed loss, {"negative_log_likelihood": summed}); no key means no dropout."""
+        values, _ = model.log_likelihood(batch, key=key)
+        nll = -jnp.sum(values["log_likelihood"], where=values["mask"])
+        smooth = -jnp.sum(values["smooth_log_likelihood"], where=values["mask"])
+        total = (1.0 - self.label_smoothing) * nll + self.label_smoothing * smooth
+        return total, {"negative_log_likelihood": jax.lax.stop_gradient(nll)}

@@ -1,0 +1,66 @@
+"""Where a number came from: git revision, versions, devices, date, and a fingerprint of the package's own sources."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).resolve().parent.parent
+VERSIONS = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "sentencepiece", "sacrebleu")
+
+
+def fingerprint() -> str:
+    """12 hex digits of the package's sources: a trial with another fingerprint was run by other code."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def git_revision() -> str:
+    """The commit, with "-dirty" where tracked files differ from it; "unknown" outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(PACKAGE.parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def describe() -> dict[str, Any]:
+    """What environment.json holds, beside what the execution adds (strategy, mesh)."""
+    import jax
+
+    devices = jax.devices()
+    return {
+        "git_revision": git_revision(),
+        "fingerprint": fingerprint(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "versions": {name: importlib.metadata.version(name) for name in VERSIONS},
+        "devices": [device.device_kind for device in devices],
+        "backend": jax.default_backend(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "command": sys.argv,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    except OSError:
+        return platform.processor() or "unknown"

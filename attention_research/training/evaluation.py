@@ -1,0 +1,129 @@
+"""`evaluate` and `generate`: a trained workdir's losses, translations and BLEU."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from attention_research.config import build_experiment
+from attention_research.errors import RunError
+from attention_research.models.sequences import sequence
+from attention_research.tasks.evaluation import corpus_bleu
+from attention_research.training.checkpoints import Checkpoints
+from attention_research.training.run import Trainer, mean_losses, of_replica
+from attention_research.training.workdir import load_config, write_json
+
+
+class Trained:
+    """The newest checkpoint of a workdir: its config, data, model, and a jitted translator."""
+
+    def __init__(self, workdir: Path, report: Callable[[str], None] = lambda line: None):
+        self.config = load_config(workdir)
+        parts = build_experiment(self.config)
+        self.trainer = Trainer(self.config)
+        self.settings = self.trainer.settings
+        self.data, self.evaluation, self.decoding = parts.data(), parts.evaluation(), parts.decoding()
+        self.data.prepare(report)
+        checkpoints = Checkpoints(workdir)
+        self.step = checkpoints.latest()
+        if self.step is None:
+            raise RunError(f"{workdir}: no finished checkpoint; run train there first")
+        wanted = {name: self.trainer.execution.abstract[name] for name in ("parameters", "statistics")}
+        wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), wanted)
+        self.state = checkpoints.restore(self.step, wanted, partial=("parameters", "statistics"))
+        checkpoints.close()
+        max_length = self.config.resolved["model"]["max_length"]
+
+        def translate(model: tuple[Any, Any], source: dict[str, jax.Array]) -> Any:
+            return self.decoding(self.trainer.structure.merge(*model), source, max_length=max_length)
+
+        self._translate = jax.jit(translate)
+
+    def model(self, replica: int = 0) -> tuple[Any, Any]:
+        """(parameters, statistics) of one replica."""
+        return of_replica(self.state, replica, self.settings.replicas)
+
+    def translations(self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]]) -> dict[int, str]:
+        """Example id -> the best hypothesis as text."""
+        texts: dict[int, str] = {}
+        for ids, batch in batches:
+            best = np.asarray(self._translate(model, sequence(batch, "source")).tokens)[:, 0]
+            texts.update(zip(ids.tolist(), self.data.tokenizer.decode(best.tolist()), strict=True))
+        texts.pop(-1, None)
+        return texts
+
+    def translate(self, sentences: Sequence[str]) -> list[str]:
+        """Sentences -> translations, by the first replica; each is cut at the model's length."""
+        length = self.config.resolved["data"]["max_length"]
+        encoded = [ids[: length - 1] + [2] for ids in self.data.tokenizer.encode(list(sentences))]
+        texts, size = [], 16
+        for start in range(0, len(encoded), size):
+            tokens = np.zeros((min(size, len(encoded)), length), np.int32)
+            rows = encoded[start : start + size]
+            for row, ids in enumerate(rows):
+                tokens[row, : len(ids)] = ids
+            best = np.asarray(self._translate(self.model(), {"tokens": tokens}).tokens)[: len(rows), 0]
+            texts += self.data.tokenizer.decode(best.tolist())
+        return texts
+
+
+def evaluate(workdir: Path, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+    """Losses and BLEU of the newest checkpoint on the evaluation split; writes evaluation.json and returns it.
+
+    With replicas, the figures of each stand under "replicas" and the document's own are those of the first.
+    """
+    started = time.perf_counter()
+    trained = Trained(workdir, report)
+    results = [_evaluate_one(trained, replica) for replica in range(trained.settings.replicas)]
+    document = {**results[0], "step": trained.step, "split": trained.evaluation.split}
+    if len(results) > 1:
+        document["replicas"] = results
+    document["seconds"] = time.perf_counter() - started
+    write_json(workdir / "evaluation.json", document)
+    return document
+
+
+def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
+    evaluation, data, model = trained.evaluation, trained.data, trained.model(replica)
+    sources, references = data.text(evaluation.split)
+
+    def batches() -> Iterator[tuple[np.ndarray, dict]]:
+        return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
+
+    losses = mean_losses(trained.trainer.evaluation_step(), model, batches())
+    texts = trained.translations(model, batches())
+    ids = sorted(texts)
+    references, sources = [references[i] for i in ids], [sources[i] for i in ids]
+    bleu, signature = corpus_bleu([texts[i] for i in ids], references)
+    return {
+        "bleu": bleu,
+        "signature": signature,
+        "copy_bleu": corpus_bleu(sources, references)[0],
+        "loss": losses["loss"],
+        "negative_log_likelihood": losses["negative_log_likelihood"],
+        "perplexity": math.exp(min(losses["negative_log_likelihood"], 80.0)),
+        "unigram_perplexity": unigram_perplexity(data, evaluation.split, evaluation.examples),
+        "tokens": losses["tokens"],
+        "sentences": len(ids),
+        "seed": trained.trainer.seeds[replica],
+        "samples": [
+            {"source": s, "reference": r, "translation": texts[i]}
+            for i, s, r in islice(zip(ids, sources, references, strict=True), 5)
+        ],
+    }
+
+
+def unigram_perplexity(data: Any, split: str, examples: int | None) -> float:
+    """Perplexity, per piece, of the training targets' piece frequencies (one added to each): what a trained model beats."""
+    size = data.tokenizer.size
+    counts = np.ones(size)
+    np.add.at(counts, data.target_tokens("train"), 1)
+    log_p = np.log(counts / counts.sum())
+    return float(np.exp(-np.mean(log_p[data.target_tokens(split, examples)])))

@@ -1,0 +1,46 @@
+"""`inspect`: what a config would train, counted from the shapes of that very module and step; allocates nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attention_research.accounting.flops import count_flops
+from attention_research.accounting.memory import peak_bytes
+from attention_research.config import Config, build_experiment
+from attention_research.layers.structure import abstract
+from attention_research.parallel.rules import spec
+from attention_research.training.step import initial_state, make_train_step
+
+
+def inspect(config: Config) -> dict[str, Any]:
+    """Parameters (exact), FLOPs of one training step at the longest batch shape (2 a multiply-add, forward and backward),
+    bytes, and each parameter's shape and sharding."""
+    parts = build_experiment(config)
+    settings, task = parts.training(), parts.task()
+    make = lambda rngs: parts.model(rngs=rngs)
+    structure, parameters, _ = abstract(make)
+    width = config.resolved["model"]["width"]
+    optimizer, schedule = settings.optimizer(width), settings.schedule(width)
+    state = jax.eval_shape(initial_state(make, optimizer), 0)
+    shapes = max(parts.data().train_shapes(settings.batch_size), key=lambda s: int(np.prod(s["target"])))
+    batch = {name: jax.ShapeDtypeStruct(shape, jnp.int32) for name, shape in shapes.items()}
+    step = make_train_step(structure, task, optimizer, schedule)
+    flops = count_flops(step, state, batch)
+    mesh = config.resolved["parallel"]["mesh"]
+    sizes = {axis: max(size, 1) for axis, size in mesh.items() if axis != "kind"}
+    return {
+        "parameters": sum(int(np.prod(x.shape)) for x in parameters.values()),
+        "flops": flops.matmul,
+        "flops_elementwise": flops.other,
+        "batch": {name: list(shape) for name, shape in shapes.items()},
+        "state_bytes": sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)),
+        "peak_bytes": peak_bytes(step, state, batch),
+        "arrays": [
+            {"name": name, "shape": list(x.shape), "dtype": str(x.dtype), "sharding": str(spec(name, x.shape, sizes))}
+            for name, x in parameters.items()
+        ],
+    }

@@ -1,0 +1,51 @@
+"""Progress of a run on standard error: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+
+class Progress:
+    """Steps/s, tokens/s, loss and time left; off a terminal one line every `every` seconds goes to `report`."""
+
+    def __init__(self, steps: int, report: Callable[[str], None], every: float = 15.0):
+        self.steps, self.report, self.every = steps, report, every
+        self.started = self.said = time.perf_counter()
+        self.previous = (self.started, 0)
+        self.bar = None
+        if sys.stderr.isatty():
+            columns = (
+                TextColumn("step"), MofNCompleteColumn(), BarColumn(),
+                TextColumn("loss {task.fields[loss]:.3f}  {task.fields[rate]:.1f} steps/s  {task.fields[tokens]:,.0f} tokens/s"),
+                TextColumn("left"), TimeRemainingColumn(),
+            )  # fmt: skip
+            self.bar = Bar(*columns, console=Console(stderr=True))
+            self.task = self.bar.add_task("train", total=steps, loss=float("nan"), rate=0.0, tokens=0.0)
+            self.bar.start()
+
+    def update(self, step: int, loss: float, tokens: float) -> None:
+        """Called where metrics are logged; `tokens` were trained since the last call."""
+        now = time.perf_counter()
+        elapsed = max(now - self.previous[0], 1e-9)
+        rate, speed = (step - self.previous[1]) / elapsed, tokens / elapsed
+        self.previous = (now, step)
+        if self.bar is not None:
+            self.bar.update(self.task, completed=step, loss=loss, rate=rate, tokens=speed)
+        elif now - self.said > self.every or step == self.steps:
+            self.said = now
+            left = (self.steps - step) / max(rate, 1e-9)
+            self.report(
+                f"step {step}/{self.steps}  loss {loss:.3f}  {rate:.1f} steps/s  {speed:,.0f} tokens/s"
+                f"  left {int(left) // 60}:{int(left) % 60:02d}"
+            )
+
+    def close(self) -> None:
+        """Ends the live bar."""
+        if self.bar is not None:
+            self.bar.stop()

@@ -1,0 +1,157 @@
+"""`train`: from a config to a trained model in a workdir. Rerunning the same command continues the same run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from attention_research.config import Config, build_experiment
+from attention_research.errors import RunError
+from attention_research.layers.structure import abstract
+from attention_research.parallel.execution import MeshExecution, PmapExecution
+from attention_research.training.checkpoints import Checkpoints
+from attention_research.training.clock import Clock
+from attention_research.training.environment import describe
+from attention_research.training.progress import Progress
+from attention_research.training.step import initial_state, make_train_step
+from attention_research.training.workdir import MetricsLog, claim, locked, read_metrics, write_json
+
+
+class Trainer:
+    """A config's objects put together: model structure, task, optimizer, execution. Allocates nothing until `start`."""
+
+    def __init__(self, config: Config):
+        parts = build_experiment(config)
+        self.config = config
+        self.make_model = lambda rngs: parts.model(rngs=rngs)
+        self.task, self.settings, self.parallel = parts.task(), parts.training(), parts.parallel()
+        self.structure, self.parameters, self.statistics = abstract(self.make_model)
+        width = config.resolved["model"]["width"]
+        optimizer, schedule = self.settings.optimizer(width), self.settings.schedule(width)
+        start = initial_state(self.make_model, optimizer)
+        replicas, seed = self.settings.replicas, self.settings.seed
+        self.seeds = [seed + replica for replica in range(replicas)]
+        if self.parallel.strategy == "pmap":
+            from attention_research.parallel.execution import AXIS
+
+            if replicas > 1:
+                raise RunError("training.replicas: replicas run under parallel.strategy=jit, not pmap")
+            step = make_train_step(self.structure, self.task, optimizer, schedule, axis_name=AXIS)
+            self.execution: Any = PmapExecution(step, start, seed)
+        else:
+            step = make_train_step(self.structure, self.task, optimizer, schedule)
+            seeds = np.asarray(self.seeds, np.int32) if replicas > 1 else seed
+            self.execution = MeshExecution(step, start, self.parallel.mesh.sizes, seeds, replicas)
+        self.execution.check(self.settings.batch_size)
+        self.pure_step = step
+
+    def evaluation_step(self) -> Callable[[Any, Mapping[str, Any]], dict[str, jax.Array]]:
+        """(parameters, statistics) of one model and a batch -> summed losses and the token count, without dropout."""
+
+        def step(model: tuple[Any, Any], batch: Mapping[str, Any]) -> dict[str, jax.Array]:
+            total, sums = self.task.loss(self.structure.merge(*model), batch, None)
+            return {"loss": total, **sums, "tokens": self.task.count(batch)}
+
+        return jax.jit(step)
+
+
+def of_replica(state: Mapping[str, Any], replica: int, replicas: int) -> tuple[Any, Any]:
+    """(parameters, statistics) of one replica of a plain state."""
+    pick = (lambda x: x[replica]) if replicas > 1 else (lambda x: x)
+    return jax.tree.map(pick, state["parameters"]), jax.tree.map(pick, state["statistics"])
+
+
+def mean_losses(step: Callable, model: tuple[Any, Any], batches: Iterator[tuple[Any, dict]]) -> dict[str, float]:
+    """Token-weighted means of the losses over evaluation batches; "tokens" is their number."""
+    sums: dict[str, float] = {}
+    for _, batch in batches:
+        real = int(np.sum(batch["target"] != 0))  # the task's count is at least 1: a filler batch counts nothing
+        if real:
+            for name, value in step(model, batch).items():
+                sums[name] = sums.get(name, 0.0) + float(value)
+    tokens = max(sums.pop("tokens", 0.0), 1.0)
+    return {**{name: value / tokens for name, value in sums.items()}, "tokens": tokens}
+
+
+def train(config: Config, workdir: Path, report: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Trains `config` in `workdir` to its last step and returns a summary; continues from the latest checkpoint.
+
+    Raises ConfigError for a folder of another config, RunError for what fails while running.
+    """
+    with locked(workdir):
+        claim(workdir, config)
+        return _train(config, workdir, report or (lambda line: None))
+
+
+def _train(config: Config, workdir: Path, report: Callable[[str], None]) -> dict[str, Any]:
+    data = build_experiment(config).data()
+    data.prepare(report)
+    trainer = Trainer(config)
+    settings, execution = trainer.settings, trainer.execution
+    write_json(workdir / "environment.json", {**describe(), **execution.describe()})
+    checkpoints = Checkpoints(workdir, settings.keep)
+    step = checkpoints.latest() or 0
+    if step:
+        state = execution.restored(checkpoints.restore(step, execution.abstract))
+        report(f"continuing from step {step} in {workdir}")
+    else:
+        state = execution.start()
+    log, evaluate = MetricsLog(workdir, step), trainer.evaluation_step()
+    progress = Progress(settings.steps, report)
+    clock = Clock()
+    try:
+        batches = data.train_batches(seed=settings.seed, batch_size=settings.batch_size, start_step=step)
+        while step < settings.steps:
+            _, batch = next(batches)
+            shape = batch["target"].shape
+            state, metrics = clock.run(shape, execution.step, state, execution.place(batch))
+            step += 1
+            last = step == settings.steps
+            if step % settings.log_every == 0 or last:
+                _write(log, step, metrics, trainer.seeds, clock, progress)
+            else:
+                clock.tokens.append(metrics["tokens"])
+            if step % settings.eval_every == 0 or last:
+                with clock.paused():
+                    _validate(data, evaluate, execution.plain(state), trainer, log, step)
+            if step % settings.checkpoint_every == 0 or last:
+                with clock.paused():
+                    checkpoints.save(step, execution.plain(state))
+    finally:
+        progress.close()
+        log.close()
+        checkpoints.close()
+    return {"steps": step, **clock.summary(), **_final_loss(workdir)}
+
+
+def _write(log: MetricsLog, step: int, metrics: Any, seeds: list[int], clock: Clock, progress: Progress) -> None:
+    values = jax.device_get(metrics)
+    tokens = sum(float(np.mean(t)) for t in jax.device_get(clock.tokens)) + float(np.mean(values["tokens"]))
+    clock.tokens.clear()
+    clock.counted += tokens
+    elapsed = max(clock.lap(), 1e-9)
+    for replica, seed in enumerate(seeds):
+        mine = {name: float(np.asarray(x).reshape(-1)[replica if np.ndim(x) else 0]) for name, x in values.items()}
+        if not math.isfinite(mine["loss"]):
+            raise RunError(f"step {step}, seed {seed}: the loss is {mine['loss']}; lower training.learning_rate or set clip_norm")
+        log.write(step=step, split="train", seed=seed, tokens_per_second=round(tokens / elapsed, 1), **mine)
+    progress.update(step, float(np.mean(values["loss"])), tokens)
+
+
+def _validate(data: Any, evaluate: Callable, state: Any, trainer: Trainer, log: MetricsLog, step: int) -> None:
+    settings = trainer.settings
+    for replica, seed in enumerate(trainer.seeds):
+        batches = data.evaluation_batches("validation", settings.batch_size)
+        limited = (batch for _, batch in zip(range(settings.eval_batches), batches, strict=False))
+        model = of_replica(state, replica, settings.replicas)
+        log.write(step=step, split="validation", seed=seed, **mean_losses(evaluate, model, limited))
+
+
+def _final_loss(workdir: Path) -> dict[str, float]:
+    lines = [line for line in read_metrics(workdir) if line["split"] == "train"]
+    return {"loss": float(np.mean([line["loss"] for line in lines[-10:]]))} if lines else {}

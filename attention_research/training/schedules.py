@@ -1,0 +1,67 @@
+"""Learning-rate schedules. Called with the config's `learning_rate`, each gives an optax schedule: update count from 0 -> rate."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import optax
+
+from attention_research.registry import NonNegative, NonNegativeFloat, Positive
+
+
+class Noam:
+    """Vaswani et al. 2017, equation 3: rate = factor D^-0.5 min(step^-0.5, step warmup^-1.5), step from 1.
+
+    `learning_rate` is the factor (1 in the paper), D the model's width.
+    """
+
+    def __init__(self, *, warmup_steps: Positive = 4000):
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+        """The schedule; `steps`, the run's length, plays no part."""
+        del steps
+
+        def rate(count):
+            step = jnp.asarray(count, jnp.float32) + 1.0
+            return learning_rate * width**-0.5 * jnp.minimum(step**-0.5, step * self.warmup_steps**-1.5)
+
+        return rate
+
+
+class InverseSqrt:
+    """Raffel et al. 2020: rate = learning_rate sqrt(warmup) / sqrt(max(step, warmup)): flat, then falling; peak as given."""
+
+    def __init__(self, *, warmup_steps: Positive = 10000):
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+        """The schedule; width and the run's length play no part."""
+        del width, steps
+        warmup = float(self.warmup_steps)
+        return lambda count: learning_rate * (warmup / jnp.maximum(jnp.asarray(count, jnp.float32) + 1.0, warmup)) ** 0.5
+
+
+class Constant:
+    """The rate itself, after a linear warm-up of `warmup_steps`."""
+
+    def __init__(self, *, warmup_steps: NonNegative = 0):
+        self.warmup_steps = warmup_steps
+
+    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+        """The schedule; width and the run's length play no part."""
+        del width, steps
+        return optax.warmup_constant_schedule(0.0, learning_rate, self.warmup_steps)
+
+
+class Cosine:
+    """Loshchilov & Hutter 2017: linear warm-up to the peak, then half a cosine down to `final` of it at the last step."""
+
+    def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
+        self.warmup_steps, self.final = warmup_steps, final
+
+    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+        """The schedule over the whole run."""
+        del width
+        return optax.warmup_cosine_decay_schedule(
+            0.0, learning_rate, self.warmup_steps, max(steps, self.warmup_steps + 1), learning_rate * self.final
+        )

@@ -1,0 +1,48 @@
+"""The `training` section: how long, how much at a time, with which optimizer, and what is written when."""
+
+from __future__ import annotations
+
+import optax
+
+from attention_research.registry import Child, NonNegative, Positive, PositiveFloat
+
+
+class Training:
+    """`batch_size` counts sequences (or packed rows) over all devices; `learning_rate` is the peak, or Noam's factor.
+
+    `replicas` R trains R models at once, with seeds seed .. seed + R - 1, on the same batches. `clip_norm` bounds the
+    global norm of the gradients. `checkpoint_every`, `log_every`, `eval_every` are in steps; the last step always
+    checkpoints and evaluates; `eval_batches` bounds one evaluation of the validation split; `keep` checkpoints stay.
+    """
+
+    def __init__(
+        self,
+        *,
+        steps: Positive,
+        batch_size: Positive,
+        learning_rate: PositiveFloat,
+        seed: NonNegative = 0,
+        replicas: Positive = 1,
+        optimizer: Child["optimizer"] = "adam",
+        schedule: Child["schedule"] = "noam",
+        clip_norm: PositiveFloat | None = None,
+        checkpoint_every: Positive = 1000,
+        log_every: Positive = 10,
+        eval_every: Positive = 1000,
+        eval_batches: Positive = 8,
+        keep: Positive = 2,
+    ):
+        self.steps, self.batch_size, self.seed, self.replicas = steps, batch_size, seed, replicas
+        self.learning_rate, self.clip_norm = learning_rate, clip_norm
+        self.checkpoint_every, self.log_every, self.eval_every = checkpoint_every, log_every, eval_every
+        self.eval_batches, self.keep = eval_batches, keep
+        self.make_optimizer, self.make_schedule = optimizer, schedule
+
+    def schedule(self, width: int) -> optax.Schedule:
+        """Update count from 0 -> learning rate, for a model of this width."""
+        return self.make_schedule()(self.learning_rate, width=width, steps=self.steps)
+
+    def optimizer(self, width: int) -> optax.GradientTransformation:
+        """Clipping, then the optimizer at its schedule."""
+        clip = optax.identity() if self.clip_norm is None else optax.clip_by_global_norm(self.clip_norm)
+        return optax.chain(clip, self.make_optimizer()(self.schedule(width)))

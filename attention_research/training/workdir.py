@@ -1,0 +1,86 @@
+"""A run's folder: config.json, environment.json, metrics.jsonl, checkpoints/, evaluation.json, and who may write there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attention_research.config import Config, ConfigError, difference
+from attention_research.errors import RunError
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Atomically: a reader sees the old file or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(document, indent=1) + "\n")
+    temporary.replace(path)
+
+
+@contextmanager
+def locked(workdir: Path) -> Iterator[None]:
+    """Holds the folder for this process; the kernel lets go when the process ends, however it ends."""
+    workdir.mkdir(parents=True, exist_ok=True)
+    with (workdir / ".lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"{workdir}: another process is training there; wait for it, or give another --workdir") from None
+        yield
+
+
+def claim(workdir: Path, config: Config) -> None:
+    """Writes config.json, or checks that the folder's run is of this config (more steps are allowed)."""
+    path = workdir / "config.json"
+    if path.exists():
+        before = load_config(workdir)
+        changes = difference(before.resolved, config.resolved)
+        more_steps = config.resolved["training"]["steps"] >= before.resolved["training"]["steps"]
+        changes = [line for line in changes if not (line.startswith("training.steps:") and more_steps)]
+        if changes:
+            raise ConfigError(f"{workdir} holds a run of another config ({'; '.join(changes)}); give another --workdir")
+    write_json(path, config.to_json())
+
+
+def load_config(workdir: Path) -> Config:
+    """The config of the run in this folder. Raises ConfigError where there is none."""
+    path = workdir / "config.json"
+    if not path.exists():
+        raise ConfigError(f"--workdir={workdir}: no run there (config.json is missing); train one first")
+    return Config.from_json(json.loads(path.read_text()))
+
+
+class MetricsLog:
+    """Appends one JSON object a line to metrics.jsonl; opened at a step, it drops what lies beyond it."""
+
+    def __init__(self, workdir: Path, step: int):
+        self.path = workdir / "metrics.jsonl"
+        if self.path.exists():
+            kept = [line for line in read_metrics(workdir) if line["step"] <= step]
+            temporary = self.path.with_suffix(".tmp")
+            temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
+            temporary.replace(self.path)
+        self.file = self.path.open("a", buffering=1)
+
+    def write(self, **values: Any) -> None:
+        """One line, in one write."""
+        self.file.write(json.dumps(values) + "\n")
+
+    def close(self) -> None:
+        """Closes the file."""
+        self.file.close()
+
+
+def read_metrics(workdir: Path) -> list[dict[str, Any]]:
+    """The logged lines; a line torn by a killed process is left out."""
+    path, lines = workdir / "metrics.jsonl", []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            lines.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return lines

@@ -1,0 +1,108 @@
+"""Transformer translation: Vaswani et al. 2017 at the paper's sizes, and the same system on what one machine has.
+
+    attention-research train --config=configs/translation/transformer.py:cpu --workdir=runs/fr-en
+    attention-research inspect --config=configs/translation/transformer.py:vaswani_base
+
+vaswani_base, vaswani_big: WMT14 English-German (bring the data: see `attention-research data prepare wmt14_translate/de-en`),
+65M and 213M parameters in the paper, 27.3 and 28.4 BLEU (Table 2) after 12 hours and 3.5 days on 8 P100. Not run here.
+cpu, quick, smoke: French to English on Bible verses. One book in an archaic register: a BLEU here says nothing of WMT14.
+What they reach is in experiments/ablation/results/attention; `inspect` prints parameters and FLOPs of any of them.
+"""
+
+from ml_collections import ConfigDict
+
+VARIANTS = {
+    "vaswani_base": "WMT14 En-De, 6+6 layers, width 512, 100K steps (the paper's base model)",
+    "vaswani_big": "WMT14 En-De, 6+6 layers, width 1024, 300K steps (the paper's big model)",
+    "cpu": "Bible verses Fr-En, 2+2 layers, width 128: about 5 minutes on one core",
+    "quick": "the same, smaller vocabulary and fewer steps: under a minute on one core",
+    "smoke": "seconds: shows that everything runs, learns nothing",
+}
+
+
+def get_config(variant: str) -> ConfigDict:
+    """The config of a variant."""
+    return {"vaswani_base": vaswani_base, "vaswani_big": vaswani_big, "cpu": cpu, "quick": quick, "smoke": smoke}[variant]()
+
+
+def vaswani_base() -> ConfigDict:
+    """Sections 5.1-5.4: about 25,000 source and target tokens a batch (96 packed rows of 256), Noam, smoothing 0.1."""
+    config = ConfigDict({"max_length": 256, "vocabulary_size": 37000})
+    config.task = {"kind": "translation", "label_smoothing": 0.1}
+    config.data = {
+        "name": "wmt14_translate/de-en",
+        "source_language": "en",
+        "target_language": "de",
+        "batching": {"kind": "packed"},
+    }
+    config.model = {
+        "kind": "transformer",
+        "num_layers": 6,
+        "width": 512,
+        "num_heads": 8,
+        "dropout_rate": 0.1,
+        "feed_forward": {"kind": "dense", "hidden_width": 2048},
+    }
+    config.training = {
+        "steps": 100_000,
+        "batch_size": 96,
+        "learning_rate": 1.0,
+        "schedule": {"kind": "noam", "warmup_steps": 4000},
+        "checkpoint_every": 1500,
+        "eval_every": 5000,
+        "log_every": 100,
+        "keep": 5,
+    }
+    config.decoding = {"kind": "beam", "beam_size": 4, "alpha": 0.6, "extra_length": 50}
+    return config
+
+
+def vaswani_big() -> ConfigDict:
+    """Table 3, last row: 1024 wide, 16 heads, dropout 0.3, 300K steps."""
+    config = vaswani_base()
+    config.model.update(width=1024, num_heads=16, dropout_rate=0.3)
+    config.model.feed_forward.hidden_width = 4096
+    config.training.update(steps=300_000, keep=20)
+    return config
+
+
+def cpu() -> ConfigDict:
+    """The paper's system at 2+2 layers on 27,750 verse pairs; unrolled layers suit a shallow stack on a CPU."""
+    config = vaswani_base()
+    config.update(max_length=64, vocabulary_size=4000)
+    config.data = {
+        "name": "bible_translate/fr-en",
+        "source_language": "fr",
+        "target_language": "en",
+        "batching": {"kind": "buckets", "boundaries": (32, 64)},
+    }
+    config.model.update(num_layers=2, width=128, num_heads=4)
+    config.model.feed_forward.hidden_width = 512
+    config.model.encoder = {"unroll": True}
+    config.model.decoder = {"unroll": True}
+    config.training.update(
+        steps=2000, batch_size=64, learning_rate=1.0, checkpoint_every=500, eval_every=500, log_every=20, keep=2
+    )
+    config.training.schedule.warmup_steps = 500
+    return config
+
+
+def quick() -> ConfigDict:
+    """A first look at every row of a study in one coffee break."""
+    config = cpu()
+    config.vocabulary_size = 2000
+    config.training.update(steps=300, checkpoint_every=300, eval_every=300, log_every=10)
+    config.training.schedule.warmup_steps = 100
+    config.decoding = {"kind": "greedy", "extra_length": 50}
+    return config
+
+
+def smoke() -> ConfigDict:
+    """A tenth of a percent of the work."""
+    config = quick()
+    config.model.update(num_layers=1, width=32)
+    config.model.feed_forward.hidden_width = 64
+    config.data.batching.boundaries = (64,)
+    config.training.update(steps=4, batch_size=16, checkpoint_every=4, eval_every=4, log_every=2, eval_batches=1)
+    config.evaluation = {"examples": 16, "batch_size": 16}
+    return config
