@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from attention_research.kernels.masks import padding_mask
 from attention_research.models.sequences import Sequence, positions, sequence, shift_right, visible
 from attention_research.registry import Child, Positive, Rate
 
@@ -72,7 +73,7 @@ class Transformer(nnx.Module):
 
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
         """The cache before the first token, for targets of up to `length` (default `max_length`)."""
-        mask = visible(memory["source"], memory["source"])
+        mask = padding_mask(memory["source"]["tokens"] != 0)
         layers = self.decoder.start(memory["hidden"], mask, self.max_length if length is None else length)
         return {"index": jnp.zeros((), jnp.int32), "layers": layers}
 

@@ -29,7 +29,8 @@ class Checkpoints:
     def __init__(self, workdir: Path, keep: int = 2):
         options = ocp.CheckpointManagerOptions(max_to_keep=keep, enable_async_checkpointing=False)
         self.folder = workdir / "checkpoints"
-        self.manager = ocp.CheckpointManager(self.folder.absolute(), options=options)
+        handler = ocp.PyTreeCheckpointHandler()
+        self.manager = ocp.CheckpointManager(self.folder.absolute(), options=options, item_handlers=handler)
 
     def latest(self) -> int | None:
         """The step of the newest finished checkpoint."""
@@ -38,7 +39,7 @@ class Checkpoints:
     def save(self, step: int, state: Any) -> None:
         """Writes and waits. Raises RunError where the disk does not take it; earlier checkpoints stay."""
         try:
-            self.manager.save(step, args=ocp.args.StandardSave(state), force=True)
+            self.manager.save(step, args=ocp.args.PyTreeSave(state), force=True)
             self.manager.wait_until_finished()
         except OSError as error:
             raise RunError(f"checkpoint {step} not written under {self.folder}: {error.strerror or error}") from error
@@ -48,7 +49,7 @@ class Checkpoints:
 
         Raises RunError listing what is missing, unexpected, or of another shape or dtype.
         """
-        stored = _flat(self.manager.item_metadata(step).tree)
+        stored = _flat(dict(self.manager.item_metadata(step).tree))
         wanted = _flat(abstract)
         if partial is not None:
             stored = {path: leaf for path, leaf in stored.items() if path.split("/")[0] in partial}
@@ -62,13 +63,12 @@ class Checkpoints:
             parts = [("missing", missing), ("unexpected", unexpected), ("different", differ)]
             listed = "; ".join(f"{what}: {', '.join(names[:5])}" for what, names in parts if names)
             raise RunError(f"checkpoint {step} in {self.folder} is not of this model: {listed}")
-        if partial is None:
-            return self.manager.restore(step, args=ocp.args.StandardRestore(abstract))
-        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
-            arguments = ocp.args.PyTreeRestore(
-                item=abstract, restore_args=ocp.checkpoint_utils.construct_restore_args(abstract), partial_restore=True
-            )
-            return checkpointer.restore((self.folder / str(step) / "default").absolute(), arguments)
+        arguments = ocp.args.PyTreeRestore(
+            item=abstract,
+            restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),
+            partial_restore=partial is not None,
+        )
+        return self.manager.restore(step, args=arguments)
 
     def close(self) -> None:
         """Ends Orbax's threads."""

@@ -62,7 +62,8 @@ class Trained:
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Sentences -> translations, by the first replica; each is cut at the model's length."""
         length = self.config.resolved["data"]["max_length"]
-        encoded = [ids[: length - 1] + [2] for ids in self.data.tokenizer.encode(list(sentences))]
+        cut = lambda ids: ids if len(ids) <= length else ids[: length - 1] + ids[-1:]  # the last is EOS
+        encoded = [cut(ids) for ids in self.data.tokenizer.encode(list(sentences))]
         texts, size = [], 16
         for start in range(0, len(encoded), size):
             tokens = np.zeros((min(size, len(encoded)), length), np.int32)

@@ -146,10 +146,10 @@ def _write(log: MetricsLog, step: int, metrics: Any, seeds: list[int], clock: Cl
 def _validate(data: Any, evaluate: Callable, state: Any, trainer: Trainer, log: MetricsLog, step: int) -> None:
     settings = trainer.settings
     for replica, seed in enumerate(trainer.seeds):
-        batches = data.evaluation_batches("validation", settings.batch_size)
-        limited = (batch for _, batch in zip(range(settings.eval_batches), batches, strict=False))
+        examples = settings.eval_batches * settings.batch_size
+        batches = data.evaluation_batches("validation", settings.batch_size, examples=examples)
         model = of_replica(state, replica, settings.replicas)
-        log.write(step=step, split="validation", seed=seed, **mean_losses(evaluate, model, limited))
+        log.write(step=step, split="validation", seed=seed, **mean_losses(evaluate, model, batches))
 
 
 def _final_loss(workdir: Path) -> dict[str, float]:

@@ -15,9 +15,14 @@ from attention_research.errors import RunError
 
 
 def write_json(path: Path, document: Any) -> None:
+    """`write_text` of a document."""
+    write_text(path, json.dumps(document, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
     """Atomically: a reader sees the old file or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(document, indent=1) + "\n")
+    temporary.write_text(text)
     temporary.replace(path)
 
 
@@ -38,12 +43,12 @@ def claim(workdir: Path, config: Config) -> None:
     path = workdir / "config.json"
     if path.exists():
         before = load_config(workdir)
-        changes = difference(before.resolved, config.resolved)
+        changes = difference(before, config)
         more_steps = config.resolved["training"]["steps"] >= before.resolved["training"]["steps"]
         changes = [line for line in changes if not (line.startswith("training.steps:") and more_steps)]
         if changes:
             raise ConfigError(f"{workdir} holds a run of another config ({'; '.join(changes)}); give another --workdir")
-    write_json(path, config.to_json())
+    write_text(path, config.to_json())
 
 
 def load_config(workdir: Path) -> Config:
@@ -51,7 +56,7 @@ def load_config(workdir: Path) -> Config:
     path = workdir / "config.json"
     if not path.exists():
         raise ConfigError(f"--workdir={workdir}: no run there (config.json is missing); train one first")
-    return Config.from_json(json.loads(path.read_text()))
+    return Config.from_json(path.read_text())
 
 
 class MetricsLog:

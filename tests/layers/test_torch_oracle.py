@@ -43,26 +43,26 @@ def their_layer(side: str, order: str):
     return layer
 
 
-def converted(layer, side: str) -> dict[str, torch.Tensor]:
-    """Our name -> their tensor, as a function of their parameters (so that gradients convert the same way)."""
+def converted(layer, side: str, of) -> dict[str, np.ndarray]:
+    """Our name -> `of` their parameter (its values, or its gradient), in our layout."""
     out = {}
 
-    def attention(name, module, weights, biases):
-        for part, w, b in zip(("query", "key", "value"), weights.chunk(3), biases.chunk(3), strict=True):
+    def attention(name, module):
+        weights, biases = of(module.in_proj_weight).chunk(3), of(module.in_proj_bias).chunk(3)
+        for part, w, b in zip(("query", "key", "value"), weights, biases, strict=True):
             out[f"{name}.{part}.kernel"], out[f"{name}.{part}.bias"] = w.T, b
-        out[f"{name}.output.kernel"], out[f"{name}.output.bias"] = module.out_proj.weight.T, module.out_proj.bias
+        out[f"{name}.output.kernel"], out[f"{name}.output.bias"] = of(module.out_proj.weight).T, of(module.out_proj.bias)
 
-    attention("self_attention", layer.self_attn, layer.self_attn.in_proj_weight, layer.self_attn.in_proj_bias)
+    attention("self_attention", layer.self_attn)
     norms = [layer.norm1, layer.norm2]
     if side == "decoder":
-        cross = layer.multihead_attn
-        attention("cross_attention", cross, cross.in_proj_weight, cross.in_proj_bias)
+        attention("cross_attention", layer.multihead_attn)
         norms.append(layer.norm3)
     for name, module in (("feed_forward.hidden", layer.linear1), ("feed_forward.output", layer.linear2)):
-        out[f"{name}.kernel"], out[f"{name}.bias"] = module.weight.T, module.bias
+        out[f"{name}.kernel"], out[f"{name}.bias"] = of(module.weight).T, of(module.bias)
     for name, module in zip(("norm", "norm_2", "norm_3"), norms, strict=False):
-        out[f"{name}.scale"], out[f"{name}.bias"] = module.weight, module.bias
-    return out
+        out[f"{name}.scale"], out[f"{name}.bias"] = of(module.weight), of(module.bias)
+    return {name: tensor.detach().numpy() for name, tensor in out.items()}
 
 
 @pytest.mark.parametrize("order", ["post", "pre"])
@@ -74,9 +74,7 @@ def test_block_equals_pytorch(side, order):
     x_real[1, 8:], memory_real[2, 4:] = False, False
 
     layer = their_layer(side, order)
-    tensors = converted(layer, side)
-    for tensor in tensors.values():
-        tensor.retain_grad()
+    values = converted(layer, side, lambda parameter: parameter)
     tx, tm = torch.tensor(x, requires_grad=True), torch.tensor(memory, requires_grad=True)
     if side == "encoder":
         theirs = layer(tx, src_key_padding_mask=torch.tensor(~x_real))
@@ -86,8 +84,8 @@ def test_block_equals_pytorch(side, order):
     (theirs * torch.tensor(direction * x_real[..., None])).sum().backward()
 
     structure, parameters, _ = split(our_block(side, order))
-    assert parameters.keys() == tensors.keys()
-    weights = {name: jnp.asarray(tensor.detach().numpy(), jnp.float32) for name, tensor in tensors.items()}
+    assert parameters.keys() == values.keys()
+    weights = {name: jnp.asarray(x, jnp.float32) for name, x in values.items()}
     inputs = {"self_attention": {"mask": jnp.asarray(x_real)[:, None, None, :]}}
     if side == "decoder":
         inputs["self_attention"] = {"is_causal": True}
@@ -101,12 +99,12 @@ def test_block_equals_pytorch(side, order):
         return jnp.sum(y * jnp.asarray(direction * x_real[..., None], jnp.float32)), y
 
     arrays = (weights, jnp.asarray(x, jnp.float32), jnp.asarray(memory, jnp.float32))
-    (gradients, (_, ours)) = jax.jit(jax.grad(value, argnums=(0, 1, 2), has_aux=True))(*arrays), jax.jit(value)(*arrays)
-    gradients, _ = gradients
+    _, ours = jax.jit(value)(*arrays)
+    gradients, _ = jax.jit(jax.grad(value, argnums=(0, 1, 2), has_aux=True))(*arrays)
     assert np.abs(np.asarray(ours) - theirs.detach().numpy())[x_real].max() < 1e-4
     np.testing.assert_allclose(gradients[1], tx.grad.numpy(), atol=1e-4)
     if side == "decoder":
         np.testing.assert_allclose(gradients[2], tm.grad.numpy(), atol=1e-4)
-    for name, tensor in tensors.items():
-        scale = max(1.0, float(np.abs(tensor.grad.numpy()).max()))
-        assert np.abs(np.asarray(gradients[0][name]) - tensor.grad.numpy()).max() < 1e-4 * scale, name
+    for name, want in converted(layer, side, lambda parameter: parameter.grad).items():
+        scale = max(1.0, float(np.abs(want).max()))
+        assert np.abs(np.asarray(gradients[0][name]) - want).max() < 1e-4 * scale, name

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels import attention_weights, dot_product_attention, linformer_attention
+from attention_research.kernels import attention_weights, compress, dot_product_attention, linformer_attention
 from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention
 from attention_research.registry import Positive
 
@@ -85,7 +85,7 @@ class LinformerAttention(MultiHeadAttention):
         real = keys_alone(mask, is_causal)
         keys, values = self.projections(key.shape[1], shared, query.dtype)
         context = linformer_attention(query, key, value, keys, values, mask=real)
-        return context, attention_weights(query, compress(key, keys, real))
+        return context, attention_weights(query, compress(without_padding(key, real), keys))
 
     def remember(
         self, memory: Float[Array, "B S D"], *, mask: Mask | None, shared: nnx.Module | None = None
@@ -94,7 +94,8 @@ class LinformerAttention(MultiHeadAttention):
         key, value = self.keys_values(memory)
         keys, values = self.projections(key.shape[1], shared, memory.dtype)
         real = keys_alone(mask, False)
-        return {"key": compress(key, keys, real), "value": compress(value, values, real)}
+        key, value = without_padding(key, real), without_padding(value, real)
+        return {"key": compress(key, keys), "value": compress(value, values)}
 
     def recall(
         self, x: Float[Array, "B T D"], remembered: dict[str, Array], *, shared: nnx.Module | None = None
@@ -116,7 +117,6 @@ def keys_alone(mask: Array | None, is_causal: bool) -> Array | None:
     return None if mask is None else mask[:, 0, 0, :]
 
 
-def compress(x: Float[Array, "B S N H"], projection: Array, real: Array | None) -> Float[Array, "B R N H"]:
-    """E x for each head, padding zeroed before the projection."""
-    x = x if real is None else jnp.where(real[:, :, None, None], x, jnp.zeros((), x.dtype))
-    return jnp.einsum("NRS,BSNH->BRNH" if projection.ndim == 3 else "RS,BSNH->BRNH", projection, x)
+def without_padding(x: Float[Array, "B S N H"], real: Array | None) -> Float[Array, "B S N H"]:
+    """x with padding zeroed, so that it adds nothing to a projection."""
+    return x if real is None else jnp.where(real[:, :, None, None], x, jnp.zeros_like(x))

@@ -29,11 +29,10 @@ class T5Bias(nnx.Module):
         self, query_length: int, key_length: int, offset: Int[Array, ""] | int, *, bidirectional: bool
     ) -> Float[Array, "1 N T S"]:
         """The bias of queries offset .. offset + query_length - 1 against all keys."""
-        whole = {"bidirectional": bidirectional, "max_distance": self.max_distance}
-        if isinstance(offset, int) and offset == 0:
-            return t5_relative_bias(self.table[...], query_length, key_length, **whole)
-        bias = t5_relative_bias(self.table[...], key_length, key_length, **whole)
-        return jax.lax.dynamic_slice_in_dim(bias, offset, query_length, 2)
+        return t5_relative_bias(
+            self.table[...], query_length, key_length,
+            bidirectional=bidirectional, max_distance=self.max_distance, query_offset=offset,
+        )  # fmt: skip
 
 
 class T5Attention(MultiHeadAttention):

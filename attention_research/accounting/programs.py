@@ -1,0 +1,48 @@
+"""Programs as JAX traces them: traced from shapes, dead code removed, opened one inside the other.
+
+Names of parameters differ between primitives (`jaxpr`, `call_jaxpr`, `branches`), so that inner programs are looked up
+by type; only loops, branches and `shard_map` mean more than "runs once" and are told apart by name.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.interpreters import partial_eval
+
+
+def trace(function: Callable[..., Any], *arguments: Any) -> ClosedJaxpr:
+    """The program of `function` for arguments of which only shapes and dtypes are read; without what no output uses."""
+    closed = jax.make_jaxpr(function)(*arguments)
+    jaxpr, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return ClosedJaxpr(jaxpr, closed.consts)
+
+
+def opened(program: Jaxpr | ClosedJaxpr) -> Jaxpr:
+    """The program itself, where a closed one also holds its constants."""
+    return getattr(program, "jaxpr", program)
+
+
+def without_dead_code(program: Jaxpr | ClosedJaxpr) -> Jaxpr:
+    """Removes what no output uses from a body that JAX's own pass does not enter (a while loop's)."""
+    jaxpr = opened(program)
+    return partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)[0]
+
+
+def inner_programs(equation: Any) -> list[Jaxpr]:
+    """Every program among an equation's parameters."""
+    found: list[Jaxpr] = []
+    for value in equation.params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(item, (Jaxpr, ClosedJaxpr)):
+                found.append(opened(item))
+    return found
+
+
+def shards(equation: Any) -> int:
+    """How many devices run a `shard_map`'s body: the sizes of the mesh axes that it is mapped over."""
+    manual = equation.params.get("newly_manual_axes", equation.params.get("manual_axes"))
+    sizes = dict(equation.params["mesh"].shape)
+    return math.prod(size for name, size in sizes.items() if manual is None or name in manual)

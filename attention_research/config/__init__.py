@@ -1,0 +1,17 @@
+"""From a config file and overrides to constructor calls; the signature of a kind's constructor is its schema.
+
+``load`` reads a file, applies overrides, fills in defaults and inherited settings, validates; ``build`` imports the
+classes. Until ``build``, JAX is not imported. The only importer of ml_collections.
+"""
+
+from attention_research.config.construction import build, build_experiment
+from attention_research.config.errors import ConfigError, SchemaError
+from attention_research.config.files import load, variants
+from attention_research.config.record import EXECUTION_LEAVES, Config, difference, resolve
+from attention_research.config.resolution import FLOWS
+from attention_research.config.schema import REQUIRED, settings
+
+__all__ = [
+    "EXECUTION_LEAVES", "FLOWS", "REQUIRED", "Config", "ConfigError", "SchemaError", "build", "build_experiment",
+    "difference", "load", "resolve", "settings", "variants",
+]  # fmt: skip

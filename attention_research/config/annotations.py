@@ -1,0 +1,241 @@
+"""The fixed vocabulary of annotations: what a setting accepts, from Python values and from the command line's text.
+
+Values are kept in JSON's form: tuples are lists, numpy's scalars Python's, an int for a float is a float (so that 1
+and 1.0 have one hash), -0.0 is 0.0. A bool is not an int; nan and infinities are refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from attention_research import registry
+
+
+class Mismatch(ValueError):
+    """A value is not what an annotation accepts; the message says what was expected and what came."""
+
+
+#: What `registry`'s ranges say in words, as a test.
+RANGES: dict[str, Callable[[Any], bool]] = {
+    "": lambda value: True,
+    "at least 1": lambda value: value >= 1,
+    "at least 0": lambda value: value >= 0,
+    "above 0": lambda value: value > 0,
+    "from 0 to below 1": lambda value: 0 <= value < 1,
+}
+_WORDS = {int: "an int", float: "a float", bool: "true or false", str: "a string"}
+_ELEMENT = re.compile(r"\s*,\s*")
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """int, float, bool or str, in a range."""
+
+    base: type
+    range: str = ""
+
+    @property
+    def words(self) -> str:
+        return _WORDS[self.base] + (f" {self.range}" if self.range else "")
+
+    def check(self, value: Any) -> Any:
+        if self.base is float and type(value) is int and abs(value) < 2**1023:
+            value = float(value)
+        if type(value) is not self.base or (self.base is float and not math.isfinite(value)):
+            raise Mismatch(f"expected {self.words}; got {_show(value)}")
+        if not RANGES[self.range](value):
+            raise Mismatch(f"expected {self.words}; got {_show(value)}")
+        return value + 0.0 if self.base is float else value
+
+    def parse(self, text: str) -> Any:
+        return self.check(text if self.base is str else _PARSERS[self.base](text.strip()))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Literal[...]."""
+
+    values: tuple[Any, ...]
+
+    @property
+    def words(self) -> str:
+        return f"one of {', '.join(map(str, self.values))}"
+
+    def check(self, value: Any) -> Any:
+        if not any(type(value) is type(choice) and value == choice for choice in self.values):
+            raise Mismatch(f"expected {self.words}; got {_show(value)}")
+        return value
+
+    def parse(self, text: str) -> Any:
+        by_text = {str(choice).lower() if isinstance(choice, bool) else str(choice): choice for choice in self.values}
+        text = text.strip()
+        return self.check(by_text[text] if text in by_text else text)
+
+
+@dataclass(frozen=True)
+class Optional:
+    """X | None."""
+
+    inner: Any
+
+    @property
+    def words(self) -> str:
+        return f"{self.inner.words}, or none"
+
+    def check(self, value: Any) -> Any:
+        return None if value is None else _reworded(self, self.inner.check, value)
+
+    def parse(self, text: str) -> Any:
+        return None if text.strip() in ("none", "None") else _reworded(self, self.inner.parse, text)
+
+
+@dataclass(frozen=True)
+class Tuple:
+    """tuple[X, ...] (one item, repeated) or tuple[X, Y]."""
+
+    items: tuple[Any, ...]
+    repeated: bool
+
+    @property
+    def words(self) -> str:
+        if self.repeated:
+            return f"a tuple, each item {self.items[0].words}"
+        return f"a tuple of {len(self.items)}: {' and '.join(item.words for item in self.items)}"
+
+    def check(self, value: Any) -> list[Any]:
+        if not isinstance(value, (list, tuple)) or not (self.repeated or len(value) == len(self.items)):
+            raise Mismatch(f"expected {self.words}; got {_show(value)}")
+        items = self.items * len(value) if self.repeated else self.items
+        return [item.check(element) for item, element in zip(items, value, strict=True)]
+
+    def parse(self, text: str) -> list[Any]:
+        value = literal(text)
+        if isinstance(value, (list, tuple)):
+            return self.check(value)
+        words = _ELEMENT.split(text.strip().removesuffix(","))  # 1,2 or norm,residual, without quotes
+        items = self.items * len(words) if self.repeated else self.items
+        if len(words) != len(items) or any(bracket in text for bracket in "()[]{}'\""):
+            raise Mismatch(f"expected {self.words}; got {_show(text)}")
+        return [item.parse(word) for item, word in zip(items, words, strict=True)]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Child["family"], or Child["family", "other"]: a child section, inherited from sections of either name."""
+
+    family: str
+    other: str | None = None
+
+    @property
+    def words(self) -> str:
+        return f"a kind of {self.family} ({', '.join(registry.FAMILIES[self.family])}) or a dict of its settings"
+
+    def check(self, value: Any) -> dict[str, Any]:
+        """A kind's name stands for dict(kind=name)."""
+        if isinstance(value, str):
+            return {"kind": value}
+        if not isinstance(value, dict):
+            raise Mismatch(f"expected {self.words}; got {_show(value)}")
+        return value
+
+    def parse(self, text: str) -> dict[str, Any]:
+        value = literal(text) if text.lstrip().startswith("{") else text.strip()
+        return self.check(text if value is None else plain(value))
+
+
+Annotation = Scalar | Choice | Optional | Tuple | Section
+
+
+def read(node: ast.expr) -> Annotation:
+    """The annotation of a signature; raises `Mismatch` where it is not in the vocabulary."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return read(ast.parse(text, mode="eval").body)
+        case ast.Name(id="int" | "float" | "bool" | "str" as name):
+            return Scalar({"int": int, "float": float, "bool": bool, "str": str}[name])
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            base, *words = get_args(getattr(registry, name, None)) or (None,)
+            if base in (int, float) and words and words[0] in RANGES:
+                return Scalar(base, words[0])
+        case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
+            return Optional(read(left))
+        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner):
+            items = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            if name == "Literal":
+                return Choice(tuple(ast.literal_eval(item) for item in items))
+            if name == "Child" and all(isinstance(item, ast.Constant) for item in items):
+                return _section(*(item.value for item in items))
+            if name == "tuple" and len(items) == 2 and isinstance(items[1], ast.Constant) and items[1].value is ...:
+                return Tuple((read(items[0]),), repeated=True)
+            if name == "tuple":
+                return Tuple(tuple(read(item) for item in items), repeated=False)
+    raise Mismatch(f"the annotation {ast.unparse(node)} is not in the vocabulary of registry.py")
+
+
+def plain(value: Any) -> Any:
+    """JSON's form of what a config file gives: dicts, lists, Python's scalars; anything else stays, to be refused."""
+    if hasattr(value, "items"):  # a dict or a ConfigDict
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and value.ndim == 0:
+        return value.item()
+    return value
+
+
+def spell(value: Any) -> str:
+    """The text that parses back to a value: what a command line is written with."""
+    if isinstance(value, str):
+        return value
+    return str(value).lower() if value is None or isinstance(value, bool) else repr(value)
+
+
+def literal(text: str) -> Any:
+    """A Python literal, or None where the text is none."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # 1or2: Python would warn of its own grammar
+            return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def _section(family: str, other: str | None = None) -> Section:
+    if family not in registry.FAMILIES:
+        raise Mismatch(f"no family {family!r} in registry.py")
+    return Section(family, other)
+
+
+def _reworded(annotation: Annotation, function: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return function(value)
+    except Mismatch:
+        raise Mismatch(f"expected {annotation.words}; got {_show(value)}") from None
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _int(text: str) -> Any:
+    return int(text) if len(text) < 1000 and re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*", text) else text
+
+
+def _float(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _bool(text: str) -> Any:
+    return {"true": True, "false": False}.get(text.lower(), text)  # an unknown word is refused by the check
+
+
+_PARSERS = {int: _int, float: _float, bool: _bool}

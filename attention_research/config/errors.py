@@ -1,0 +1,31 @@
+"""The one-line errors of arguments and configs, and the nearest valid name that they offer."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ConfigError(Exception):
+    """The user's arguments or config are wrong (exit status 2); the message is one line."""
+
+    def __init__(self, message: str):
+        super().__init__(" ".join(str(message).split()))
+
+
+class SchemaError(ConfigError):
+    """A constructor's signature cannot serve as a schema: a mistake in the package, not in the config."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The closest of `names`, or None where none is close."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)), None)
+
+
+def offer(name: str, names: Iterable[str], prefix: str = "") -> str:
+    """``did you mean ...?``, or the list of what there is."""
+    names = list(names)
+    close = nearest(name, names)
+    if close:
+        return f"did you mean {prefix}{close}?"
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"

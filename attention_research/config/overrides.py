@@ -1,0 +1,119 @@
+"""Overrides: any leaf that the schema knows, set in the given config before its one resolution.
+
+``("model.num_heads", "4")``: a text is parsed by the annotation that its path leads to, any other value is checked by
+it. A whole section may be given as a dict, which replaces it; a section's path with a kind's name is short for
+``.kind``. Kinds are set first, the outermost first, since they decide what the other paths mean; a dict is a barrier
+that they do not pass. Otherwise the order stands: the last one counts.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from attention_research import registry
+from attention_research.config.annotations import Mismatch, literal, plain
+from attention_research.config.errors import ConfigError
+from attention_research.config.resolution import ROOT, Raw, Scope, unknown
+from attention_research.config.schema import Setting
+
+Override = tuple[str, Any]
+
+
+def overridden(given: dict[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
+    """A copy of `given` with the overrides set."""
+    given = copy.deepcopy(given)
+    run: list[Override] = []
+    for path, value in overrides:
+        if not isinstance(path, str) or not all(path.split(".")):
+            raise ConfigError(f"{path}: expected a path such as model.num_heads")
+        path, value = path.removeprefix(f"{ROOT[0]}."), plain(value)
+        if isinstance(value, dict) or (isinstance(value, str) and value.lstrip().startswith("{")):
+            _apply(given, run)
+            run = []
+            if isinstance(value, str) and _leads_to_section(given, path):
+                value = plain(literal(value) or value)
+            _set(given, path, value)
+        else:
+            run.append((path, value))
+    _apply(given, run)
+    return given
+
+
+def _apply(given: dict[str, Any], run: list[Override]) -> None:
+    """A run without dicts: its kinds, the outermost first, then the rest."""
+    rest = set(range(len(run)))
+    for i in sorted(rest, key=lambda i: f".{run[i][0]}".removesuffix(".kind").count(".")):
+        path, value = run[i]
+        if path.split(".")[-1] == "kind" or (isinstance(value, str) and _leads_to_section(given, path)):
+            _set(given, path, value)
+            rest.remove(i)
+    for i in sorted(rest):
+        _set(given, *run[i])
+
+
+def _leads_to_section(given: dict[str, Any], path: str) -> bool:
+    try:
+        setting = _descend(copy.deepcopy(given), path)[0]
+    except ConfigError:
+        return False
+    return setting is not None and setting.section is not None and not setting.many
+
+
+def _set(given: dict[str, Any], path: str, value: Any) -> None:
+    setting, section, key = _descend(given, path)
+    if setting is None:  # a kind, or one item of a tuple of sections
+        section[key] = {"kind": value} if isinstance(section, list) and isinstance(value, str) else value
+        _descend(copy.deepcopy(given), path)  # an unknown kind is refused here, under its full path
+        return
+    try:
+        parsed = setting.annotation.parse(value) if isinstance(value, str) else setting.annotation.check(value)
+    except Mismatch as error:
+        raise ConfigError(f"{ROOT[0]}.{path}: {error}") from None
+    if setting.section is not None and isinstance(value, str) and isinstance(section.get(key), dict) and parsed:
+        parsed = {**section[key], **parsed}  # the short form sets the kind alone; what else was written must fit it
+    section[key] = parsed
+    if isinstance(parsed, dict):
+        _descend(copy.deepcopy(given), f"{path}.kind")
+
+
+def _descend(given: dict[str, Any], path: str) -> tuple[Setting | None, Any, Any]:
+    """(setting, node of `given`, key) that a path leads to; sections on the way are created.
+
+    The setting is None for ``kind`` and for one item of a tuple of sections (``steps.0``).
+    """
+    scope, node, names, full = Scope.root(given), given, path.split("."), ROOT[0]
+    while True:
+        name, *names = names
+        full = f"{full}.{name}"
+        if name == "kind" and not names:
+            return None, node, name
+        if name not in scope.settings:
+            raise unknown(scope, name, full)
+        setting, index = scope.settings[name], None
+        if not names:
+            return setting, node, name
+        if setting.section is None:
+            raise ConfigError(f"{full}: is {setting.annotation.words}, not a section; it has no {'.'.join(names)}")
+        if setting.many:
+            items = scope.child_raw(name) or []
+            index, names = _index(full, names[0], len(items)), names[1:]
+            full = f"{full}.{index}"
+            node[name] = [dict(item.values) for item in items]
+            if not names:
+                return None, node[name], index
+        child = scope.child(name, index)
+        if child is None:  # an optional section that is off: naming a setting in it switches it on
+            family = setting.section.family
+            child = Scope(full, family, Raw({"kind": next(iter(registry.FAMILIES[family]))}), scope)
+        if index is None and not isinstance(node.get(name), dict):
+            node[name] = {} if node.get(name) is None else {"kind": node[name]}
+        node = node[name] if index is None else node[name][index]
+        scope = child
+
+
+def _index(full: str, text: str, length: int) -> int:
+    if not text.isdigit() or int(text) >= length:
+        raise ConfigError(f"{full}.{text}: expected the number of an item, below {length}")
+    return int(text)

@@ -1,0 +1,244 @@
+"""Resolution: a given config with every default, inherited setting and inherited section filled in.
+
+A setting that its section does not give and that has no default comes from the nearest enclosing section that has that
+name, for the names in `FLOWS` only. A child section without a default in the signature starts from the nearest
+enclosing section of its name, re-resolved in its new place, where that kind is defined in its family; else from the
+family's first kind. What is given for it without a ``kind``, or with the same, is merged over that; another kind stands
+alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from attention_research import constraints, registry
+from attention_research.config import schema
+from attention_research.config.annotations import Mismatch
+from attention_research.config.errors import ConfigError, nearest, offer
+
+FLOWS = (
+    "width", "num_heads", "num_layers", "head_width", "max_length", "vocabulary_size", "dropout_rate", "dtype",
+)  # fmt: skip
+ROOT = ("config", "experiment")
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A section as it was said: its values (``kind`` among them), and the full paths where they were written."""
+
+    values: dict[str, Any]
+    written: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return self.values["kind"]
+
+
+class Scope:
+    """A section in its place: kind, signature, what was said, what encloses it; `values` as resolution goes."""
+
+    def __init__(self, path: str, family: str, raw: Raw, parent: Scope | None = None):
+        self.path, self.family, self.raw, self.parent = path, family, raw, parent
+        self.kind = raw.kind
+        self.settings = schema.signature(family, self.kind)
+        self.values: dict[str, Any] = {}
+        self._children: dict[str, Any] = {}
+
+    @classmethod
+    def root(cls, given: dict[str, Any]) -> Scope:
+        """The whole config."""
+        path, family = ROOT
+        if not isinstance(given, dict):
+            raise ConfigError(f"{path}: expected a dict of sections; got {given!r}")
+        raw = Raw({"kind": _first(family), **given})
+        _known_kind(family, raw.kind, f"{path}.kind")
+        return cls(path, family, raw)
+
+    def where(self, name: str) -> str:
+        """The full path under which the user wrote a key of this section."""
+        return self.raw.written.get(name, f"{self.path}.{name}")
+
+    def child_raw(self, name: str) -> Raw | list[Raw] | None:
+        """What a child section is before its own resolution: given over inherited."""
+        if name not in self._children:
+            self._children[name] = self._said(self.settings[name])
+        return self._children[name]
+
+    def child(self, name: str, index: int | None = None) -> Scope | None:
+        """The scope of a child section, or of one item of a tuple of them; None where there is none."""
+        raw, family = self.child_raw(name), self.settings[name].section.family
+        path = f"{self.path}.{name}"
+        if index is not None:
+            raw, path = raw[index], f"{path}.{index}"
+        return None if raw is None else Scope(path, family, raw, self)
+
+    def _said(self, setting: schema.Setting) -> Raw | list[Raw] | None:
+        family, where = setting.section.family, self.where(setting.name)
+        if setting.name not in self.raw.values:
+            return self._inherited(setting)
+        try:
+            given = setting.annotation.check(self.raw.values[setting.name])
+        except Mismatch as error:
+            raise ConfigError(f"{where}: {error}") from None
+        if given is None:
+            return None
+        if setting.many:
+            return [_over(_plain(family), item, family, f"{where}.{i}") for i, item in enumerate(given)]
+        return _over(self._inherited(setting) or _plain(family), given, family, where)
+
+    def _inherited(self, setting: schema.Setting) -> Raw | list[Raw] | None:
+        family = setting.section.family
+        if setting.default is None:
+            return None
+        if setting.default is not schema.REQUIRED:
+            return [Raw(item) for item in setting.default] if setting.many else Raw(setting.default)
+        scope = self.parent
+        while scope is not None:
+            for name in (setting.name, setting.section.other):
+                there = scope.settings.get(name)
+                if there is not None and there.section is not None and there.many == setting.many:
+                    return _fitting(scope.child_raw(name), setting)
+            scope = scope.parent
+        if setting.many:
+            raise ConfigError(f"{self.path}.{setting.name}: missing; {self.kind} needs it ({setting.annotation.words})")
+        return None if setting.optional else _plain(family)
+
+
+def resolved(given: dict[str, Any]) -> dict[str, Any]:
+    """The resolved config: every section with its ``kind``, all values in JSON's form, in the signatures' order."""
+    sections: list[constraints.Section] = []
+    root = Scope.root(given)
+    result = _resolve(root, sections)
+    for path, message in constraints.broken(sections):
+        raise ConfigError(f"{path}: {message}")
+    return result
+
+
+def _resolve(scope: Scope, sections: list[constraints.Section]) -> dict[str, Any]:
+    for name in scope.raw.values:
+        if name != "kind" and name not in scope.settings:
+            raise unknown(scope, name, scope.where(name))
+    for name, setting in scope.settings.items():
+        if setting.section is None:
+            scope.values[name] = _value(scope, setting)
+    result: dict[str, Any] = {"kind": scope.kind}
+    sections.append(constraints.Section(scope.path, scope.family, scope.kind, result))
+    for name, setting in scope.settings.items():
+        if setting.section is None:
+            result[name] = scope.values[name]
+        elif setting.many and scope.child_raw(name) is not None:
+            result[name] = [_resolve(scope.child(name, i), sections) for i in range(len(scope.child_raw(name)))]
+        else:
+            child = scope.child(name)
+            result[name] = None if child is None else _resolve(child, sections)
+    return result
+
+
+def _value(scope: Scope, setting: schema.Setting) -> Any:
+    name = setting.name
+    try:
+        if name in scope.raw.values:
+            return setting.annotation.check(scope.raw.values[name])
+    except Mismatch as error:
+        raise ConfigError(f"{scope.where(name)}: {error}") from None
+    if setting.default is not schema.REQUIRED:
+        return setting.default
+    above = scope.parent
+    while name in FLOWS and above is not None:
+        if name in above.values:
+            try:
+                return setting.annotation.check(above.values[name])
+            except Mismatch as error:
+                raise ConfigError(f"{scope.path}.{name}: from {above.path}.{name}: {error}") from None
+        above = above.parent
+    # An inherited section is mended where its kind was written, not in each place that it is inherited to.
+    home = scope.raw.written.get("kind", f"{scope.path}.kind").removesuffix("kind")
+    raise ConfigError(f"{home}{name}: missing; {scope.kind} needs it ({setting.annotation.words})")
+
+
+def unknown(scope: Scope, name: str, path: str) -> ConfigError:
+    """The error of a key that the section's kind does not have, with the nearest that there is."""
+    section = path.rpartition(".")[0]
+    if not isinstance(name, str):
+        return ConfigError(f"{section}: its keys are names; got {name!r}")
+    having = [kind for kind in registry.FAMILIES[scope.family] if name in _settings_of(scope.family, kind)]
+    if having:
+        return ConfigError(f"{path}: no such setting of {scope.kind}; {', '.join(having)} has it")
+    if close := nearest(name, [*scope.settings, "kind"]):
+        return ConfigError(f"{path}: no such setting; did you mean {section}.{close}?")
+    top = scope
+    while top.parent is not None:
+        top = top.parent
+    elsewhere = sorted((there for there in leaves(top) if there.rpartition(".")[2] == name), key=lambda p: p.count("."))
+    hint = f"did you mean {elsewhere[0]}?" if elsewhere else offer(name, [*scope.settings, "kind"], f"{section}.")
+    return ConfigError(f"{path}: no such setting; {hint}")
+
+
+def leaves(scope: Scope) -> list[str]:
+    """The full paths of all settings under a scope, its own first; sections that cannot be read are left out."""
+    found = [f"{scope.path}.{name}" for name, setting in scope.settings.items() if setting.section is None]
+    for name, setting in scope.settings.items():
+        if setting.section is not None and not setting.many:
+            try:
+                child = scope.child(name)
+            except ConfigError:
+                continue
+            found += leaves(child) if child is not None else []
+    return found
+
+
+def _settings_of(family: str, kind: str) -> dict[str, schema.Setting]:
+    try:
+        return schema.signature(family, kind)
+    except schema.SchemaError:
+        return {}
+
+
+def _first(family: str) -> str:
+    return next(iter(registry.FAMILIES[family]))
+
+
+def _plain(family: str) -> Raw:
+    return Raw({"kind": _first(family)})
+
+
+def _known_kind(family: str, kind: Any, path: str) -> None:
+    kinds = registry.FAMILIES[family]
+    if not isinstance(kind, str):
+        raise ConfigError(f"{path}: expected the name of a kind of {family} ({', '.join(kinds)}); got {kind!r}")
+    if kind not in kinds:
+        reason = registry.REFUSED.get((family, kind))
+        if reason is not None:
+            raise ConfigError(f"{path}: {kind} is not defined here: {reason}; there are {', '.join(kinds)}")
+        raise ConfigError(f"{path}: no kind {kind!r} of {family}; {offer(kind, kinds)}")
+
+
+def _over(base: Raw, given: dict[str, Any], family: str, where: str) -> Raw:
+    """What is given over what is inherited, or alone where it is another kind."""
+    written = {key: f"{where}.{key}" for key in given}
+    if "kind" in given:
+        _known_kind(family, given["kind"], f"{where}.kind")
+        if given["kind"] != base.kind:
+            return Raw(given, written)
+    return Raw(_merged(base.values, given), {**base.written, **written})
+
+
+def _merged(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in given.items():
+        old = result.get(key)
+        if isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind"):
+            value = _merged(old, value)
+        result[key] = value
+    return result
+
+
+def _fitting(there: Raw | list[Raw] | None, setting: schema.Setting) -> Raw | list[Raw] | None:
+    """An enclosing section as this family takes it: as it is where its kind is defined here, else the first kind."""
+    kinds = registry.FAMILIES[setting.section.family]
+    if there is None:
+        return None if setting.optional else _plain(setting.section.family)
+    if setting.many:
+        return [raw if raw.kind in kinds else _plain(setting.section.family) for raw in there]
+    return there if there.kind in kinds else _plain(setting.section.family)

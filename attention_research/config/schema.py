@@ -1,0 +1,168 @@
+"""Schemas: the signatures of constructors, read from the source without importing it.
+
+A setting is a keyword-only parameter of ``__init__`` with an annotation from `registry`'s vocabulary; its default is a
+literal. ``rngs`` is never a setting. A class without ``__init__`` has the one of its bases, as far as they stand in the
+same package. What cannot be read so is a `SchemaError` for the developer: a dataclass, a decorated ``__init__``,
+``*args`` or ``**kwargs``, positional parameters, a default that is a name.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from attention_research import registry
+from attention_research.config.annotations import Annotation, Mismatch, Optional, Section, Tuple, read
+from attention_research.config.errors import SchemaError
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "required"
+
+
+#: The default of a setting that has none.
+REQUIRED = _Required()
+NOT_SETTINGS = ("self", "rngs")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A parameter of a kind's constructor."""
+
+    name: str
+    text: str
+    default: Any
+    annotation: Annotation
+
+    @property
+    def section(self) -> Section | None:
+        """The child section that this is, or whose repetition this is."""
+        inner = self.annotation.inner if self.optional else self.annotation
+        inner = inner.items[0] if isinstance(inner, Tuple) and inner.repeated else inner
+        return inner if isinstance(inner, Section) else None
+
+    @property
+    def optional(self) -> bool:
+        return isinstance(self.annotation, Optional)
+
+    @property
+    def many(self) -> bool:
+        """A tuple of sections."""
+        inner = self.annotation.inner if self.optional else self.annotation
+        return self.section is not None and isinstance(inner, Tuple)
+
+
+def settings(family: str, kind: str) -> list[tuple[str, str, Any]]:
+    """(name, annotation as written, default or `REQUIRED`) of every setting of a kind, in the signature's order."""
+    return [(setting.name, setting.text, setting.default) for setting in signature(family, kind).values()]
+
+
+def signature(family: str, kind: str) -> dict[str, Setting]:
+    """Name -> setting of a kind. Raises `SchemaError` where the source is missing or cannot serve as a schema."""
+    module, name = registry.locate(family, kind)
+    path = source(module)
+    if path is None:
+        raise SchemaError(f"{family} {kind!r}: the module {module} that registry.py names is not there")
+    return _signature(module, name, path, path.stat().st_mtime_ns)
+
+
+def source(module: str) -> Path | None:
+    """The file of a module, found without importing its packages (their ``__init__`` may import JAX)."""
+    top, *rest = module.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None:
+        return None
+    if not rest:
+        return Path(spec.origin)
+    for folder in spec.submodule_search_locations or ():
+        stem = Path(folder, *rest)
+        for path in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
+
+
+@cache
+def _signature(module: str, name: str, path: Path, stamp: int) -> dict[str, Setting]:
+    del stamp  # a changed file is read again
+    init = _find_init(module, name)
+    if init is None:
+        return {}
+    where, arguments = f"{module}:{name}", init.args
+    if init.decorator_list or arguments.vararg or arguments.kwarg:
+        raise SchemaError(f"{where}: __init__ with decorators, *args or **kwargs cannot be a schema")
+    for argument in (*arguments.posonlyargs, *arguments.args):
+        if argument.arg not in NOT_SETTINGS:
+            raise SchemaError(f"{where}: the parameter {argument.arg} is positional; settings stand after *")
+    pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {a.arg: _setting(where, a, default) for a, default in pairs if a.arg not in NOT_SETTINGS}
+
+
+def _setting(where: str, argument: ast.arg, default: ast.expr | None) -> Setting:
+    where = f"{where}: the parameter {argument.arg}"
+    if argument.annotation is None:
+        raise SchemaError(f"{where} has no annotation")
+    try:
+        annotation = read(argument.annotation)
+    except (Mismatch, SyntaxError, ValueError) as error:
+        raise SchemaError(f"{where}: {error}") from None
+    text = ast.unparse(argument.annotation)
+    if default is None:
+        return Setting(argument.arg, text, REQUIRED, annotation)
+    try:
+        value = annotation.check(ast.literal_eval(default))
+    except Mismatch as error:
+        raise SchemaError(f"{where}: its default: {error}") from None
+    except (ValueError, SyntaxError, TypeError):
+        raise SchemaError(f"{where}: the default {ast.unparse(default)} is not a literal") from None
+    setting = Setting(argument.arg, text, value, annotation)
+    if setting.section is not None and value is not None:
+        for child in value if setting.many else [value]:
+            if child.get("kind") not in registry.FAMILIES[setting.section.family]:
+                raise SchemaError(f"{where}: its default {child.get('kind')!r} is no kind of {setting.section.family}")
+    return setting
+
+
+def _find_init(module: str, name: str) -> ast.FunctionDef | None:
+    """The class's ``__init__``, or that of its bases; None where there is none in this package."""
+    path = source(module)
+    tree = _tree(path, path.stat().st_mtime_ns) if path else ast.Module([], [])
+    node = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name), None)
+    if node is None:
+        raise SchemaError(f"{module}: no class {name} in it, which registry.py or a subclass names")
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            return item
+    if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        raise SchemaError(f"{module}:{name}: a dataclass has no __init__ to read; write it out")
+    for base in node.bases:
+        home = _home(tree, module, base)
+        init = _find_init(*home) if home else None
+        if init is not None:
+            return init
+    return None
+
+
+def _home(tree: ast.Module, module: str, base: ast.expr) -> tuple[str, str] | None:
+    """("module", "Class") of a base that stands in the same package."""
+    if not isinstance(base, ast.Name):
+        return None
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == base.id:
+            return module, base.id
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == module.split(".")[0]:
+            for alias in node.names:
+                if (alias.asname or alias.name) == base.id:
+                    return node.module, alias.name
+    return None
+
+
+@cache
+def _tree(path: Path, stamp: int) -> ast.Module:
+    del stamp
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))

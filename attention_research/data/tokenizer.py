@@ -1,0 +1,114 @@
+"""SentencePiece vocabulary, joint over both languages, trained on the training split only (Kudo & Richardson 2018).
+
+Token ids: padding 0, beginning of sentence 1, end of sentence 2, unknown 3. The text is not normalised beyond its
+spaces, so that a decoded sentence can equal its reference.
+"""
+
+import hashlib
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from attention_research.data import storage
+from attention_research.registry import Positive
+
+PAD, BOS, EOS, UNKNOWN = 0, 1, 2, 3
+#: A vocabulary is trained on at most this many lines, evenly spaced over the text.
+MAX_LINES = 4_000_000
+
+
+class SentencePiece:
+    """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) over raw text.
+
+    `vocabulary_size` is what is asked for; on a tiny text there may be fewer pieces (`size`).
+    """
+
+    def __init__(self, *, model_type: Literal["bpe", "unigram"] = "bpe", vocabulary_size: Positive):
+        self.model_type = model_type
+        self.vocabulary_size = vocabulary_size
+        self.path: Path | None = None
+        self._processor: Any = None
+        self._fingerprint = ""
+
+    def settings(self) -> dict:
+        """What the pieces depend on beside the text. The number of threads is among it: it changes the result."""
+        import sentencepiece
+
+        return dict(
+            model_type=self.model_type,
+            vocab_size=self.vocabulary_size,
+            pad_id=PAD,
+            bos_id=BOS,
+            eos_id=EOS,
+            unk_id=UNKNOWN,
+            unk_surface="",
+            character_coverage=0.999999,
+            normalization_rule_name="identity",
+            hard_vocab_limit=False,
+            max_sentence_length=16384,
+            num_threads=2,
+            minloglevel=2,
+        ) | {"sentencepiece": sentencepiece.__version__}
+
+    def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> "SentencePiece":
+        """Train on the lines, or take the vocabulary that was trained on the same lines with the same settings."""
+        lines = lines[:: -(-len(lines) // MAX_LINES) or 1]
+        key = storage.content_hash(self.settings(), lines)
+        path = storage.folder("tokenizers") / f"{key}.model"
+        with storage.locked(f"tokenizer-{key}"):
+            if not path.exists():
+                report(f"training a vocabulary of {self.vocabulary_size:,} {self.model_type} pieces")
+                with storage.written(path) as temporary:
+                    temporary.write_bytes(self._train(lines))
+        return self.load(path)
+
+    def _train(self, lines: Sequence[str]) -> bytes:
+        import sentencepiece
+
+        options = {name: value for name, value in self.settings().items() if name != "sentencepiece"}
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
+        except (RuntimeError, OSError) as error:
+            from attention_research.config import ConfigError
+
+            reason = str(error).splitlines()[-1].split("] ")[-1]
+            message = f"vocabulary_size: {self.vocabulary_size} pieces cannot be made of this text: {reason}"
+            raise ConfigError(message) from error
+        return model.getvalue()
+
+    def load(self, path: Path) -> "SentencePiece":
+        """Take a trained vocabulary from its file."""
+        import sentencepiece
+
+        model = Path(path).read_bytes()
+        self.path = Path(path)
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._fingerprint = hashlib.sha256(model).hexdigest()[:20]
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the trained model, 20 hexadecimal digits."""
+        return self._fingerprint
+
+    @property
+    def size(self) -> int:
+        """The number of pieces, special ones included; at most `vocabulary_size`."""
+        return self._processor.get_piece_size()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, with the end of sentence at the end and without a beginning."""
+        return self._processor.encode(list(texts), add_eos=True, num_threads=2)
+
+    def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each sequence up to its first end of sentence, without special tokens."""
+        texts = self._processor.decode([self._visible(sequence) for sequence in tokens])
+        return [" ".join(text.split()) for text in texts]
+
+    @staticmethod
+    def _visible(sequence: Sequence[int]) -> list[int]:
+        ids = [int(token) for token in sequence]
+        ids = ids[: ids.index(EOS)] if EOS in ids else ids
+        return [token for token in ids if token > UNKNOWN]

@@ -1,0 +1,41 @@
+"""Token sequences of a whole split in two flat arrays, written once and opened as memory maps."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+
+class TokenArray(Sequence):
+    """Sequences of different lengths: sequence i is flat[offsets[i]:offsets[i+1]]."""
+
+    def __init__(self, flat: np.ndarray, offsets: np.ndarray):
+        self.flat, self.offsets = flat, offsets
+
+    @classmethod
+    def join(cls, sequences: Iterable[Sequence[int]]) -> "TokenArray":
+        """From lists of token ids."""
+        chunks = [np.asarray(sequence, np.int32) for sequence in sequences]
+        offsets = np.cumsum([0, *(len(chunk) for chunk in chunks)], dtype=np.int64)
+        return cls(np.concatenate([np.zeros(0, np.int32), *chunks]), offsets)
+
+    @classmethod
+    def load(cls, path: Path) -> "TokenArray":
+        """From the files that `save` wrote."""
+        return cls(np.load(f"{path}.ids.npy", mmap_mode="r"), np.load(f"{path}.offsets.npy"))
+
+    def save(self, path: Path) -> None:
+        """Write `path`.ids.npy and `path`.offsets.npy."""
+        np.save(f"{path}.ids.npy", self.flat)
+        np.save(f"{path}.offsets.npy", self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.flat[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each sequence."""
+        return np.diff(self.offsets)

@@ -1,0 +1,10 @@
+"""Scaled dot-product attention: one meaning, several implementations."""
+
+from attention_research.kernels.attention.api import (
+    Choice,
+    attention_weights,
+    dot_product_attention,
+    explain_implementation,
+)
+
+__all__ = ["Choice", "attention_weights", "dot_product_attention", "explain_implementation"]

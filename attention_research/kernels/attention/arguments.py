@@ -1,0 +1,145 @@
+"""What every implementation of attention is given: the arguments checked, the band of visible keys, the mask."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+
+class Options(NamedTuple):
+    """The static arguments: query i sees keys i - left <= j <= i + right (None: no bound); logits are multiplied
+    by scale. Causality is the band (None, 0)."""
+
+    scale: float
+    left: int | None
+    right: int | None
+
+
+class Arrays(NamedTuple):
+    """The arrays: query [B T N H], key [B S K H], value [B S K Hv] or None, bias and mask 4-D, lengths [B]."""
+
+    query: Array
+    key: Array
+    value: Array | None
+    bias: Array | None
+    mask: Array | None
+    query_lengths: Array | None
+    key_lengths: Array | None
+
+
+def accumulator(dtype: jnp.dtype) -> jnp.dtype:
+    """The dtype of logits and softmax: float32, or float64 for float64 inputs."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
+def band(
+    is_causal: bool, window: int | tuple[int, int] | None, query_length: int, key_length: int
+) -> tuple[int | None, int | None]:
+    """(left, right) of the visible keys; a bound that no query can feel becomes None."""
+    left, right = (window, window) if isinstance(window, int) or window is None else window
+    if (left is not None and left < 0) or (right is not None and right < 0):
+        raise ValueError(f"local_window_size: expected (left, right) of at least 0, got {window!r}")
+    if is_causal:
+        right = 0
+    left = None if left is not None and left >= query_length - 1 else left
+    right = None if right is not None and right >= key_length - 1 else right
+    return left, right
+
+
+def _expect(name: str, axes: str, array: Array, sizes: tuple[int | None, ...], *, broadcast: bool = False) -> None:
+    """Raises ValueError naming the first axis of `array` that is not as expected (None: any size)."""
+    if array.ndim != len(sizes):
+        raise ValueError(f"{name}: expected {len(sizes)} axes [{axes}], got shape {list(array.shape)}")
+    for axis, got, size in zip(axes.split(), array.shape, sizes, strict=True):
+        if size is not None and got != size and not (broadcast and got == 1):
+            one = "1 or " if broadcast else ""
+            raise ValueError(f"{name}: axis {axis} of [{axes}]: expected {one}{size}, got {got} ({list(array.shape)})")
+
+
+def prepare(
+    query: Array,
+    key: Array,
+    value: Array | None,
+    bias: Array | None,
+    mask: Array | None,
+    scale: float | int | None,
+    is_causal: bool,
+    query_seq_lengths: Array | None,
+    key_value_seq_lengths: Array | None,
+    local_window_size: int | tuple[int, int] | None,
+) -> tuple[Arrays, Options]:
+    """Checks every shape and dtype, so that an error names the argument and the axis."""
+    _expect("query", "B T N H", query, (None,) * 4)
+    B, T, N, H = query.shape
+    _expect("key", "B S K H", key, (B, None, None, H))
+    S, K = key.shape[1:3]
+    if K == 0 or N % K:
+        raise ValueError(f"key: axis K of [B S K H]: expected a divisor of the query's {N} heads, got {K}")
+    if T == 0 or S == 0 or H == 0:
+        raise ValueError(f"query {list(query.shape)}, key {list(key.shape)}: axes T, S and H cannot be empty")
+    if value is not None:
+        _expect("value", "B S K Hv", value, (B, S, K, None))
+    for name, array in (("key", key), ("value", value)):
+        if array is not None and array.dtype != query.dtype:
+            raise ValueError(f"{name}: expected the query's dtype {query.dtype}, got {array.dtype}")
+    if not jnp.issubdtype(query.dtype, jnp.floating):
+        raise ValueError(f"query: expected floating point, got {query.dtype}")
+    for name, array in (("bias", bias), ("mask", mask)):
+        if array is not None:
+            _expect(name, "B N T S", array, (B, N, T, S), broadcast=True)
+    if mask is not None and mask.dtype != jnp.bool_:
+        raise ValueError(f"mask: expected bool (True = may attend), got {mask.dtype}; an additive mask is a bias")
+    if bias is not None and not jnp.issubdtype(bias.dtype, jnp.floating):
+        raise ValueError(f"bias: expected floating point, got {bias.dtype}; a boolean mask is the mask")
+    for name, lengths in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths)):
+        if lengths is not None:
+            _expect(name, "B", lengths, (B,))
+    scale = float(H**-0.5 if scale is None else scale)
+    arrays = Arrays(query, key, value, bias, mask, query_seq_lengths, key_value_seq_lengths)
+    return arrays, Options(scale, *band(is_causal, local_window_size, T, S))
+
+
+def in_band(rows: Int[Array, "*R"], columns: Int[Array, "*C"], options: Options) -> Bool[Array, "..."] | None:
+    """rows - left <= columns <= rows + right, broadcast; None where the band has no bound."""
+    visible = None
+    if options.right is not None:
+        visible = columns <= rows + options.right
+    if options.left is not None:
+        left = columns >= rows - options.left
+        visible = left if visible is None else visible & left
+    return visible
+
+
+def visible_keys(arrays: Arrays, options: Options) -> Bool[Array, "#B #N #T #S"] | None:
+    """Which key each query may attend to, from mask, band and lengths together; None where all are visible."""
+    T, S = arrays.query.shape[1], arrays.key.shape[1]
+    rows, columns = jnp.arange(T)[:, None], jnp.arange(S)[None, :]
+    terms = [arrays.mask]
+    inside = in_band(rows, columns, options)
+    terms.append(None if inside is None else inside[None, None])
+    if arrays.query_lengths is not None:
+        terms.append(rows < arrays.query_lengths[:, None, None, None])
+    if arrays.key_lengths is not None:
+        terms.append(columns < arrays.key_lengths[:, None, None, None])
+    visible = None
+    for term in terms:
+        if term is not None:
+            visible = term if visible is None else visible & term
+    return visible
+
+
+def softmax_or_zero(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | None = None) -> Float[Array, "*B S"]:
+    """Softmax over the visible entries of the last axis; 0 with gradient 0 where none is visible.
+
+    An entry of -inf is not visible.
+    """
+    if visible is not None:
+        logits = jnp.where(visible, logits, -jnp.inf)
+    largest = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
+    largest = jnp.where(largest == -jnp.inf, jnp.zeros_like(largest), largest)
+    exponentials = jnp.exp(logits - largest)
+    total = jnp.sum(exponentials, axis=-1, keepdims=True)
+    return exponentials / jnp.where(total == 0, jnp.ones_like(total), total)

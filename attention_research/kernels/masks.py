@@ -1,0 +1,54 @@
+"""Attention masks: boolean, True = may attend, 4-D and broadcastable to [B N T S].
+
+A mask that one can state by numbers (causal, window, lengths) is better passed to `dot_product_attention` as such:
+then invisible keys are not computed.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+
+def causal_mask(query_length: int, key_length: int) -> Bool[Array, "1 1 T S"]:
+    """Query i sees keys 0..i: aligned top-left where the lengths differ, as JAX does.
+
+    >>> causal_mask(2, 3)[0, 0].astype(int).tolist()
+    [[1, 0, 0], [1, 1, 0]]
+    """
+    return jnp.tril(jnp.ones((query_length, key_length), bool))[None, None]
+
+
+def window_mask(query_length: int, key_length: int, window: int | tuple[int, int]) -> Bool[Array, "1 1 T S"]:
+    """Query i sees keys i - left .. i + right; `window` is (left, right) or an int for both.
+
+    The query's own position is not counted in the window: 0 is itself alone. Raises ValueError below 0.
+    """
+    left, right = (window, window) if isinstance(window, int) else window
+    if left < 0 or right < 0:
+        raise ValueError(f"window: expected (left, right) of at least 0, got {window!r}")
+    offset = jnp.arange(key_length)[None, :] - jnp.arange(query_length)[:, None]
+    return ((offset >= -left) & (offset <= right))[None, None]
+
+
+def padding_mask(key_is_real: Bool[Array, "B S"]) -> Bool[Array, "B 1 1 S"]:
+    """Every query sees the real keys of its batch element."""
+    return key_is_real[:, None, None, :]
+
+
+def segment_mask(query_segments: Int[Array, "B T"], key_segments: Int[Array, "B S"]) -> Bool[Array, "B 1 T S"]:
+    """A query sees the keys of its own segment (packed examples 1, 2, ...); 0 is padding: never seen, sees nothing."""
+    same = query_segments[:, :, None] == key_segments[:, None, :]
+    return (same & (key_segments != 0)[:, None, :])[:, None]
+
+
+def combine_masks(*masks: Bool[Array, "#B #N #T #S"] | None) -> Bool[Array, "B N T S"] | None:
+    """What every mask allows, broadcast together; None masks allow everything, and so does no mask at all."""
+    combined = None
+    for mask in masks:
+        if mask is None:
+            continue
+        if mask.ndim != 4:
+            raise ValueError(f"mask: expected 4 axes [B N T S], got shape {list(mask.shape)}")
+        combined = mask if combined is None else combined & mask
+    return combined

@@ -1,0 +1,64 @@
+"""Layer normalisation, Ba, Kiros & Hinton 2016 (arXiv 1607.06450), equation 4, with a hand-written gradient.
+
+The gradient is by hand because XLA's CPU compiler takes 20 times longer over the derivative of mean and variance in
+an unrolled stack (21 to 27 s instead of 1.5 s for 24 layers).
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from attention_research.kernels.attention.arguments import accumulator
+
+
+def layer_norm(
+    x: Float[Array, "*B D"], scale: Float[Array, "D"], bias: Float[Array, "D"], *, epsilon: float = 1e-6
+) -> Float[Array, "*B D"]:
+    """scale (x - mean) / sqrt(variance + epsilon) + bias over the last axis, in x's dtype; statistics in float32.
+
+    The variance is the biased one (divided by D). Raises ValueError naming the axis.
+    """
+    for name, array in (("scale", scale), ("bias", bias)):
+        if array.shape != x.shape[-1:]:
+            raise ValueError(f"{name}: axis D: expected [{x.shape[-1]}], got shape {list(array.shape)}")
+    return _layer_norm(x, scale, bias, float(epsilon))
+
+
+def _normalise(x: Array, epsilon: float) -> tuple[Array, Array]:
+    """((x - mean) / deviation, 1 / deviation) in the accumulator's dtype."""
+    x = x.astype(accumulator(x.dtype))
+    centred = x - jnp.mean(x, axis=-1, keepdims=True)
+    inverse = lax.rsqrt(jnp.mean(jnp.square(centred), axis=-1, keepdims=True) + jnp.asarray(epsilon, x.dtype))
+    return centred * inverse, inverse
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _layer_norm(x: Array, scale: Array, bias: Array, epsilon: float) -> Array:
+    normal, _ = _normalise(x, epsilon)
+    return (normal * scale.astype(normal.dtype) + bias.astype(normal.dtype)).astype(x.dtype)
+
+
+def _forward(x: Array, scale: Array, bias: Array, epsilon: float):
+    return _layer_norm(x, scale, bias, epsilon), (x, scale, bias)
+
+
+def _backward(epsilon: float, residuals: tuple[Array, Array, Array], cotangent: Array) -> tuple[Array, Array, Array]:
+    """dx = (g - mean(g) - n mean(g n)) / deviation with g = cotangent * scale and n the normalised x."""
+    x, scale, bias = residuals
+    normal, inverse = _normalise(x, epsilon)
+    cotangent = cotangent.astype(normal.dtype)
+    towards = cotangent * scale.astype(normal.dtype)
+    mean = jnp.mean(towards, axis=-1, keepdims=True)
+    along = jnp.mean(towards * normal, axis=-1, keepdims=True)
+    x_gradient = (towards - mean - normal * along) * inverse
+    leading = tuple(range(x.ndim - 1))
+    scale_gradient = jnp.sum(cotangent * normal, axis=leading).astype(scale.dtype)
+    return x_gradient.astype(x.dtype), scale_gradient, jnp.sum(cotangent, axis=leading).astype(bias.dtype)
+
+
+_layer_norm.defvjp(_forward, _backward)

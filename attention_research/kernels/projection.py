@@ -1,0 +1,29 @@
+"""y = x W + b over the last axis: the one helper behind every dense layer."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def project(
+    x: Float[Array, "*B D"], kernel: Float[Array, "D F"], bias: Float[Array, "F"] | None = None
+) -> Float[Array, "*B F"]:
+    """x kernel + bias, computed in x's dtype with sums in float32; leading axes are folded into one.
+
+    Folded because the weight gradient of a [B T D] product contracts two axes, for which XLA's CPU backend copies:
+    2.4 against 1.4 times PyTorch's training step. Raises ValueError naming the axis.
+    """
+    if kernel.ndim != 2 or kernel.shape[0] != x.shape[-1]:
+        raise ValueError(f"kernel: axis D of [D F]: expected {x.shape[-1]}, got shape {list(kernel.shape)}")
+    if bias is not None and bias.shape != kernel.shape[1:]:
+        raise ValueError(f"bias: axis F: expected [{kernel.shape[1]}], got shape {list(bias.shape)}")
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    # Every backend sums a bfloat16 product in float32; asking for float32 *out* would make the gradient's products
+    # mixed, hence float32.
+    y = jnp.dot(rows, kernel.astype(x.dtype))
+    if bias is not None:
+        y = y + bias.astype(x.dtype)
+    return y.reshape(*x.shape[:-1], kernel.shape[1])

@@ -1,0 +1,62 @@
+"""The relative position bias of T5, Raffel et al. 2020 (arXiv 1910.10683), section 2.1, after the released code."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def t5_buckets(
+    distance: Int[Array, "*D"], *, bidirectional: bool, num_buckets: int = 32, max_distance: int = 128
+) -> Int[Array, "*D"]:
+    """The bucket of each distance j - i (key minus query position).
+
+    Bidirectional: the upper half of the buckets is for keys after the query. Otherwise such keys share bucket 0 with
+    the query's own position. Half of a side's buckets are exact distances, the rest are logarithmic up to
+    `max_distance`, and all beyond share the last. Raises ValueError where no logarithmic bucket is left.
+    """
+    bucket = jnp.zeros_like(distance)
+    if bidirectional:
+        num_buckets //= 2
+        bucket = jnp.where(distance > 0, num_buckets, 0).astype(distance.dtype)
+        distance = jnp.abs(distance)
+    else:
+        distance = jnp.maximum(-distance, 0)
+    exact = num_buckets // 2
+    if exact < 1 or max_distance <= exact:
+        raise ValueError(
+            f"num_buckets: {exact} exact buckets a side; expected at least 1, below max_distance {max_distance}"
+        )
+    ratio = jnp.log(jnp.maximum(distance, 1).astype(jnp.float32) / exact) / math.log(max_distance / exact)
+    far = exact + (ratio * (num_buckets - exact)).astype(distance.dtype)
+    return bucket + jnp.where(distance < exact, distance, jnp.minimum(far, num_buckets - 1))
+
+
+def t5_relative_bias(
+    table: Float[Array, "buckets N"],
+    query_length: int,
+    key_length: int,
+    *,
+    bidirectional: bool,
+    max_distance: int = 128,
+    query_offset: int | Int[Array, ""] = 0,
+) -> Float[Array, "1 N T S"]:
+    """table[bucket(j - i), n] as a bias for the logits of head n.
+
+    T5 adds it to logits that are not divided by sqrt(H): pass `scale=1` for that. `query_offset` is the position of
+    the first query, for cached decoding. The bias depends on j - i alone, so one row of T + S - 1 distances is looked
+    up (its gradient is a small matrix product) and shifted into [T S].
+    """
+    T, S, buckets = query_length, key_length, table.shape[0]
+    distances = jnp.arange(-(T - 1), S, dtype=jnp.int32) - query_offset
+    index = t5_buckets(distances, bidirectional=bidirectional, num_buckets=buckets, max_distance=max_distance)
+    one_hot = (index[:, None] == jnp.arange(buckets)).astype(table.dtype)
+    by_distance = jnp.einsum("DR,RN->ND", one_hot, table)
+    if T == 1:
+        return by_distance[None, :, None, :]
+    # Rows of T+S-1 read with a stride one shorter: row i starts at distance -i.
+    flat = jnp.broadcast_to(by_distance[:, None], (table.shape[1], T, T + S - 1)).reshape(table.shape[1], -1)
+    shifted = flat[:, T - 1 : T - 1 + T * (T + S - 2)].reshape(table.shape[1], T, T + S - 2)
+    return shifted[None, :, :, :S]

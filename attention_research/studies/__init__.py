@@ -1,0 +1,35 @@
+"""Studies: rows x random seeds at a scale, run by supervised workers, into tables, figures and one page.
+
+Nothing here imports JAX except what runs inside a worker, so that finding, planning and rendering are quick.
+"""
+
+from attention_research.studies.inspection import inspect_study
+from attention_research.studies.run import reproduce, run_study
+from attention_research.studies.study import (
+    Row,
+    Scale,
+    Stage,
+    Study,
+    evaluate,
+    find_studies,
+    load_study,
+    measure,
+    train,
+)
+from attention_research.studies.sweep import sweep
+
+__all__ = [
+    "Row",
+    "Scale",
+    "Stage",
+    "Study",
+    "evaluate",
+    "find_studies",
+    "inspect_study",
+    "load_study",
+    "measure",
+    "reproduce",
+    "run_study",
+    "sweep",
+    "train",
+]

@@ -1,0 +1,164 @@
+"""Pictures of a study: loss curves, a number by row with its spread, and time or memory against length.
+
+Rows are told apart by marker and line style as well as by colour. matplotlib comes with the extra ``report``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import statistics
+from pathlib import Path
+from typing import Any
+
+from attention_research.errors import RunError
+from attention_research.studies.columns import BLEU, Column, exponent
+from attention_research.studies.results import Results, finite
+
+# Okabe and Ito's colours, readable with any colour vision.
+_COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+_LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
+_ROWS_IN_A_PANEL = 7
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A picture that was written, with its title and what it shows in words."""
+
+    path: Path
+    title: str
+    alt: str
+
+
+def draw(results: Results, folder: Path) -> list[Figure]:
+    """Write the study's pictures into ``folder``: those that its results can fill."""
+    pyplot = _pyplot()
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = [_loss(pyplot, results, folder / "loss.png"), _by_row(pyplot, results, BLEU, folder / "bleu.png")]
+    for column in results.study.columns:
+        if column.at_points and len(results.points) > 1:
+            drawn.append(_against(pyplot, results, column, folder / f"{column.key.split('.')[1]}.png"))
+    return [figure for figure in drawn if figure]
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        line = "pictures need matplotlib, the extra `report`: pip install 'attention_research[report]'"
+        raise RunError(line) from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    pyplot.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True})
+    pyplot.rcParams.update({"grid.color": "#dddddd", "grid.linewidth": 0.6, "legend.frameon": False})
+    return pyplot
+
+
+def _styles() -> Any:
+    cycles = map(itertools.cycle, (_COLOURS, _MARKERS, _LINES))
+    return ({"color": c, "marker": m, "linestyle": s} for c, m, s in zip(*cycles, strict=False))
+
+
+def _loss(pyplot: Any, results: Results, path: Path) -> Figure | None:
+    """Training loss against steps: the mean over seeds, and the range of the seeds as a band."""
+    curves = {row.name: c for row in results.rows if (c := _mean_curve(results, row.id))}
+    if not curves:
+        return None
+    first, *others = curves
+    panels = [others[i : i + _ROWS_IN_A_PANEL - 1] for i in range(0, len(others), _ROWS_IN_A_PANEL - 1)] or [[]]
+    size = (9, 4.2 * len(panels))
+    figure, axes = pyplot.subplots(len(panels), 1, figsize=size, squeeze=False, sharex=True, sharey=True)
+    for axis, names in zip(axes[:, 0], panels, strict=True):
+        for name, style in zip([first, *names], _styles(), strict=False):
+            steps, mean, low, high = curves[name]
+            axis.plot(steps, mean, label=name, markevery=max(1, len(steps) // 8), markersize=5, linewidth=1.4, **style)
+            axis.fill_between(steps, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        axis.set_ylabel("training loss")
+        axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    axes[-1, 0].set_xlabel("step")
+    _title(axes[0, 0], results, "training loss")
+    _save(pyplot, figure, path)
+    last = "; ".join(f"{name} {curve[1][-1]:.2f}" for name, curve in curves.items())
+    title = "Training loss, mean over seeds; the band is the seeds' range"
+    return Figure(path, title, f"Loss curves. Last losses: {last}.")
+
+
+def _mean_curve(results: Results, row: str) -> tuple[list[int], list[float], list[float], list[float]] | None:
+    seeds = [dict(e.result["curves"].get("train", [])) for e in results.of(row) if e.result]
+    seeds = [{int(step): loss for step, loss in seed.items() if finite(loss)} for seed in seeds]
+    steps = sorted(set.intersection(*map(set, seeds))) if seeds else []
+    if not steps:
+        return None
+    at = [[seed[step] for seed in seeds] for step in steps]
+    return steps, [statistics.fmean(v) for v in at], [min(v) for v in at], [max(v) for v in at]
+
+
+def _by_row(pyplot: Any, results: Results, column: Column, path: Path) -> Figure | None:
+    """One number a row, with an error bar of one sample standard deviation and a cross for each seed."""
+    cells = [(row.name, cell) for row in results.rows if (cell := results.cell(row.id, column)).values]
+    cells = [(name, cell) for name, cell in cells if all(map(finite, cell.values))]
+    if not cells:
+        return None
+    figure, axis = pyplot.subplots(figsize=(9, 1.2 + 0.42 * len(cells)))
+    for place, (_, cell) in enumerate(cells):
+        style = {"fmt": "o", "color": "#0072B2", "ecolor": "#333333", "capsize": 5, "zorder": 3}
+        axis.errorbar(cell.mean, place, xerr=cell.deviation, **style)
+        axis.plot(cell.values, [place] * len(cell.values), "x", color="#D55E00", markersize=6, zorder=4)
+    copying = [value for row in results.rows for value in results.values(row.id, "evaluate.copy_bleu")]
+    if column.key == BLEU.key and copying:
+        floor = statistics.fmean(copying)
+        axis.axvline(floor, color="#D55E00", linestyle="--", linewidth=1.2, label=f"copying the source: {floor:.2f}")
+        axis.legend(loc="lower left", bbox_to_anchor=(0, 1.0))
+    axis.set_yticks(range(len(cells)), [name for name, _ in cells])
+    axis.set_ylim(len(cells) - 0.5, -0.5)
+    axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
+    axis.set_xlabel(f"{column.title}: mean and standard deviation; a cross for each seed")
+    axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
+    _save(pyplot, figure, path)
+    texts = "; ".join(f"{name} {cell.text}" for name, cell in cells)
+    return Figure(path, f"{column.title} by row", f"{column.title} by row: {texts}.")
+
+
+def _against(pyplot: Any, results: Results, column: Column, path: Path) -> Figure | None:
+    """A measured number against the study's axis, both logarithmic, with the fitted power."""
+    lines = {}
+    for row in results.rows:
+        cells = [(point, results.cell(row.id, column, point)) for point in results.points]
+        cells = [(point, cell) for point, cell in cells if cell.values and cell.mean > 0]
+        if cells:
+            lines[row.name] = cells
+    if not lines:
+        return None
+    figure, axis = pyplot.subplots(figsize=(9, 5))
+    said = []
+    for (name, cells), style in zip(lines.items(), _styles(), strict=False):
+        points, means = [point for point, _ in cells], [cell.mean for _, cell in cells]
+        power = exponent(points, means)
+        label = name if power is None else f"{name}: ~ {results.study.axis_name or results.study.axis}^{power:.2f}"
+        low, high = [min(c.values) for _, c in cells], [max(c.values) for _, c in cells]
+        axis.plot(points, means, label=label, linewidth=1.4, markersize=6, **style)
+        axis.fill_between(points, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        said.append(label)
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log")
+    axis.set_xticks(results.points, [f"{point:,}" for point in results.points])
+    axis.minorticks_off()
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_xlabel(results.study.axis)
+    axis.set_ylabel(column.title)
+    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title="fitted power over all points")
+    _title(axis, results, column.title)
+    _save(pyplot, figure, path)
+    title = f"{column.title} against {results.study.axis}, both logarithmic"
+    return Figure(path, title, f"{title}. Fitted powers: {'; '.join(said)}.")
+
+
+def _title(axis: Any, results: Results, what: str) -> None:
+    axis.set_title(f"{results.study.name} · {results.scale} · {what}", loc="left", fontsize=11)
+
+
+def _save(pyplot: Any, figure: Any, path: Path) -> None:
+    figure.savefig(path, dpi=130, bbox_inches="tight", metadata={"Software": None})
+    pyplot.close(figure)

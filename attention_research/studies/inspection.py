@@ -1,0 +1,40 @@
+"""What a study's rows count, without running them: parameters and FLOPs of the modules that would be trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.studies import results
+from attention_research.studies.study import EXPERIMENTS, Study, load_study
+from attention_research.studies.trials import configuration
+
+
+def inspect_study(
+    study: str | Study, *, scale: str = "paper", rows: Sequence[str] | None = None, experiments: Path = EXPERIMENTS
+) -> list[dict[str, Any]]:
+    """What every row of a study counts at a scale, from the module that would be trained: allocates nothing.
+
+    Objects with ``row`` (the printed name), ``id``, ``parameters``, ``flops`` (one step, forward and backward),
+    ``published`` (the paper's cells) and what else is counted. A study of pure measurement is counted by its own
+    ``count`` function at its largest point.
+    """
+    study = load_study(study, experiments) if isinstance(study, str) else study
+    size = study.scale(scale)
+    paper = results.published(study)
+    chosen = study.rows_at(scale, rows)
+    configs = [configuration(size, row) for row in chosen]
+    found = []
+    for row, config in zip(chosen, configs, strict=True):
+        if config is not None:
+            from attention_research.training import inspection
+
+            counted = inspection.inspect(config)
+        elif study.count is not None:
+            point = {study.axis: max(size.points)} if size.points else {}
+            counted = {**study.count(**{**size.settings, **row.settings, **point}), **point}
+        else:
+            counted = {"parameters": None, "flops": None}
+        found.append({"row": row.name, "id": row.id, **counted, "published": paper.get(row.id, {})})
+    return found

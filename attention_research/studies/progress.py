@@ -1,0 +1,171 @@
+"""Progress of a study on standard error: a live table on a terminal, plain lines elsewhere.
+
+What a trial does is read from its folder: ``progress.json`` (the stage) and the last line of ``metrics.jsonl``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TextIO
+
+from attention_research.studies.trials import Folder, Trial
+
+_DOING = {"train": "training", "evaluate": "evaluating", "measure": "measuring", "finetune": "fine-tuning"}
+_LINE_SECONDS = 20.0
+_READ_SECONDS = 1.0
+_TAIL_BYTES = 8192
+
+
+@dataclasses.dataclass
+class State:
+    """What is shown of a trial."""
+
+    trial: Trial
+    state: str = "waiting"
+    step: int | None = None
+    loss: float | None = None
+    tokens_per_second: float | None = None
+    since: tuple[float, int] | None = None
+
+    def left(self) -> float | None:
+        """Seconds of training left, from the steps seen since watching began."""
+        if self.state != "training" or self.since is None or not self.step or self.trial.steps is None:
+            return None
+        began, first = self.since
+        done = self.step - first
+        return (time.monotonic() - began) / done * (self.trial.steps - self.step) if done > 0 else None
+
+    def cells(self) -> list[str]:
+        """Row, seed, state, step, loss, tokens/s, left: as texts."""
+        left = self.left()
+        return [
+            self.trial.name if self.trial.point is None else f"{self.trial.name} at {self.trial.point:,}",
+            str(self.trial.seed),
+            self.state,
+            "" if self.step is None or self.trial.steps is None else f"{self.step}/{self.trial.steps}",
+            "" if self.loss is None else f"{self.loss:.2f}",
+            "" if self.tokens_per_second is None else f"{self.tokens_per_second:,.0f}",
+            "" if left is None else f"{int(left) // 60}:{int(left) % 60:02d}",
+        ]
+
+
+class Progress:
+    """Shows the trials of a run; a context manager. ``report`` and ``tick`` are what a runner calls."""
+
+    def __init__(self, trials: list[Trial], folder: Folder, done: set[str], out: TextIO | None = None):
+        self.out = out or sys.stderr
+        self.states = {folder.trial(t): State(t, "done" if t.id in done else "waiting") for t in trials}
+        self.live = None
+        self._read = self._printed = 0.0
+
+    def __enter__(self) -> Progress:
+        if self.out.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self.live = Live(console=Console(file=self.out), auto_refresh=False, transient=False)
+            self.live.start()
+        self._printed = time.monotonic()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.live:
+            self._draw()
+            self.live.stop()
+
+    def report(self, folder: Path, state: str, line: str) -> None:
+        """A trial changed its state: "running", "retrying", "done", "failed"."""
+        shown = self.states[folder]
+        shown.state = "starting" if state == "running" else state
+        self._update(folder, shown)
+        text = "  ".join(filter(None, [*shown.cells()[:2], shown.state, *_labelled(shown), line]))
+        if self.live is None:
+            print(text, file=self.out, flush=True)
+        elif line:
+            self.live.console.print(text, markup=False, highlight=False)
+
+    def tick(self) -> None:
+        """Read the running trials, about once a second, and show them."""
+        now = time.monotonic()
+        if now - self._read < _READ_SECONDS:
+            return
+        self._read = now
+        for folder, shown in self.states.items():
+            if shown.state not in ("waiting", "done", "failed"):
+                self._update(folder, shown)
+        if self.live:
+            self._draw()
+        elif now - self._printed >= _LINE_SECONDS:
+            self._printed = now
+            for shown in self.states.values():
+                if shown.state in _DOING.values():
+                    print("  ".join(filter(None, [*shown.cells()[:3], *_labelled(shown)])), file=self.out, flush=True)
+
+    def _update(self, folder: Path, shown: State) -> None:
+        try:
+            stage = json.loads((folder / "progress.json").read_text(encoding="utf-8"))["stage"]
+            if shown.state not in ("done", "failed", "retrying"):
+                shown.state = _DOING.get(stage, stage)
+        except (FileNotFoundError, json.JSONDecodeError):
+            pass
+        entry = last_entry(folder / "metrics.jsonl")
+        if entry:
+            shown.step, shown.loss = entry["step"], entry.get("loss")
+            shown.tokens_per_second = entry.get("tokens_per_second", shown.tokens_per_second)
+            if shown.since is None:
+                shown.since = (time.monotonic(), entry["step"])
+
+    def _draw(self) -> None:
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for title in ("row", "seed", "state"):
+            table.add_column(title)
+        for title in ("step", "loss", "tokens/s", "left"):
+            table.add_column(title, justify="right")
+        for cells in merged([shown.cells() for shown in self.states.values()]):
+            table.add_row(*map(escape, cells))
+        self.live.update(table, refresh=True)
+
+
+def merged(lines: list[list[str]]) -> list[list[str]]:
+    """Seeds of one row that are all waiting or all done share a line: ``0,1``."""
+    found: list[list[str]] = []
+    for cells in lines:
+        last = found[-1] if found else None
+        if last and last[0] == cells[0] and last[2] == cells[2] and cells[2] in ("waiting", "done"):
+            last[1] = f"{last[1]},{cells[1]}"
+            last[3:] = cells[3:]
+        else:
+            found.append(list(cells))
+    return found
+
+
+def last_entry(metrics: Path) -> dict | None:
+    """The last whole training line of a ``metrics.jsonl``."""
+    try:
+        with open(metrics, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            tail = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    for line in reversed(tail.splitlines()):
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(entry, dict) and entry.get("split") == "train":
+            return entry
+    return None
+
+
+def _labelled(shown: State) -> list[str]:
+    _, _, _, step, loss, tokens, left = shown.cells()
+    labels = (("step", step), ("loss", loss), ("tokens/s", tokens), ("left", left))
+    return [f"{label} {text}" for label, text in labels if text]

@@ -1,0 +1,254 @@
+"""Results: the trials' JSON is the truth; ``results.parquet`` and the table in three forms are rebuilt from it.
+
+A cell is the mean over random seeds and, where it has one, the sample standard deviation (n - 1). A cell that nobody
+ran is blank and the row's note says why; a row below the quality floor is marked untrained; a trial made by other
+sources is marked stale.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attention_research.config import ConfigError
+from attention_research.studies.columns import Column, exponent
+from attention_research.studies.study import Row, Study
+from attention_research.studies.trials import Folder, Trial, is_stale
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A planned trial with its result, or with the reason why there is none."""
+
+    trial: Trial
+    result: Mapping[str, Any] | None
+    stale: bool = False
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A cell of a table: the values by seed, and the printed text."""
+
+    values: tuple[float, ...] = ()
+    text: str = ""
+
+    @property
+    def mean(self) -> float | None:
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Sample standard deviation over seeds; None with fewer than two."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """All entries of a study at a scale, in the order of the table."""
+
+    study: Study
+    scale: str
+    rows: tuple[Row, ...]
+    entries: tuple[Entry, ...]
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        return self.study.scale(self.scale).points
+
+    @property
+    def seeds(self) -> int:
+        return len({entry.trial.seed for entry in self.entries})
+
+    def of(self, row: str, point: int | None = None) -> list[Entry]:
+        """The entries of a row (at a point)."""
+        return [e for e in self.entries if e.trial.row == row and (point is None or e.trial.point == point)]
+
+    def values(self, row: str, key: str, point: int | None = None) -> tuple[float, ...]:
+        """The numbers under a key such as ``train.loss``, one a finished seed."""
+        stage, name = key.split(".", 1)
+        found = (e.result["stages"].get(stage, {}).get(name) for e in self.of(row, point) if e.result)
+        return tuple(value for value in found if value is not None)
+
+    def powers(self, row: str, key: str) -> tuple[float, ...]:
+        """For each seed with all points, the power of the fit value ~ point**power."""
+        by_point = [self.values(row, key, point) for point in self.points]
+        complete = by_point if len({len(values) for values in by_point}) == 1 else []
+        powers = (exponent(self.points, values) for values in zip(*complete, strict=True))
+        return tuple(power for power in powers if power is not None)
+
+    def diverged(self, row: str) -> int:
+        """How many of a row's finished trials ended with a loss that is no number."""
+        return sum(bool(entry.result and entry.result["diverged"]) for entry in self.of(row))
+
+    def cell(self, row: str, column: Column, point: int | None = None) -> Cell:
+        """A row's cell under a column, as it is printed."""
+        values = self.powers(row, column.key) if column.fitted else self.values(row, column.key, point)
+        if not values:
+            return Cell()
+        cell = Cell(values, column.text(statistics.fmean(values)))
+        if column.spread and cell.deviation is not None:
+            cell = Cell(values, f"{cell.text} +- {column.text(cell.deviation)}")
+        return cell
+
+    def untrained(self, row: str) -> str:
+        """Why a row is below the quality floor, or an empty string.
+
+        The floor: perplexity below a unigram model's on the same pieces, and BLEU above that of copying the source.
+        """
+        missed = []
+        for key, floor, above in (("perplexity", "unigram_perplexity", False), ("bleu", "copy_bleu", True)):
+            ours, theirs = self.values(row, f"evaluate.{key}"), self.values(row, f"evaluate.{floor}")
+            if ours and theirs:
+                mean, bound = statistics.fmean(ours), statistics.fmean(theirs)
+                if not (mean > bound if above else mean < bound):  # so that nan misses it too
+                    bleu, unigram = (
+                        f"BLEU not above copying's {bound:.1f}",
+                        f"perplexity not below unigram's {bound:,.0f}",
+                    )
+                    missed.append(bleu if above else unigram)
+        return f"untrained ({'; '.join(missed)})" if missed else ""
+
+    def notes(self, row: str) -> str:
+        """What must be said beside a row: not run and why, seeds missing, untrained, stale."""
+        entries = self.of(row)
+        missing = [entry for entry in entries if entry.result is None]
+        reasons = list(dict.fromkeys(entry.reason for entry in missing))
+        said = []
+        if missing:
+            count = "" if len(missing) == len(entries) else f"{len(missing)} of {len(entries)} trials "
+            said.append(count + "; ".join(reasons))
+        said += dict.fromkeys(
+            f"diverged ({e.result['diverged']})" for e in entries if e.result and e.result["diverged"]
+        )
+        if any(entry.stale for entry in entries):
+            said.append("stale (made by other sources)")
+        return "; ".join([*said, *filter(None, [self.untrained(row)])])
+
+
+def collect(study: Study, scale: str, trials: list[Trial], folder: Folder) -> Results:
+    """Read what is there of some planned trials."""
+    rows = [row for row in study.rows if any(trial.row == row.id for trial in trials)]
+    entries = []
+    for trial in trials:
+        result = folder.result(trial)
+        if result is None:
+            entries.append(Entry(trial, None, reason=_why_missing(folder.trial(trial))))
+        else:
+            entries.append(Entry(trial, result, stale=is_stale(trial, result)))
+    return Results(study, scale, tuple(rows), tuple(entries))
+
+
+def _why_missing(folder: Path) -> str:
+    try:
+        return f"failed: {(folder / 'error.txt').read_text(encoding='utf-8').strip()}"
+    except FileNotFoundError:
+        return "not finished" if (folder / "trial.json").exists() else "not run"
+
+
+def published(study: Study) -> dict[str, dict[str, str]]:
+    """Row id -> the paper's cells, from the study's CSV (column ``row`` holds the ids)."""
+    if study.published is None:
+        return {}
+    with open(study.file(study.published), encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    if table and "row" not in table[0]:
+        raise ConfigError(f"{study.file(study.published)}: has no column 'row'")
+    return {line.pop("row"): {name: cell for name, cell in line.items() if cell} for line in table}
+
+
+def table(results: Results) -> list[list[str]]:
+    """The table as texts, its first line the titles: the row, the columns, the published cells, seeds, notes."""
+    cells = published(results.study)
+    printed = list(dict.fromkeys(name for row in results.rows for name in cells.get(row.id, {})))
+    columns = [(column, point) for column in results.study.columns for point in _points(results, column)]
+    titles = [c.title if p is None else f"{c.title} at {p:,}" for c, p in columns]
+    lines = [["row", *titles, *(f"published {name}" for name in printed), "seeds", "notes"]]
+    for row in results.rows:
+        done = len({entry.trial.seed for entry in results.of(row.id) if entry.result})
+        texts = [results.cell(row.id, column, point).text for column, point in columns]
+        paper = [cells.get(row.id, {}).get(name, "") for name in printed]
+        lines.append([row.name, *texts, *paper, str(done), results.notes(row.id)])
+    empty = [i for i in range(len(lines[0])) if lines[0][i] == "notes" and not any(line[i] for line in lines[1:])]
+    return [[text for i, text in enumerate(line) if i not in empty] for line in lines]
+
+
+def _points(results: Results, column: Column) -> tuple[int | None, ...]:
+    return results.points if column.at_points else (None,)
+
+
+def markdown(lines: list[list[str]]) -> str:
+    """A Markdown table, padded so that it reads as plain text too; numbers to the right."""
+    lines = [[text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines]
+    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
+    left = [title in ("row", "notes") for title in lines[0]]
+
+    def line(texts: list[str]) -> str:
+        padded = (t.ljust(w) if lhs else t.rjust(w) for t, w, lhs in zip(texts, widths, left, strict=True))
+        return f"| {' | '.join(padded)} |"
+
+    rule = "|".join(f" {'-' * w} " if lhs else f" {'-' * (w - 1)}: " for w, lhs in zip(widths, left, strict=True))
+    return "\n".join([line(lines[0]), f"|{rule}|", *(line(texts) for texts in lines[1:])]) + "\n"
+
+
+def flat(entry: Entry) -> dict[str, Any]:
+    """One line of ``results.parquet``: the trial's keys and every number of its stages under ``stage.name``."""
+    trial, result = entry.trial, entry.result or {}
+    line: dict[str, Any] = {name: getattr(trial, name) for name in ("id", "row", "name", "seed", "point")}
+    line |= {"stale": entry.stale, "fingerprint": result.get("fingerprint"), "seconds": result.get("seconds")}
+    for stage, numbers in result.get("stages", {}).items():
+        line |= {f"{stage}.{k}": v for k, v in numbers.items() if isinstance(v, int | float | str | bool)}
+    return line
+
+
+def write(results: Results, workdir: Path) -> None:
+    """Write ``results.parquet``, ``table.csv`` and ``table.md`` into the study's folder."""
+    import pyarrow
+    import pyarrow.parquet
+
+    workdir.mkdir(parents=True, exist_ok=True)
+    lines = [flat(entry) for entry in results.entries if entry.result]
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    columns = {name: _one_type([line.get(name) for line in lines]) for name in names}
+    pyarrow.parquet.write_table(pyarrow.table(columns), workdir / "results.parquet")
+    with open(workdir / "table.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(table(results))
+    text = "\n".join([heading(results) + "\n", markdown(table(results)), legend(results)])
+    (workdir / "table.md").write_text(text, encoding="utf-8")
+
+
+def _one_type(values: list[Any]) -> list[Any]:
+    """A whole number among fractions becomes one, so that a column has one type."""
+    if any(isinstance(value, float) for value in values):
+        return [None if value is None else float(value) for value in values]
+    return values
+
+
+def heading(results: Results) -> str:
+    """The table's title line."""
+    return f"# {results.study.name} · {results.scale}: {results.study.title}"
+
+
+def legend(results: Results) -> str:
+    """What the numbers are: means over how many seeds, made where, with how many trials at a time."""
+    size = results.study.scale(results.scale)
+    done = [entry.result for entry in results.entries if entry.result]
+    cores = sorted({result["cores"] for result in done})
+    said = [f"Mean +- sample standard deviation over {results.seeds} random seeds."] if results.seeds > 1 else []
+    if done:
+        had = f"{' or '.join(map(str, cores))} core{'' if cores == [1] else 's'}"
+        said.append(f"Each trial had {had} in a process of its own.")
+    if any(column.key == "train.peak_memory_bytes" for column in results.study.columns):
+        said.append("Peak memory is the resident size of that process while training, Python and JAX included.")
+    said += [*results.study.notes, *([size.note] if size.note else [])]
+    return "\n".join(said) + "\n"
+
+
+def finite(value: float) -> bool:
+    """Whether a number can stand in a picture."""
+    return value is not None and math.isfinite(value)

@@ -1,0 +1,205 @@
+"""One command: run what is missing of a study at a scale, then write and print everything that it says.
+
+Finished trials (in the study's folder or recorded beside the study) are never run again; the table, the pictures and
+the page are rebuilt from all of them each time, so that a table may grow over many sittings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.config import ConfigError
+from attention_research.errors import RunError
+from attention_research.studies import figures, report, results, verdicts
+from attention_research.studies.progress import Progress
+from attention_research.studies.results import Results
+from attention_research.studies.runners import runner as find_runner
+from attention_research.studies.study import EXPERIMENTS, Study, load_study
+from attention_research.studies.trials import Folder, Trial, is_stale, plan, write_json
+from attention_research.training.environment import fingerprint
+
+RUNS = Path("runs")
+
+
+def reproduce(study: str | Study, *, scale: str = "cpu", as_json: bool = False, **options: Any) -> int:
+    """`run_study` as a command: progress to standard error, the table and where it stands to standard output.
+
+    Takes the options of `run_study`. Returns the exit status; raises `ConfigError` before anything starts, `RunError`
+    at the end if a trial failed. ``as_json`` prints the summary as one JSON document instead.
+    """
+    summary = run_study(study, scale=scale, **options)
+    if as_json:
+        print(json.dumps(summary, indent=1))
+    else:
+        print(Path(summary["table"]).read_text(encoding="utf-8"))
+        for one in summary["verdicts"]:
+            print(f"{one['id']}: {one['status']}" + (f" ({one['because']})" if one["judged"] else ""))
+        pictures = f" · figure {summary['figures'][0]}" if summary["figures"] else ""
+        print(f"table {summary['table']}{pictures} · page {summary['report']}", flush=True)
+    if summary["failed"]:
+        first, *others = dict.fromkeys(one["error"] for one in summary["failed"])
+        more = f" (and {len(others)} other error{'s' if len(others) > 1 else ''})" if others else ""
+        count = f"{len(summary['failed'])} of {summary['trials']} trials failed"
+        raise RunError(f"{count}: {first}{more}; the same command runs them again")
+    return 0
+
+
+def run_study(
+    study: str | Study,
+    *,
+    scale: str = "cpu",
+    rows: Sequence[str] | None = None,
+    seeds: int | None = None,
+    runner: str = "local",
+    jobs: int | None = None,
+    workdir: Path | None = None,
+    record: bool = False,
+    render: bool = False,
+    stale: str = "keep",
+    experiments: Path = EXPERIMENTS,
+) -> dict[str, Any]:
+    """Run a study's missing trials at a scale and write its folder; returns the summary, failed trials under "failed".
+
+    ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them), ``seeds`` and ``jobs``
+    replace the scale's, ``stale`` says what becomes of trials made by other sources ("keep": marked; "rerun"),
+    ``render`` redraws without running, ``record`` copies the trials' JSON, the table and the pictures beside the
+    study. Raises `ConfigError` before anything starts.
+    """
+    study = load_study(study, experiments) if isinstance(study, str) else study
+    size = study.scale(scale)
+    wanted = {row.id for row in study.rows_at(scale, rows)}
+    seeds = _at_least_one("seeds", size.seeds if seeds is None else seeds)
+    jobs = _at_least_one("jobs", size.jobs if jobs is None else jobs)
+    if stale not in ("keep", "rerun"):
+        raise ConfigError(f"stale: {stale!r} is neither keep nor rerun")
+    crew = find_runner(runner, jobs=jobs)
+    trials = plan(study, scale, study.rows_at(scale), seeds, fingerprint())
+    workdir = workdir or RUNS / f"{study.slug}-{scale}"
+    folder = Folder(workdir, records(study, scale))
+    failed: list[dict[str, str]] = []
+    with _locked(workdir):
+        if not render:
+            chosen = [trial for trial in trials if trial.row in wanted]
+            pending = _pending(chosen, folder, stale)
+            print(_heading(study, scale, trials, pending, seeds, workdir), file=sys.stderr, flush=True)
+            failed = _run(crew, chosen, pending, folder, stale == "rerun")
+        found = results.collect(study, scale, trials, folder)
+        summary = {**publish(found, workdir, record=folder.recorded if record else None), "failed": failed}
+        write_json(workdir / "summary.json", summary)
+    return summary
+
+
+def records(study: Study, scale: str) -> Path | None:
+    """Where a study's results at a scale are recorded: ``experiments/<paper>/results/<table>/<scale>``."""
+    return None if study.path is None else study.path.parent / "results" / study.path.stem / scale
+
+
+def publish(found: Results, workdir: Path, record: Path | None = None) -> dict[str, Any]:
+    """Write the table, the pictures, the verdicts and the page into the study's folder, and the record if asked."""
+    results.write(found, workdir)
+    drawn = figures.draw(found, workdir / "figures")
+    judged = verdicts.judge(found)
+    name = found.study.name
+    commands = [f"attention-research reproduce {name} --scale={found.scale}"] if found.study.path else []
+    commands += [f"attention-research inspect --study={name} --scale={found.scale} --json"] if found.study.path else []
+    report.write(workdir / "report.html", report.page(found, judged, drawn, commands))
+    summary = {
+        "study": name,
+        "scale": found.scale,
+        "workdir": str(workdir),
+        "trials": len(found.entries),
+        "finished": sum(entry.result is not None for entry in found.entries),
+        "rows": [_row_json(found, row.id, row.name) for row in found.rows],
+        "verdicts": [one.to_json() for one in judged],
+        "table": str(workdir / "table.md"),
+        "figures": [str(figure.path) for figure in drawn],
+        "report": str(workdir / "report.html"),
+    }
+    if record is not None:
+        _record(found, workdir, record, [figure.path for figure in drawn])
+    return summary
+
+
+def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for column in found.study.columns:
+        for point in found.points if column.at_points else (None,):
+            cell = found.cell(row, column, point)
+            key = column.key if point is None else f"{column.key}@{point}"
+            cells[key] = {"mean": cell.mean, "deviation": cell.deviation, "values": list(cell.values)}
+    return {"row": name, "id": row, "cells": cells, "notes": found.notes(row)}
+
+
+def _record(found: Results, workdir: Path, record: Path, pictures: list[Path]) -> None:
+    for entry in found.entries:
+        if entry.result is not None:
+            write_json(record / "trials" / f"{entry.trial.id}.json", entry.result)
+    shutil.copyfile(workdir / "table.md", record / "table.md")
+    for picture in pictures:
+        (record / "figures").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(picture, record / "figures" / picture.name)
+
+
+def _pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
+    """The trials to run, each once (two rows with equal settings share one)."""
+    pending = {}
+    for trial in trials:
+        result = folder.result(trial)
+        if result is None or (stale == "rerun" and is_stale(trial, result)):
+            pending.setdefault(trial.id, trial)
+    return list(pending.values())
+
+
+def _run(crew: Any, trials: list[Trial], pending: list[Trial], folder: Folder, rerun: bool) -> list[dict[str, str]]:
+    """Run the pending trials; returns the failed ones."""
+    if not pending:
+        return []
+    done = {trial.id for trial in trials} - {trial.id for trial in pending}
+    shown = list({trial.id: trial for trial in trials}.values())
+    folders = [folder.prepare(trial, rerun_stale=rerun) for trial in pending]
+    try:
+        with Progress(shown, folder, done) as progress:
+            outcome = crew.run(folders, progress.report, progress.tick)
+    except KeyboardInterrupt:
+        raise RunError(f"stopped; the same command continues from {folder.workdir}") from None
+    named = {folder.trial(trial): trial for trial in pending}
+    return [
+        {"id": named[path].id, "row": named[path].row, "error": line}
+        for path, line in outcome.items()
+        if line != "done"
+    ]
+
+
+def _heading(study: Study, scale: str, trials: list[Trial], pending: list[Trial], seeds: int, workdir: Path) -> str:
+    rows, count = len({trial.row for trial in trials}), len({trial.id for trial in trials})
+    points = len({trial.point for trial in trials})
+    size = f"{rows} rows x {seeds} seed{'s' if seeds > 1 else ''}" + (f" x {points} points" if points > 1 else "")
+    done = f"{count} trials, {count - len(pending)} already done"
+    if len({trial.row for trial in pending}) < rows and pending:
+        done = f"{count} trials, {len(pending)} to run"
+    return f"{study.name} · {scale} · {size} · {done} · {workdir}"
+
+
+def _at_least_one(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name}: expected a whole number of at least 1, got {value!r}")
+    return value
+
+
+@contextlib.contextmanager
+def _locked(workdir: Path) -> Iterator[None]:
+    """One process at a time works in a study's folder; the kernel frees the lock of a killed one."""
+    workdir.mkdir(parents=True, exist_ok=True)
+    with open(workdir / "lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another process works in {workdir}; wait for it or give another --workdir") from None
+        yield

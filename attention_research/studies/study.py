@@ -1,0 +1,217 @@
+"""What a study is: rows, scales and stages, written as code in ``experiments/<paper>/<table>.py``.
+
+A row is a configuration with one thing changed; a scale is a size at which all rows are run; a stage is one step of a
+trial (train, evaluate, measure). A study file defines ``STUDY = Study(...)``; the study's name is the file's path
+under ``experiments/`` without ``.py``, and the first line of the file's docstring is its title.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from attention_research.config import ConfigError
+from attention_research.studies.columns import QUALITY, Column
+
+EXPERIMENTS = Path("experiments")
+#: The scales in order of size; claims are judged from `cpu` on.
+SCALES = ("smoke", "quick", "cpu", "gpu", "paper")
+JUDGED = ("cpu", "gpu", "paper")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One step of a trial, addressed by its content: its kind, its settings, and the stages before it.
+
+    ``settings`` are whatever the kind needs, as JSON values; a stage that starts from another row's stage carries that
+    stage's address there. ``function`` belongs to the kind ``measure``: called with the row's and the scale's settings
+    and the point, it returns a flat dict of numbers.
+    """
+
+    kind: str
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    function: Callable[..., dict] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a worker reads it."""
+        where = None if self.function is None else reference(self.function)
+        return {"kind": self.kind, "settings": dict(self.settings), "function": where}
+
+
+train = Stage("train")
+evaluate = Stage("evaluate")
+
+
+def measure(function: Callable[..., dict], **settings: Any) -> Stage:
+    """A stage that calls ``function(**settings, **row.settings, **scale.settings, <axis>=point, seed=seed)``."""
+    return Stage("measure", settings, function)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """A size at which a study is run.
+
+    ``config`` is a config file and variant, ``overrides`` are applied before the row's; ``seeds`` random seeds a row,
+    ``jobs`` trials at a time (each on its share of the cores). A study of pure measurement gives ``points`` (the values
+    of the study's axis) and ``settings`` for its function instead of a config.
+    """
+
+    config: str | None = None
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    seeds: int = 2
+    jobs: int = 1
+    points: tuple[int, ...] = ()
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A line of the table: ``id`` (a slug), ``name`` (as printed), and what it changes.
+
+    ``overrides`` are config paths and values (a dict replaces a whole section); ``settings`` go to measure functions;
+    ``scales`` are those at which the row is run (None: all); ``stages`` replace the study's.
+    """
+
+    id: str
+    name: str
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    scales: tuple[str, ...] | None = None
+    stages: tuple[Stage, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_.=-]*", self.id):
+            raise ConfigError(f"study row {self.id!r}: an id is a slug of a-z, 0-9, '_', '-', '.', '='")
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A published or planned table as code. See the module's docstring and ``experiments/ablation``.
+
+    ``published`` is a CSV beside the study file with a column ``row`` of row ids; ``claims`` a CSV in the form of the
+    project's claims, ``verdicts`` a function a claim id, called with the study's `results.Results`; ``count`` gives a
+    measurement row's ``{"parameters", "flops"}``; ``figures`` are functions ``(results, folder) -> [figures.Figure]``
+    (None: loss curves and BLEU, or the curves of the measurement).
+    """
+
+    rows: tuple[Row, ...]
+    scales: Mapping[str, Scale]
+    title: str = ""
+    stages: tuple[Stage, ...] = (train, evaluate)
+    columns: tuple[Column, ...] = QUALITY
+    axis: str = ""
+    axis_name: str = ""
+    published: str | None = None
+    claims: str | None = None
+    verdicts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    count: Callable[..., dict] | None = None
+    notes: tuple[str, ...] = ()
+    name: str = ""
+    path: Path | None = None
+
+    def __post_init__(self) -> None:
+        ids = [row.id for row in self.rows]
+        twice = sorted({i for i in ids if ids.count(i) > 1})
+        if twice:
+            raise ConfigError(f"study {self.name or self.title!r}: the row id {twice[0]!r} is used twice")
+
+    @property
+    def slug(self) -> str:
+        return self.name.replace("/", "-")
+
+    def scale(self, name: str) -> Scale:
+        """The scale of that name; an unknown one is a `ConfigError` that names the nearest."""
+        if name not in self.scales:
+            raise ConfigError(f"scale {name!r}: {self.name} has no such scale; {_nearest(name, self.scales)}")
+        return self.scales[name]
+
+    def rows_at(self, scale: str, wanted: Sequence[str] | None = None) -> list[Row]:
+        """The rows run at a scale, or those of them that are wanted, in the study's order."""
+        self.scale(scale)
+        at = {row.id: row for row in self.rows if row.scales is None or scale in row.scales}
+        for name in wanted or ():
+            if name in at:
+                continue
+            known = {row.id: row for row in self.rows}
+            if name in known:
+                scales = ", ".join(known[name].scales)
+                raise ConfigError(f"row {name!r} of {self.name} is run at {scales}, not at {scale}")
+            raise ConfigError(f"row {name!r}: {self.name} has no such row at {scale}; {_nearest(name, at)}")
+        return [row for row in at.values() if not wanted or row.id in wanted]
+
+    def file(self, name: str) -> Path:
+        """A file named by the study, beside the study file."""
+        return (self.path.parent if self.path else Path()) / name
+
+
+def find_studies(experiments: Path = EXPERIMENTS) -> dict[str, str]:
+    """Name -> one-line title of every study under ``experiments/``, read from the sources without running them."""
+    found = {}
+    for path in sorted(experiments.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
+        if any(isinstance(target, ast.Name) and target.id == "STUDY" for target in targets):
+            title = (ast.get_docstring(tree) or "").strip().splitlines()
+            found[path.relative_to(experiments).with_suffix("").as_posix()] = title[0] if title else ""
+    return found
+
+
+def load_study(name: str, experiments: Path = EXPERIMENTS) -> Study:
+    """The study of that name; an unknown one is a `ConfigError` that names the nearest."""
+    titles = find_studies(experiments)
+    if name not in titles:
+        raise ConfigError(f"study {name!r}: no such study under {experiments}/; {_nearest(name, titles)}")
+    path = experiments / f"{name}.py"
+    study = getattr(_module_of(path), "STUDY", None)
+    if not isinstance(study, Study):
+        raise ConfigError(f"study {name!r}: STUDY in {path} is not a Study")
+    return dataclasses.replace(study, name=name, path=path, title=study.title or titles[name])
+
+
+def reference(function: Callable[..., Any]) -> str:
+    """Where a function stands, for a fresh process: ``module:name``, or ``file.py:name`` for a study file."""
+    if function.__module__.startswith(_PREFIX):
+        return f"{inspect.getsourcefile(function)}:{function.__qualname__}"
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def dereference(where: str) -> Callable[..., Any]:
+    """The function of a `reference`."""
+    home, name = where.rsplit(":", 1)
+    module = _module_of(Path(home)) if home.endswith(".py") else importlib.import_module(home)
+    return getattr(module, name)
+
+
+def digest(value: Any, length: int = 12) -> str:
+    """A short hash of a JSON value; the same in every process and version of Python."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:length]
+
+
+_PREFIX = "attention_research_study_"
+
+
+def _module_of(path: Path) -> ModuleType:
+    name = _PREFIX + re.sub(r"\W", "_", str(path.with_suffix("")))
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _nearest(name: str, names: Any) -> str:
+    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(names) or 'none'}"

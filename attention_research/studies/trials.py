@@ -1,0 +1,151 @@
+"""Trials: one row with one random seed (at one point) of a study, its identity, its folder, and whether it is done.
+
+A trial's id is the address of its last stage: a hash of the configuration's identity and the stages before it, so that
+two rows with equal settings share a trial and nothing is run twice. Beside the id stands the fingerprint of the sources
+that ran it; a trial of other sources is stale: kept and marked, or rerun.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from attention_research import config as configs
+from attention_research.studies.study import Row, Scale, Stage, Study, digest
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One row, seed and point, planned: everything that a fresh process needs to run it."""
+
+    id: str
+    row: str
+    name: str
+    seed: int
+    point: int | None
+    identity: str
+    config_hash: str | None
+    given: dict[str, Any] | None
+    stages: tuple[dict[str, Any], ...]
+    fingerprint: str
+    steps: int | None = None
+    count: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def plan(study: Study, scale: str, rows: list[Row], seeds: int, fingerprint: str) -> list[Trial]:
+    """All trials of some rows, every configuration resolved and checked before anything runs."""
+    size = study.scale(scale)
+    points: tuple[int | None, ...] = size.points or (None,)
+    return [
+        _trial(study, size, row, seed, point, fingerprint) for row in rows for seed in range(seeds) for point in points
+    ]
+
+
+def configuration(size: Scale, row: Row, seed: int = 0) -> configs.Config | None:
+    """A row's configuration at a scale, or None for a row that only measures."""
+    if size.config is None:
+        return None
+    overrides = [*size.overrides.items(), *row.overrides.items(), ("training.seed", seed)]
+    try:
+        return configs.load(size.config, overrides)
+    except configs.ConfigError as error:
+        raise configs.ConfigError(f"{error} (row {row.id})") from None
+
+
+def _trial(study: Study, size: Scale, row: Row, seed: int, point: int | None, fingerprint: str) -> Trial:
+    config = configuration(size, row, seed)
+    # What the functions of `measure` are called with, besides their stage's own settings.
+    arguments = {**size.settings, **row.settings, "seed": seed, **({study.axis: point} if point is not None else {})}
+    identity = config.identity if config else digest(arguments)
+    stages, address, sources = [], identity, [fingerprint]
+    for stage in row.stages or study.stages:
+        wanted = stage.to_json()
+        if stage.kind == "measure":
+            wanted["settings"] = {**arguments, **stage.settings}
+            sources.append(inspect.getsource(stage.function))
+        address = digest([address, _content(stage, wanted)])
+        stages.append({**wanted, "address": address})
+    return Trial(
+        id=address,
+        row=row.id,
+        name=row.name,
+        seed=seed,
+        point=point,
+        identity=identity,
+        config_hash=config.hash if config else None,
+        given=_plain(config.given) if config else None,
+        stages=tuple(stages),
+        fingerprint=hashlib.sha256("\0".join(sources).encode()).hexdigest()[:16] if len(sources) > 1 else fingerprint,
+        steps=config.resolved["training"]["steps"] if config else None,
+        count=config is not None and seed == 0,
+    )
+
+
+def _content(stage: Stage, wanted: dict[str, Any]) -> dict[str, Any]:
+    """What of a stage is content: a function's name, not the folder in which the repository lies."""
+    return {**wanted, "function": stage.function and stage.function.__qualname__}
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value.to_dict() if hasattr(value, "to_dict") else value))
+
+
+class Folder:
+    """The folder of a study at a scale: ``trials/<id>/`` run folders, and the records kept beside the study."""
+
+    def __init__(self, workdir: Path, recorded: Path | None = None):
+        self.workdir, self.recorded = workdir, recorded
+
+    def trial(self, trial: Trial) -> Path:
+        return self.workdir / "trials" / trial.id
+
+    def result(self, trial: Trial) -> dict[str, Any] | None:
+        """The finished trial's result, from its folder or from the records; None if it is not finished."""
+        places = [self.trial(trial) / "result.json"]
+        if self.recorded:
+            places.append(self.recorded / "trials" / f"{trial.id}.json")
+        for place in places:
+            try:
+                return json.loads(place.read_text(encoding="utf-8"))
+            except (FileNotFoundError, json.JSONDecodeError):  # a damaged result counts as none: the trial runs again
+                continue
+        return None
+
+    def prepare(self, trial: Trial, *, rerun_stale: bool) -> Path:
+        """The trial's folder, ready for a worker. Work begun by other sources keeps their fingerprint, or goes."""
+        folder = self.trial(trial)
+        try:
+            before = json.loads((folder / "trial.json").read_text(encoding="utf-8"))["fingerprint"]
+        except (FileNotFoundError, json.JSONDecodeError, KeyError):
+            before = trial.fingerprint
+        if before != trial.fingerprint and rerun_stale:
+            shutil.rmtree(folder)
+            before = trial.fingerprint
+        if not any(file for kept in ("stages", "checkpoints") for file in (folder / kept).glob("*")):
+            before = trial.fingerprint
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "error.txt").unlink(missing_ok=True)
+        write_json(folder / "trial.json", {**trial.to_json(), "fingerprint": before})
+        return folder
+
+
+def is_stale(trial: Trial, result: dict[str, Any]) -> bool:
+    """Whether a result was made by other sources than those that would run the trial now."""
+    return result.get("fingerprint") != trial.fingerprint
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON so that a reader sees the whole file or the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,173 @@
+"""One trial in a fresh process: ``python -m attention_research.studies.worker TRIAL_DIR [--cores=0,1] [--parent=PID]``.
+
+Runs the stages of ``TRIAL_DIR/trial.json`` in turn, skipping those whose results are there, and writes ``result.json``
+at the end. Exit status 0 done, 1 failed (``error.txt`` holds the line), 2 the configuration is wrong. The process dies
+with its parent, and takes its share of the cores before JAX counts them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import re
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from attention_research.config import ConfigError
+from attention_research.errors import RunError
+from attention_research.studies.study import dereference
+from attention_research.studies.trials import write_json
+
+_POINTS_OF_A_CURVE = 200
+# A loss that is no number is a finding about the row, not a failure of the machine: the trial is finished.
+_DIVERGED = re.compile(r"the loss is (nan|-?inf)")
+# What a record has no use for: the command line holds folders of the machine.
+_PERSONAL = ("command", "cores")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one trial; returns the exit status."""
+    folder, *options = sys.argv[1:] if argv is None else argv
+    given = dict(option.removeprefix("--").split("=", 1) for option in options)
+    folder = Path(folder)
+    if "parent" in given:
+        _die_with(int(given["parent"]))
+    if "cores" in given and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {int(core) for core in given["cores"].split(",")})
+    # A cache of compiled programs that all trials share, unless the user has chosen one.
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_xla_cache()))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+    try:
+        run_trial(folder)
+    except Exception as error:
+        expected = isinstance(error, ConfigError | RunError)
+        if not expected:
+            traceback.print_exc()
+        line = " ".join(str(error).split()) if expected else f"{type(error).__name__}: {' '.join(str(error).split())}"
+        (folder / "error.txt").write_text(line + "\n", encoding="utf-8")
+        print(f"error: {line}", file=sys.stderr, flush=True)
+        return 2 if isinstance(error, ConfigError) else 1
+    return 0
+
+
+def run_trial(folder: Path) -> dict[str, Any]:
+    """Run the unfinished stages of a trial and write its result, which is returned."""
+    from attention_research.accounting import memory
+    from attention_research.training import environment
+
+    trial = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
+    config = None
+    if trial["given"] is not None:
+        from attention_research import config as configs
+
+        config = configs.resolve(trial["given"])
+    results: dict[str, Any] = {}
+    diverged = None
+    started = time.perf_counter()
+    for stage in trial["stages"]:
+        saved = folder / "stages" / f"{stage['address']}.json"
+        if saved.exists():
+            results[stage["kind"]] = json.loads(saved.read_text(encoding="utf-8"))
+            continue
+        write_json(folder / "progress.json", {"stage": stage["kind"]})
+        memory.reset_peak_resident()
+        began = time.perf_counter()
+        try:
+            outcome = _numbers(STAGES[stage["kind"]](stage, config, folder))
+        except RunError as error:
+            if not _DIVERGED.search(str(error)):
+                raise
+            diverged = str(error)
+            break
+        outcome["stage_seconds"] = time.perf_counter() - began
+        outcome.setdefault("peak_memory_bytes", memory.peak_resident_bytes())
+        write_json(saved, outcome)
+        results[stage["kind"]] = outcome
+    if trial["count"] and trial["given"] is not None:
+        from attention_research.training import inspection
+
+        counted = inspection.inspect(config)
+        results["inspect"] = {name: counted[name] for name in ("parameters", "flops")}
+    peaks = [outcome["peak_memory_bytes"] for outcome in results.values() if "peak_memory_bytes" in outcome]
+    planned = ("id", "row", "seed", "point", "identity", "config_hash", "fingerprint", "given")
+    result = {
+        **{name: trial[name] for name in planned},
+        "stages": results,
+        "diverged": diverged,
+        "curves": curves(folder / "metrics.jsonl"),
+        "environment": {name: value for name, value in environment.describe().items() if name not in _PERSONAL},
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "peak_memory_bytes": max(peaks, default=None),
+        "seconds": time.perf_counter() - started,
+    }
+    write_json(folder / "result.json", result)
+    return result
+
+
+def _train(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
+    from attention_research.training.run import train
+
+    return train(config, folder, lambda line: print(line, flush=True))
+
+
+def _evaluate(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
+    from attention_research.training.evaluation import evaluate
+
+    return evaluate(folder, lambda line: print(line, flush=True))
+
+
+def _measure(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
+    settings = stage["settings"] if config is None else {**stage["settings"], "config": config}
+    return dereference(stage["function"])(**settings)
+
+
+#: kind of stage -> function(stage, config, folder) -> flat dict
+STAGES = {"train": _train, "evaluate": _evaluate, "measure": _measure}
+
+
+def curves(metrics: Path) -> dict[str, list[list[float]]]:
+    """split -> [[step, loss], ...] of a run's metrics, at most 200 points each; of a step logged twice the later."""
+    found: dict[str, dict[int, float]] = {}
+    if metrics.exists():
+        for line in metrics.read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+                found.setdefault(entry["split"], {})[entry["step"]] = entry["loss"]
+            except (json.JSONDecodeError, KeyError):  # a line cut off by a kill, or one without a loss
+                continue
+    thinned = {}
+    for split, points in found.items():
+        ordered = sorted(points.items())
+        stride = math.ceil(len(ordered) / _POINTS_OF_A_CURVE)
+        kept = {step: loss for step, loss in [*ordered[::stride], ordered[-1]]}
+        thinned[split] = [[step, loss] for step, loss in kept.items()]
+    return thinned
+
+
+def _numbers(outcome: dict[str, Any]) -> dict[str, Any]:
+    """The same with plain Python numbers in place of NumPy's."""
+    return {name: value.item() if hasattr(value, "item") else value for name, value in outcome.items()}
+
+
+def _xla_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention_research" / "xla"
+
+
+def _die_with(parent: int) -> None:
+    """Ask the kernel to end this process when its parent ends (Linux), so that no orphan writes into the folder."""
+    try:
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,271 @@
+"""Attention on a CPU: time and peak memory of `blockwise`, `reference`, jax.nn and PyTorch, interleaved in one run.
+
+    python benchmarks/attention.py [--json] [--lengths=4096] [--rounds=5]
+
+At T = 4096 about three minutes on 2 cores. Times are medians over rounds in which every form runs once, so that a
+busy machine slows all of them; rounds in which other processes took the cores are dropped while three remain. Page
+faults dominate under the default malloc, so the timing process is started with a malloc that keeps its pages (the
+settings are printed). Peak memory is a fresh process per form: its highest resident size less that after inputs and
+compilation, forward+backward, for a plain call and with a mask [1 1 T S], a bias [1 1 T S] (with its gradient) and
+a causal window of 256.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json as json_module
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BATCH, HEADS, WIDTH = 1, 8, 64
+FORMS = ("blockwise", "reference", "jax.nn", "torch")
+CASES = ("plain", "mask", "bias", "window")
+WINDOW = (255, 0)
+#: The timing process keeps its pages; the memory processes give every large buffer back.
+KEEP_PAGES = {
+    "MALLOC_MMAP_THRESHOLD_": "4294967296",
+    "MALLOC_TRIM_THRESHOLD_": "4294967296",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+RETURN_PAGES = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_TOP_PAD_": "131072"}
+
+
+def log(line: str) -> None:
+    """Progress, on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def inputs(length: int, case: str) -> dict[str, Any]:
+    """Float32 arrays of the case: query, key, value [B T N H], the output's weight, and a mask or a bias."""
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    names = ("query", "key", "value", "weight")
+    arrays = {name: random.standard_normal((BATCH, length, HEADS, WIDTH), np.float32) for name in names}
+    arrays["mask"] = random.random((1, 1, length, length), np.float32) < 0.8 if case == "mask" else None
+    arrays["bias"] = random.standard_normal((1, 1, length, length), np.float32) if case == "bias" else None
+    return arrays
+
+
+def jax_calls(form: str, case: str, arrays: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """(forward, forward and backward), compiled, waiting for the result."""
+    import jax
+    import jax.numpy as jnp
+
+    from attention_research.kernels import dot_product_attention
+
+    window = {"is_causal": True, "local_window_size": WINDOW} if case == "window" else {}
+    at = {name: None if array is None else jnp.asarray(array) for name, array in arrays.items()}
+
+    def forward(query, key, value, bias):
+        if form == "jax.nn":
+            return jax.nn.dot_product_attention(query, key, value, bias, at["mask"], **window)
+        return dot_product_attention(query, key, value, bias, at["mask"], implementation=form, **window)
+
+    def loss(query, key, value, bias):
+        return jnp.vdot(forward(query, key, value, bias), at["weight"])
+
+    numbers = (0, 1, 2) if at["bias"] is None else (0, 1, 2, 3)
+    values = (at["query"], at["key"], at["value"], at["bias"])
+    calls = [jax.jit(forward).lower(*values).compile(), jax.jit(jax.grad(loss, numbers)).lower(*values).compile()]
+    return tuple(lambda call=call: jax.block_until_ready(call(*values)) for call in calls)
+
+
+def torch_calls(case: str, arrays: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """(forward, forward and backward) of scaled_dot_product_attention; a window is a mask to it."""
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_flush_denormal(True)
+    at = {name: None if array is None else torch.from_numpy(array) for name, array in arrays.items()}
+    heads = [at[name].transpose(1, 2) for name in ("query", "key", "value")]
+    weight, hidden = at["weight"].transpose(1, 2), at["mask"]
+    if case == "window":
+        row, column = torch.arange(heads[0].shape[2])[:, None], torch.arange(heads[0].shape[2])[None, :]
+        hidden = (column <= row) & (column >= row - WINDOW[0])
+
+    def backward():
+        leaves = [x.detach().requires_grad_() for x in heads]
+        extra = hidden if at["bias"] is None else at["bias"].detach().requires_grad_()
+        (scaled_dot_product_attention(*leaves, attn_mask=extra) * weight).sum().backward()
+
+    return lambda: scaled_dot_product_attention(
+        *heads, attn_mask=hidden if at["bias"] is None else at["bias"]
+    ), backward
+
+
+def calls(form: str, case: str, length: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """The two calls of a form."""
+    arrays = inputs(length, case)
+    return torch_calls(case, arrays) if form == "torch" else jax_calls(form, case, arrays)
+
+
+def has_torch() -> bool:
+    """Whether PyTorch is installed (it is an optional peer)."""
+    from importlib.util import find_spec
+
+    return find_spec("torch") is not None
+
+
+def _busy() -> tuple[float, float]:
+    """Seconds of processor time that the whole machine and this process have used."""
+    ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    machine = (sum(ticks[:3]) + sum(ticks[5:8])) / os.sysconf("SC_CLK_TCK")
+    return machine, sum(os.times()[:2])
+
+
+def time_worker(length: int, rounds: int) -> dict[str, Any]:
+    """{"forward" | "forward+backward": {form: {median_ms, low_ms, high_ms, samples}}}, interleaved."""
+    forms = [form for form in FORMS if form != "torch" or has_torch()]
+    document = {}
+    compiled = {form: calls(form, "plain", length) for form in forms}
+    for number, name in enumerate(("forward", "forward+backward")):
+        for form in forms:
+            compiled[form][number]()
+        samples: list[tuple[float, dict[str, float]]] = []
+        for _ in range(rounds):
+            machine, own = _busy()
+            start, taken = time.perf_counter(), {}
+            for form in forms:
+                begin = time.perf_counter()
+                compiled[form][number]()
+                taken[form] = 1e3 * (time.perf_counter() - begin)
+            machine, own = (after - before for after, before in zip(_busy(), (machine, own), strict=True))
+            share = (machine - own) / ((time.perf_counter() - start) * (os.cpu_count() or 1))
+            samples.append((share, taken))
+        samples.sort(key=lambda sample: sample[0])
+        kept = [taken for index, (share, taken) in enumerate(samples) if share < 0.1 or index < min(3, rounds)]
+        document[name] = {
+            form: {
+                "median_ms": round(statistics.median(taken[form] for taken in kept), 2),
+                "low_ms": round(min(taken[form] for taken in kept), 2),
+                "high_ms": round(max(taken[form] for taken in kept), 2),
+                "samples": len(kept),
+            }
+            for form in forms
+        }
+        document[name]["others_took"] = round(max(share for share, _ in samples[: len(kept)]), 3)
+    return document
+
+
+def _resident(field: str) -> int:
+    """VmHWM or VmRSS of this process, in bytes."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024
+
+
+def memory_worker(form: str, case: str, length: int) -> dict[str, Any]:
+    """Peak resident bytes of one forward+backward above what inputs and compiled program hold."""
+    call = calls(form, case, length)[1]
+    before = _resident("VmRSS")
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    except OSError:
+        before = _resident("VmHWM")
+    call()
+    return {"peak_bytes": max(_resident("VmHWM") - before, 0)}
+
+
+def _worker(settings: dict[str, str], *arguments: str) -> dict[str, Any]:
+    """The JSON that this file prints as a fresh process under these malloc settings."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", **settings, "PYTHONPATH": path}
+    command = [sys.executable, str(Path(__file__).resolve()), "--worker", *arguments]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json_module.loads(done.stdout.splitlines()[-1])
+
+
+def _targets(times: dict[str, Any], memory: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
+    """What the kernel promises at T = 4096, with the measured ratio."""
+    rows = []
+    for name, slower, faster in (("forward", 4.0, 1.4), ("forward+backward", 3.0, 1.5)):
+        median = {form: row["median_ms"] for form, row in times[name].items() if form in FORMS}
+        ratio = median["jax.nn"] / median["blockwise"]
+        rows.append({"what": f"{name}: jax.nn / blockwise", "ratio": ratio, "at_least": slower, "met": ratio >= slower})
+        if "torch" in median:
+            ratio = median["blockwise"] / median["torch"]
+            rows.append(
+                {"what": f"{name}: blockwise / torch", "ratio": ratio, "at_most": faster, "met": ratio <= faster}
+            )
+    for case, peaks in memory.items():
+        ratio = peaks["blockwise"] / max(peaks["reference"], 1)
+        rows.append({"what": f"memory {case}: blockwise / dense", "ratio": ratio, "at_most": 0.1, "met": ratio < 0.1})
+    return [{**row, "ratio": round(row["ratio"], 4)} for row in rows]
+
+
+def measure(lengths: tuple[int, ...] = (4096,), rounds: int = 5, cases: tuple[str, ...] = CASES) -> dict[str, Any]:
+    """The whole benchmark as one JSON document."""
+    from importlib.metadata import version
+
+    packages = ("jax", "jaxlib", "torch") if has_torch() else ("jax", "jaxlib")
+    document: dict[str, Any] = {
+        "benchmark": "attention",
+        "shape": {"batch": BATCH, "heads": HEADS, "head_width": WIDTH, "dtype": "float32"},
+        "cores": len(os.sched_getaffinity(0)),
+        "versions": {package: version(package) for package in packages},
+        "malloc": {"time": KEEP_PAGES, "memory": RETURN_PAGES},
+        "lengths": {},
+    }
+    for length in lengths:
+        log(f"T = S = {length}: {rounds} interleaved rounds of {', '.join(FORMS if has_torch() else FORMS[:-1])}")
+        times = _worker(KEEP_PAGES, "time", str(length), str(rounds))
+        memory: dict[str, dict[str, int]] = {}
+        for case in cases:
+            forms = FORMS if case == "plain" and has_torch() else FORMS[:-1]
+            log(f"T = S = {length}: peak memory, {case}")
+            memory[case] = {
+                form: _worker(RETURN_PAGES, "memory", form, case, str(length))["peak_bytes"] for form in forms
+            }
+        document["lengths"][str(length)] = {"times": times, "memory": memory, "targets": _targets(times, memory)}
+    return document
+
+
+def _print(document: dict[str, Any]) -> None:
+    shape = document["shape"]
+    print(f"attention, B={shape['batch']} N={shape['heads']} H={shape['head_width']} {shape['dtype']}, ", end="")
+    print(f"{document['cores']} cores, " + ", ".join(f"{k} {v}" for k, v in document["versions"].items()))
+    for use, settings in document["malloc"].items():
+        print(f"malloc ({use}): " + " ".join(f"{name}={value}" for name, value in settings.items()))
+    for length, result in document["lengths"].items():
+        print(f"\nT = S = {length}")
+        for name, rows in result["times"].items():
+            for form, row in rows.items():
+                if form in FORMS:
+                    spread = f"{row['low_ms']:.1f}-{row['high_ms']:.1f}"
+                    print(f"  {name:17s} {form:10s} {row['median_ms']:9.1f} ms   {spread} ({row['samples']} rounds)")
+        for case, peaks in result["memory"].items():
+            print(f"  memory {case:10s} " + "   ".join(f"{form} {size / 1e6:.0f} MB" for form, size in peaks.items()))
+        for row in result["targets"]:
+            bound = f"at least {row['at_least']}" if "at_least" in row else f"at most {row['at_most']}"
+            print(f"  {row['what']:40s} {row['ratio']:7.3f}   {bound}   {'met' if row['met'] else 'MISSED'}")
+
+
+def main(json: bool = False, lengths: tuple[int, ...] = (4096,), rounds: int = 5) -> None:
+    """Measures and prints: a table, or with `json` one JSON document and nothing else on standard output."""
+    document = measure(lengths, rounds)
+    if json:
+        print(json_module.dumps(document, indent=2))
+    else:
+        _print(document)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        what, *rest = sys.argv[2:]
+        result = time_worker(int(rest[0]), int(rest[1])) if what == "time" else memory_worker(*rest[:2], int(rest[2]))
+        print(json_module.dumps(result))
+    else:
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--json", action="store_true")
+        parser.add_argument("--lengths", default="4096", help="comma-separated T = S")
+        parser.add_argument("--rounds", type=int, default=5)
+        given = parser.parse_args()
+        main(given.json, tuple(int(length) for length in given.lengths.split(",")), given.rounds)

@@ -1,0 +1,157 @@
+"""Attention taken apart: French to English with one part of the Transformer changed at a time.
+
+    attention-research reproduce ablation/attention --scale=quick
+
+Real text (Bible verses, 27,750 pairs: BLEU here says nothing about news), one vocabulary, one schedule for all rows.
+Rows at every scale: scaled and unscaled dot products (Vaswani et al. 2017, section 3.2.1), relative positions (Shaw et
+al. 2018), Linformer at three ranks (Wang et al. 2020: encoder and cross-attention; a decoder's self-attention stays
+causal and standard), no positions at all. From `cpu` on also T5's bias, learned positions, 1, 4 and 8 heads,
+Linformer's sharing modes, and the Transformer without its feed-forward, residuals or normalisation, and residuals by
+depth: the rows that the lectures' claims in claims.csv are judged on.
+"""
+
+from attention_research.studies import Row, Scale, Study
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import Comparison, Verdict, compare, conclude
+
+CONFIG = "configs/translation/transformer.py"
+FROM_CPU = ("cpu", "gpu", "paper")
+#: The depth of the rows `deep` and `deep_no_residual`.
+DEEP = 6
+
+# Linformer projects whole rows, so that none may be packed: sentences by length, in about as many tokens a batch.
+FRENCH = {"data.source_language": "fr", "data.target_language": "en"}
+GPU = {
+    **FRENCH,
+    "max_length": 64,
+    "vocabulary_size": 8000,
+    "data.name": "bible_translate/fr-en",
+    "data.batching": {"kind": "buckets", "boundaries": (32, 64)},
+    "training.batch_size": 512,
+    "training.steps": 20_000,
+}
+PAPER = {
+    **FRENCH,
+    "data.name": "wmt14_translate/fr-en",
+    "data.batching": {"kind": "buckets", "boundaries": (32, 64, 128, 256)},
+    "training.batch_size": 832,
+}
+
+#: One block's residual branches in the configurations above: post-norm, as the paper.
+ENCODER_STEPS = (
+    ("self_attention", "dropout", "residual", "norm"),
+    ("feed_forward", "dropout", "residual", "norm"),
+)
+DECODER_STEPS = (
+    ("self_attention", "dropout", "residual", "norm"),
+    ("cross_attention", "dropout", "residual", "norm"),
+    ("feed_forward", "dropout", "residual", "norm"),
+)
+
+
+def without(part: str) -> dict:
+    """The overrides that take one kind of step out of every block; a branch without its layer goes too."""
+    edited = {}
+    for side, steps in (("encoder", ENCODER_STEPS), ("decoder", DECODER_STEPS)):
+        kept = [branch for branch in steps if part != "feed_forward" or part not in branch]
+        edited[f"model.{side}.steps"] = tuple(tuple(step for step in branch if step != part) for branch in kept)
+    return edited
+
+
+def linformer(rank: int, **settings: str) -> dict:
+    """The whole section of self-attention, and so of cross-attention too."""
+    return {"model.self_attention": {"kind": "linformer", "rank": rank, **settings}}
+
+
+def cpu(id: str, name: str, overrides: dict) -> Row:
+    """A row of the larger scales."""
+    return Row(id, name, overrides, scales=FROM_CPU)
+
+
+NO_POSITIONS = {"model.positions.kind": "none"}
+UNSCALED = {"model.self_attention.kind": "unscaled"}
+DEEP_NO_RESIDUAL = {"model.num_layers": DEEP, **without("residual")}
+ROWS = (
+    Row("standard", "scaled dot product"),
+    Row("unscaled", "unscaled", UNSCALED),
+    Row(
+        "relative",
+        "relative (Shaw), k=16",
+        {"model.self_attention": {"kind": "relative", "max_distance": 16}, **NO_POSITIONS},
+    ),
+    Row("linformer_8", "Linformer, rank 8", linformer(8)),
+    Row("linformer_16", "Linformer, rank 16", linformer(16)),
+    Row("linformer_32", "Linformer, rank 32", linformer(32)),
+    Row("no_positions", "no positions", NO_POSITIONS),
+    cpu("t5", "T5 bias", {"model.self_attention.kind": "t5", **NO_POSITIONS}),
+    cpu("learned", "learned positions", {"model.positions.kind": "learned"}),
+    cpu("heads_1", "1 head", {"model.num_heads": 1}),
+    cpu("heads_4", "4 heads", {"model.num_heads": 4}),
+    cpu("heads_8", "8 heads", {"model.num_heads": 8}),
+    cpu("unscaled_heads_1", "1 head, unscaled", {"model.num_heads": 1, **UNSCALED}),
+    cpu("linformer_none", "Linformer, rank 16, sharing none", linformer(16, sharing="none")),
+    cpu("linformer_headwise", "Linformer, rank 16, sharing headwise", linformer(16, sharing="headwise")),
+    cpu("linformer_key_value", "Linformer, rank 16, sharing key-value", linformer(16, sharing="key_value")),
+    cpu("linformer_layerwise", "Linformer, rank 16, sharing layerwise", linformer(16, sharing="layerwise")),
+    cpu("no_feed_forward", "no feed-forward", without("feed_forward")),
+    cpu("no_residual", "no residuals", without("residual")),
+    cpu("no_norm", "no normalisation", without("norm")),
+    Row("deep", f"{DEEP} layers", {"model.num_layers": DEEP}, scales=("cpu",)),
+    Row("deep_no_residual", f"{DEEP} layers, no residuals", DEEP_NO_RESIDUAL, scales=("cpu",)),
+)
+
+
+def _both(results: Results, better: str, worse: str, name: str) -> dict[str, Comparison]:
+    """Loss and BLEU of two rows, under a name."""
+    return {
+        f"loss, {name}": compare(results, better, worse),
+        f"BLEU, {name}": compare(results, better, worse, "evaluate.bleu", higher=True),
+    }
+
+
+def scaling_helps_training(results: Results) -> Verdict:
+    """Scaled against unscaled scores at two key widths: the configuration's, and one head as wide as the model."""
+    narrow = _both(results, "standard", "unscaled", "the configuration's key width")
+    return conclude({**narrow, **_both(results, "heads_1", "unscaled_heads_1", "key width = model width")})
+
+
+def necessary_parts(results: Results) -> Verdict:
+    """The standard row against the rows with one part taken out."""
+    parts = {
+        "positions": "no_positions",
+        "feed-forward": "no_feed_forward",
+        "residuals": "no_residual",
+        "normalisation": "no_norm",
+    }
+    cases = {}
+    for part, row in parts.items():
+        cases |= _both(results, "standard", row, part)
+    return conclude(cases, untested=("the decoder's mask (a decoder is causal by construction here)",))
+
+
+def residuals_help_training(results: Results) -> Verdict:
+    """Training loss with and without residuals, at two depths."""
+    return conclude(
+        {
+            "loss, the configuration's depth": compare(results, "standard", "no_residual"),
+            f"loss, {DEEP} layers": compare(results, "deep", "deep_no_residual"),
+        }
+    )
+
+
+STUDY = Study(
+    rows=ROWS,
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2),
+        "quick": Scale(f"{CONFIG}:quick", seeds=2, jobs=2),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=2, jobs=2),
+        "gpu": Scale(f"{CONFIG}:vaswani_base", GPU, seeds=2),
+        "paper": Scale(f"{CONFIG}:vaswani_base", PAPER, seeds=2),
+    },
+    claims="claims.csv",
+    verdicts={
+        "scaling-helps-training": scaling_helps_training,
+        "necessary-parts": necessary_parts,
+        "residuals-help-training": residuals_help_training,
+    },
+)

@@ -1,0 +1,137 @@
+"""What attention costs by length: time and memory of one layer, forward and backward, T = 512 to 4096.
+
+    attention-research reproduce ablation/length --scale=cpu
+
+One self-attention layer (its four projections included), float32, batch 1; every number from a process of its own, in
+which nothing else ran. Here Linformer's rank is really below the length. Time is the median over repeated calls of the
+compiled gradient of a random projection of the output in all parameters and the input; memory is how far that call
+raises the peak resident size of the process (on an accelerator: the device's peak) above what it held before.
+"""
+
+import statistics
+import time
+
+from attention_research.studies import Row, Scale, Study, measure
+from attention_research.studies.columns import Column, significant
+
+_LEAST_REPEATS = 5
+
+
+def _layer(kind: str, length: int, width: int, num_heads: int, settings: dict):
+    """make(rngs) -> (attention, what a stack would own for it)."""
+    from attention_research.layers.attention.multi_head import owned_by_stack
+    from attention_research.registry import Constructor, lookup
+
+    sizes = {"width": width, "num_heads": num_heads, "head_width": None}
+    if kind == "linformer":
+        sizes |= {"max_length": length, "sharing": "headwise"}
+    if kind == "t5":
+        sizes |= {"num_buckets": 32, "max_distance": 128}
+    constructor = Constructor(lookup("encoder_attention", kind), {**sizes, **settings})
+    return lambda rngs: (constructor(rngs=rngs), owned_by_stack(constructor, rngs))
+
+
+def _gradient(modules, x, direction):
+    """Gradient of <attention(x), direction> in all parameters and in x."""
+    import jax
+    import jax.numpy as jnp
+
+    def projected(modules, x):
+        attention, shared = modules
+        return jnp.sum(attention(x, shared=shared)[0] * direction)
+
+    return jax.grad(projected, argnums=(0, 1))(modules, x)
+
+
+def measure_attention(*, kind: str, length: int, width: int, num_heads: int, seconds: float, seed: int, **settings):
+    """{"milliseconds", "megabytes", "repeats", "compile_seconds"} of one layer's forward and backward pass."""
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+
+    make = _layer(kind, length, width, num_heads, settings)
+    keys = jax.random.split(jax.random.key(seed), 3)
+    modules = jax.jit(lambda key: make(nnx.Rngs(key)))(keys[0])
+    x, direction = (jax.random.normal(key, (1, length, width), jnp.float32) for key in keys[1:])
+    began = time.perf_counter()
+    call = jax.jit(_gradient).lower(modules, x, direction).compile()
+    compiled = time.perf_counter() - began
+    tiny = jnp.ones((8, 8), jnp.float32)
+    jax.block_until_ready(jax.jit(lambda x: jnp.exp(x @ x).sum())(tiny))  # what the runtime itself takes at first
+    before, peak = _memory()
+    jax.block_until_ready(call(modules, x, direction))
+    raised = peak() - before if before is not None else None
+    times: list[float] = []
+    while len(times) < _LEAST_REPEATS or sum(times) < seconds:
+        began = time.perf_counter()
+        jax.block_until_ready(call(modules, x, direction))
+        times.append(time.perf_counter() - began)
+    return {
+        "milliseconds": 1e3 * statistics.median(times),
+        "megabytes": None if raised is None else raised / 1e6,
+        "repeats": len(times),
+        "compile_seconds": compiled,
+    }
+
+
+def _memory():
+    """(bytes held now, or None where nobody counts; function giving the peak since): device, else process."""
+    import jax
+
+    from attention_research.accounting import memory
+
+    device = jax.local_devices()[0]
+    stats = device.memory_stats() or {}
+    if "peak_bytes_in_use" in stats:
+        return stats["bytes_in_use"], lambda: device.memory_stats()["peak_bytes_in_use"]
+    reset = memory.reset_peak_resident()  # without it the peak is that of compiling
+    return memory.peak_resident_bytes() if reset else None, memory.peak_resident_bytes
+
+
+def count_attention(*, kind: str, length: int, width: int, num_heads: int, seconds: float, **settings):
+    """{"parameters", "flops"} of what `measure_attention` would run, from shapes alone."""
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+
+    from attention_research.accounting.flops import count_flops
+
+    make = _layer(kind, length, width, num_heads, settings)
+    modules = jax.eval_shape(lambda: make(nnx.Rngs(0)))
+    x = jax.ShapeDtypeStruct((1, length, width), jnp.float32)
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(modules))
+    return {"parameters": parameters, "flops": count_flops(_gradient, modules, x, x).matmul}
+
+
+SIZES = {"width": 512, "num_heads": 8, "seconds": 1.0}
+SIZE_NOTE = "One layer of width 512 with 8 heads, batch 1, float32; forward and backward."
+
+STUDY = Study(
+    rows=(
+        Row("reference", "scaled dot product, dense", settings={"kind": "standard", "implementation": "reference"}),
+        Row("standard", "scaled dot product", settings={"kind": "standard"}),
+        Row("unscaled", "unscaled", settings={"kind": "unscaled"}),
+        Row("relative", "relative (Shaw), k=16", settings={"kind": "relative", "max_distance": 16}),
+        Row("t5", "T5 bias", settings={"kind": "t5"}),
+        Row("linformer_64", "Linformer, rank 64", settings={"kind": "linformer", "rank": 64}),
+        Row("linformer_128", "Linformer, rank 128", settings={"kind": "linformer", "rank": 128}),
+        Row("linformer_256", "Linformer, rank 256", settings={"kind": "linformer", "rank": 256}),
+    ),
+    scales={
+        "smoke": Scale(seeds=1, jobs=2, points=(32, 64), settings={"width": 32, "num_heads": 2, "seconds": 0.0}),
+        "quick": Scale(seeds=2, points=(512, 1024, 2048), settings={**SIZES, "seconds": 0.5}, note=SIZE_NOTE),
+        "cpu": Scale(seeds=3, points=(512, 1024, 2048, 4096), settings=SIZES, note=SIZE_NOTE),
+        "gpu": Scale(seeds=3, points=(512, 1024, 2048, 4096, 8192, 16384), settings=SIZES, note=SIZE_NOTE),
+    },
+    stages=(measure(measure_attention),),
+    count=count_attention,
+    axis="length",
+    axis_name="T",
+    columns=(
+        Column("measure.milliseconds", "ms", significant(3), at_points=True, better="lower"),
+        Column("measure.milliseconds", "ms ~ T^p", significant(3), fitted=True),
+        Column("measure.megabytes", "MB", significant(3), at_points=True, better="lower"),
+        Column("measure.megabytes", "MB ~ T^p", significant(3), fitted=True),
+    ),
+    notes=("Linformer's projections are shared headwise and made for exactly the length measured.",),
+)

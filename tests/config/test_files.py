@@ -1,0 +1,89 @@
+"""Config files: variants, mistakes in them, speed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from attention_research.config import ConfigError, load, variants
+
+FILE = """
+from ml_collections import ConfigDict
+
+VARIANTS = {"small": "one line", "large": "another"}
+
+def get_config(variant):
+    config = ConfigDict({"max_length": 16})
+    config.model = {"width": 8 if variant == "small" else 32, "num_heads": 2}
+    config.model.encoder = {"width": config.model.get_ref("width") * 2}
+    config.training = {"steps": 5, "betas": (0.5, 0.75)}
+    return config
+"""
+
+
+@pytest.fixture
+def file(toy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "configs" / "toys" / "toy.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(FILE)
+    return path
+
+
+def refused(spec, *overrides):
+    with pytest.raises(ConfigError) as caught:
+        load(spec, overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_load(file):
+    config = load("configs/toys/toy.py:large", [("training.steps", "7")])
+    assert config.resolved["model"]["width"] == 32 and config.resolved["model"]["encoder"]["width"] == 64
+    assert config.given["training"] == {"steps": 7, "betas": [0.5, 0.75]}
+    assert config.spec == "configs/toys/toy.py:large"
+    assert load("configs/toys/toy.py").spec == "configs/toys/toy.py:small"
+    assert variants("configs/toys/toy.py") == {"small": "one line", "large": "another"}
+
+
+def test_a_file_or_a_variant_that_is_not_there(file):
+    for path in ("configs/toys/toi.py", "configs/toys/toy", "configs/toys"):
+        assert refused(path) == f"{path}: no such config file; did you mean configs/toys/toy.py?"
+    assert refused("configs/toys/toy.py:smal") == "configs/toys/toy.py: no variant 'smal'; did you mean small?"
+    assert refused("configs/toys/toy.py:zzz") == "configs/toys/toy.py: no variant 'zzz'; there are small, large"
+
+
+BROKEN = {
+    "syntax": (FILE.replace("def get_config(variant):", "def get_config(variant)"), "configs/toys/toy.py:6: expected"),
+    "import": ("import not_installed_anywhere", "configs/toys/toy.py:1: ModuleNotFoundError: No module named"),
+    "no variants": (FILE.replace("VARIANTS", "variants"), "configs/toys/toy.py: a config file defines"),
+    "raises": (FILE.replace('"max_length": 16', '"max_length": 1 // 0'), "configs/toys/toy.py:7: ZeroDivisionError"),
+    "returns nothing": (FILE.replace("return config", "return None"), "configs/toys/toy.py: get_config('small') gave"),
+    "typo": (FILE.replace('"steps"', '"stesp"'), "config.training.stesp: no such setting; did you mean config.tr"),
+    "type": (FILE.replace('"steps": 5', '"steps": 5.0'), "config.training.steps: expected an int at least 1; got 5.0"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_mistake_in_the_file(file, name):
+    source, message = BROKEN[name]
+    file.write_text(source)
+    assert refused("configs/toys/toy.py:small").startswith(message)
+
+
+def test_a_whole_config_is_resolved_in_50_milliseconds(root, monkeypatch):
+    import ml_collections
+
+    from attention_research.config import schema
+
+    assert ml_collections.ConfigDict
+    monkeypatch.chdir(root)
+    seconds = []
+    for _ in range(3):  # every signature read anew; the best of three, since other programs run too
+        schema._signature.cache_clear()
+        schema._tree.cache_clear()
+        start = time.perf_counter()
+        load("configs/translation/transformer.py:cpu", [("model.self_attention.kind", "relative")])
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.05, seconds

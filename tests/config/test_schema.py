@@ -1,0 +1,181 @@
+"""Signatures read from the source, and the developer's mistakes in them; then every kind of the real registry."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from attention_research import constraints, registry
+from attention_research.config import (
+    EXECUTION_LEAVES,
+    REQUIRED,
+    Config,
+    ConfigError,
+    SchemaError,
+    build,
+    load,
+    resolve,
+    settings,
+)
+from attention_research.config import schema as schemas
+from attention_research.config.construction import build_experiment
+
+
+def test_settings(toy):
+    assert settings("norm", "layer_norm") == [("width", "Positive", REQUIRED), ("epsilon", "PositiveFloat", 1e-6)]
+    assert settings("norm", "scale") == [("rate", "NonNegativeFloat", 1.0)]
+    assert [name for name, _, _ in settings("attention", "standard")] == ["width", "num_heads", "head_width", "scaled"]
+
+
+BAD = {
+    "**kwargs": ("class X:\n    def __init__(self, **settings): ...", "cannot be a schema"),
+    "decorator": ("class X:\n    @wrap\n    def __init__(self, *, a: int): ...", "cannot be a schema"),
+    "positional": ("class X:\n    def __init__(self, a: int): ...", "the parameter a is positional"),
+    "bare": ("class X:\n    def __init__(self, *, a): ...", "the parameter a has no annotation"),
+    "vocabulary": ("class X:\n    def __init__(self, *, a: dict): ...", "annotation dict is not in the vocabulary"),
+    "union": ("class X:\n    def __init__(self, *, a: int | str): ...", "not in the vocabulary"),
+    "name": ("class X:\n    def __init__(self, *, a: int = TEN): ...", "the default TEN is not a literal"),
+    "default": ("class X:\n    def __init__(self, *, a: Positive = 0): ...", "its default: expected an int at least 1"),
+    "family": ('class X:\n    def __init__(self, *, a: Child["nrom"]): ...', "no family 'nrom'"),
+    "kind": (
+        'class X:\n    def __init__(self, *, a: Child["norm"] = "no"): ...',
+        "its default 'no' is no kind of norm",
+    ),
+    "dataclass": ("@dataclasses.dataclass(frozen=True)\nclass X:\n    a: int = 3", "a dataclass has no __init__"),
+    "class": ("class Y: ...", "no class X in it"),
+    "module": (None, "is not there"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_signature_that_is_no_schema(toy, tmp_path, monkeypatch, name):
+    source, message = BAD[name]
+    if source is not None:
+        (tmp_path / "toy_config" / "bad.py").write_text(source)
+    monkeypatch.setitem(registry.FAMILIES, "bad", {"bad": "toy_config.bad:X"})
+    with pytest.raises(SchemaError) as caught:
+        settings("bad", "bad")
+    assert message in str(caught.value) and "toy_config.bad" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_build(toy, tmp_path):
+    (tmp_path / "toy_config" / "__init__.py").write_text("")
+    source = (tmp_path / "toy_config" / "toy.py").read_text().replace("import a_module_that", "# import")
+    (tmp_path / "toy_config" / "toy.py").write_text(source)
+    (tmp_path / "toy_config" / "base.py").write_text(
+        "class Attention:\n    def __init__(self, *, width: int, rngs): ..."
+    )
+    config = resolve(toy, [("training.betas", "0.5,1"), ("model.adapter", "scale")])
+    model = build(config.resolved["model"], "model")
+    assert model.target.__name__ == "Model" and model.settings["width"] == 8
+    assert model.settings["adapter"].target.__name__ == "Scale"
+    block = model.settings["encoder"].settings["block"]
+    assert [part.target.__name__ for part in block.settings["parts"]] == ["LayerNorm", "Scale"]
+    assert block.settings["adapter"].settings == {"rate": 1.0}
+    assert isinstance(model(rngs=0), model.target)
+    assert build(config.resolved["training"], "training").settings["betas"] == (0.5, 1.0)
+
+
+def test_build_refuses_what_another_version_resolved(toy):
+    section = resolve(toy).resolved["training"]
+    less = {name: value for name, value in section.items() if name != "steps"}
+    for changed in ({**section, "old": 1}, less, {**section, "kind": "older"}):
+        with pytest.raises(ConfigError, match=r"^config.training.(old: no such|steps: missing|kind: no kind)"):
+            build(changed, "training", "config.training")
+
+
+# The real registry.
+
+KINDS = [(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds]
+
+
+@pytest.mark.parametrize(("family", "kind"), KINDS, ids=[f"{family}-{kind}" for family, kind in KINDS])
+def test_every_registered_kind_has_a_schema_equal_to_its_signature(family, kind):
+    read = {name: default for name, _, default in settings(family, kind)}
+    parameters = inspect.signature(registry.lookup(family, kind).__init__).parameters.values()
+    there = {p.name: p for p in parameters if p.name not in schemas.NOT_SETTINGS and p.kind is p.KEYWORD_ONLY}
+    assert list(read) == list(there)
+    for name, default in read.items():
+        setting, real = schemas.signature(family, kind)[name], there[name].default
+        assert (default is REQUIRED) == (real is inspect.Parameter.empty)
+        if default is not REQUIRED:
+            assert setting.annotation.check(list(real) if isinstance(real, tuple) else real) == default
+
+
+def test_refusals_name_kinds_that_are_elsewhere_and_not_here():
+    for family, kind in registry.REFUSED:
+        assert kind not in registry.FAMILIES[family] and kind in registry.ATTENTION
+
+
+def test_execution_leaves_are_there(root, monkeypatch):
+    monkeypatch.chdir(root)
+    resolved = load("configs/translation/transformer.py:cpu").resolved
+    for path in EXECUTION_LEAVES:
+        node = resolved
+        for name in path.split("."):
+            assert name in node, path
+            node = node[name]
+
+
+def test_constraints_name_families_of_the_registry():
+    from fnmatch import filter as matching
+
+    for families, kinds, _ in constraints.CONSTRAINTS:
+        found = matching(registry.FAMILIES, families)
+        assert found and any(matching(registry.FAMILIES[family], kinds) for family in found), (families, kinds)
+
+
+VARIANTS = ["vaswani_base", "vaswani_big", "cpu", "quick"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_translation_configs_build(root, monkeypatch, variant):
+    monkeypatch.chdir(root)
+    config = load(f"configs/translation/transformer.py:{variant}")
+    assert Config.from_json(config.to_json()) == config == resolve(config.resolved)
+    experiment = build_experiment(config)
+    assert experiment.max_length == config.resolved["max_length"]
+    for section in ("task", "data", "model", "training", "parallel", "decoding", "evaluation"):
+        assert isinstance(getattr(experiment, section), registry.Constructor), section
+    decoder = experiment.model.settings["decoder"].settings
+    assert decoder["self_attention"].target is registry.lookup("causal_attention", "standard")
+    assert all(isinstance(branch, tuple) for branch in decoder["steps"])
+
+
+REFUSED = {
+    "packed linformer": (
+        ("model.self_attention", {"kind": "linformer", "rank": 16}),
+        "config.data.batching.kind: packed rows hold several sentences and Linformer "
+        "(config.model.encoder.self_attention) projects keys over the whole row, which would mix them; use buckets",
+    ),
+    "a step that is none": (
+        ("model.encoder.steps", "(('norm', 'self_atention', 'residual'),)"),
+        "config.model.encoder.steps: no step 'self_atention' in a block of this section; did you mean 'self_attention'",
+    ),
+    "a mesh without data": (
+        ("parallel.mesh.data", "0"),
+        "config.parallel.mesh.data: expected an int at least 1, or -1 (what is left); got 0",
+    ),
+    "causal linformer": (
+        ("model.decoder.self_attention.kind", "linformer"),
+        "config.model.decoder.self_attention.kind: linformer is not defined here: Linformer projects keys and",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_real_config_is_refused(root, monkeypatch, name):
+    monkeypatch.chdir(root)
+    override, message = REFUSED[name]
+    with pytest.raises(ConfigError) as caught:
+        load("configs/translation/transformer.py:vaswani_base", [override])
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+def test_linformer_in_buckets_is_taken(root, monkeypatch):
+    monkeypatch.chdir(root)
+    row = ("model.self_attention", {"kind": "linformer", "rank": 16})
+    config = load("configs/translation/transformer.py:cpu", [row])
+    decoder = config.resolved["model"]["decoder"]
+    assert (decoder["self_attention"]["kind"], decoder["cross_attention"]["kind"]) == ("standard", "linformer")

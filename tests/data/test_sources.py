@@ -1,0 +1,96 @@
+"""Data sets by name: any TFDS translation set, and one line for every wrong name."""
+
+import subprocess
+import sys
+
+import pytest
+from rows import segments
+
+from attention_research.config import ConfigError
+from attention_research.data import names, sources
+from attention_research.errors import RunError
+
+
+@pytest.mark.parametrize(
+    "name, hint",
+    [
+        ("bible_translate/fr-em", "bible_translate/fr-en"),
+        ("bible_translate", "bible_translate/fr-en"),
+        ("bible_translat/de-en", "bible_translate/de-en"),
+        ("wmt14_translate/fr-de", "wmt14_translate/fr-en"),
+        ("wmt41_translate/fr-en", "wmt14_translate/fr-en"),
+        ("opsu/x", "opus/CONFIG"),
+        ("imagenet", ""),
+    ],
+)
+def test_an_unknown_name_is_one_line(name, hint):
+    with pytest.raises(ConfigError, match=rf"^data.name: no such data set: '{name}'; did you mean [^\n]*{hint}\?$"):
+        names.check_name(name)
+
+
+@pytest.mark.parametrize("name", [*names.dataset_names(), "wmt16_translate/de-en", "wmt14_translate/fr-en:1.0.0"])
+def test_known_names(name):
+    names.check_name(name)
+
+
+def test_names_need_neither_tfds_nor_jax():
+    code = (
+        "import sys; from attention_research.data import names; names.check_name('bible_translate/fr-en');"
+        "print(sorted({'jax', 'numpy', 'tensorflow_datasets', 'grain'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_an_unknown_config_of_a_tfds_builder(data_home):
+    line = r"^data.name: TFDS has no set 'wmt16_translate/de-em'; did you mean wmt16_translate/de-en\?$"
+    with pytest.raises(ConfigError, match=line):
+        sources.builder("wmt16_translate/de-em")
+
+
+def test_a_set_that_is_not_there_says_how_to_provide_it(data_home, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(data_home / "none"))
+    with pytest.raises(RunError) as caught:
+        sources.open_split("wmt14_translate/fr-en", "train")
+    line = str(caught.value)
+    assert "\n" not in line and line.startswith("wmt14_translate/fr-en is not on this machine; prepare it with TFDS")
+    assert str(data_home / "tfds") in line and "array_record" in line
+
+
+def test_a_wrong_language_is_one_line(data_home, pair_data):
+    data = pair_data("wmt14_translate/fr-en", source_language="it")
+    with pytest.raises(ConfigError, match=r"^data.source_language: wmt14_translate/fr-en has no 'it'; it has en, fr$"):
+        data.prepare()
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["buckets", "packed"])
+def test_wmt14_mock_data_goes_through_to_a_batch(data_home, packed, pair_data):
+    """TFDS's own mock: random text as str; what a training step is given is checked in full."""
+    import tensorflow_datasets as tfds
+
+    with tfds.testing.mock_data(num_examples=19):
+        data = pair_data("wmt14_translate/fr-en", max_length=53, pieces=8000, packed=packed).prepare()
+        french, english = data.text("train")
+        step, batch = next(data.train_batches(seed=1, batch_size=4))
+    assert step == 0 and len(french) == 19 and all(isinstance(text, str) for text in french + english)
+    assert {name: value.shape for name, value in batch.items()} in data.train_shapes(4)
+    assert data.tokenizer.size <= 8000
+    pairs = set(zip(french, english, strict=True))
+    for row in range(4):
+        for segment in range(1, segments(batch, "source")[row].max() + 1):
+            ids = [batch[s][row][segments(batch, s)[row] == segment] for s in ("source", "target")]
+            assert tuple(data.tokenizer.decode(ids)) in pairs
+
+
+def test_bytes_and_line_breaks_become_text(made_up):
+    made_up["train"][0] = {"fr": "un\u00e9\n  deux".encode(), "en": "one\ttwo"}
+    texts = sources.open_split("wmt14_translate/fr-en", "train")
+    assert texts[0] == {"fr": "un\u00e9 deux", "en": "one two"} and len(texts) == len(made_up["train"])
+    assert len(list(texts)) == len(texts)
+
+
+@pytest.mark.data
+def test_a_missing_split_of_the_real_bible(bible_data):
+    line = r"^bible_translate/fr-en has no split 'valid'; it has train, validation, test$"
+    with pytest.raises(ConfigError, match=line):
+        sources.open_split("bible_translate/fr-en", "valid")

@@ -1,0 +1,45 @@
+"""The data folder: nothing half written, and one line where it cannot be written."""
+
+import pytest
+
+from attention_research.data import storage
+from attention_research.errors import RunError
+
+
+def test_the_folder_follows_the_environment(data_home, monkeypatch, tmp_path):
+    assert storage.folder("a", "b") == data_home / "a" / "b" and (data_home / "a" / "b").is_dir()
+    monkeypatch.delenv("ATTENTION_RESEARCH_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert storage.folder() == tmp_path / "cache" / "attention_research"
+
+
+def test_an_interrupted_write_leaves_the_old_file(data_home):
+    path = storage.folder() / "file"
+    with storage.written(path) as temporary:
+        temporary.write_text("old")
+    with pytest.raises(KeyboardInterrupt), storage.written(path) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old" and list(data_home.iterdir()) == [path]
+
+
+def test_the_first_of_two_folders_stays(data_home):
+    path = storage.folder() / "result"
+    with storage.written(path) as slow:
+        slow.mkdir()
+        with storage.written(path) as quick:
+            quick.mkdir()
+            (quick / "who").write_text("quick")
+    assert (path / "who").read_text() == "quick" and list(data_home.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "file"))
+    with pytest.raises(RunError, match=r"^cannot write .*: Not a directory; .*ATTENTION_RESEARCH_DATA[^\n]*$"):
+        storage.folder("downloads")
+
+
+def test_content_hash_sees_line_borders():
+    hashes = {storage.content_hash(1, *lines) for lines in ([["ab", "c"]], [["a", "bc"]], [["abc"]], [["ab"], ["c"]])}
+    assert len(hashes) == 4 and storage.content_hash(1, ["ab"]) != storage.content_hash(2, ["ab"])

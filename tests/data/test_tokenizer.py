@@ -1,0 +1,63 @@
+"""The vocabulary: ids, round trip, and one file for one text."""
+
+import pytest
+
+from attention_research.config import ConfigError
+from attention_research.data.tokenizer import SentencePiece
+
+LINES = ["L'ânesse vit l'ange de l'Éternel.", "The donkey saw the angel; she lay down."] * 5 + ["abc é à ¿qué?"]
+
+
+@pytest.fixture(params=["bpe", "unigram"])
+def tokenizer(request, data_home):
+    return SentencePiece(model_type=request.param, vocabulary_size=67).fit(LINES)
+
+
+def test_round_trip(tokenizer):
+    assert tokenizer.decode(tokenizer.encode(LINES)) == LINES
+
+
+def test_special_tokens(tokenizer):
+    ids = tokenizer.encode(["she saw", "", "saw жж"])
+    assert all(sequence[-1] == 2 and 2 not in sequence[:-1] and not {0, 1} & set(sequence) for sequence in ids)
+    assert ids[1] == [2]
+    assert 3 in ids[2] and tokenizer.decode([ids[2]]) == ["saw"]
+    saw = ids[0][:-1]
+    assert tokenizer.decode([[1, *saw, 2, *saw, 2], [*saw, 0, 0], [], [2, *saw]]) == ["she saw", "she saw", "", ""]
+    assert all(4 <= token < tokenizer.size <= 67 for token in saw)
+
+
+def test_trained_once_for_one_text(data_home, monkeypatch):
+    reports = []
+    first = SentencePiece(vocabulary_size=67).fit(LINES, reports.append)
+    assert reports == ["training a vocabulary of 67 bpe pieces"]
+    with monkeypatch.context() as patch:
+        patch.setattr(SentencePiece, "_train", lambda *_: pytest.fail("trained again"))
+        again = SentencePiece(vocabulary_size=67).fit(list(LINES), reports.append)
+    assert (again.path, again.fingerprint, len(reports)) == (first.path, first.fingerprint, 1)
+    others = [
+        SentencePiece(vocabulary_size=67).fit(LINES[::-1]),
+        SentencePiece(vocabulary_size=66).fit(LINES),
+        SentencePiece(vocabulary_size=67, model_type="unigram").fit(LINES),
+    ]
+    assert len({first.path, *(other.path for other in others)}) == 4
+    assert sorted(path.name for path in (data_home / "tokenizers").iterdir()) == sorted(
+        tokenizer.path.name for tokenizer in (first, *others)
+    )
+
+
+def test_training_is_reproducible(data_home, monkeypatch, tmp_path):
+    first = SentencePiece(vocabulary_size=67, model_type="unigram").fit(LINES)
+    monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "other"))
+    second = SentencePiece(vocabulary_size=67, model_type="unigram").fit(LINES)
+    assert first.path != second.path and first.fingerprint == second.fingerprint
+
+
+def test_a_tiny_text_gives_fewer_pieces(data_home):
+    tokenizer = SentencePiece(vocabulary_size=8000).fit(["ab ab", "ba"])
+    assert 4 < tokenizer.size < 20 and tokenizer.decode(tokenizer.encode(["ab ba"])) == ["ab ba"]
+
+
+def test_too_few_pieces_is_one_line(data_home):
+    with pytest.raises(ConfigError, match=r"^vocabulary_size: 7 pieces cannot be made of this text: [^\n]+$"):
+        SentencePiece(vocabulary_size=7).fit(LINES)

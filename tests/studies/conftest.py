@@ -1,0 +1,94 @@
+"""A study of pure measurement whose functions are plain Python, run by real workers in a folder of its own."""
+
+from pathlib import Path
+
+import pytest
+
+STUDY_FILE = '''"""A fake study with <b>markup</b> & more.
+
+The second line of the docstring is not the title.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from attention_research.studies import Row, Scale, Study, measure
+from attention_research.studies.columns import Column, fixed
+from attention_research.studies.verdicts import compare, conclude
+from attention_research.training import environment
+
+environment.describe = lambda: {"git_revision": "0123abc", "backend": "none"}  # quicker than asking JAX
+
+
+def count(log, *, value, seed, kill=0, fail="", **settings):
+    """Logs that it ran, then measures, kills itself or fails as told."""
+    with open(log, "a") as file:
+        file.write(f"{value} {seed}\\n")
+    runs = Path(log).read_text().splitlines().count(f"{value} {seed}")
+    if runs <= kill:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fail:
+        raise ValueError(fail)
+    return {"value": value + 0.5 * seed, "runs": runs, "cores": len(os.sched_getaffinity(0))}
+
+
+def asleep(*, value, seed, **settings):
+    with open(os.environ["FAKE_LOG"], "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    time.sleep(60)
+
+
+def measured(*, value, seed, **settings):
+    return count(os.environ["FAKE_LOG"], value=value, seed=seed, **settings)
+
+
+STUDY = Study(
+    rows=(
+        Row("one", "one | first", settings={"value": 1.0}),
+        Row("two", "<i>two</i>", settings={"value": 2.0}),
+        Row("late", "late", settings={"value": 3.0}, scales=("cpu",)),
+        Row("killed", "killed", settings={"value": 4.0, "kill": 1}, scales=("deaths",)),
+        Row("doomed", "doomed", settings={"value": 5.0, "kill": 9}, scales=("deaths",)),
+        Row("broken", "broken", settings={"value": 6.0, "fail": "no <such> thing"}, scales=("deaths",)),
+        Row("asleep", "asleep", settings={"value": 8.0}, scales=("sleep",), stages=(measure(asleep),)),
+        Row("last", "last", settings={"value": 7.0}, scales=("deaths",)),
+    ),
+    scales={"quick": Scale(seeds=2, jobs=2), "cpu": Scale(seeds=2, jobs=2),
+            "deaths": Scale(seeds=1, jobs=2),
+            "sleep": Scale(seeds=1)},
+    stages=(measure(measured),),
+    columns=(Column("measure.value", "value", fixed(2), better="lower"),),
+    published="published.csv",
+    claims="claims.csv",
+    verdicts={"one-below-two": lambda results: conclude({"value": compare(results, "one", "two", "measure.value")})},
+)
+'''
+CLAIMS = """"id","notes","topic","claim","study","measurement","kind"
+"one-below-two","000","test","One is <below> two.","fake/table","the value","empirical"
+"never-tested","000","test","Nobody looks.","fake/table","nothing","empirical"
+"another","000","test","Not ours.","other/table","nothing","empirical"
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder `experiments` of a repository of its own, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "ran.txt"))
+    monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
+    folder = tmp_path / "experiments" / "fake"
+    folder.mkdir(parents=True)
+    (folder / "table.py").write_text(STUDY_FILE)
+    (folder / "claims.csv").write_text(CLAIMS)
+    (folder / "published.csv").write_text("row,value\none,0.9\n")
+    (folder / "notes.py").write_text('"""No study here."""\n')
+    return folder.parent
+
+
+@pytest.fixture
+def ran(tmp_path: Path):
+    """What the measuring function logged: one line a call."""
+    path = tmp_path / "ran.txt"
+    return lambda: sorted(path.read_text().splitlines()) if path.exists() else []

@@ -1,0 +1,40 @@
+"""Results made by hand: rows of numbers without any trial having run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study
+from attention_research.studies.results import Entry, Results
+from attention_research.studies.trials import Trial
+
+
+def trial(row: str, seed: int = 0, point: int | None = None, name: str | None = None) -> Trial:
+    """A planned trial that nobody will run."""
+    identity = f"{row}-{seed}-{point}"
+    return Trial(identity, row, name or row, seed, point, identity, "hash", {}, (), "sources", steps=600)
+
+
+def results_of(
+    numbers: Mapping[str, Mapping[str, list[float]]],
+    *,
+    scale: str = "cpu",
+    points: tuple[int, ...] = (),
+    curves: Mapping[str, list[list[list[float]]]] | None = None,
+    **study: Any,
+) -> Results:
+    """Results from row -> {"train.loss": [a number a seed], ...}; with points, the lists run over them (one seed)."""
+    entries = []
+    for row, columns in numbers.items():
+        for index in range(max(map(len, columns.values()), default=0)):
+            stages: dict[str, dict[str, float]] = {}
+            for key, values in columns.items():
+                stages.setdefault(key.split(".")[0], {})[key.split(".")[1]] = values[index]
+            seed, point = (0, points[index]) if points else (index, None)
+            result = {"stages": stages, "diverged": None, "cores": 1, "seconds": 1.0, "fingerprint": "sources"}
+            result |= {"environment": {}, "config_hash": "hash"}
+            result["curves"] = {"train": curves[row][index]} if curves and row in curves else {}
+            entries.append(Entry(trial(row, seed, point), result))
+    rows = tuple(Row(row, row) for row in numbers)
+    made = Study(rows, {scale: Scale(points=points)}, name="by/hand", title="By hand", path=Path("hand.py"), **study)
+    return Results(made, scale, rows, tuple(entries))

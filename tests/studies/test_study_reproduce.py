@@ -1,0 +1,165 @@
+"""`reproduce` with real workers: what runs, what does not run again, what is written and printed."""
+
+import fcntl
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from attention_research.config import ConfigError
+from attention_research.errors import RunError
+from attention_research.studies import find_studies, load_study, reproduce, run_study
+from attention_research.studies import run as runs
+
+RUN = Path("runs/fake-table-quick")
+
+
+def test_a_study_runs_once_and_says_everything(fake, ran, capsys):
+    assert reproduce("fake/table", scale="quick") == 0
+    summary = json.loads((RUN / "summary.json").read_text())
+    out, err = capsys.readouterr()
+    assert ran() == ["1.0 0", "1.0 1", "2.0 0", "2.0 1"]
+    assert err.splitlines()[0] == f"fake/table · quick · 2 rows x 2 seeds · 4 trials, 0 already done · {RUN}"
+    assert "one | first  0  measuring" in err or "one | first  0  starting" in err
+    assert out.splitlines()[-1] == f"table {RUN}/table.md · page {RUN}/report.html"
+    # 1.0 and 1.5: mean 1.25, sample deviation 0.354; the other row 2.0 and 2.5.
+    lines = (RUN / "table.md").read_text().splitlines()
+    assert re.sub(" +", " ", lines[4]) == "| one \\| first | 1.25 +- 0.35 | 0.9 | 2 |"
+    assert re.sub(" +", " ", lines[5]) == "| <i>two</i> | 2.25 +- 0.35 | | 2 |"
+    assert (RUN / "table.csv").read_text().splitlines()[1] == "one | first,1.25 +- 0.35,0.9,2"
+    assert summary["rows"][1]["cells"]["measure.value"]["values"] == [2.0, 2.5]
+    assert summary["finished"] == summary["trials"] == 4
+    assert {one["status"] for one in summary["verdicts"]} == {"not judged at this scale"}
+    assert all(json.loads(path.read_text())["cores"] == 1 for path in RUN.glob("trials/*/result.json"))
+
+    parquet = pyarrow.parquet.read_table(RUN / "results.parquet").to_pylist()
+    trials = {path.parent.name: json.loads(path.read_text()) for path in RUN.glob("trials/*/result.json")}
+    assert {line["id"]: line["measure.value"] for line in parquet} == {
+        name: trial["stages"]["measure"]["value"] for name, trial in trials.items()
+    }
+    assert len(parquet) == 4 and not any(line["stale"] for line in parquet)
+
+    page = (RUN / "report.html").read_text()
+    assert "&lt;i&gt;two&lt;/i&gt;" in page and "<i>" not in page and "<b>markup" not in page
+    assert "0123abc" in page and "attention-research reproduce fake/table --scale=quick" in page
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!data:)|url\(|@import|https?://""", page)
+    assert '<th scope="col"' in page and '<th scope="row">' in page
+
+    assert reproduce("fake/table", scale="quick", as_json=True) == 0
+    out, err = capsys.readouterr()
+    assert len(ran()) == 4 and "4 trials, 4 already done" in err
+    assert json.loads(out) == summary
+
+
+def test_only_the_wanted_rows_run_and_the_others_stay_blank(fake, ran):
+    summary = run_study("fake/table", scale="quick", rows=("two",), seeds=1)
+    assert ran() == ["2.0 0"]
+    notes = {row["id"]: row["notes"] for row in summary["rows"]}
+    assert notes == {"one": "not run", "two": ""}
+    assert "| not run" in (RUN / "table.md").read_text()
+
+
+def test_a_killed_worker_is_retried_and_a_failing_trial_stops_nobody(fake, ran, capsys):
+    with pytest.raises(RunError, match=r"^2 of 6 trials failed: (ValueError: no <such> thing|killed)"):
+        reproduce("fake/table", scale="deaths")
+    assert ran() == ["1.0 0", "2.0 0"] + ["4.0 0"] * 2 + ["5.0 0"] * 3 + ["6.0 0"] + ["7.0 0"]
+    table = Path("runs/fake-table-deaths/table.md").read_text()
+    assert "failed: ValueError: no <such> thing" in table
+    assert "failed: killed (SIGKILL: by hand, or no memory left)" in table
+    assert re.search(r"\| killed +\| +4\.00 ", table) and re.search(r"\| last +\| +7\.00 ", table)
+    err = capsys.readouterr().err
+    assert err.count("retrying") == 3 and "broken  0  failed  ValueError: no <such> thing" in err
+    assert "&lt;such&gt;" in Path("runs/fake-table-deaths/report.html").read_text()
+
+
+def test_other_sources_make_a_trial_stale(fake, ran, monkeypatch):
+    before = runs.fingerprint()
+    run_study("fake/table", scale="quick", rows=("one",), seeds=1)
+    monkeypatch.setattr(runs, "fingerprint", lambda: "f" * len(before))
+    kept = run_study("fake/table", scale="quick", seeds=1, rows=("one",))
+    assert ran() == ["1.0 0"] and kept["rows"][0]["notes"] == "stale (made by other sources)"
+    rerun = run_study("fake/table", scale="quick", seeds=1, rows=("one",), stale="rerun")
+    assert ran() == ["1.0 0"] * 2 and rerun["rows"][0]["notes"] == ""
+    assert run_study("fake/table", scale="quick", seeds=1, rows=("one",), stale="rerun") == rerun and len(ran()) == 2
+
+
+def test_a_record_counts_as_finished_and_renders_elsewhere(fake, ran):
+    run_study("fake/table", scale="quick", rows=("one",), record=True)
+    recorded = fake / "fake/results/table/quick"
+    assert len(list((recorded / "trials").glob("*.json"))) == 2
+    assert (recorded / "table.md").read_text() == (RUN / "table.md").read_text()
+    elsewhere = run_study("fake/table", scale="quick", workdir=Path("elsewhere"), render=True)
+    assert len(ran()) == 2 and not Path("elsewhere/trials").exists()
+    assert [row["notes"] for row in elsewhere["rows"]] == ["", "not run"]
+    run_study("fake/table", scale="quick", workdir=Path("elsewhere"))
+    assert ran() == ["1.0 0", "1.0 1", "2.0 0", "2.0 1"]
+
+
+def test_claims_are_judged_from_cpu_on(fake):
+    cpu = {one["id"]: one for one in run_study("fake/table", scale="cpu", rows=("one", "two"))["verdicts"]}
+    assert set(cpu) == {"one-below-two", "never-tested"}
+    assert cpu["one-below-two"]["status"] == "held" and cpu["never-tested"]["status"] == "not tested"
+    assert cpu["one-below-two"]["because"] == "value: value 1.25 (one) against 2.25 (two), clear over 2 seeds"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_stopped_study_leaves_no_worker(fake, ran, number):
+    program = (
+        "from attention_research.studies import reproduce\nreproduce('fake/table', scale='sleep', rows=['asleep'])"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while not ran() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    worker = int(ran()[0])
+    process.send_signal(number)
+    err = process.communicate(timeout=20)[1]
+    while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{worker}").exists() and process.returncode != 0
+    stopped = "RunError: stopped; the same command continues from runs/fake-table-sleep"
+    assert (err.strip().splitlines()[-1].endswith(stopped)) is (number != signal.SIGKILL)
+
+
+def test_a_folder_at_work_refuses_a_second_process(fake, ran):
+    RUN.mkdir(parents=True)
+    with open(RUN / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RunError, match="another process works in runs/fake-table-quick"):
+            run_study("fake/table", scale="quick")
+    assert ran() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"study": "fake/tabel"}, "study 'fake/tabel': no such study under experiments/; did you mean fake/table?"),
+        ({"scale": "quik"}, "scale 'quik': fake/table has no such scale; did you mean quick?"),
+        ({"rows": ("tow",)}, "row 'tow': fake/table has no such row at quick; did you mean two?"),
+        ({"rows": ("late",)}, "row 'late' of fake/table is run at cpu, not at quick"),
+        ({"seeds": 0}, "seeds: expected a whole number of at least 1, got 0"),
+        ({"runner": "slurm"}, "runner 'slurm': no such runner here; there are: local"),
+        ({"stale": "maybe"}, "stale: 'maybe' is neither keep nor rerun"),
+    ],
+)
+def test_wrong_arguments_give_one_line_before_anything_starts(fake, ran, arguments, line):
+    with pytest.raises(ConfigError, match=f"^{re.escape(line)}$"):
+        run_study(**{"study": "fake/table", "scale": "quick", **arguments})
+    assert not Path("runs").exists() and ran() == []
+
+
+def test_studies_are_found_by_their_path_without_running_them(fake):
+    (fake / "fake/table.py").write_text('"""Title of it.\n\nMore."""\n\nSTUDY = explode()\n')
+    assert find_studies(fake) == {"fake/table": "Title of it."}
+
+
+def test_a_study_knows_its_name_and_title(fake):
+    study = load_study("fake/table", fake)
+    assert (study.name, study.slug) == ("fake/table", "fake-table")
+    assert study.title == "A fake study with <b>markup</b> & more."

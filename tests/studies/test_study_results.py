@@ -1,0 +1,116 @@
+"""Cells, marks, tables, figures and pages from results made by hand."""
+
+import csv
+import math
+import statistics
+import subprocess
+import sys
+
+import pyarrow.parquet
+import pytest
+from results_of import results_of
+
+from attention_research.studies import figures, report, results
+from attention_research.studies.columns import BLEU, LOSS, PERPLEXITY, Column, exponent, fixed, significant
+
+TRAINED = {"evaluate.perplexity": [40.0, 44.0], "evaluate.unigram_perplexity": [300.0, 300.0]}
+TRAINED |= {"evaluate.bleu": [3.0, 4.0], "evaluate.copy_bleu": [0.5, 0.5], "train.loss": [3.9, 4.1]}
+
+
+def test_a_cell_is_mean_and_sample_deviation():
+    found = results_of({"a": TRAINED, "single": {"train.loss": [2.5]}})
+    assert found.cell("a", LOSS).text == "4.00 +- 0.14"
+    assert found.cell("a", LOSS).deviation == pytest.approx(statistics.stdev([3.9, 4.1]))
+    assert found.cell("a", BLEU).text == "3.5 +- 0.7" and found.cell("a", PERPLEXITY).text == "42.0 +- 2.83"
+    assert found.cell("single", LOSS).text == "2.50" and found.cell("single", LOSS).deviation is None
+    assert found.cell("single", BLEU).text == "" and found.cell("single", BLEU).mean is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "mark"),
+    [
+        ({}, ""),
+        ({"evaluate.perplexity": [299.0, 301.0]}, "untrained (perplexity not below unigram's 300)"),
+        ({"evaluate.bleu": [0.5, 0.5]}, "untrained (BLEU not above copying's 0.5)"),
+        ({"evaluate.perplexity": [math.nan, 40.0]}, "untrained (perplexity not below unigram's 300)"),
+    ],
+)
+def test_a_row_below_the_floor_is_untrained(changed, mark):
+    found = results_of({"a": {**TRAINED, **changed}})
+    assert found.untrained("a") == found.notes("a") == mark
+
+
+def test_formats():
+    numbers = (1234567.0, 38.12, 11.249, 0.01234, 0.0, 999.6)
+    assert [significant(3)(number) for number in numbers] == ["1,230,000", "38.1", "11.2", "0.0123", "0", "1,000"]
+    assert fixed(1)(1234.56) == "1,234.6"
+
+
+def test_markdown_is_a_table_of_equal_lines():
+    text = results.markdown([["row", "loss", "notes"], ["a|b", "1.0", "x\ny"], ["long name", "", ""]])
+    lines = text.splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert lines[1] == "| --------- | ---: | ----- |" and lines[2].startswith("| a\\|b ") and "x y" in lines[2]
+
+
+def test_the_same_numbers_stand_in_every_form(tmp_path):
+    found = results_of({"a": TRAINED, "b": {"train.loss": [5.0, 5.5]}})
+    results.write(found, tmp_path)
+    with open(tmp_path / "table.csv", newline="") as file:
+        assert list(csv.reader(file)) == results.table(found)
+    assert results.markdown(results.table(found)) in (tmp_path / "table.md").read_text()
+    lines = pyarrow.parquet.read_table(tmp_path / "results.parquet").to_pylist()
+    assert [line["train.loss"] for line in lines] == [3.9, 4.1, 5.0, 5.5]
+    assert [line["evaluate.bleu"] for line in lines] == [3.0, 4.0, None, None]
+
+
+COLUMNS = (
+    Column("measure.milliseconds", "ms", significant(3), at_points=True),
+    Column("measure.milliseconds", "ms ~ T^p", significant(3), fitted=True),
+)
+
+
+def test_a_measurement_has_a_column_a_point_and_its_power():
+    quadratic = {"measure.milliseconds": [3.0, 12.0, 48.0]}
+    found = results_of({"a": quadratic}, points=(512, 1024, 2048), columns=COLUMNS, axis="length")
+    titles, line = results.table(found)
+    assert titles == ["row", "ms at 512", "ms at 1,024", "ms at 2,048", "ms ~ T^p", "seeds"]
+    assert line == ["a", "3.00", "12.0", "48.0", "2.00", "1"]
+    assert exponent([7], [1.0]) is None and exponent([1, 2], [0.0, 1.0]) is None
+
+
+def curve(height, seed):
+    return [[step, height + 6 * math.exp(-step / 200) + 0.05 * seed] for step in range(20, 620, 20)]
+
+
+def test_figures_and_page(tmp_path):
+    numbers = {f"r{n}": {**TRAINED, "evaluate.bleu": [n + 0.1, n + 0.9]} for n in range(9)}
+    curves = {f"r{n}": [curve(3 + 0.2 * n, seed) for seed in range(2)] for n in range(9)}
+    curves["r8"][1][5][1] = math.nan
+    found = results_of(numbers, curves=curves)
+    drawn = figures.draw(found, tmp_path)
+    assert [figure.path.name for figure in drawn] == ["loss.png", "bleu.png"]
+    assert all(figure.path.read_bytes().startswith(b"\x89PNG") for figure in drawn)
+    assert "r3 3.5 +- 0.6" in drawn[1].alt and "r0 3." in drawn[0].alt
+    page = report.page(found, [], drawn, ["attention-research reproduce a/b > <x>"])
+    assert page.count("data:image/png;base64,") == 2 and "&gt; &lt;x&gt;" in page and "<x>" not in page
+    assert page.count("<td") == 9 * (len(results.table(found)[0]) - 1)
+
+
+def test_curves_against_points_are_drawn(tmp_path):
+    numbers = {name: {"measure.milliseconds": [p**k for p in (4, 8, 16)]} for name, k in (("linear", 1), ("square", 2))}
+    found = results_of(numbers, points=(4, 8, 16), columns=COLUMNS, axis="length", axis_name="T")
+    (figure,) = figures.draw(found, tmp_path)
+    assert figure.path.name == "milliseconds.png" and figure.alt.endswith("linear: ~ T^1.00; square: ~ T^2.00.")
+
+
+def test_without_matplotlib_one_line_names_the_extra(tmp_path):
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from attention_research.studies import figures\n"
+        "from attention_research.errors import RunError\n"
+        "try: figures._pyplot()\n"
+        "except RunError as error: print(error)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert out == "pictures need matplotlib, the extra `report`: pip install 'attention_research[report]'\n"

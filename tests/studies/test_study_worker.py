@@ -1,0 +1,131 @@
+"""A trial's stages with fakes for training and evaluation, in this process: order, resuming, divergence, exits."""
+
+import dataclasses
+import json
+import sys
+import types
+
+import pytest
+from results_of import trial
+
+from attention_research.config import ConfigError
+from attention_research.errors import RunError
+from attention_research.studies import worker
+from attention_research.studies.runners.local import _shares
+from attention_research.studies.trials import Folder, write_json
+
+PLANNED = ("id", "row", "seed", "point", "identity", "config_hash", "fingerprint")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A planned trial of train and evaluate, whose functions are fakes that log their calls."""
+    calls = []
+
+    def train(config, workdir, report):
+        calls.append("train")
+        (workdir / "metrics.jsonl").write_text(
+            "".join(
+                json.dumps({"step": step, "split": split, "loss": 10.0 / step}) + "\n"
+                for step in range(1, 1001)
+                for split in ("train", "validation")
+                if split == "train" or step % 500 == 0
+            )
+            + '{"step": 1001, "spl'
+        )
+        return {"steps": 1000, "loss": 0.01, "steps_per_second": 5.0}
+
+    def evaluate(workdir, report):
+        calls.append("evaluate")
+        return {"bleu": 3.0, "perplexity": 50.0}
+
+    def fake(name, **attributes):
+        module = types.ModuleType(name)
+        module.__dict__.update(attributes)
+        monkeypatch.setitem(sys.modules, name, module)
+        return module
+
+    import attention_research.training as training
+
+    monkeypatch.setattr(
+        training, "environment", types.SimpleNamespace(describe=lambda: {"git": "0", "command": ["/x"]})
+    )
+    fake("attention_research.training.run", train=train)
+    fake("attention_research.training.evaluation", evaluate=evaluate)
+    inspection = fake(
+        "attention_research.training.inspection", inspect=lambda config: {"parameters": 7, "flops": 8, "x": 9}
+    )
+    monkeypatch.setattr(training, "inspection", inspection, raising=False)
+    monkeypatch.setattr("attention_research.config.resolve", lambda given: given)
+    stages = [{"kind": kind, "settings": {}, "function": None, "address": kind * 2} for kind in ("train", "evaluate")]
+    trial = {name: name for name in PLANNED} | {"given": {"a": 1}, "stages": stages, "count": True}
+    write_json(tmp_path / "trial.json", trial)
+    return types.SimpleNamespace(path=tmp_path, calls=calls, training=sys.modules["attention_research.training.run"])
+
+
+def test_stages_run_in_turn_and_make_a_result(folder):
+    result = worker.run_trial(folder.path)
+    assert folder.calls == ["train", "evaluate"]
+    assert json.loads((folder.path / "result.json").read_text()) == result
+    assert result["stages"]["train"]["loss"] == 0.01 and result["stages"]["evaluate"]["bleu"] == 3.0
+    assert result["stages"]["inspect"] == {"parameters": 7, "flops": 8}
+    assert result["stages"]["train"]["peak_memory_bytes"] > 10**7
+    assert result["environment"] == {"git": "0"} and result["given"] == {"a": 1} and result["diverged"] is None
+    steps = [step for step, _ in result["curves"]["train"]]
+    assert len(steps) <= 201 and steps[0] == 1 and steps[-1] == 1000
+    assert result["curves"]["validation"] == [[500, 0.02], [1000, 0.01]]
+
+
+def test_a_finished_stage_is_not_run_again(folder):
+    write_json(folder.path / "stages" / "traintrain.json", {"loss": 1.5, "peak_memory_bytes": 5})
+    result = worker.run_trial(folder.path)
+    assert folder.calls == ["evaluate"] and result["stages"]["train"]["loss"] == 1.5
+
+
+def test_a_loss_that_is_no_number_is_a_result(folder):
+    def diverges(config, workdir, report):
+        raise RunError("step 7, seed 0: the loss is nan; lower training.learning_rate")
+
+    folder.training.train = diverges
+    assert worker.main([str(folder.path)]) == 0
+    result = json.loads((folder.path / "result.json").read_text())
+    assert result["diverged"].startswith("step 7") and list(result["stages"]) == ["inspect"] and folder.calls == []
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (RunError("no room left on the disk"), 1, "no room left on the disk"),
+        (ConfigError("config.x: no such setting"), 2, "config.x: no such setting"),
+        (KeyError("missing\nline"), 1, "KeyError: 'missing\\nline'"),
+    ],
+)
+def test_a_failure_is_one_line_and_an_exit_status(folder, error, status, line, capfd):
+    def fails(config, workdir, report):
+        raise error
+
+    folder.training.train = fails
+    assert worker.main([str(folder.path)]) == status
+    assert (folder.path / "error.txt").read_text() == line + "\n"
+    assert not (folder.path / "result.json").exists()
+    assert capfd.readouterr().err.splitlines()[-1] == f"error: {line}"
+
+
+@pytest.mark.parametrize(("rerun", "begun", "kept"), [(0, 1, "old"), (0, 0, "new"), (1, 1, "new")])
+def test_work_begun_by_other_sources_keeps_their_fingerprint_or_goes(tmp_path, rerun, begun, kept):
+    folder, planned = Folder(tmp_path), dataclasses.replace(trial("a"), fingerprint="old")
+    place = folder.prepare(planned, rerun_stale=False)
+    if begun:
+        write_json(place / "stages" / "x.json", {})
+    assert folder.prepare(dataclasses.replace(planned, fingerprint="new"), rerun_stale=bool(rerun)) == place
+    assert json.loads((place / "trial.json").read_text())["fingerprint"] == kept
+    assert (place / "stages").exists() is (bool(begun) and not rerun)
+
+
+def test_cores_are_dealt_whole(monkeypatch):
+    monkeypatch.setattr("attention_research.studies.runners.local._cores", lambda: [2, 3, 5, 7, 11])
+    assert (
+        _shares(2) == [[2, 3, 5], [7, 11]]
+        and _shares(5) == [[2], [3], [5], [7], [11]]
+        and _shares(1) == [[2, 3, 5, 7, 11]]
+    )
