@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from attention_research.kernels.attention.arguments import accumulator
+from attention_research.kernels.precision import accumulator
 
 
 def chunked_log_likelihood(
@@ -50,7 +50,9 @@ def chunked_log_likelihood(
             logits = logits + offset
         total = jax.nn.logsumexp(logits, axis=-1)
         # A comparison instead of a gather: its gradient is fused with the softmax's, not scattered.
-        chosen = jnp.sum(jnp.where(jnp.arange(V) == target[:, None], logits, jnp.zeros_like(logits)), axis=-1)
+        chosen = jnp.sum(
+            jnp.where(jnp.arange(V, dtype=target.dtype) == target[:, None], logits, jnp.zeros_like(logits)), axis=-1
+        )
         return chosen - total, jnp.mean(logits, axis=-1) - total
 
     if count == 1:

@@ -6,14 +6,12 @@ an unrolled stack (21 to 27 s instead of 1.5 s for 24 layers).
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from attention_research.kernels.attention.arguments import accumulator
+from attention_research.kernels.precision import accumulator
 
 
 def layer_norm(
@@ -37,14 +35,16 @@ def _normalise(x: Array, epsilon: float) -> tuple[Array, Array]:
     return centred * inverse, inverse
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def _layer_norm(x: Array, scale: Array, bias: Array, epsilon: float) -> Array:
+def _apply(x: Array, scale: Array, bias: Array, epsilon: float) -> Array:
     normal, _ = _normalise(x, epsilon)
     return (normal * scale.astype(normal.dtype) + bias.astype(normal.dtype)).astype(x.dtype)
 
 
-def _forward(x: Array, scale: Array, bias: Array, epsilon: float):
-    return _layer_norm(x, scale, bias, epsilon), (x, scale, bias)
+_layer_norm = jax.custom_vjp(_apply, nondiff_argnums=(3,))
+
+
+def _forward(x: Array, scale: Array, bias: Array, epsilon: float) -> tuple[Array, tuple[Array, Array, Array]]:
+    return _apply(x, scale, bias, epsilon), (x, scale, bias)
 
 
 def _backward(epsilon: float, residuals: tuple[Array, Array, Array], cotangent: Array) -> tuple[Array, Array, Array]:

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import accumulator, prepare, softmax_or_zero
+from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
+from attention_research.kernels.precision import accumulator
 
 
 def _spread(by_distance: Float[Array, "*B T R"], key_length: int) -> Float[Array, "*B T S"]:
@@ -39,7 +40,7 @@ def _spread(by_distance: Float[Array, "*B T R"], key_length: int) -> Float[Array
 def _spread_at(by_distance: Float[Array, "*B T R"], key_length: int, offset: Array) -> Float[Array, "*B T S"]:
     """The same for queries that start at position `offset`, by a gather: for the few queries of a decoding step."""
     *_, T, R = by_distance.shape
-    distance = jnp.arange(key_length)[None, :] - (jnp.arange(T)[:, None] + offset)
+    distance = jnp.arange(key_length, dtype=jnp.int32) - (jnp.arange(T, dtype=jnp.int32)[:, None] + offset)
     index = jnp.clip(distance, -(R // 2), R // 2) + R // 2
     return jnp.take_along_axis(by_distance, jnp.broadcast_to(index, (*by_distance.shape[:-1], key_length)), axis=-1)
 
@@ -47,7 +48,7 @@ def _spread_at(by_distance: Float[Array, "*B T R"], key_length: int, offset: Arr
 def _spreader(key_length: int, offset: int | Array) -> Callable[[Array], Array]:
     if isinstance(offset, int) and offset == 0:
         return lambda by_distance: _spread(by_distance, key_length)
-    return lambda by_distance: _spread_at(by_distance, key_length, jnp.asarray(offset))
+    return lambda by_distance: _spread_at(by_distance, key_length, jnp.asarray(offset, jnp.int32))
 
 
 def _check_table(name: str, table: Array, width: int) -> None:
@@ -81,7 +82,7 @@ def relative_attention(
     key: Float[Array, "B S K H"],
     value: Float[Array, "B S K Hv"],
     key_table: Float[Array, "R H"],
-    value_table: Float[Array, "R Hv"] | None = None,
+    value_table: Float[Array, "P Hv"] | None = None,
     *,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     scale: float | int | None = None,
@@ -94,8 +95,9 @@ def relative_attention(
     `query_offset` is the position of the first query, for cached decoding. Dense in T x S. An empty row is 0 with
     gradient 0. Raises ValueError naming the argument and the axis.
     """
+    prepare(query, key, value, None, mask, scale, False, None, None, None)
     (B, T, N, _), (S, K, Hv) = query.shape, value.shape[1:]
-    if value_table is not None:
+    if value_table is not None:  # its clipping distance may differ from the key table's
         _check_table("value_table", value_table, Hv)
     dtype = accumulator(query.dtype)
     spread = _spreader(S, query_offset)

@@ -50,9 +50,9 @@ def t5_relative_bias(
     up (its gradient is a small matrix product) and shifted into [T S].
     """
     T, S, buckets = query_length, key_length, table.shape[0]
-    distances = jnp.arange(-(T - 1), S, dtype=jnp.int32) - query_offset
+    distances = jnp.arange(-(T - 1), S, dtype=jnp.int32) - jnp.asarray(query_offset, jnp.int32)
     index = t5_buckets(distances, bidirectional=bidirectional, num_buckets=buckets, max_distance=max_distance)
-    one_hot = (index[:, None] == jnp.arange(buckets)).astype(table.dtype)
+    one_hot = (index[:, None] == jnp.arange(buckets, dtype=jnp.int32)).astype(table.dtype)
     by_distance = jnp.einsum("DR,RN->ND", one_hot, table)
     if T == 1:
         return by_distance[None, :, None, :]

@@ -81,9 +81,10 @@ def cpu() -> ConfigDict:
     config.model.encoder = {"unroll": True}
     config.model.decoder = {"unroll": True}
     config.training.update(
-        steps=2000, batch_size=64, learning_rate=1.0, checkpoint_every=500, eval_every=500, log_every=20, keep=2
+        steps=450, batch_size=32, learning_rate=1.0, checkpoint_every=450, eval_every=150, log_every=20, keep=2
     )
-    config.training.schedule.warmup_steps = 500
+    config.training.schedule.warmup_steps = 200
+    config.decoding = {"kind": "greedy", "extra_length": 50}
     return config
 
 
@@ -91,9 +92,8 @@ def quick() -> ConfigDict:
     """A first look at every row of a study in one coffee break."""
     config = cpu()
     config.vocabulary_size = 2000
-    config.training.update(steps=300, checkpoint_every=300, eval_every=300, log_every=10)
+    config.training.update(steps=200, batch_size=32, checkpoint_every=200, eval_every=200, log_every=10)
     config.training.schedule.warmup_steps = 100
-    config.decoding = {"kind": "greedy", "extra_length": 50}
     return config
 
 

@@ -13,7 +13,7 @@ from attention_research.kernels.attention.arguments import Arrays, Options, prep
 IMPLEMENTATIONS = ("reference", "blockwise", "xla", "cudnn")
 
 #: Scores a head (T * S) from which blocks pay on a CPU: measured on 2 cores, see `benchmarks/attention.py`.
-CPU_SCORES = 512 * 512
+CPU_SCORES = 384 * 384
 #: Bytes of float32 scores from which an accelerator is spared the dense form (a choice, not a measurement).
 DENSE_BYTES = 2**30
 

@@ -30,11 +30,6 @@ class Arrays(NamedTuple):
     key_lengths: Array | None
 
 
-def accumulator(dtype: jnp.dtype) -> jnp.dtype:
-    """The dtype of logits and softmax: float32, or float64 for float64 inputs."""
-    return jnp.promote_types(dtype, jnp.float32)
-
-
 def band(
     is_causal: bool, window: int | tuple[int, int] | None, query_length: int, key_length: int
 ) -> tuple[int | None, int | None]:
@@ -97,8 +92,11 @@ def prepare(
     for name, lengths in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths)):
         if lengths is not None:
             _expect(name, "B", lengths, (B,))
+    query_lengths, key_lengths = (
+        None if lengths is None else lengths.astype(jnp.int32) for lengths in (query_seq_lengths, key_value_seq_lengths)
+    )
     scale = float(H**-0.5 if scale is None else scale)
-    arrays = Arrays(query, key, value, bias, mask, query_seq_lengths, key_value_seq_lengths)
+    arrays = Arrays(query, key, value, bias, mask, query_lengths, key_lengths)
     return arrays, Options(scale, *band(is_causal, local_window_size, T, S))
 
 
@@ -116,7 +114,7 @@ def in_band(rows: Int[Array, "*R"], columns: Int[Array, "*C"], options: Options)
 def visible_keys(arrays: Arrays, options: Options) -> Bool[Array, "#B #N #T #S"] | None:
     """Which key each query may attend to, from mask, band and lengths together; None where all are visible."""
     T, S = arrays.query.shape[1], arrays.key.shape[1]
-    rows, columns = jnp.arange(T)[:, None], jnp.arange(S)[None, :]
+    rows, columns = jnp.arange(T, dtype=jnp.int32)[:, None], jnp.arange(S, dtype=jnp.int32)[None, :]
     terms = [arrays.mask]
     inside = in_band(rows, columns, options)
     terms.append(None if inside is None else inside[None, None])
@@ -136,10 +134,22 @@ def softmax_or_zero(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | 
 
     An entry of -inf is not visible.
     """
-    if visible is not None:
-        logits = jnp.where(visible, logits, -jnp.inf)
-    largest = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
+    return _softmax(logits if visible is None else jnp.where(visible, logits, -jnp.inf))
+
+
+@jax.custom_jvp
+def _softmax(logits: Array) -> Array:
+    largest = jnp.max(logits, axis=-1, keepdims=True)
     largest = jnp.where(largest == -jnp.inf, jnp.zeros_like(largest), largest)
     exponentials = jnp.exp(logits - largest)
     total = jnp.sum(exponentials, axis=-1, keepdims=True)
     return exponentials / jnp.where(total == 0, jnp.ones_like(total), total)
+
+
+@_softmax.defjvp
+def _softmax_derivative(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """dp = p (t - sum(p t)), from p alone: nothing else is kept for the gradient, and nothing is nan."""
+    (logits,), (tangent,) = primals, tangents
+    weights = _softmax(logits)
+    along = weights * tangent
+    return weights, along - weights * jnp.sum(along, axis=-1, keepdims=True)

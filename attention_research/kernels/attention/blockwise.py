@@ -21,7 +21,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from attention_research.kernels.attention.arguments import Arrays, Options, accumulator, in_band
+from attention_research.kernels.attention.arguments import Arrays, Options, in_band
+from attention_research.kernels.precision import accumulator
 
 #: Queries a block. Measured on 2 cores at T = 512 to 4096: 512 is best forward and backward.
 QUERY_BLOCK = 512
@@ -53,9 +54,10 @@ class Plan(NamedTuple):
     strips: tuple[Strip, ...]
 
 
-def plan(query_length: int, key_length: int, options: Options, query_block: int = QUERY_BLOCK) -> Plan:
+def plan(query_length: int, key_length: int, options: Options) -> Plan:
     """Blocks of equal size, and the keys that each can see."""
     T, S, left, right = query_length, key_length, options.left, options.right
+    query_block = QUERY_BLOCK
     if left is not None and right is not None:
         query_block = min(query_block, max(SMALLEST_BLOCK, left + right))
     count = math.ceil(T / query_block)
@@ -80,6 +82,11 @@ def _varying_zeros(like: Array) -> Array:
     return jnp.where(jnp.zeros((), bool), like, jnp.zeros_like(like))
 
 
+def _at(*starts: Array | int) -> tuple[Array, ...]:
+    """Starts of a dynamic slice: all int32, also under x64."""
+    return tuple(jnp.asarray(start, jnp.int32) for start in starts)
+
+
 class _Head:
     """One head's view of the arrays: 2-D query, key, value, and the parts of bias and mask that a block needs."""
 
@@ -94,7 +101,7 @@ class _Head:
 
     def matrix(self, array: Array, head: Array) -> Array:
         """[T H] of this batch element and head, in the accumulator's dtype."""
-        part = lax.dynamic_slice(array, (self.batch, head, 0, 0), (1, 1, *array.shape[2:]))
+        part = lax.dynamic_slice(array, _at(self.batch, head, 0, 0), (1, 1, *array.shape[2:]))
         return part[0, 0].astype(self.dtype)
 
     def rows(self, block: Array, array: Array) -> Array:
@@ -114,7 +121,7 @@ class _Head:
         starts = (self.batch, self.head, self.first_row(block), self.first_key(strip, block))
         sizes = (1, 1, self.layout.block, strip.width)
         whole = [size == 1 for size in array.shape]
-        starts = tuple(jnp.asarray(0 if one else at, jnp.int32) for at, one in zip(starts, whole, strict=True))
+        starts = _at(*(0 if one else start for start, one in zip(starts, whole, strict=True)))
         return starts, tuple(1 if one else size for size, one in zip(sizes, whole, strict=True))
 
     def part(self, array: Array, strip: Strip, block: Array) -> Array:
@@ -135,8 +142,8 @@ class _Head:
         logits = lax.dot_general(query, key, LAST)
         if arrays.bias is not None:
             logits = logits + self.part(arrays.bias, strip, block).astype(self.dtype)
-        rows = self.first_row(block) + jnp.arange(self.layout.block)[:, None]
-        columns = self.first_key(strip, block) + jnp.arange(strip.width)[None, :]
+        rows = self.first_row(block) + jnp.arange(self.layout.block, dtype=jnp.int32)[:, None]
+        columns = self.first_key(strip, block) + jnp.arange(strip.width, dtype=jnp.int32)[None, :]
         terms = [in_band(rows, columns, options)]
         if arrays.mask is not None:
             terms.append(self.part(arrays.mask, strip, block))
@@ -194,7 +201,7 @@ def _backward_head(head: _Head, output: Array, lse: Array, cotangent: Array, bia
     def add(total: Array, part: Array, strip: Strip, block: Array) -> Array:
         if strip.width == S:
             return total + part
-        at = (0, head.first_key(strip, block))
+        at = _at(0, head.first_key(strip, block))
         return lax.dynamic_update_slice(total, lax.dynamic_slice(total, at, part.shape) + part, at)
 
     def step(strip: Strip, carry, block: Array):
@@ -203,7 +210,7 @@ def _backward_head(head: _Head, output: Array, lse: Array, cotangent: Array, bia
         probabilities = jnp.exp(logits - head.rows(block, lse)[:, None])
         out, slope = head.rows(block, cotangent), head.rows(block, delta)
         if ragged:  # rows that the block before has already counted
-            fresh = head.first_row(block) + jnp.arange(layout.block) >= block * layout.block
+            fresh = head.first_row(block) + jnp.arange(layout.block, dtype=jnp.int32) >= block * layout.block
             out = jnp.where(fresh[:, None], out, jnp.zeros_like(out))
             slope = jnp.where(fresh, slope, jnp.zeros_like(slope))
         value = head.keys(strip, block, head.value)
@@ -293,6 +300,18 @@ def _attend_backward(options: Options, residuals, cotangent: Array) -> tuple[Arr
 _attend.defvjp(_attend_forward, _attend_backward)
 
 
+def _vary_together(arrays: Arrays) -> Arrays:
+    """The same values, each varying over all mesh axes that any of them varies over.
+
+    Inside shard_map the carries of the loops need this, and it sums the gradient of an array that is the same on all
+    devices over them. XLA folds it away: `never` is False.
+    """
+    never = jnp.zeros((), bool)
+    for array in jax.tree.leaves(arrays):
+        never = never & array[(0,) * array.ndim].astype(bool)
+    return jax.tree.map(lambda array: jnp.where(never, jnp.zeros_like(array), array), arrays)
+
+
 def attend(arrays: Arrays, options: Options) -> Array:
     """Equals `reference.attend`, computed in float32 at least; [B T N Hv]."""
-    return _attend(arrays, options)
+    return _attend(_vary_together(arrays), options)

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from attention_research.kernels.attention.arguments import Arrays, Options, accumulator, visible_keys
+from attention_research.kernels.attention.arguments import Arrays, Options, visible_keys
+from attention_research.kernels.precision import accumulator
 
 
 def refusal(implementation: str, arrays: Arrays, options: Options) -> str | None:
@@ -40,7 +41,7 @@ def attend(implementation: str, arrays: Arrays, options: Options) -> Array:
     if reason is not None:
         raise ValueError(f"implementation={implementation!r}: {reason}")
     T, S = arrays.query.shape[1], arrays.key.shape[1]
-    bias, lengths = arrays.bias, (arrays.query_lengths, arrays.key_lengths)
+    bias = arrays.bias
     visible = visible_keys(arrays, options)
     if bias is not None:  # -inf becomes finite, so that no NaN arises; what it hides is remembered in `visible`
         hidden = bias == -jnp.inf
@@ -62,8 +63,8 @@ def attend(implementation: str, arrays: Arrays, options: Options) -> Array:
         arrays.mask,
         scale=options.scale,
         is_causal=options.right == 0,
-        query_seq_lengths=None if lengths[0] is None else lengths[0].astype(jnp.int32),
-        key_value_seq_lengths=None if lengths[1] is None else lengths[1].astype(jnp.int32),
+        query_seq_lengths=arrays.query_lengths,
+        key_value_seq_lengths=arrays.key_lengths,
         local_window_size=None if causal_or_all else (left, right),
         implementation=implementation,
     )

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float
 from attention_research.kernels.attention.arguments import (
     Arrays,
     Options,
-    accumulator,
     softmax_or_zero,
     visible_keys,
 )
+from attention_research.kernels.precision import accumulator
 
 
 def weights(arrays: Arrays, options: Options) -> Float[Array, "B N T S"]:

@@ -1,0 +1,62 @@
+"""Shared by the kernels' tests: float64 NumPy attention (the oracle), random arrays, runs without shape checks."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def unchecked():
+    """The kernels as users run them, without the import hook's shape checks: their own errors are then seen."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def normal():
+    """normal(*shape) -> float32 array, another one at each call."""
+    random = np.random.default_rng(0)
+    return lambda *shape: jnp.asarray(random.standard_normal(shape), jnp.float32)
+
+
+def softmax64(logits: np.ndarray, visible: np.ndarray) -> np.ndarray:
+    """Softmax over the visible entries of the last axis, row by row as the equation says; 0 where there are none."""
+    weights = np.zeros_like(logits)
+    for index in np.ndindex(*logits.shape[:-1]):
+        seen = visible[index]
+        if seen.any():
+            exponentials = np.exp(logits[index][seen] - logits[index][seen].max())
+            weights[index][seen] = exponentials / exponentials.sum()
+    return weights
+
+
+def attention64(query, key, value, bias=None, mask=None, *, scale=None, is_causal=False, query_seq_lengths=None,
+                key_value_seq_lengths=None, local_window_size=None):  # fmt: skip
+    """(context [B T N Hv], weights [B N T S]) by Vaswani et al. 2017, equation 1, in float64 with Python loops."""
+    query, key, value = (np.asarray(x, np.float64) for x in (query, key, value))
+    (B, T, N, H), (S, K, Hv) = query.shape, value.shape[1:]
+    left, right = (
+        (local_window_size,) * 2 if isinstance(local_window_size, int) else local_window_size or (T + S, T + S)
+    )
+    logits, visible = np.zeros((B, N, T, S)), np.ones((B, N, T, S), bool)
+    for b, n, i, j in np.ndindex(B, N, T, S):
+        logits[b, n, i, j] = query[b, i, n] @ key[b, j, n // (N // K)] * (H**-0.5 if scale is None else scale)
+        visible[b, n, i, j] = (
+            i - left <= j <= i + right
+            and not (is_causal and j > i)
+            and (query_seq_lengths is None or i < query_seq_lengths[b])
+            and (key_value_seq_lengths is None or j < key_value_seq_lengths[b])
+        )
+    if bias is not None:
+        logits = logits + np.asarray(bias, np.float64)
+    if mask is not None:
+        visible = visible & np.asarray(mask)
+    weights = softmax64(logits, visible & (logits > -np.inf))
+    context = np.zeros((B, T, N, Hv))
+    for b, i, n in np.ndindex(B, T, N):
+        context[b, i, n] = weights[b, n, i] @ value[b, :, n // (N // K)]
+    return context, weights

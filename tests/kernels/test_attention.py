@@ -1,0 +1,325 @@
+"""dot_product_attention under every implementation: the oracle, the laws, the gradients, the errors."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from attention_research.kernels import (
+    attention_weights,
+    causal_mask,
+    dot_product_attention,
+    explain_implementation,
+    window_mask,
+)
+from attention_research.kernels.attention import blockwise
+from tests.kernels.conftest import attention64
+
+B, T, S, N, K, H, HV = 2, 13, 11, 6, 3, 5, 7
+IMPLEMENTATIONS = ("reference", "blockwise", "xla")
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Blocks of 5 queries, so that these sizes have several, the last one ragged; windows and triangles are cut."""
+    monkeypatch.setattr(blockwise, "QUERY_BLOCK", 5)
+    monkeypatch.setattr(blockwise, "SMALLEST_BLOCK", 3)
+    monkeypatch.setattr(blockwise, "MOST_STRIPS", 2)
+
+
+def arrays(heads_of_keys: int = K, value_width: int = HV, dtype=jnp.float32) -> tuple[jax.Array, ...]:
+    """query, key, value and a weight for the output."""
+    random = np.random.default_rng(1)
+    shapes = ((B, T, N, H), (B, S, heads_of_keys, H), (B, S, heads_of_keys, value_width), (B, T, N, value_width))
+    return tuple(jnp.asarray(random.standard_normal(shape), dtype) for shape in shapes)
+
+
+def some(shape: tuple[int, ...], share: float = 0.6) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(2).random(shape) < share)
+
+
+def noise(shape: tuple[int, ...]) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(3).standard_normal(shape), jnp.float32)
+
+
+LENGTHS = {"query_seq_lengths": jnp.array([13, 4]), "key_value_seq_lengths": jnp.array([0, 7])}
+CASES = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "scale": {"scale": 2},
+    "mask_full": {"mask": some((B, N, T, S))},
+    "mask_keys": {"mask": some((B, 1, 1, S), 0.4), "is_causal": True},
+    "bias_full": {"bias": noise((B, N, T, S))},
+    "bias_over_batch_and_heads": {"bias": noise((1, 1, T, S)), "mask": some((1, N, T, 1), 0.7)},
+    "bias_over_queries": {"bias": noise((B, 1, 1, S)), "is_causal": True},
+    "bias_over_keys": {"bias": noise((1, N, T, 1)), "local_window_size": 3},
+    "window": {"local_window_size": (2, 1), "bias": noise((1, N, T, S))},
+    "window_causal": {"local_window_size": (3, 9), "is_causal": True, "mask": some((B, 1, T, S))},
+    "window_right": {"local_window_size": (40, 2), **LENGTHS},
+    "window_left": {"local_window_size": (2, 40), "bias": noise((1, 1, 1, 1))},
+    "lengths": LENGTHS,
+}
+
+
+def value_and_gradients(implementation: str, case: dict, given: tuple[jax.Array, ...]):
+    """(output, gradients of sum(output * weight) for query, key, value and bias where there is one)."""
+    rest = {name: value for name, value in case.items() if name != "bias"}
+    *qkv, weight = given
+
+    def loss(inputs):
+        output = dot_product_attention(*inputs, implementation=implementation, **rest)
+        return jnp.vdot(output.astype(jnp.float32), weight.astype(jnp.float32)), output
+
+    inputs = (*qkv, case["bias"]) if "bias" in case else tuple(qkv)
+    (_, output), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(inputs)
+    return output, gradients
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_reference_and_blockwise_are_the_equation_and_gradients_agree(case):
+    given = arrays()
+    expected, weights = attention64(*given[:3], **case)
+    dense, fast = (value_and_gradients(name, case, given) for name in ("reference", "blockwise"))
+    for output, _ in (dense, fast):
+        np.testing.assert_allclose(output, expected, atol=2e-6, rtol=2e-5)
+    for got, want in zip(fast[1], dense[1], strict=True):
+        assert got.shape == want.shape and got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-4)
+    got = attention_weights(*given[:2], **case)
+    assert got.dtype == jnp.float32
+    np.testing.assert_allclose(got, weights, atol=2e-6, rtol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["plain", "mask_keys", "bias_over_queries", "window_causal", "window_right"])
+def test_xla_is_the_equation_and_gradients_agree(name):
+    given = arrays(value_width=H)
+    expected, _ = attention64(*given[:3], **CASES[name])
+    output, gradients = value_and_gradients("xla", CASES[name], given)
+    np.testing.assert_allclose(output, expected, atol=2e-6, rtol=2e-5)
+    for got, want in zip(gradients, value_and_gradients("reference", CASES[name], given)[1], strict=True):
+        np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-4)
+
+
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+def test_gradients_are_finite_differences_in_float64(implementation):
+    with jax.enable_x64(True):
+        *qkv, _ = arrays(dtype=jnp.float64)
+        bias = jnp.asarray(noise((1, N, 1, S)), jnp.float64)
+        mask = some((B, 1, T, S))
+        lengths = jnp.array([13, 4])
+
+        def attend(*inputs):
+            return dot_product_attention(
+                *inputs, mask, query_seq_lengths=lengths, local_window_size=(4, 3), implementation=implementation
+            )
+
+        assert attend(*qkv, bias).dtype == jnp.float64
+        check_grads(jax.jit(attend), (*qkv, bias), order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
+
+
+def test_pytorch_agrees_with_output_and_gradients():
+    torch = pytest.importorskip("torch")
+    query, key, value, weight = arrays(heads_of_keys=N)
+    bias = noise((1, N, T, S))
+    leaves = [torch.tensor(np.asarray(x)).requires_grad_() for x in (query, key, value, bias)]
+    heads = [x.transpose(1, 2) for x in leaves[:3]]
+    output = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=leaves[3]).transpose(1, 2)
+    (output * torch.tensor(np.asarray(weight))).sum().backward()
+    for implementation in ("reference", "blockwise"):
+        got, gradients = value_and_gradients(implementation, {"bias": bias}, (query, key, value, weight))
+        np.testing.assert_allclose(got, output.detach().numpy(), atol=2e-6, rtol=2e-5)
+        for mine, leaf in zip(gradients, leaves, strict=True):
+            np.testing.assert_allclose(mine, leaf.grad.numpy(), atol=2e-5, rtol=2e-4)
+
+
+EMPTY = {
+    "mask": {"mask": jnp.ones((B, 1, T, S), bool).at[0, 0, 4].set(False)},
+    "bias": {"bias": jnp.zeros((B, 1, T, S)).at[0, 0, 4].set(-jnp.inf)},
+    "key_length": {"key_value_seq_lengths": jnp.array([0, S])},
+    "query_length": {"query_seq_lengths": jnp.array([3, T])},
+    "window": {"local_window_size": (1, 0)},  # T > S: query 12 sees keys 11 and 12, which are not there
+}
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("case", EMPTY.values(), ids=EMPTY)
+def test_an_empty_row_is_zero_with_zero_gradients(case, implementation):
+    query, key, value, weight = arrays(value_width=H)
+    row = 12 if "local_window_size" in case else 4
+    only = jnp.zeros_like(weight).at[0, row].set(weight[0, row])
+    output, gradients = value_and_gradients(implementation, case, (query, key, value, only))
+    assert np.all(np.asarray(output[0, row]) == 0) and np.any(np.asarray(output[1, 0]) != 0)
+    for gradient in gradients:
+        assert np.all(np.asarray(gradient) == 0)
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_causal_attention_has_exactly_no_gradient_from_the_future(implementation):
+    query, key, value, weight = arrays(value_width=H)
+    row = 6
+    only = jnp.zeros_like(weight).at[:, row].set(weight[:, row])
+    _, (_, keys, values) = value_and_gradients(implementation, {"is_causal": True}, (query, key, value, only))
+    for gradient in (keys, values):
+        assert np.all(np.asarray(gradient[:, row + 1 :]) == 0)
+        assert np.all(np.any(np.asarray(gradient[:, : row + 1]) != 0, axis=(2, 3)))
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_order_of_keys_and_padding_do_not_matter_and_queries_move_along(implementation):
+    query, key, value, _ = arrays(value_width=H)
+    mask = some((B, 1, T, S))
+    random = np.random.default_rng(4)
+    keys, queries = random.permutation(S), random.permutation(T)
+    attend = jax.jit(lambda q, k, v, m: dot_product_attention(q, k, v, None, m, implementation=implementation))
+    expected = attend(query, key, value, mask)
+    np.testing.assert_allclose(
+        attend(query[:, queries], key[:, keys], value[:, keys], mask[:, :, queries][..., keys]),
+        expected[:, queries], atol=1e-6, rtol=1e-5,
+    )  # fmt: skip
+    hidden = mask.at[..., 8:].set(False)
+    other = attend(query, key.at[:, 8:].set(1e4), value.at[:, 8:].set(-1e4), hidden)
+    np.testing.assert_array_equal(other, attend(query, key, value, hidden))
+
+
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+def test_grouped_heads_equal_repeated_heads(implementation):
+    query, key, value, weight = arrays()
+    output, (_, keys, values) = value_and_gradients(implementation, {"is_causal": True}, (query, key, value, weight))
+    repeated = tuple(jnp.repeat(x, N // K, axis=2) for x in (key, value))
+    wide, (_, *summed) = value_and_gradients(implementation, {"is_causal": True}, (query, *repeated, weight))
+    np.testing.assert_allclose(output, wide, atol=1e-6, rtol=1e-5)
+    for got, want in zip((keys, values), summed, strict=True):
+        np.testing.assert_allclose(got, want.reshape(B, S, K, N // K, -1).sum(3), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+def test_numbers_and_masks_say_the_same(implementation):
+    query, key, value, _ = arrays()
+    rows, columns = jnp.arange(T)[:, None], jnp.arange(S)[None, :]
+    length = (rows < LENGTHS["query_seq_lengths"][:, None, None]) & (
+        columns < LENGTHS["key_value_seq_lengths"][:, None, None]
+    )
+    pairs = [
+        ({"is_causal": True}, causal_mask(T, S)),
+        ({"local_window_size": (3, 1)}, window_mask(T, S, (3, 1))),
+        ({"local_window_size": 0}, window_mask(T, S, 0)),
+        (LENGTHS, length[:, None]),
+    ]
+    for numbers, mask in pairs:
+        attend = lambda **where: dot_product_attention(query, key, value, implementation=implementation, **where)
+        got, want = jax.jit(lambda attend=attend, numbers=numbers, mask=mask: (attend(**numbers), attend(mask=mask)))()
+        np.testing.assert_allclose(got, want, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+def test_jax_transforms_change_nothing(implementation):
+    query, key, value, weight = arrays()
+    bias = noise((1, N, T, S))
+
+    def loss(query, key, value, bias):
+        out = dot_product_attention(query, key, value, bias, is_causal=True, implementation=implementation)
+        return jnp.vdot(out, weight)
+
+    gradient = jax.grad(loss, (0, 1, 2, 3))
+    inputs = (query, key, value, bias)
+    expected = jax.jit(gradient)(*inputs)
+    stacked = tuple(jnp.stack([x, 2 * x]) for x in inputs)
+    twice = jax.tree.map(lambda *x: jnp.stack(x), expected, jax.jit(gradient)(*(2 * x for x in inputs)))
+    forms = {
+        "checkpoint": (jax.jit(jax.grad(jax.checkpoint(loss), (0, 1, 2, 3)))(*inputs), expected),
+        "vmap": (jax.jit(jax.vmap(gradient))(*stacked), twice),
+        "scan": (jax.jit(lambda xs: jax.lax.scan(lambda c, x: (c, gradient(*x)), 0, xs)[1])(stacked), twice),
+    }
+    for name, (got, want) in forms.items():
+        for x, y in zip(got, want, strict=True):
+            np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-4, err_msg=name)
+
+
+def test_blockwise_has_second_derivatives():
+    """Forward over reverse, for Hessian-vector products; forward mode alone is not defined."""
+    query, key, value, weight = arrays()
+
+    def along(implementation):
+        loss = lambda q: jnp.vdot(dot_product_attention(q, key, value, implementation=implementation), weight)
+        return jax.jit(lambda q: jax.jvp(jax.grad(loss), (q,), (weight[..., :H],))[1])(query)
+
+    np.testing.assert_allclose(along("blockwise"), along("reference"), atol=2e-5, rtol=1e-3)
+
+
+def test_blockwise_inside_shard_map_sums_the_gradient_of_what_is_shared():
+    query, key, value, weight = arrays()
+    bias = noise((1, N, 1, S))
+    mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    split, whole = jax.sharding.PartitionSpec("data"), jax.sharding.PartitionSpec()
+
+    def gradient(query, key, value, bias, weight):
+        loss = lambda bias: jnp.vdot(dot_product_attention(query, key, value, bias, implementation="blockwise"), weight)
+        return jax.grad(loss)(bias)
+
+    mapped = jax.shard_map(gradient, mesh=mesh, in_specs=(split, split, split, whole, split), out_specs=whole)
+    inputs = (query, key, value, bias, weight)
+    np.testing.assert_allclose(jax.jit(mapped)(*inputs), jax.jit(gradient)(*inputs), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["plain", "bias_over_queries", "window_causal"])
+def test_bfloat16_blockwise_is_within_twice_the_error_of_bfloat16_reference(case):
+    case = CASES[case]
+    exact = value_and_gradients("reference", case, arrays())
+    low = arrays(dtype=jnp.bfloat16)
+    plain = value_and_gradients("reference", case, low)
+    fast = value_and_gradients("blockwise", case, low)
+    assert fast[0].dtype == jnp.bfloat16
+    error = lambda x, y: np.abs(np.asarray(x, np.float32) - np.asarray(y, np.float32)).max()
+    assert error(fast[0], exact[0]) <= 2 * error(plain[0], exact[0])
+    for got, want, truth in zip(fast[1], plain[1], exact[1], strict=True):
+        assert got.dtype == want.dtype
+        assert error(got, truth) <= 3 * error(want, truth) + 1e-5
+
+
+def changed(**changes):
+    """Arguments of a good call, with changes."""
+    query, key, value, _ = arrays()
+    return {"query": query, "key": key, "value": value, **changes}
+
+
+ERRORS = {
+    "mask_rank": (lambda: changed(mask=jnp.ones((T, S), bool)), r"mask: expected 4 axes \[B N T S\], got .*\[13, 11\]"),
+    "mask_axis": (lambda: changed(mask=jnp.ones((B, 1, T, T), bool)), "mask: axis S of .* expected 1 or 11, got 13"),
+    "mask_dtype": (lambda: changed(mask=jnp.ones((B, 1, T, S))), "mask: expected bool .*, got float32"),
+    "bias_axis": (lambda: changed(bias=jnp.ones((B, 5, T, S))), "bias: axis N of .* expected 1 or 6, got 5"),
+    "bias_dtype": (lambda: changed(bias=jnp.ones((B, 1, T, S), bool)), "bias: expected floating point, got bool"),
+    "query_rank": (lambda: changed(query=jnp.ones((T, N, H))), "query: expected 4 axes"),
+    "key_width": (lambda: changed(key=jnp.ones((B, S, K, 3))), "key: axis H of .* expected 5, got 3"),
+    "key_heads": (lambda: changed(key=jnp.ones((B, S, 4, H))), "key: axis K .* divisor of the query's 6 heads, got 4"),
+    "value_length": (lambda: changed(value=jnp.ones((B, 17, K, H))), "value: axis S of .* expected 11, got 17"),
+    "value_dtype": (lambda: changed(value=jnp.ones((B, S, K, H), jnp.bfloat16)), "value: expected the query's dtype"),
+    "lengths": (lambda: changed(query_seq_lengths=jnp.ones((3,), jnp.int32)), "query_seq_lengths: axis B .* 2, got 3"),
+    "window": (lambda: changed(local_window_size=(-1, 2)), "local_window_size: expected .* at least 0"),
+    "implementation": (lambda: changed(implementation="flash"), "implementation: expected None or one of reference"),
+    "xla_value_width": (lambda: changed(implementation="xla"), "'xla': axis Hv of value: expected .* 5, got 7"),
+    "cudnn_on_cpu": (
+        lambda: changed(implementation="cudnn", value=jnp.ones((B, S, K, H))), "'cudnn': cuDNN needs a GPU"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments, message", ERRORS.values(), ids=ERRORS)
+def test_errors_name_the_argument_and_the_axis(arguments, message, unchecked):
+    for function in (dot_product_attention, explain_implementation):
+        with pytest.raises(ValueError, match=message) as caught:
+            function(**arguments())
+        assert "\n" not in str(caught.value)
+
+
+def test_the_choice_is_explained():
+    small = explain_implementation(**changed())
+    assert small.implementation == "reference" and re.search("13 x 11", small.reason)
+    x = jnp.zeros((1, 1024, 1, 2))
+    large = explain_implementation(x, x, x)
+    assert large.implementation == "blockwise" and re.search("1024 x 1024", large.reason)
+    assert explain_implementation(**changed(implementation="blockwise")) == ("blockwise", "asked for")

@@ -1,0 +1,109 @@
+"""How blockwise attention cuts its work, and what it never holds."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.kernels import dot_product_attention
+from attention_research.kernels.attention import blockwise
+from attention_research.kernels.attention.arguments import Options, band
+
+WINDOWS = {
+    "all": (False, None),
+    "causal": (True, None),
+    "narrow": (False, (7, 3)),
+    "left": (True, 101),
+    "right": (False, (5000, 41)),
+    "left_only": (False, (103, 20000)),
+}
+
+
+@pytest.mark.parametrize("is_causal, window", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize("query_length, key_length", [(1, 1), (509, 523), (1031, 17), (17, 1031), (12007, 9001)])
+def test_the_plan_covers_every_query_once_and_every_visible_key(query_length, key_length, is_causal, window):
+    options = Options(1.0, *band(is_causal, window, query_length, key_length))
+    layout = blockwise.plan(query_length, key_length, options)
+    assert len(layout.strips) <= blockwise.MOST_STRIPS and layout.block <= blockwise.QUERY_BLOCK
+    assert (layout.count - 1) * layout.block < query_length <= layout.count * layout.block
+    assert [i for s in layout.strips for i in range(s.first, s.last)] == list(range(layout.count))
+    for strip in layout.strips:
+        assert 0 <= strip.start < strip.stop <= key_length and 0 < strip.width <= strip.stop - strip.start
+        for block in range(strip.first, strip.last):
+            row = min(block * layout.block, query_length - layout.block)
+            start = strip.start
+            if strip.width < strip.stop - strip.start:
+                start = int(np.clip(row - options.left, strip.start, strip.stop - strip.width))
+            first = 0 if options.left is None else max(0, row - options.left)
+            last = key_length - 1 if options.right is None else row + layout.block - 1 + options.right
+            last = min(last, key_length - 1)
+            assert first > last or (start <= first and last < start + strip.width)
+
+
+def sizes(jaxpr) -> list[tuple[int, tuple[int, ...]]]:
+    """(size, shape) of every value in a jaxpr, inner ones included."""
+    found = []
+    for equation in jaxpr.eqns:
+        found += [(int(np.prod(v.aval.shape)), v.aval.shape) for v in equation.outvars]
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                found += sizes(inner)
+    return found
+
+
+LINEAR = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "window": {"local_window_size": (100, 50)},
+    "mask_keys": {"mask": (3, 1, 1, 2053)},
+    "bias_heads": {"bias": (1, 5, 1, 2053), "is_causal": True},
+    "bias_scores": {"bias": (1, 1, 2053, 2053), "mask": (1, 1, 2053, 2053)},
+    "lengths": {"key_value_seq_lengths": jnp.array([1, 2, 3])},
+}
+
+
+@pytest.mark.parametrize("case", LINEAR.values(), ids=LINEAR)
+def test_forward_and_backward_hold_nothing_larger_than_a_block_of_scores_or_an_input(case):
+    """Traced, not run: B = 3, N = 5, T = S = 2053, where all scores would be 63 million numbers."""
+    length, dtypes = 2053, {"bias": jnp.float32, "mask": jnp.bool_}
+    case = {name: jnp.zeros(v, dtypes[name]) if name in dtypes else v for name, v in case.items()}
+    x = jax.ShapeDtypeStruct((3, length, 5, 7), jnp.float32)
+
+    def loss(query, key, value, bias):
+        return dot_product_attention(query, key, value, **{**case, "bias": bias}, implementation="blockwise").sum()
+
+    numbers = (0, 1, 2, 3) if "bias" in case else (0, 1, 2)
+    traced = jax.make_jaxpr(jax.grad(loss, numbers))(x, x, x, case.get("bias"))
+    given = max([3 * length * 5 * 7, *(v.size for v in case.values() if hasattr(v, "size"))])
+    found = sizes(traced.jaxpr)
+    block = blockwise.QUERY_BLOCK * length
+    assert any(size >= block // 4 for size, _ in found) or "local_window_size" in case
+    assert max(found)[0] <= max(given, block), max(found)
+
+
+def test_a_window_reads_only_the_keys_it_sees():
+    length = 2053
+    x = jax.ShapeDtypeStruct((1, length, 1, 2), jnp.float32)
+    attend = lambda q: dot_product_attention(q, q, q, local_window_size=(64, 64), implementation="blockwise")
+    products = [shape for _, shape in sizes(jax.make_jaxpr(attend)(x).jaxpr) if len(shape) == 2 and min(shape) > 64]
+    assert products and max(shape[1] for shape in products) <= blockwise.SMALLEST_BLOCK + 128
+
+
+def test_real_block_sizes_agree_with_the_reference():
+    """T = 1031, S = 521: three ragged blocks of 344 queries, all arguments at once."""
+    random = np.random.default_rng(0)
+    query, key, value = (
+        jnp.asarray(random.standard_normal(s), jnp.float32) for s in ((1, 1031, 2, 3), (1, 521, 1, 3), (1, 521, 1, 5))
+    )
+    bias = jnp.asarray(random.standard_normal((1, 2, 1, 521)), jnp.float32)
+    mask = jnp.asarray(random.random((1, 1, 1031, 1)) < 0.9)
+
+    def gradients(implementation):
+        loss = lambda *x: dot_product_attention(*x, mask, is_causal=True, implementation=implementation)[:, ::3].sum()
+        return jax.jit(jax.value_and_grad(loss, (0, 1, 2, 3)))(query, key, value, bias)
+
+    for got, want in zip(jax.tree.leaves(gradients("blockwise")), jax.tree.leaves(gradients("reference")), strict=True):
+        np.testing.assert_allclose(got, want, atol=2e-4, rtol=2e-4)
