@@ -19,6 +19,8 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_threefry_partitionable", True)
 
 ROOT = Path(__file__).resolve().parent.parent
+# Compiling is what the tests do most; what they compare needs no optimised code.
+jax.config.update("jax_disable_most_optimizations", True)
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention_research" / "xla-tests"
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)

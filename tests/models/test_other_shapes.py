@@ -20,13 +20,15 @@ def test_decoder_only_steps_equal_the_full_forward(small, tokens, kind):
     @jax.jit
     def both(parameters):
         model = structure.merge(parameters)
-        full = model.log_likelihood({"target": tokens})[0]["log_likelihood"]
-        cache, previous, stepped = model.start(3), jnp.full((3,), BOS, jnp.int32), []
-        for t in range(11):
+
+        def step(carry, target):
+            cache, previous = carry
             cache, log_p, _ = model.step(cache, previous)
-            previous = tokens[:, t]
-            stepped.append(jnp.take_along_axis(log_p, previous[:, None], 1)[:, 0])
-        return full, jnp.stack(stepped, 1)
+            return (cache, target), jnp.take_along_axis(log_p, target[:, None], 1)[:, 0]
+
+        first = (model.start(3), jnp.full((3,), BOS, jnp.int32))
+        full = model.log_likelihood({"target": tokens})[0]["log_likelihood"]
+        return full, jax.lax.scan(step, first, tokens.T)[1].T
 
     full, stepped = both(parameters)
     np.testing.assert_allclose(stepped, full, atol=2e-5)
