@@ -112,7 +112,11 @@ def _quiet_jax() -> None:
 def _config(arguments: argparse.Namespace, overrides: list[tuple[str, str]]) -> Config:
     if not arguments.config:
         raise ConfigError("--config=FILE.py[:variant] is missing, for example configs/translation/transformer.py:cpu")
-    return load(arguments.config, overrides)
+    config = load(arguments.config, overrides)
+    from attention_research.data.names import check_name
+
+    check_name(config.resolved["data"]["name"], "config.data.name")
+    return config
 
 
 def _train(parser: Parser) -> Callable:
@@ -283,7 +287,7 @@ def _inspect(parser: Parser) -> Callable:
             for row in rows:
                 print(f"{row['row']:<40} {row['parameters']:>14,} parameters {row['flops'] / 1e9:>14,.1f} GFLOP a step")
             return 0
-        config = load(arguments.config, overrides)
+        config = _config(arguments, overrides)
         from attention_research.training.inspection import inspect
 
         counted = inspect(config)

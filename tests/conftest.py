@@ -30,3 +30,8 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 def root() -> Path:
     """The repository's root: commands run from there."""
     return ROOT
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--rewrite-goldens` replaces the recorded goldens by what the code says now."""
+    parser.addoption("--rewrite-goldens", action="store_true", help="rewrite the golden files")

@@ -1,0 +1,85 @@
+"""A user's mistake: one line that names what is wrong, exit status 2, before anything slow starts."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from attention_research.cli import main
+
+CONFIG = "--config=configs/translation/transformer.py:smoke"
+
+MISTAKES = {
+    "bad key": (["train", CONFIG, "--workdir={d}", "--config.model.num_head=4"], "did you mean config.model.num_heads"),
+    "bad nested key": (["train", CONFIG, "--workdir={d}", "--config.model.encoder.remta=true"], "did you mean"),
+    "wrong type": (["train", CONFIG, "--workdir={d}", "--config.model.num_heads=four"], "config.model.num_heads"),
+    "float for an int": (["train", CONFIG, "--workdir={d}", "--config.training.steps=4.5"], "config.training.steps"),
+    "batch size 0": (["train", CONFIG, "--workdir={d}", "--config.training.batch_size=0"], "config.training.batch_size"),
+    "negative steps": (["train", CONFIG, "--workdir={d}", "--config.training.steps=-3"], "config.training.steps"),
+    "dropout of 1": (["train", CONFIG, "--workdir={d}", "--config.model.dropout_rate=1.0"], "config.model.dropout_rate"),
+    "heads": (["train", CONFIG, "--workdir={d}", "--config.model.num_heads=5"], "do not divide the width"),
+    "rank above length": (
+        ["train", CONFIG, "--workdir={d}", "--config.model.self_attention.kind=linformer",
+         "--config.model.self_attention.rank=65"], "rank 65 is above max_length 64"),
+    "unknown kind": (["train", CONFIG, "--workdir={d}", "--config.model.self_attention.kind=linforme"], "linformer"),
+    "causal linformer": (
+        ["train", CONFIG, "--workdir={d}", "--config.model.decoder.self_attention.kind=linformer",
+         "--config.model.decoder.self_attention.rank=4"], "cannot be causal"),
+    "unknown variant": (["train", CONFIG.replace("smoke", "smok"), "--workdir={d}"], "smoke"),
+    "unknown file": (["train", "--config=configs/translation/transfomer.py", "--workdir={d}"], "transformer.py"),
+    "unknown data set": (["train", CONFIG, "--workdir={d}", "--config.data.name=bible_translate/fr-em"], "fr-en"),
+    "no workdir": (["train", CONFIG], "--workdir=DIR is missing"),
+    "no config": (["train", "--workdir={d}"], "--config="),
+    "no run in the workdir": (["evaluate", "--workdir={d}"], "no run there"),
+    "evaluate without a workdir": (["evaluate"], "--workdir=DIR is missing"),
+    "generate without input": (["generate", "--workdir={d}"], "no run there"),
+    "unknown study": (["reproduce", "ablation/atention"], "ablation/attention"),
+    "unknown scale": (["reproduce", "ablation/attention", "--scale=smok"], "smoke"),
+    "unknown row": (["reproduce", "ablation/attention", "--scale=smoke", "--rows=standart"], "standard"),
+    "unknown runner": (["reproduce", "ablation/attention", "--scale=smoke", "--runner=slurmm"], "local"),
+    "no seeds": (["reproduce", "ablation/attention", "--scale=smoke", "--seeds=0"], "from 1 up"),
+    "unknown command": (["trian"], "did you mean train"),
+    "unknown option": (["train", CONFIG, "--workdri={d}"], "--workdir"),
+    "unknown list": (["list", "study"], "studies"),
+    "unknown benchmark": (["bench", "atention"], "attention"),
+    "sweep over nothing": (["sweep", CONFIG], "--over"),
+    "sweep over a bad key": (["sweep", CONFIG, "--over", "model.num_head=1,4", "--workdir={d}"], "num_heads"),
+    "inspect nothing": (["inspect"], "--config"),
+    "data set to prepare": (["data", "prepare", "bible_translate/fr"], "bible_translate/fr-en"),
+    "override of a trained run": (["evaluate", "--workdir={d}", "--config.model.width=4"], "nothing can be overridden"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISTAKES, ids=[name.replace(" ", "-") for name in MISTAKES])
+def test_one_line_and_status_2(case, tmp_path, capsys, monkeypatch, root):
+    monkeypatch.chdir(root)
+    words, expected = MISTAKES[case]
+    status = main([word.replace("{d}", str(tmp_path / "run")) for word in words])
+    out, err = capsys.readouterr()
+    assert status == 2 and out == ""
+    assert err.startswith("error: ") and err.count("\n") == 1 and expected in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
+    """In a fresh process; `sys.modules` is asked afterwards."""
+    code = (
+        "import sys; from attention_research.cli import main\n"
+        "main(['train', '--config=configs/translation/transformer.py:cpu', '--workdir=x', '--config.model.num_head=4'])\n"
+        "main(['--help']); main(['list', 'studies']); main(['list', 'variants']); main(['list', 'datasets'])\n"
+        "print('imported', sorted(m for m in ('jax', 'flax', 'tensorflow_datasets', 'numpy') if m in sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert run.stdout.strip().endswith("imported []"), run.stdout[-500:] + run.stderr[-500:]
+
+
+def test_lists_print_one_json_document(capsys, monkeypatch, root):
+    monkeypatch.chdir(root)
+    for what, name in (
+        ("studies", "ablation/attention"),
+        ("variants", "configs/translation/transformer.py:vaswani_base"),
+        ("datasets", "bible_translate/fr-en"),
+    ):
+        assert main(["list", what, "--json"]) == 0
+        assert name in [entry["name"] for entry in json.loads(capsys.readouterr().out)]

@@ -1,0 +1,78 @@
+"""`inspect`: exact counts of the module that would be trained, against closed forms; goldens of every variant."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attention_research.cli import main
+from attention_research.config import load
+
+GOLDEN = Path(__file__).with_name("golden.json")
+CONFIG = "configs/translation/transformer.py"
+
+
+def parameters(vocabulary, layers, width, hidden):
+    """Vaswani et al. 2017 with biases on every projection and three-way tied embeddings, counted by hand."""
+    attention = 4 * (width * width + width)
+    feed_forward = 2 * width * hidden + hidden + width
+    norm = 2 * width
+    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    return vocabulary * width + layers * (encoder + decoder)
+
+
+@pytest.fixture(scope="module")
+def inspected():
+    from attention_research.training.inspection import inspect
+
+    cache = {}
+    return lambda spec, *overrides: cache.setdefault((spec, overrides), inspect(load(spec, overrides)))
+
+
+@pytest.mark.parametrize(
+    ("variant", "sizes"),
+    [("vaswani_base", (37000, 6, 512, 2048)), ("vaswani_big", (37000, 6, 1024, 4096)), ("cpu", (4000, 2, 128, 512))],
+)
+def test_parameters_are_the_closed_form(inspected, variant, sizes):
+    assert inspected(f"{CONFIG}:{variant}")["parameters"] == parameters(*sizes)
+
+
+def test_flops_of_the_cpu_variant_are_the_closed_form(inspected):
+    """Matrix products of one step at [32, 64]: forward, twice that backward, and the output layer's forward again
+    (its chunks are rematerialised); the first layers' inputs need no gradient only where they are embeddings' sums."""
+    B, T, D, F, V, L = 32, 64, 128, 512, 4000, 2
+    tokens = B * T
+    projections = L * (4 * D * D + 2 * D * F) + L * (8 * D * D + 2 * D * F)
+    attention = 3 * L * 2 * T * D  # scores and contexts of three attentions a layer pair, per token
+    forward = 2 * tokens * (projections + attention)
+    output = 2 * tokens * D * V
+    assert inspected(f"{CONFIG}:cpu")["flops"] == pytest.approx(3 * forward + 4 * output, rel=0.01)
+
+
+def test_scanned_and_unrolled_stacks_count_the_same(inspected):
+    unrolled = inspected(f"{CONFIG}:cpu")
+    scanned = inspected(f"{CONFIG}:cpu", ("model.encoder.unroll", "false"), ("model.decoder.unroll", "false"))
+    assert scanned["parameters"] == unrolled["parameters"] and scanned["flops"] == unrolled["flops"]
+
+
+def test_json_is_one_document(capsys, monkeypatch, root):
+    monkeypatch.chdir(root)
+    assert main(["inspect", f"--config={CONFIG}:smoke", "--config.model.width=64", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["parameters"] == parameters(2000, 1, 64, 64) and document["config"]["model"]["width"] == 64
+
+
+def test_goldens_of_every_variant(inspected, request):
+    """Resolved hash, parameters, FLOPs and the tree of names; `--rewrite-goldens` writes them anew."""
+    now = {}
+    for variant in ("vaswani_base", "vaswani_big", "cpu", "quick", "smoke"):
+        counted = inspected(f"{CONFIG}:{variant}")
+        now[variant] = {
+            "hash": load(f"{CONFIG}:{variant}").hash,
+            "parameters": counted["parameters"],
+            "flops": counted["flops"],
+            "arrays": {array["name"]: array["shape"] for array in counted["arrays"]},
+        }
+    if request.config.getoption("--rewrite-goldens"):
+        GOLDEN.write_text(json.dumps(now, indent=1) + "\n")
+    assert json.loads(GOLDEN.read_text()) == now
