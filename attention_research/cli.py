@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def nearest(word: str, among: Sequence[str]) -> str:
-    """"; did you mean X?" for the nearest of `among`, or a list of them."""
+    """ "; did you mean X?" for the nearest of `among`, or a list of them."""
     close = difflib.get_close_matches(word, list(among), 1, 0.5)
     return f"; did you mean {close[0]}?" if close else f"; there is {', '.join(among)}"
 
@@ -153,7 +153,9 @@ def _existing(arguments: argparse.Namespace) -> Path:
 
 def _no_overrides(overrides: list[tuple[str, str]]) -> None:
     if overrides:
-        raise ConfigError(f"--config.{overrides[0][0]}: the workdir's config.json is used; nothing can be overridden here")
+        raise ConfigError(
+            f"--config.{overrides[0][0]}: the workdir's config.json is used; nothing can be overridden here"
+        )
 
 
 def _evaluate(parser: Parser) -> Callable:
@@ -169,7 +171,9 @@ def _evaluate(parser: Parser) -> Callable:
         result = evaluate(workdir, say)
         if arguments.json:
             return _json(result)
-        print(f"BLEU {result['bleu']:.2f} ({result['signature']}), {result['sentences']} sentences of {result['split']}")
+        print(
+            f"BLEU {result['bleu']:.2f} ({result['signature']}), {result['sentences']} sentences of {result['split']}"
+        )
         print(f"copying the source {result['copy_bleu']:.2f} · perplexity {result['perplexity']:.2f} a piece")
         return 0
 
@@ -294,9 +298,10 @@ def _inspect(parser: Parser) -> Callable:
         if arguments.json:
             return _json({"config": config.resolved, "hash": config.hash, **counted})
         for array in counted["arrays"]:
-            print(f"{array['name']:<64} {'x'.join(map(str, array['shape'])):>16} {array['dtype']:<9} {array['sharding']}")
-        print(f"{counted['parameters']:,} parameters · {counted['flops'] / 1e9:,.2f} GFLOP a training step at {counted['batch']}")
-        print(f"state {counted['state_bytes'] / 2**20:,.1f} MiB · step's peak about {counted['peak_bytes'] / 2**20:,.1f} MiB")
+            print(f"{array['name']:<64} {'x'.join(map(str, array['shape'])):>16} {array['sharding']}")
+        gflop, (state, peak) = counted["flops"] / 1e9, (counted[k] / 2**20 for k in ("state_bytes", "peak_bytes"))
+        print(f"{counted['parameters']:,} parameters · {gflop:,.2f} GFLOP a training step at {counted['batch']}")
+        print(f"state {state:,.1f} MiB · step's peak about {peak:,.1f} MiB, before fusion")
         return 0
 
     return handle

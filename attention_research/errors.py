@@ -1,4 +1,4 @@
-"""The one error of a running program: a line for the user, exit status 1 (a wrong config is `config.ConfigError`, 2)."""
+"""The one error of a running program: a line for the user, exit status 1 (a wrong config is a `ConfigError`, 2)."""
 
 
 class RunError(Exception):

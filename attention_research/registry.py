@@ -81,7 +81,10 @@ FAMILIES: dict[str, dict[str, str]] = {
 REFUSED = {
     ("causal_attention", "linformer"): "Linformer projects keys and values over the whole length, so position i would "
     "see positions after i: it cannot be causal (Wang et al. 2020)",
-    ("cross_attention", "relative"): "relative positions are distances within one sequence; source and target have none",
+    (
+        "cross_attention",
+        "relative",
+    ): "relative positions are distances within one sequence; source and target have none",
     ("cross_attention", "t5"): "relative positions are distances within one sequence; source and target have none",
 }
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-from jaxtyping import install_import_hook
+from jaxtyping import install_import_hook  # noqa: E402
 
 # Shapes and dtypes of every public signature are checked while tracing (beartype), in tests only.
 install_import_hook(
     ["attention_research.kernels", "attention_research.layers", "attention_research.models"], "beartype.beartype"
 )
 
-import jax
-import pytest
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_threefry_partitionable", True)

@@ -87,7 +87,9 @@ class Packed:
 APART, PACKED = ("",), ("", "_segments", "_positions")
 
 
-def batch_shapes(rows: int, source_length: int, target_length: int, parts: Parts = PACKED) -> dict[str, tuple[int, int]]:
+def batch_shapes(
+    rows: int, source_length: int, target_length: int, parts: Parts = PACKED
+) -> dict[str, tuple[int, int]]:
     """Name -> shape of every array of a batch."""
     lengths = {"source": source_length, "target": target_length}
     return {f"{side}{part}": (rows, lengths[side]) for side in lengths for part in parts}

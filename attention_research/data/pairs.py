@@ -135,7 +135,9 @@ class PairData:
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
         """Name -> shape of every batch that training can see; nothing is read."""
-        return [batching_module.batch_shapes(batch_size, *shape, self.batching.parts) for shape in self.batching.shapes()]
+        return [
+            batching_module.batch_shapes(batch_size, *shape, self.batching.parts) for shape in self.batching.shapes()
+        ]
 
     # Evaluation
 
@@ -166,7 +168,9 @@ class PairData:
             ids = order[start : start + batch_size]
             width = int(widths[np.searchsorted(widths, longest[ids[-1]])])
             rows = [(int(example),) for example in ids] + [()] * (batch_size - len(ids))
-            batch = batching_module.assemble(plan_module.Step(width, width, tuple(rows)), sources, targets, batching_module.APART)
+            batch = batching_module.assemble(
+                plan_module.Step(width, width, tuple(rows)), sources, targets, batching_module.APART
+            )
             yield np.pad(ids, (0, batch_size - len(ids)), constant_values=-1), batch
 
     def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:

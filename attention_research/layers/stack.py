@@ -82,7 +82,7 @@ class Stack(nnx.Module):
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""], shared: Mapping[str, Any]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
-        """One position through all layers. The growing caches ride in the scan's carry: as outputs they would be copied."""
+        """One position through all layers. Growing caches ride in the scan's carry: as outputs they would be copied."""
         after, collected = [], {}
         for number, (blocks, cache) in enumerate(zip(self.segments, caches, strict=True)):
 

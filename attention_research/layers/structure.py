@@ -49,7 +49,9 @@ def split(module: Any) -> tuple[Structure, Arrays, Arrays]:
     for (path, variable), leaf in zip(variables, leaves, strict=True):
         name = _name(path)
         if not isinstance(variable, (nnx.Param, nnx.BatchStat)):
-            raise ValueError(f"{name}: a bare {type(variable).__name__} on a module; wrap it in nnx.Param or nnx.BatchStat")
+            raise ValueError(
+                f"{name}: a bare {type(variable).__name__} on a module; wrap it in nnx.Param or nnx.BatchStat"
+            )
         if id(variable) in seen:
             raise ValueError(f"{name}: the same variable as {seen[id(variable)]}; a tied weight has one owner")
         seen[id(variable)] = name
@@ -64,5 +66,5 @@ def abstract(make: Callable[[nnx.Rngs], Any]) -> tuple[Structure, Arrays, Arrays
 
 
 def initializer(make: Callable[[nnx.Rngs], Any]) -> Callable[[jax.Array], tuple[Arrays, Arrays]]:
-    """key -> (parameters, statistics). Run it under `jax.jit`: sharded, replicated and plain starts are the same bits."""
+    """key -> (parameters, statistics). Under `jax.jit` sharded, replicated and plain starts are the same bits."""
     return lambda key: split(make(nnx.Rngs(key)))[1:]

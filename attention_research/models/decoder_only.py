@@ -62,5 +62,7 @@ class TransformerDecoder(nnx.Module):
         self, cache: Mapping[str, Any], tokens: Int[Array, "B"]
     ) -> tuple[dict[str, Any], Float[Array, "B V"], dict[str, Any]]:
         """(cache, log p of the next token, collected), given the previous token (BOS first)."""
-        hidden, layers, aux = self.decoder.step(self.vocabulary.target(tokens[:, None]), cache["layers"], cache["index"])
+        hidden, layers, aux = self.decoder.step(
+            self.vocabulary.target(tokens[:, None]), cache["layers"], cache["index"]
+        )
         return {"index": cache["index"] + 1, "layers": layers}, self.vocabulary.log_probabilities(hidden[:, 0]), aux

@@ -7,6 +7,7 @@ example) and "positions" [B T] (from 0 within each example).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
@@ -14,10 +15,10 @@ from jaxtyping import Array, Bool, Int
 from attention_research.kernels.masks import padding_mask, segment_mask
 
 PAD, BOS, EOS, UNKNOWN = 0, 1, 2, 3
-Sequence = Mapping[str, Array]
+Sequence = Mapping[str, Any]
 
 
-def sequence(batch: Mapping[str, Array], name: str) -> Sequence:
+def sequence(batch: Mapping[str, Any], name: str) -> Sequence:
     """The part of a flat batch called `name`: "source" -> tokens, and segments and positions where rows are packed."""
     keys = {"tokens": name, "segments": f"{name}_segments", "positions": f"{name}_positions"}
     return {key: batch[full] for key, full in keys.items() if full in batch}

@@ -26,14 +26,18 @@ def make_mesh(sizes: Mapping[str, int]) -> jax.sharding.Mesh:
     filled = {axis: devices // known if size == -1 else size for axis, size in sizes.items()}
     if min(filled.values()) < 1 or math.prod(filled.values()) != devices:
         asked = " x ".join(f"{axis} {size}" for axis, size in sizes.items())
-        raise RunError(f"parallel.mesh: {asked} does not fit {devices} device(s); set parallel.mesh.data=-1 for the rest")
+        raise RunError(
+            f"parallel.mesh: {asked} does not fit {devices} device(s); set parallel.mesh.data=-1 for the rest"
+        )
     return jax.make_mesh(tuple(filled.values()), tuple(filled), axis_types=(AxisType.Auto,) * len(filled))
 
 
 class MeshExecution:
     """`jit` with shardings from the rules; the state is donated."""
 
-    def __init__(self, step: Callable, start: Callable, sizes: Mapping[str, int], seeds: jax.Array | int, replicas: int):
+    def __init__(
+        self, step: Callable, start: Callable, sizes: Mapping[str, int], seeds: jax.Array | int, replicas: int
+    ):
         self.mesh = make_mesh(sizes)
         start, step = (jax.vmap(start), jax.vmap(step, (0, None))) if replicas > 1 else (start, step)
         self.abstract = jax.eval_shape(start, seeds)

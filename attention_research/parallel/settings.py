@@ -14,7 +14,13 @@ class Mesh:
     """
 
     def __init__(
-        self, *, data: int = -1, fsdp: Positive = 1, tensor: Positive = 1, sequence: Literal[1] = 1, expert: Literal[1] = 1
+        self,
+        *,
+        data: int = -1,
+        fsdp: Positive = 1,
+        tensor: Positive = 1,
+        sequence: Literal[1] = 1,
+        expert: Literal[1] = 1,
     ):
         self.sizes = {"data": data, "fsdp": fsdp, "tensor": tensor, "sequence": sequence, "expert": expert}
 

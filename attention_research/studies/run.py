@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_research.config import ConfigError
+from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
 from attention_research.studies import figures, report, results, verdicts
 from attention_research.studies.progress import Progress
@@ -88,7 +88,8 @@ def run_study(
         if not render:
             chosen = [trial for trial in trials if trial.row in wanted]
             pending = _pending(chosen, folder, stale)
-            print(_heading(study, scale, trials, pending, seeds, workdir), file=sys.stderr, flush=True)
+            say(_heading(study, scale, trials, pending, seeds, workdir))
+            prepare_data(pending)
             failed = _run(crew, chosen, pending, folder, stale == "rerun")
         found = results.collect(study, scale, trials, folder)
         summary = {**publish(found, workdir, record=folder.recorded if record else None), "failed": failed}
@@ -185,6 +186,21 @@ def _heading(study: Study, scale: str, trials: list[Trial], pending: list[Trial]
     if len({trial.row for trial in pending}) < rows and pending:
         done = f"{count} trials, {len(pending)} to run"
     return f"{study.name} · {scale} · {size} · {done} · {workdir}"
+
+
+def say(line: str) -> None:
+    """Progress goes to standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def prepare_data(trials: list[Trial]) -> None:
+    """Prepares every data set that the trials need, once, before any of them starts."""
+    seen = []
+    for trial in trials:
+        section = None if trial.given is None else resolve(trial.given).resolved["data"]
+        if section is not None and section not in seen:
+            seen.append(section)
+            say(f"data  {build(section, 'data')().prepare(say).describe()}")
 
 
 def _at_least_one(name: str, value: int) -> int:

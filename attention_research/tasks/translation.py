@@ -13,7 +13,7 @@ from attention_research.registry import Rate
 
 
 class Translation:
-    """loss = sum over real tokens of -(1 - e) log p(y) - e mean_v log p(v), e = `label_smoothing` (0.1 in Vaswani 2017).
+    """loss = sum over real tokens of -(1 - e) log p(y) - e mean_v log p(v), e = `label_smoothing` (0.1 in the paper).
 
     The unsmoothed negative log-likelihood is reported beside it: perplexities are exp of that, never of the loss.
     """

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).resolve().parent.parent
-VERSIONS = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "sentencepiece", "sacrebleu")
+VERSIONS = (
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "orbax-checkpoint",
+    "grain",
+    "tensorflow-datasets",
+    "sentencepiece",
+    "sacrebleu",
+)
 
 
 #: What no trial's numbers depend on: how they are asked for, tabulated and drawn.

@@ -122,7 +122,7 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
 
 
 def unigram_perplexity(data: Any, split: str, examples: int | None) -> float:
-    """Perplexity, per piece, of the training targets' piece frequencies (one added to each): what a trained model beats."""
+    """Perplexity a piece of the training targets' piece frequencies (plus one each): what a trained model beats."""
     size = data.tokenizer.size
     counts = np.ones(size)
     np.add.at(counts, data.target_tokens("train"), 1)

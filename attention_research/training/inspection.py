@@ -17,8 +17,10 @@ from attention_research.training.step import initial_state, make_train_step
 
 
 def inspect(config: Config) -> dict[str, Any]:
-    """Parameters (exact), FLOPs of one training step at the longest batch shape (2 a multiply-add, forward and backward),
-    bytes, and each parameter's shape and sharding."""
+    """Parameters (exact), FLOPs of one training step at the longest batch shape, bytes, every array and its sharding.
+
+    FLOPs are 2 a multiply-add of matrix products, forward and backward, recomputation included.
+    """
     parts = build_experiment(config)
     settings, task = parts.training(), parts.task()
     make = lambda rngs: parts.model(rngs=rngs)

@@ -1,4 +1,4 @@
-"""Optimizers: optax's, under the names of the config. Each is called with a schedule and gives a gradient transformation."""
+"""Optimizers: optax's, under the config's names. Each is called with a schedule and gives a transformation."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ class Progress:
         if sys.stderr.isatty():
             columns = (
                 TextColumn("step"), MofNCompleteColumn(), BarColumn(),
-                TextColumn("loss {task.fields[loss]:.3f}  {task.fields[rate]:.1f} steps/s  {task.fields[tokens]:,.0f} tokens/s"),
+                TextColumn("loss {task.fields[loss]:.3f}  {task.fields[rate]:.1f} steps/s"),
+                TextColumn("{task.fields[tokens]:,.0f} tokens/s"),
                 TextColumn("left"), TimeRemainingColumn(),
             )  # fmt: skip
             self.bar = Bar(*columns, console=Console(stderr=True))

@@ -138,7 +138,9 @@ def _write(log: MetricsLog, step: int, metrics: Any, seeds: list[int], clock: Cl
     for replica, seed in enumerate(seeds):
         mine = {name: float(np.asarray(x).reshape(-1)[replica if np.ndim(x) else 0]) for name, x in values.items()}
         if not math.isfinite(mine["loss"]):
-            raise RunError(f"step {step}, seed {seed}: the loss is {mine['loss']}; lower training.learning_rate or set clip_norm")
+            raise RunError(
+                f"step {step}, seed {seed}: the loss is {mine['loss']}; lower training.learning_rate or set clip_norm"
+            )
         log.write(step=step, split="train", seed=seed, tokens_per_second=round(tokens / elapsed, 1), **mine)
     progress.update(step, float(np.mean(values["loss"])), tokens)
 

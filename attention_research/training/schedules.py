@@ -1,4 +1,4 @@
-"""Learning-rate schedules. Called with the config's `learning_rate`, each gives an optax schedule: update count from 0 -> rate."""
+"""Learning-rate schedules: each, called with the config's `learning_rate`, gives update count from 0 -> rate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Noam:
 
 
 class InverseSqrt:
-    """Raffel et al. 2020: rate = learning_rate sqrt(warmup) / sqrt(max(step, warmup)): flat, then falling; peak as given."""
+    """Raffel et al. 2020: rate = learning_rate sqrt(warmup / max(step, warmup)): flat, then falling; peak as given."""
 
     def __init__(self, *, warmup_steps: Positive = 10000):
         self.warmup_steps = warmup_steps
@@ -38,7 +38,9 @@ class InverseSqrt:
         """The schedule; width and the run's length play no part."""
         del width, steps
         warmup = float(self.warmup_steps)
-        return lambda count: learning_rate * (warmup / jnp.maximum(jnp.asarray(count, jnp.float32) + 1.0, warmup)) ** 0.5
+        return lambda count: (
+            learning_rate * (warmup / jnp.maximum(jnp.asarray(count, jnp.float32) + 1.0, warmup)) ** 0.5
+        )
 
 
 class Constant:
@@ -54,7 +56,7 @@ class Constant:
 
 
 class Cosine:
-    """Loshchilov & Hutter 2017: linear warm-up to the peak, then half a cosine down to `final` of it at the last step."""
+    """Loshchilov & Hutter 2017: linear warm-up to the peak, half a cosine down to `final` of it at the last step."""
 
     def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
         self.warmup_steps, self.final = warmup_steps, final

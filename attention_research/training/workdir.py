@@ -1,4 +1,4 @@
-"""A run's folder: config.json, environment.json, metrics.jsonl, checkpoints/, evaluation.json, and who may write there."""
+"""A run's folder: config.json, environment.json, metrics.jsonl, checkpoints/, evaluation.json; who may write there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def locked(workdir: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunError(f"{workdir}: another process is training there; wait for it, or give another --workdir") from None
+            raise RunError(
+                f"{workdir}: another process is training there; wait for it, or give another --workdir"
+            ) from None
         yield
 
 

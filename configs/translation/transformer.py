@@ -3,9 +3,9 @@
     attention-research train --config=configs/translation/transformer.py:cpu --workdir=runs/fr-en
     attention-research inspect --config=configs/translation/transformer.py:vaswani_base
 
-vaswani_base, vaswani_big: WMT14 English-German (bring the data: see `attention-research data prepare wmt14_translate/de-en`),
+vaswani_base, vaswani_big: WMT14 English-German (the data must be brought: `attention-research data prepare` says how),
 65M and 213M parameters in the paper, 27.3 and 28.4 BLEU (Table 2) after 12 hours and 3.5 days on 8 P100. Not run here.
-cpu, quick, smoke: French to English on Bible verses. One book in an archaic register: a BLEU here says nothing of WMT14.
+cpu, quick, smoke: French to English on Bible verses. One book in an old register: BLEU here says nothing of WMT14.
 What they reach is in experiments/ablation/results/attention; `inspect` prints parameters and FLOPs of any of them.
 """
 
@@ -22,7 +22,9 @@ VARIANTS = {
 
 def get_config(variant: str) -> ConfigDict:
     """The config of a variant."""
-    return {"vaswani_base": vaswani_base, "vaswani_big": vaswani_big, "cpu": cpu, "quick": quick, "smoke": smoke}[variant]()
+    return {"vaswani_base": vaswani_base, "vaswani_big": vaswani_big, "cpu": cpu, "quick": quick, "smoke": smoke}[
+        variant
+    ]()
 
 
 def vaswani_base() -> ConfigDict:

@@ -14,10 +14,10 @@ MISTAKES = {
     "bad key": (["train", CONFIG, "--workdir={d}", "--config.model.num_head=4"], "did you mean config.model.num_heads"),
     "bad nested key": (["train", CONFIG, "--workdir={d}", "--config.model.encoder.remta=true"], "did you mean"),
     "wrong type": (["train", CONFIG, "--workdir={d}", "--config.model.num_heads=four"], "config.model.num_heads"),
-    "float for an int": (["train", CONFIG, "--workdir={d}", "--config.training.steps=4.5"], "config.training.steps"),
-    "batch size 0": (["train", CONFIG, "--workdir={d}", "--config.training.batch_size=0"], "config.training.batch_size"),
+    "float for int": (["train", CONFIG, "--workdir={d}", "--config.training.steps=4.5"], "config.training.steps"),
+    "batch size 0": (["train", CONFIG, "--workdir={d}", "--config.training.batch_size=0"], "training.batch_size"),
     "negative steps": (["train", CONFIG, "--workdir={d}", "--config.training.steps=-3"], "config.training.steps"),
-    "dropout of 1": (["train", CONFIG, "--workdir={d}", "--config.model.dropout_rate=1.0"], "config.model.dropout_rate"),
+    "dropout of 1": (["train", CONFIG, "--workdir={d}", "--config.model.dropout_rate=1.0"], "model.dropout_rate"),
     "heads": (["train", CONFIG, "--workdir={d}", "--config.model.num_heads=5"], "do not divide the width"),
     "rank above length": (
         ["train", CONFIG, "--workdir={d}", "--config.model.self_attention.kind=linformer",
@@ -66,7 +66,7 @@ def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
     """In a fresh process; `sys.modules` is asked afterwards."""
     code = (
         "import sys; from attention_research.cli import main\n"
-        "main(['train', '--config=configs/translation/transformer.py:cpu', '--workdir=x', '--config.model.num_head=4'])\n"
+        "main(['train', '--config=configs/translation/transformer.py:cpu', '--workdir=x', '--config.model.head=4'])\n"
         "main(['--help']); main(['list', 'studies']); main(['list', 'variants']); main(['list', 'datasets'])\n"
         "print('imported', sorted(m for m in ('jax', 'flax', 'tensorflow_datasets', 'numpy') if m in sys.modules))"
     )

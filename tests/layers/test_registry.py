@@ -13,7 +13,15 @@ from attention_research.config import build, resolve
 from attention_research.registry import FAMILIES, lookup
 
 STATIC = (int, float, str, bool, type(None), type, np.dtype, types.FunctionType)
-MODULES = ("encoder_attention", "causal_attention", "cross_attention", "positions", "feed_forward", "norm", "vocabulary")
+MODULES = (
+    "encoder_attention",
+    "causal_attention",
+    "cross_attention",
+    "positions",
+    "feed_forward",
+    "norm",
+    "vocabulary",
+)
 VARIANTS = [(family, kind) for family in MODULES for kind in FAMILIES[family]]
 MODELS = list(FAMILIES["model"])
 SETTINGS = dict(
@@ -99,7 +107,14 @@ def test_a_call_leaves_the_module_as_it_was(kind):
     shared = None
     if hasattr(target, "owned_by_stack"):
         shared = target.owned_by_stack(
-            width=12, num_heads=3, num_buckets=32, max_distance=128, rank=5, max_length=11, sharing="headwise", rngs=nnx.Rngs(0)
+            width=12,
+            num_heads=3,
+            num_buckets=32,
+            max_distance=128,
+            rank=5,
+            max_length=11,
+            sharing="headwise",
+            rngs=nnx.Rngs(0),
         )
     before, leaves = jax.tree.structure(module), jax.tree.leaves(module)
     module(jnp.ones((2, 11, 12)), shared=shared)

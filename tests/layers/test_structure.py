@@ -29,7 +29,9 @@ def test_names_and_kinds():
 def test_merge_is_by_name_not_by_order():
     structure, parameters, statistics = split(Pair(nnx.Rngs(0)))
     module = structure.merge(dict(reversed(parameters.items())), statistics)
-    assert (module.a.weight[...] == parameters["a.weight"]).all() and (module.b.weight[...] == parameters["b.weight"]).all()
+    assert (module.a.weight[...] == parameters["a.weight"]).all() and (
+        module.b.weight[...] == parameters["b.weight"]
+    ).all()
 
 
 def test_merge_names_missing_and_unexpected():

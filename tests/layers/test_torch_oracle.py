@@ -51,7 +51,10 @@ def converted(layer, side: str, of) -> dict[str, np.ndarray]:
         weights, biases = of(module.in_proj_weight).chunk(3), of(module.in_proj_bias).chunk(3)
         for part, w, b in zip(("query", "key", "value"), weights, biases, strict=True):
             out[f"{name}.{part}.kernel"], out[f"{name}.{part}.bias"] = w.T, b
-        out[f"{name}.output.kernel"], out[f"{name}.output.bias"] = of(module.out_proj.weight).T, of(module.out_proj.bias)
+        out[f"{name}.output.kernel"], out[f"{name}.output.bias"] = (
+            of(module.out_proj.weight).T,
+            of(module.out_proj.bias),
+        )
 
     attention("self_attention", layer.self_attn)
     norms = [layer.norm1, layer.norm2]

@@ -12,7 +12,13 @@ SIZES = {"max_length": 13, "vocabulary_size": 29}
 
 def resolved(**model):
     """The resolved config of a small translation model; `model` entries replace or add to its section."""
-    section = {"kind": "transformer", "width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
+    section = {
+        "kind": "transformer",
+        "width": 12,
+        "num_heads": 3,
+        "num_layers": 2,
+        "feed_forward": {"hidden_width": 17},
+    }
     return resolve(
         {
             **SIZES,

@@ -125,7 +125,9 @@ def test_the_future_has_exactly_zero_gradient(facts):
 def test_padding_and_batch_size_change_nothing(facts, batch):
     """A row alone, with more padding on either side, has the likelihoods that it has in the batch."""
     real = np.asarray(batch["target"][1] != 0)
-    np.testing.assert_allclose(facts["first"]["alone"][0, :7][real], facts["first"]["log_likelihood"][1][real], atol=3e-5)
+    np.testing.assert_allclose(
+        facts["first"]["alone"][0, :7][real], facts["first"]["log_likelihood"][1][real], atol=3e-5
+    )
 
 
 @pytest.mark.parametrize("name", ["standard", "t5", "linformer_layerwise"])

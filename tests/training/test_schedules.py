@@ -32,7 +32,9 @@ def test_inverse_sqrt_is_flat_then_falls():
 
 
 def test_constant_warms_up_linearly():
-    np.testing.assert_allclose(rates(Constant, 0.3, warmup_steps=4, upto=7), 0.3 * np.minimum(np.arange(7) / 4, 1), rtol=1e-6)
+    np.testing.assert_allclose(
+        rates(Constant, 0.3, warmup_steps=4, upto=7), 0.3 * np.minimum(np.arange(7) / 4, 1), rtol=1e-6
+    )
 
 
 def test_cosine_ends_at_its_final_share():

@@ -102,7 +102,12 @@ class MultiHeadAttention(nnx.Module):
         }
 
     def step(
-        self, x: Float[Array, "B 1 D"], cache: dict[str, Array], index: Int[Array, ""], *, shared: nnx.Module | None = None
+        self,
+        x: Float[Array, "B 1 D"],
+        cache: dict[str, Array],
+        index: Int[Array, ""],
+        *,
+        shared: nnx.Module | None = None,
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:
         """Position `index`: writes its key and value, attends to positions 0..index. Returns (y, cache, aux)."""
         key, value = self.keys_values(x)

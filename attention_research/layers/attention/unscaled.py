@@ -1,4 +1,4 @@
-"""Dot-product attention without the scale: softmax(Q K^T) V, which Vaswani et al. 2017, section 3.2.1, argue against."""
+"""Dot-product attention without its scale, softmax(Q K^T) V: what Vaswani et al. 2017, section 3.2.1, argue against."""
 
 from __future__ import annotations
 

@@ -36,9 +36,7 @@ def log_likelihood(
 class SharedVocabulary(nnx.Module):
     """The three-way tied table [V D], N(0, 1/D): embeds source and target (times sqrt(D)) and gives the logits."""
 
-    def __init__(
-        self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs
-    ):
+    def __init__(self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs):
         self.dtype = dtype
         self.table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32) * width**-0.5)
 
