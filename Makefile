@@ -23,7 +23,7 @@ reproduce: $(INSTALLED)
 	$(BIN)/attention-research reproduce ablation/attention --scale=quick
 
 test: $(VENV)/.installed-tests lint
-	$(BIN)/python -m pytest -m "not slow" --durations=15
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --durations=15
 
 check: $(VENV)/.installed-tests
 	$(BIN)/python -m pytest -m slow --durations=15
