@@ -18,6 +18,7 @@ FLOORS = (
 BASEMENT = {
     "errors": None,
     "registry": None,
+    "tokens": None,
     "config": {"cli", "studies", "analysis", "training", "tasks", "data"},
     "constraints": {"config"},
     "experiment": {"config", "training", "studies"},
@@ -25,6 +26,7 @@ BASEMENT = {
 BASEMENT_IMPORTS = {
     "errors": set(),
     "registry": set(),
+    "tokens": set(),
     "constraints": {"registry"},
     "experiment": {"registry"},
     "config": {"registry", "constraints", "errors", "config"},

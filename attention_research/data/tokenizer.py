@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from attention_research.data import storage
 from attention_research.registry import Positive
+from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
-PAD, BOS, EOS, UNKNOWN = 0, 1, 2, 3
 #: A vocabulary is trained on at most this many lines, evenly spaced over the text.
 MAX_LINES = 4_000_000
 

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from attention_research.decoding import cache as rows
-from attention_research.decoding.hypotheses import BOS, EOS, PAD, Decoded, allowed_tokens, length_limits, length_penalty
+from attention_research.decoding.hypotheses import Decoded, allowed_tokens, length_limits, length_penalty
 from attention_research.registry import NonNegative, NonNegativeFloat, Positive
+from attention_research.tokens import BOS, EOS, PAD
 
 
 class _State(NamedTuple):

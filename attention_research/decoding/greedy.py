@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from attention_research.decoding.hypotheses import BOS, EOS, PAD, Decoded, allowed_tokens, length_limits
+from attention_research.decoding.hypotheses import Decoded, allowed_tokens, length_limits
 from attention_research.registry import NonNegative
+from attention_research.tokens import BOS, EOS, PAD
 
 
 class _State(NamedTuple):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-PAD, BOS, EOS = 0, 1, 2
+from attention_research.tokens import BOS, EOS, PAD
 
 
 class Decoded(NamedTuple):

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from attention_research.kernels.masks import padding_mask, segment_mask
+from attention_research.tokens import BOS, PAD
 
-PAD, BOS, EOS, UNKNOWN = 0, 1, 2, 3
 Sequence = Mapping[str, Any]
 
 

@@ -21,7 +21,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; }
-main { margin: 0 auto; max-width: 75rem; padding: 1rem; }
+main { margin: 0 auto; max-width: 92rem; padding: 1rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 .scroll { overflow-x: auto; } .scroll:focus { outline: 2px solid #0072b2; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .95rem; }

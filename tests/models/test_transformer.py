@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.models.sequences import BOS, EOS
+from attention_research.tokens import BOS, EOS
 
 VARIANTS = {
     "standard": {},
