@@ -107,8 +107,8 @@ class SentencePiece:
         texts = self._processor.decode([self._visible(sequence) for sequence in tokens])
         return [" ".join(text.split()) for text in texts]
 
-    @staticmethod
-    def _visible(sequence: Sequence[int]) -> list[int]:
+    def _visible(self, sequence: Sequence[int]) -> list[int]:
+        """Real pieces only: a model's vocabulary may be larger than what a tiny text gave (`size`)."""
         ids = [int(token) for token in sequence]
         ids = ids[: ids.index(EOS)] if EOS in ids else ids
-        return [token for token in ids if token > UNKNOWN]
+        return [token for token in ids if UNKNOWN < token < self.size]

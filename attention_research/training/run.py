@@ -10,10 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from attention_research.config import Config, build_experiment
+from attention_research.config import Config, ConfigError, build_experiment
 from attention_research.errors import RunError
 from attention_research.layers.structure import abstract
-from attention_research.parallel.execution import MeshExecution, PmapExecution
+from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
@@ -30,17 +30,15 @@ class Trainer:
         self.config = config
         self.make_model = lambda rngs: parts.model(rngs=rngs)
         self.task, self.settings, self.parallel = parts.task(), parts.training(), parts.parallel()
-        self.structure, self.parameters, self.statistics = abstract(self.make_model)
+        self.structure = abstract(self.make_model)[0]
         width = config.resolved["model"]["width"]
         optimizer, schedule = self.settings.optimizer(width), self.settings.schedule(width)
         start = initial_state(self.make_model, optimizer)
         replicas, seed = self.settings.replicas, self.settings.seed
         self.seeds = [seed + replica for replica in range(replicas)]
         if self.parallel.strategy == "pmap":
-            from attention_research.parallel.execution import AXIS
-
             if replicas > 1:
-                raise RunError("training.replicas: replicas run under parallel.strategy=jit, not pmap")
+                raise ConfigError("config.training.replicas: replicas run under parallel.strategy=jit, not pmap")
             step = make_train_step(self.structure, self.task, optimizer, schedule, axis_name=AXIS)
             self.execution: Any = PmapExecution(step, start, seed)
         else:
@@ -48,7 +46,6 @@ class Trainer:
             seeds = np.asarray(self.seeds, np.int32) if replicas > 1 else seed
             self.execution = MeshExecution(step, start, self.parallel.mesh.sizes, seeds, replicas)
         self.execution.check(self.settings.batch_size)
-        self.pure_step = step
 
     def evaluation_step(self) -> Callable[[Any, Mapping[str, Any]], dict[str, jax.Array]]:
         """(parameters, statistics) of one model and a batch -> summed losses and the token count, without dropout."""

@@ -61,3 +61,10 @@ def test_a_tiny_text_gives_fewer_pieces(data_home):
 def test_too_few_pieces_is_one_line(data_home):
     with pytest.raises(ConfigError, match=r"^vocabulary_size: 7 pieces cannot be made of this text: [^\n]+$"):
         SentencePiece(vocabulary_size=7).fit(LINES)
+
+
+def test_ids_beyond_the_pieces_are_left_out(data_home):
+    """A model whose vocabulary is larger than the pieces that a tiny text gave may produce them."""
+    tokenizer = SentencePiece(vocabulary_size=8000).fit(["un deux trois", "one two three"], lambda line: None)
+    ids = tokenizer.encode(["un deux"])[0]
+    assert tokenizer.size < 8000 and tokenizer.decode([[7999, *ids]]) == ["un deux"]

@@ -113,8 +113,11 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     program = (
         "from attention_research.studies import reproduce\nreproduce('fake/table', scale='sleep', rows=['asleep'])"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
+    listens = lambda: signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # a shell's background jobs ignore it, and hand that on
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, preexec_fn=listens)
+    deadline = time.monotonic() + 60
     while not ran() and time.monotonic() < deadline:
         time.sleep(0.05)
     worker = int(ran()[0])
