@@ -209,7 +209,8 @@ def _study_options(parser: Parser) -> None:
     parser.add_argument("--runner", default="local")
     parser.add_argument("--jobs", type=_positive, help="trials at a time")
     parser.add_argument("--workdir", type=Path)
-    parser.add_argument("--stale", choices=("rerun", "keep"), default="keep")
+    parser.add_argument("--stale", choices=("rerun", "keep"), default="keep", help="trials that other sources made")
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
 
 
 def _positive(text: str) -> int:
@@ -237,7 +238,7 @@ def _reproduce(parser: Parser) -> Callable:
         return reproduce(
             arguments.study, scale=arguments.scale, rows=_ids(arguments.rows), seeds=arguments.seeds,
             runner=arguments.runner, jobs=arguments.jobs, workdir=arguments.workdir, stale=arguments.stale,
-            record=arguments.record, render=arguments.render,
+            record=arguments.record, render=arguments.render, as_json=arguments.json,
         )  # fmt: skip
 
     return handle
@@ -265,7 +266,7 @@ def _sweep(parser: Parser) -> Callable:
 
         return sweep(
             arguments.config, over=arguments.over, overrides=overrides, seeds=arguments.seeds, runner=arguments.runner,
-            jobs=arguments.jobs, workdir=arguments.workdir, stale=arguments.stale,
+            jobs=arguments.jobs, workdir=arguments.workdir, stale=arguments.stale, as_json=arguments.json,
         )  # fmt: skip
 
     return handle
