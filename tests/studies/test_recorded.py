@@ -50,7 +50,7 @@ def test_the_page_stands_in_a_browser(folder, tmp_path, monkeypatch, root):
         browser = p.chromium.launch(executable_path=chromium, args=quiet)
         page = browser.new_page()
         errors, requests = [], []
-        page.on("pageerror", errors.append)
+        page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("request", lambda request: requests.append(request.url))
         page.goto(f"file://{Path(page_file).absolute()}")
