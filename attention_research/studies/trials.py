@@ -11,13 +11,13 @@ import dataclasses
 import hashlib
 import inspect
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from attention_research import config as configs
 from attention_research.studies.study import Row, Scale, Stage, Study, digest
+from attention_research.training.workdir import write_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,8 +144,6 @@ def is_stale(trial: Trial, result: dict[str, Any]) -> bool:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON so that a reader sees the whole file or the old one."""
+    """Write JSON, keys in order, so that a reader sees the whole file or the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")

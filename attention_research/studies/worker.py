@@ -23,6 +23,7 @@ from attention_research.config import ConfigError
 from attention_research.errors import RunError
 from attention_research.studies.study import dereference
 from attention_research.studies.trials import write_json
+from attention_research.training.workdir import read_metrics
 
 _POINTS_OF_A_CURVE = 200
 # A loss that is no number is a finding about the row, not a failure of the machine: the trial is finished.
@@ -134,13 +135,9 @@ STAGES = {"train": _train, "evaluate": _evaluate, "measure": _measure}
 def curves(metrics: Path) -> dict[str, list[list[float]]]:
     """split -> [[step, loss], ...] of a run's metrics, at most 200 points each; of a step logged twice the later."""
     found: dict[str, dict[int, float]] = {}
-    if metrics.exists():
-        for line in metrics.read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-                found.setdefault(entry["split"], {})[entry["step"]] = entry["loss"]
-            except (json.JSONDecodeError, KeyError):  # a line cut off by a kill, or one without a loss
-                continue
+    for entry in read_metrics(metrics.parent):
+        if {"split", "step", "loss"} <= entry.keys():
+            found.setdefault(entry["split"], {})[entry["step"]] = entry["loss"]
     thinned = {}
     for split, points in found.items():
         ordered = sorted(points.items())
