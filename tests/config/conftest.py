@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from attention_research import registry
@@ -106,4 +108,6 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(registry, "FAMILIES", families("toy_config.toy"))
     monkeypatch.setattr(registry, "REFUSED", {("causal_attention", "linformer"): LINFORMER_REASON})
-    return {"max_length": 16, "model": {"width": 8, "num_heads": 2}, "training": {"steps": 5}}
+    yield {"max_length": 16, "model": {"width": 8, "num_heads": 2}, "training": {"steps": 5}}
+    for name in [name for name in sys.modules if name.split(".")[0] == "toy_config"]:  # a test may have imported it
+        del sys.modules[name]
