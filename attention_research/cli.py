@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from attention_research.config import Config, ConfigError, load, variants
 from attention_research.errors import RunError
+from attention_research.training.environment import keep_compiled_programs
 
 COMMANDS: dict[str, str] = {
     "train": "train a config in a workdir; the same command continues an interrupted run",
@@ -99,16 +100,6 @@ def _json(document: Any) -> int:
     return 0
 
 
-def _quiet_jax() -> None:
-    """Compilations kept across processes, in the user's cache folder."""
-    import jax
-
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention_research" / "xla"
-    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        jax.config.update("jax_compilation_cache_dir", str(cache))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-
-
 def _config(arguments: argparse.Namespace, overrides: list[tuple[str, str]]) -> Config:
     if not arguments.config:
         raise ConfigError("--config=FILE.py[:variant] is missing, for example configs/translation/transformer.py:cpu")
@@ -128,7 +119,7 @@ def _train(parser: Parser) -> Callable:
         if arguments.workdir is None:
             raise ConfigError("--workdir=DIR is missing: where the run's files go, for example runs/first")
         say(json.dumps(config.resolved, indent=1))
-        _quiet_jax()
+        keep_compiled_programs()
         from attention_research.training.run import train
 
         summary = train(config, arguments.workdir, say)
@@ -165,7 +156,7 @@ def _evaluate(parser: Parser) -> Callable:
     def handle(arguments: argparse.Namespace, overrides: list[tuple[str, str]]) -> int:
         _no_overrides(overrides)
         workdir = _existing(arguments)
-        _quiet_jax()
+        keep_compiled_programs()
         from attention_research.training.evaluation import evaluate
 
         result = evaluate(workdir, say)
@@ -195,7 +186,7 @@ def _generate(parser: Parser) -> Callable:
             lines = Path(arguments.input).read_text().splitlines()
         else:
             lines = [arguments.input]
-        _quiet_jax()
+        keep_compiled_programs()
         from attention_research.training.evaluation import Trained
 
         print("\n".join(Trained(workdir, say).translate(lines)))

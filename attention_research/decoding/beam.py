@@ -22,6 +22,12 @@ class _State(NamedTuple):
     done: Bool[Array, "B"]
 
 
+def _top_k(x: Float[Array, "B N"], k: int) -> tuple[Float[Array, "B k"], Int[Array, "B k"]]:
+    """`jax.lax.top_k`, behind a barrier: XLA's CPU backend knows a top-k by the slice [:k] of a sort and, where the
+    program slices the result further, sorts all N (180 against 1.5 ms for 64 rows of 4 x 4000 extensions)."""
+    return jax.lax.optimization_barrier(tuple(jax.lax.top_k(x, k)))
+
+
 class BeamSearch:
     """The `beam_size` best extensions of the `beam_size` best prefixes, by log-probability, at every position.
 
@@ -63,7 +69,7 @@ class BeamSearch:
             at_limit = state.step + 1 >= limits
             values, parents, tokens = self._candidates(state, log_probabilities, at_limit)
             finished = self._finish(state, values, parents, tokens)
-            live, chosen = jax.lax.top_k(jnp.where(tokens == EOS, -jnp.inf, values), self.beam_size)
+            live, chosen = _top_k(jnp.where(tokens == EOS, -jnp.inf, values), self.beam_size)
             parents, tokens = (jnp.take_along_axis(x, chosen, axis=1) for x in (parents, tokens))
             prefixes = jnp.take_along_axis(state.live_tokens, parents[..., None], axis=1)
             bound = live[:, 0] / length_penalty(limits, self.alpha)
@@ -105,7 +111,7 @@ class BeamSearch:
         batch, beams, vocabulary_size = log_probabilities.shape
         allowed = allowed_tokens(vocabulary_size, at_limit)[:, None]
         extended = state.live[..., None] + jnp.where(allowed, log_probabilities, -jnp.inf)
-        values, flat = jax.lax.top_k(extended.reshape(batch, -1), 2 * beams)
+        values, flat = _top_k(extended.reshape(batch, -1), 2 * beams)
         return values, flat // vocabulary_size, flat % vocabulary_size
 
     def _finish(
@@ -124,6 +130,6 @@ class BeamSearch:
             lengths=length,
         )
         both = jax.tree.map(lambda old, new: jnp.concatenate([old, new], axis=1), state.finished, new)
-        _, best = jax.lax.top_k(both.scores, self.beam_size)
+        _, best = _top_k(both.scores, self.beam_size)
         tokens = jnp.take_along_axis(both.tokens, best[..., None], axis=1)
         return Decoded(tokens, *(jnp.take_along_axis(x, best, axis=1) for x in both[1:]))

@@ -18,11 +18,10 @@ Arrays = dict[str, Any]
 
 @dataclass(frozen=True)
 class Structure:
-    """The static half of a module: its tree, the name of each leaf in order, and which leaves are parameters."""
+    """The static half of a module: its tree and the name of each leaf in order."""
 
     tree: Any
     names: tuple[str, ...]
-    parameter_names: frozenset[str]
 
     def merge(self, parameters: Mapping[str, Any], statistics: Mapping[str, Any] | None = None) -> Any:
         """The module with these arrays. Raises KeyError naming what is missing or unexpected."""
@@ -57,7 +56,7 @@ def split(module: Any) -> tuple[Structure, Arrays, Arrays]:
         seen[id(variable)] = name
         (parameters if isinstance(variable, nnx.Param) else statistics)[name] = leaf
     names = tuple(_name(path) for path, _ in variables)
-    return Structure(tree, names, frozenset(parameters)), parameters, statistics
+    return Structure(tree, names), parameters, statistics
 
 
 def abstract(make: Callable[[nnx.Rngs], Any]) -> tuple[Structure, Arrays, Arrays]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
-from attention_research.layers.block import Block
-from attention_research.layers.dropout import dropout
-from attention_research.layers.stack import Stack
+from attention_research.models.layered import Layered
 from attention_research.registry import Child, Positive, Rate
 
 
-class Decoder(nnx.Module):
+class Decoder(Layered):
     """Embeddings [B T D] and memory [B S D] -> hidden states [B T D]; `steps` and the rest as in the encoder."""
 
     def __init__(
@@ -48,14 +43,20 @@ class Decoder(nnx.Module):
             "feed_forward": feed_forward,
             "norm": norm,
         }
-        block = partial(Block, steps=steps, children=children, dropout_rate=dropout_rate)
-        self.dropout_rate = dropout_rate
-        self.positions = positions(rngs=rngs)
+        self._build(
+            children,
+            num_layers=num_layers,
+            steps=steps,
+            dropout_rate=dropout_rate,
+            positions=positions,
+            final_norm=final_norm,
+            unroll=unroll,
+            remat=remat,
+            rngs=rngs,
+        )
         self.self_shared = owned_by_stack(self_attention, rngs)
         crosses = any("cross_attention" in branch for branch in steps)
         self.cross_shared = owned_by_stack(cross_attention, rngs) if crosses else None
-        self.stack = Stack(segments=[(block, num_layers)], unroll=unroll, remat=remat, rngs=rngs)
-        self.final_norm = norm(rngs=rngs) if final_norm else None
 
     def __call__(
         self,
@@ -68,14 +69,11 @@ class Decoder(nnx.Module):
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """(hidden states, aux of the stack); self-attention is causal beside `mask`."""
-        keys = (None, None) if key is None else jax.random.split(key)
-        x = dropout(self.positions(x, positions), self.dropout_rate, keys[0])
         inputs = {
             "self_attention": {"mask": mask, "is_causal": True, "shared": self.self_shared},
             "cross_attention": {"memory": memory, "mask": memory_mask, "shared": self.cross_shared},
         }
-        x, aux = self.stack(x, inputs, key=keys[1])
-        return (x if self.final_norm is None else self.final_norm(x)), aux
+        return self._run(x, positions, inputs, key)
 
     def start(
         self, memory: Float[Array, "B S D"], memory_mask: Bool[Array, "B 1 1 S"], length: int
@@ -88,7 +86,5 @@ class Decoder(nnx.Module):
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
         """Target position `index`: (hidden state, caches, aux)."""
-        x = self.positions(x, jnp.broadcast_to(index, (1, 1)))
         shared = {"self_attention": self.self_shared, "cross_attention": self.cross_shared}
-        x, caches, aux = self.stack.step(x, caches, index, shared)
-        return (x if self.final_norm is None else self.final_norm(x)), caches, aux
+        return self._run_step(x, caches, index, shared)

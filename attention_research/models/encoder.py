@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-import jax
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
-from attention_research.layers.block import Block
-from attention_research.layers.dropout import dropout
-from attention_research.layers.stack import Stack
+from attention_research.models.layered import Layered
 from attention_research.registry import Child, Positive, Rate
 
 
-class Encoder(nnx.Module):
+class Encoder(Layered):
     """Embeddings [B S D] -> hidden states [B S D]; `steps` are one block's residual branches (`layers.block`).
 
     The default is the paper's post-norm; a pre-norm stack adds `final_norm`. `unroll` suits shallow stacks on a CPU.
@@ -43,12 +39,18 @@ class Encoder(nnx.Module):
     ):
         del width  # its children take it from the section
         children = {"self_attention": self_attention, "feed_forward": feed_forward, "norm": norm}
-        block = partial(Block, steps=steps, children=children, dropout_rate=dropout_rate)
-        self.dropout_rate = dropout_rate
-        self.positions = positions(rngs=rngs)
+        self._build(
+            children,
+            num_layers=num_layers,
+            steps=steps,
+            dropout_rate=dropout_rate,
+            positions=positions,
+            final_norm=final_norm,
+            unroll=unroll,
+            remat=remat,
+            rngs=rngs,
+        )
         self.shared = owned_by_stack(self_attention, rngs)
-        self.stack = Stack(segments=[(block, num_layers)], unroll=unroll, remat=remat, rngs=rngs)
-        self.final_norm = norm(rngs=rngs) if final_norm else None
 
     def __call__(
         self,
@@ -59,7 +61,4 @@ class Encoder(nnx.Module):
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B S D"], dict[str, Any]]:
         """(hidden states, aux of the stack)."""
-        keys = (None, None) if key is None else jax.random.split(key)
-        x = dropout(self.positions(x, positions), self.dropout_rate, keys[0])
-        x, aux = self.stack(x, {"self_attention": {"mask": mask, "shared": self.shared}}, key=keys[1])
-        return (x if self.final_norm is None else self.final_norm(x)), aux
+        return self._run(x, positions, {"self_attention": {"mask": mask, "shared": self.shared}}, key)

@@ -6,12 +6,10 @@ the page are rebuilt from all of them each time, so that a table may grow over m
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from attention_research.studies.runners import runner as find_runner
 from attention_research.studies.study import EXPERIMENTS, Study, load_study
 from attention_research.studies.trials import Folder, Trial, is_stale, plan, write_json
 from attention_research.training.environment import fingerprint
+from attention_research.training.workdir import locked
 
 RUNS = Path("runs")
 
@@ -84,7 +83,7 @@ def run_study(
     workdir = workdir or RUNS / f"{study.slug}-{scale}"
     folder = Folder(workdir, records(study, scale))
     failed: list[dict[str, str]] = []
-    with _locked(workdir):
+    with locked(workdir):
         if not render:
             chosen = [trial for trial in trials if trial.row in wanted]
             pending = _pending(chosen, folder, stale)
@@ -207,15 +206,3 @@ def _at_least_one(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{name}: expected a whole number of at least 1, got {value!r}")
     return value
-
-
-@contextlib.contextmanager
-def _locked(workdir: Path) -> Iterator[None]:
-    """One process at a time works in a study's folder; the kernel frees the lock of a killed one."""
-    workdir.mkdir(parents=True, exist_ok=True)
-    with open(workdir / "lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"another process works in {workdir}; wait for it or give another --workdir") from None
-        yield

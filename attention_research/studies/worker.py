@@ -23,6 +23,7 @@ from attention_research.config import ConfigError
 from attention_research.errors import RunError
 from attention_research.studies.study import dereference
 from attention_research.studies.trials import write_json
+from attention_research.training.environment import keep_compiled_programs
 from attention_research.training.workdir import read_metrics
 
 _POINTS_OF_A_CURVE = 200
@@ -41,10 +42,8 @@ def main(argv: list[str] | None = None) -> int:
         _die_with(int(given["parent"]))
     if "cores" in given and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core) for core in given["cores"].split(",")})
-    # A cache of compiled programs that all trials share, unless the user has chosen one.
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_xla_cache()))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
     try:
+        keep_compiled_programs()
         run_trial(folder)
     except Exception as error:
         expected = isinstance(error, ConfigError | RunError)
@@ -150,10 +149,6 @@ def curves(metrics: Path) -> dict[str, list[list[float]]]:
 def _numbers(outcome: dict[str, Any]) -> dict[str, Any]:
     """The same with plain Python numbers in place of NumPy's."""
     return {name: value.item() if hasattr(value, "item") else value for name, value in outcome.items()}
-
-
-def _xla_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention_research" / "xla"
 
 
 def _die_with(parent: int) -> None:

@@ -62,6 +62,19 @@ def git_revision() -> str:
         return "unknown"
 
 
+def keep_compiled_programs() -> None:
+    """Lets all processes of this user share what they compile, unless JAX_COMPILATION_CACHE_DIR says where.
+
+    Imports JAX: a process that takes a share of the cores does so before.
+    """
+    import jax
+
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention_research" / "xla"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
 def describe() -> dict[str, Any]:
     """What environment.json holds, beside what the execution adds (strategy, mesh)."""
     import jax

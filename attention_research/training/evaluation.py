@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from attention_research.config import build_experiment
 from attention_research.errors import RunError
 from attention_research.models.sequences import sequence
 from attention_research.tasks.evaluation import corpus_bleu
@@ -26,8 +25,8 @@ class Trained:
 
     def __init__(self, workdir: Path, report: Callable[[str], None] = lambda line: None):
         self.config = load_config(workdir)
-        parts = build_experiment(self.config)
         self.trainer = Trainer(self.config)
+        parts = self.trainer.parts
         self.settings = self.trainer.settings
         self.data, self.evaluation, self.decoding = parts.data(), parts.evaluation(), parts.decoding()
         self.data.prepare(report)
@@ -98,7 +97,7 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
     def batches() -> Iterator[tuple[np.ndarray, dict]]:
         return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
 
-    losses = mean_losses(trained.trainer.evaluation_step(), model, batches())
+    losses = mean_losses(trained.trainer.evaluation_step, model, batches())
     texts = trained.translations(model, batches())
     ids = sorted(texts)
     references, sources = [references[i] for i in ids], [sources[i] for i in ids]

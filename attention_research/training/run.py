@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from attention_research.config import Config, ConfigError, build_experiment
 from attention_research.errors import RunError
 from attention_research.layers.structure import abstract
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
+from attention_research.tokens import PAD
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
@@ -26,7 +28,7 @@ class Trainer:
     """A config's objects put together: model structure, task, optimizer, execution. Allocates nothing until `start`."""
 
     def __init__(self, config: Config):
-        parts = build_experiment(config)
+        self.parts = parts = build_experiment(config)
         self.config = config
         self.make_model = lambda rngs: parts.model(rngs=rngs)
         self.task, self.settings, self.parallel = parts.task(), parts.training(), parts.parallel()
@@ -47,6 +49,7 @@ class Trainer:
             self.execution = MeshExecution(step, start, self.parallel.mesh.sizes, seeds, replicas)
         self.execution.check(self.settings.batch_size)
 
+    @cached_property
     def evaluation_step(self) -> Callable[[Any, Mapping[str, Any]], dict[str, jax.Array]]:
         """(parameters, statistics) of one model and a batch -> summed losses and the token count, without dropout."""
 
@@ -67,7 +70,7 @@ def mean_losses(step: Callable, model: tuple[Any, Any], batches: Iterator[tuple[
     """Token-weighted means of the losses over evaluation batches; "tokens" is their number."""
     sums: dict[str, float] = {}
     for _, batch in batches:
-        real = int(np.sum(batch["target"] != 0))  # the task's count is at least 1: a filler batch counts nothing
+        real = int(np.sum(batch["target"] != PAD))  # the task's count is at least 1: a filler batch counts nothing
         if real:
             for name, value in step(model, batch).items():
                 sums[name] = sums.get(name, 0.0) + float(value)
@@ -86,9 +89,9 @@ def train(config: Config, workdir: Path, report: Callable[[str], None] | None = 
 
 
 def _train(config: Config, workdir: Path, report: Callable[[str], None]) -> dict[str, Any]:
-    data = build_experiment(config).data()
-    data.prepare(report)
     trainer = Trainer(config)
+    data = trainer.parts.data()
+    data.prepare(report)
     settings, execution = trainer.settings, trainer.execution
     write_json(workdir / "environment.json", {**describe(), **execution.describe()})
     checkpoints = Checkpoints(workdir, settings.keep)
@@ -98,7 +101,7 @@ def _train(config: Config, workdir: Path, report: Callable[[str], None]) -> dict
         report(f"continuing from step {step} in {workdir}")
     else:
         state = execution.start()
-    log, evaluate = MetricsLog(workdir, step), trainer.evaluation_step()
+    log = MetricsLog(workdir, step)
     progress = Progress(settings.steps, report)
     clock = Clock()
     try:
@@ -115,7 +118,7 @@ def _train(config: Config, workdir: Path, report: Callable[[str], None]) -> dict
                 clock.tokens.append(metrics["tokens"])
             if step % settings.eval_every == 0 or last:
                 with clock.paused():
-                    _validate(data, evaluate, execution.plain(state), trainer, log, step)
+                    _validate(data, execution.plain(state), trainer, log, step)
             if step % settings.checkpoint_every == 0 or last:
                 with clock.paused():
                     checkpoints.save(step, execution.plain(state))
@@ -142,13 +145,13 @@ def _write(log: MetricsLog, step: int, metrics: Any, seeds: list[int], clock: Cl
     progress.update(step, float(np.mean(values["loss"])), tokens)
 
 
-def _validate(data: Any, evaluate: Callable, state: Any, trainer: Trainer, log: MetricsLog, step: int) -> None:
+def _validate(data: Any, state: Any, trainer: Trainer, log: MetricsLog, step: int) -> None:
     settings = trainer.settings
     for replica, seed in enumerate(trainer.seeds):
         examples = settings.eval_batches * settings.batch_size
         batches = data.evaluation_batches("validation", settings.batch_size, examples=examples)
         model = of_replica(state, replica, settings.replicas)
-        log.write(step=step, split="validation", seed=seed, **mean_losses(evaluate, model, batches))
+        log.write(step=step, split="validation", seed=seed, **mean_losses(trainer.evaluation_step, model, batches))
 
 
 def _final_loss(workdir: Path) -> dict[str, float]:

@@ -28,15 +28,13 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(workdir: Path) -> Iterator[None]:
-    """Holds the folder for this process; the kernel lets go when the process ends, however it ends."""
+    """Holds a run's or a study's folder for this process; the kernel lets go when it ends, however it ends."""
     workdir.mkdir(parents=True, exist_ok=True)
     with (workdir / ".lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunError(
-                f"{workdir}: another process is training there; wait for it, or give another --workdir"
-            ) from None
+            raise RunError(f"{workdir}: another process works there; wait for it, or give another --workdir") from None
         yield
 
 

@@ -23,7 +23,6 @@ class Pair(nnx.Module):
 def test_names_and_kinds():
     structure, parameters, statistics = split(Pair(nnx.Rngs(0)))
     assert sorted(parameters) == ["a.weight", "b.weight", "items.0.weight"] and list(statistics) == ["mean"]
-    assert structure.parameter_names == frozenset(parameters)
 
 
 def test_merge_is_by_name_not_by_order():

@@ -1,6 +1,5 @@
 """`reproduce` with real workers: what runs, what does not run again, what is written and printed."""
 
-import fcntl
 import json
 import re
 import signal
@@ -16,6 +15,7 @@ from attention_research.config import ConfigError
 from attention_research.errors import RunError
 from attention_research.studies import find_studies, load_study, reproduce, run_study
 from attention_research.studies import run as runs
+from attention_research.training.workdir import locked
 
 RUN = Path("runs/fake-table-quick")
 
@@ -131,11 +131,8 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
 
 
 def test_a_folder_at_work_refuses_a_second_process(fake, ran):
-    RUN.mkdir(parents=True)
-    with open(RUN / "lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(RunError, match="another process works in runs/fake-table-quick"):
-            run_study("fake/table", scale="quick")
+    with locked(RUN), pytest.raises(RunError, match="runs/fake-table-quick: another process works there"):
+        run_study("fake/table", scale="quick")
     assert ran() == []
 
 

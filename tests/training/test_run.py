@@ -88,7 +88,7 @@ def test_another_config_is_refused_with_the_difference(whole):
 
 
 def test_a_second_process_is_refused(whole):
-    with locked(whole[0]), pytest.raises(RunError, match="another process is training there"):
+    with locked(whole[0]), pytest.raises(RunError, match="another process works there"):
         train(config(6), whole[0])
 
 

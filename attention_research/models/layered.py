@@ -1,0 +1,61 @@
+"""What encoders and decoders share: positions and dropout before a stack of blocks, a last norm if it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from attention_research.layers.block import Block
+from attention_research.layers.dropout import dropout
+from attention_research.layers.stack import Stack
+from attention_research.registry import Constructor
+
+
+class Layered(nnx.Module):
+    """The base of stacks of one kind of block. Subclasses own the signature and say what each attention is given."""
+
+    def _build(
+        self,
+        children: Mapping[str, Constructor],
+        *,
+        num_layers: int,
+        steps: tuple[tuple[str, ...], ...],
+        dropout_rate: float,
+        positions: Constructor,
+        final_norm: bool,
+        unroll: bool,
+        remat: bool,
+        rngs: nnx.Rngs,
+    ) -> None:
+        block = partial(Block, steps=steps, children=children, dropout_rate=dropout_rate)
+        self.dropout_rate = dropout_rate
+        self.positions = positions(rngs=rngs)
+        self.stack = Stack(segments=[(block, num_layers)], unroll=unroll, remat=remat, rngs=rngs)
+        self.final_norm = children["norm"](rngs=rngs) if final_norm else None
+
+    def _run(
+        self,
+        x: Float[Array, "B T D"],
+        positions: Int[Array, "#B T"],
+        inputs: Mapping[str, Mapping[str, Any]],
+        key: Key[Array, ""] | None,
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """(hidden states, aux of the stack); `inputs` by the name of the layer that takes them."""
+        keys = (None, None) if key is None else jax.random.split(key)
+        x = dropout(self.positions(x, positions), self.dropout_rate, keys[0])
+        x, aux = self.stack(x, inputs, key=keys[1])
+        return (x if self.final_norm is None else self.final_norm(x)), aux
+
+    def _run_step(
+        self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""], shared: Mapping[str, Any]
+    ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
+        """Position `index`: (hidden state, caches, aux)."""
+        x = self.positions(x, jnp.broadcast_to(index, (1, 1)))
+        x, caches, aux = self.stack.step(x, caches, index, shared)
+        return (x if self.final_norm is None else self.final_norm(x)), caches, aux
