@@ -16,6 +16,7 @@ ATTENTION = {
     "relative": "attention_research.layers.attention.relative:RelativeAttention",
     "t5": "attention_research.layers.attention.t5:T5Attention",
     "linformer": "attention_research.layers.attention.linformer:LinformerAttention",
+    "unmasked": "attention_research.layers.attention.unmasked:UnmaskedAttention",
 }
 
 
@@ -43,7 +44,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "causal_stack": {"transformer": "attention_research.models.causal_stack:CausalStack"},
     "attention": ATTENTION,
     "encoder_attention": _only("standard", "unscaled", "relative", "t5", "linformer"),
-    "causal_attention": _only("standard", "unscaled", "relative", "t5"),
+    "causal_attention": _only("standard", "unscaled", "relative", "t5", "unmasked"),
     "cross_attention": _only("standard", "unscaled", "linformer"),
     "positions": {
         "sinusoidal": "attention_research.layers.positions.sinusoidal:SinusoidalPositions",
@@ -86,6 +87,8 @@ REFUSED = {
         "relative",
     ): "relative positions are distances within one sequence; source and target have none",
     ("cross_attention", "t5"): "relative positions are distances within one sequence; source and target have none",
+    ("encoder_attention", "unmasked"): "an encoder has no causal mask to leave out; set it for the decoder alone",
+    ("cross_attention", "unmasked"): "attention to a source has no causal mask to leave out",
 }
 
 # Ranges that an annotation can state; config.py enforces them.

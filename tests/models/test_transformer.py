@@ -130,6 +130,20 @@ def test_padding_and_batch_size_change_nothing(facts, batch):
     )
 
 
+def test_an_unmasked_decoder_predicts_a_token_by_looking_at_it(small, batch):
+    """The ablation of the mask: log p(y_t) depends on y_t and on what follows; with the mask, on neither."""
+
+    def reached(**sections):
+        structure, parameters = small(**sections)
+        model = structure.merge(parameters)
+        likelihood = lambda target: model.log_likelihood({**batch, "target": target})[0]["log_likelihood"][:, T_SEEN]
+        later = batch["target"].at[0, T_SEEN + 1].add(1)
+        return float(jnp.abs(likelihood(later) - likelihood(batch["target"]))[0])
+
+    assert reached() == 0.0
+    assert reached(decoder={"self_attention": {"kind": "unmasked"}}) > 1e-4
+
+
 @pytest.mark.parametrize("name", ["standard", "t5", "linformer_layerwise"])
 def test_unrolled_and_rematerialised_stacks_equal_the_scan(name, batch, small):
     """The same parameters under the same names; equal losses and gradients, dropout on."""

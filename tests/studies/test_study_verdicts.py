@@ -73,6 +73,7 @@ ABLATION = {
     "no_feed_forward": ([3.4, 3.5], [4.0, 4.1]),
     "no_residual": ([6.0, 6.1], [0.1, 0.2]),
     "no_norm": ([3.05, 3.06], [5.0, 5.1]),
+    "no_mask": ([0.1, 0.2], [0.3, 0.4]),
     "deep": ([2.9, 2.91], [5.2, 5.3]),
     "deep_no_residual": ([6.5, 6.6], [0.1, 0.2]),
 }
@@ -91,10 +92,10 @@ def test_the_ablation_judges_its_claims(root):
     assert verdicts["scaling-helps-training"].status == HELD
     assert verdicts["residuals-help-training"].status == HELD
     parts = verdicts["necessary-parts"]
-    assert parts.status == CONDITION and "the decoder's mask" in parts.verdict.because
+    assert parts.status == CONDITION and "normalisation" in parts.verdict.because
     needed = ("positions", "feed-forward", "residuals")
     held = ", ".join(f"loss, {part}, BLEU, {part}" for part in needed)
-    assert parts.verdict.because.startswith(f"held for {held};")
+    assert parts.verdict.because.startswith(f"held for {held}, BLEU, masking;")
 
 
 def test_a_claim_may_fail(root):
