@@ -24,7 +24,7 @@ def unstacked(tree: Any, length: int) -> list[Any]:
         else [piece[0] for piece in jax.lax.split(leaf, [1] * length)]
         for leaf in leaves
     ]  # fmt: skip
-    return [jax.tree.unflatten(structure, layer) for layer in zip(*pieces, strict=True)]
+    return [jax.tree.unflatten(structure, [piece[l] for piece in pieces]) for l in range(length)]
 
 
 class Stack(nnx.Module):
@@ -76,27 +76,48 @@ class Stack(nnx.Module):
     def start(
         self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The caches of all layers, [L ...], one entry a segment."""
-        return [jax.vmap(lambda block: block.start(batch, length, dtype, inputs))(blocks) for blocks in self.segments]
+        """The caches of all layers, one entry a segment: stacked [L ...] or, of an unrolled stack, in lists of L."""
+        caches = [jax.vmap(lambda block: block.start(batch, length, dtype, inputs))(blocks) for blocks in self.segments]
+        if not self.unroll:
+            return caches
+        apart = lambda cache, repeat: {name: unstacked(tree, repeat) for name, tree in cache.items()}
+        return [apart(cache, repeat) for cache, repeat in zip(caches, self.repeats, strict=True)]
 
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""], shared: Mapping[str, Any]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
-        """One position through all layers. Growing caches ride in the scan's carry: as outputs they would be copied."""
+        """One position through all layers; what the attentions only read is handed back untouched."""
         after, collected = [], {}
+        over_layers = self._unrolled_step if self.unroll else self._scanned_step
         for number, (blocks, cache) in enumerate(zip(self.segments, caches, strict=True)):
-
-            def body(carry: Any, layer: Any) -> tuple[Any, Any]:
-                x, grows = carry
-                block, remembered, l = layer
-                own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, l, 0, keepdims=False), grows)
-                x, own, aux = block.step(x, own, remembered, index, shared)
-                grows = jax.tree.map(lambda a, new: jax.lax.dynamic_update_index_in_dim(a, new, l, 0), grows, own)
-                return (x, grows), aux
-
-            layers = (blocks, cache["remembered"], jax.numpy.arange(self.repeats[number]))
-            (x, grows), collected[f"segment_{number}"] = self._over_layers(
-                body, (x, cache["grows"]), layers, self.repeats[number]
-            )
+            x, grows, collected[f"segment_{number}"] = over_layers(blocks, x, **cache, index=index, shared=shared)
             after.append({"grows": grows, "remembered": cache["remembered"]})
         return x, after, collected
+
+    def _unrolled_step(
+        self, blocks: Block, x: Array, grows: list[Any], remembered: list[Any], index: Array, shared: Mapping[str, Any]
+    ) -> tuple[Array, list[Any], dict[str, Any]]:
+        """Each layer writes one position into arrays of its own, in place: slices of stacked ones would be copied."""
+        after, outputs = [], []
+        for block, *cache in zip(unstacked(blocks, len(grows)), grows, remembered, strict=True):
+            x, own, aux = block.step(x, *cache, index, shared)
+            after.append(own)
+            outputs.append(aux)
+        return x, after, jax.tree.map(lambda *arrays: jax.numpy.stack(arrays), *outputs)
+
+    def _scanned_step(
+        self, blocks: Block, x: Array, grows: Any, remembered: Any, index: Array, shared: Mapping[str, Any]
+    ) -> tuple[Array, Any, dict[str, Any]]:
+        """Growing caches ride in the scan's carry: as outputs they would be copied."""
+
+        def body(carry: Any, layer: Any) -> tuple[Any, Any]:
+            x, grows = carry
+            block, remembered, l = layer
+            own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, l, 0, keepdims=False), grows)
+            x, own, aux = block.step(x, own, remembered, index, shared)
+            grows = jax.tree.map(lambda a, new: jax.lax.dynamic_update_index_in_dim(a, new, l, 0), grows, own)
+            return (x, grows), aux
+
+        layers = jax.numpy.arange(len(jax.tree.leaves(blocks)[0]))
+        (x, grows), aux = jax.lax.scan(body, (x, grows), (blocks, remembered, layers))
+        return x, grows, aux

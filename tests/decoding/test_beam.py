@@ -126,3 +126,10 @@ def test_a_model_that_gives_nan_still_ends():
     model.table[:] = np.nan
     decoded = decode(model, SOURCES, max_length=7, beam_size=2, extra_length=3)
     assert decoded.tokens.shape == (5, 2, 7)
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads the program of XLA's CPU backend")
+def test_no_vocabulary_is_sorted():
+    search = jax.jit(lambda source: BeamSearch()(TableModel(1009), source, max_length=7))
+    program = search.lower(batch_of(SOURCES)).compile().as_text()
+    assert 'custom_call_target="TopK"' in program and " sort(" not in program

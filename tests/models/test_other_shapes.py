@@ -13,9 +13,11 @@ def tokens():
     return jnp.asarray(np.random.default_rng(0).integers(4, 29, (3, 11)), jnp.int32)
 
 
+@pytest.mark.parametrize("unroll", [False, True], ids=["scanned", "unrolled"])
 @pytest.mark.parametrize("kind", ["standard", "relative", "t5", "unscaled"])
-def test_decoder_only_steps_equal_the_full_forward(small, tokens, kind):
-    structure, parameters = small(kind="transformer_decoder", self_attention={"kind": kind})
+def test_decoder_only_steps_equal_the_full_forward(small, tokens, kind, unroll):
+    sections = {"self_attention": {"kind": kind}, "decoder": {"unroll": unroll}}
+    structure, parameters = small(kind="transformer_decoder", **sections)
 
     @jax.jit
     def both(parameters):

@@ -90,20 +90,20 @@ class LinformerAttention(MultiHeadAttention):
     def remember(
         self, memory: Float[Array, "B S D"], *, mask: Mask | None, shared: nnx.Module | None = None
     ) -> dict[str, Array]:
-        """The R projected keys and values: the rest of the memory is not needed again."""
+        """The R projected keys and values, [B N R H]: the rest of the memory is not needed again."""
         key, value = self.keys_values(memory)
         keys, values = self.projections(key.shape[1], shared, memory.dtype)
         real = keys_alone(mask, False)
         key, value = without_padding(key, real), without_padding(value, real)
-        return {"key": compress(key, keys), "value": compress(value, values)}
+        return {"key": compress(key, keys).swapaxes(1, 2), "value": compress(value, values).swapaxes(1, 2)}
 
     def recall(
         self, x: Float[Array, "B T D"], remembered: dict[str, Array], *, shared: nnx.Module | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Plain attention over the projected positions."""
         del shared
-        query, key = self.queries(x), remembered["key"]
-        context = dot_product_attention(query, key, remembered["value"])
+        query, key, value = self.queries(x), remembered["key"].swapaxes(1, 2), remembered["value"].swapaxes(1, 2)
+        context = dot_product_attention(query, key, value)
         return self.project_out(context), {"attention_weights": attention_weights(query, key)}
 
 

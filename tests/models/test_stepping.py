@@ -1,0 +1,78 @@
+"""Searches over real models: the prices of what they find, and what a step may not move.
+
+Every variant's steps equal its full forward in `test_transformer.py`, where layers are scanned; here also unrolled.
+"""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.decoding import BeamSearch, Greedy
+
+KINDS = {
+    "standard": {},
+    "relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "positions": {"kind": "none"}},
+    "t5": {"self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9}, "positions": {"kind": "none"}},
+    "linformer": {"self_attention": {"kind": "linformer", "rank": 5}},
+    "free_widths": {"head_width": 5, "self_attention": {"kind": "standard", "value_head_width": 7}},
+}
+#: The searches' length: no other axis of the small models is as long, so that shapes name the caches.
+LENGTH = 11
+
+
+@pytest.fixture(scope="module")
+def source():
+    tokens = np.random.default_rng(3).integers(4, 29, (5, 13))
+    for row in range(5):
+        tokens[row, 13 - 2 * row :] = 0
+    return {"tokens": jnp.asarray(tokens, jnp.int32)}
+
+
+@pytest.mark.parametrize("unroll", [False, True], ids=["scanned", "unrolled"])
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_beams_prices_are_those_of_the_full_forward(kind, unroll, small, source):
+    """Three prefixes a row, reordered on the way; what prices them anew takes no step. (A shared vocabulary, or
+    small weights, would make a random model repeat one token.)"""
+    structure, parameters = small(**KINDS[kind], vocabulary={"kind": "separate"}, decoder={"unroll": unroll})
+    parameters = {name: x if name.endswith("bias") else 3 * x for name, x in parameters.items()}
+
+    @jax.jit
+    def both(parameters):
+        model = structure.merge(parameters)
+        found = BeamSearch(beam_size=3, alpha=0.6, exact="all")(model, source, max_length=LENGTH)
+        rows = {"source": jnp.repeat(source["tokens"], 3, 0), "target": found.tokens.reshape(15, LENGTH)}
+        values, _ = model.log_likelihood(rows)
+        return found, jnp.sum(values["log_likelihood"], 1, where=values["mask"]).reshape(5, 3)
+
+    found, prices = both(parameters)
+    assert np.asarray(found.lengths).min() > 0 and len(np.unique(found.tokens)) > 5
+    np.testing.assert_allclose(found.log_probabilities, prices, rtol=1e-4)
+
+
+def loop_bodies(text: str) -> str:
+    """The computations of a compiled program that a while loop's body reaches, as one text."""
+    computations = dict(re.findall(r"^(?:ENTRY )?%(\S+) \(.*?\{\n(.*?)^\}", text, re.M | re.S))
+    wanted, reached = set(re.findall(r"body=%([\w.-]+)", text)), set()
+    while wanted:
+        reached.add(name := wanted.pop())
+        wanted |= set(re.findall(r"(?:calls|to_apply|body)=%([\w.-]+)", computations[name])) - reached
+    return "\n".join(computations[name] for name in sorted(reached))
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads the program of XLA's CPU backend")
+def test_a_step_of_an_unrolled_stack_moves_no_cache(small, source):
+    """One position is written in place: no copy, no transpose as large as a layer's cache [5 3 11 4] or memory's."""
+    structure, parameters = small(encoder={"unroll": True}, decoder={"unroll": True})
+    run = jax.jit(lambda p: Greedy()(structure.merge(p), source, max_length=LENGTH))
+    body = loop_bodies(run.lower(parameters).compile().as_text())
+    assert "dynamic-update-slice" in body
+    assert not [line for line in body.splitlines() if re.search(r" (copy|transpose)\(", line) and elements(line) >= 660]
+
+
+def elements(line: str) -> int:
+    """The number of elements of the array that an instruction makes."""
+    shape = re.search(r"= \w+\[([\d,]*)\]", line)
+    return int(np.prod([int(n) for n in shape[1].split(",") if n])) if shape else 0
