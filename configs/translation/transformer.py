@@ -69,7 +69,10 @@ def vaswani_big() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """The paper's system at 2+2 layers on 27,750 verse pairs; unrolled layers suit a shallow stack on a CPU."""
+    """The paper's system at 2+2 layers on 27,750 verse pairs; unrolled layers suit a shallow stack on a CPU.
+
+    Half the paper's learning rate: of 0.25, 0.5 and 1 the best validation loss of this system itself, seed 0.
+    """
     config = vaswani_base()
     config.update(max_length=64, vocabulary_size=4000)
     config.data = {
@@ -83,7 +86,7 @@ def cpu() -> ConfigDict:
     config.model.encoder = {"unroll": True}
     config.model.decoder = {"unroll": True}
     config.training.update(
-        steps=450, batch_size=32, learning_rate=1.0, checkpoint_every=450, eval_every=150, log_every=20, keep=2
+        steps=450, batch_size=32, learning_rate=0.5, checkpoint_every=450, eval_every=150, log_every=20, keep=2
     )
     config.training.schedule.warmup_steps = 200
     config.decoding = {"kind": "greedy", "extra_length": 50}
