@@ -20,7 +20,7 @@ $(VENV)/.installed-tests: $(INSTALLED)
 	touch $@
 
 reproduce: $(INSTALLED)
-	$(BIN)/attention-research reproduce ablation/attention --scale=quick
+	$(BIN)/attention-research reproduce ablation/attention --scale=quick --ignore-records
 
 test: $(VENV)/.installed-tests lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --durations=15

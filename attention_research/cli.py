@@ -220,6 +220,7 @@ def _reproduce(parser: Parser) -> Callable:
     parser.add_argument("--rows", help="id,id,... (all of the scale's)")
     parser.add_argument("--record", action="store_true", help="write the results into experiments/")
     parser.add_argument("--render", action="store_true", help="redraw from what is there, train nothing")
+    parser.add_argument("--ignore-records", action="store_true", help="train also what is recorded")
     _study_options(parser)
 
     def handle(arguments: argparse.Namespace, overrides: list[tuple[str, str]]) -> int:
@@ -229,7 +230,8 @@ def _reproduce(parser: Parser) -> Callable:
         return reproduce(
             arguments.study, scale=arguments.scale, rows=_ids(arguments.rows), seeds=arguments.seeds,
             runner=arguments.runner, jobs=arguments.jobs, workdir=arguments.workdir, stale=arguments.stale,
-            record=arguments.record, render=arguments.render, as_json=arguments.json,
+            record=arguments.record, render=arguments.render, ignore_records=arguments.ignore_records,
+            as_json=arguments.json,
         )  # fmt: skip
 
     return handle

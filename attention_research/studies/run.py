@@ -1,7 +1,7 @@
 """One command: run what is missing of a study at a scale, then write and print everything that it says.
 
-Finished trials (in the study's folder or recorded beside the study) are never run again; the table, the pictures and
-the page are rebuilt from all of them each time, so that a table may grow over many sittings.
+Finished trials (in the study's folder or, unless asked, recorded beside the study) are never run again; the table, the
+pictures and the page are rebuilt from all of them each time, so that a table may grow over many sittings.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def run_study(
     record: bool = False,
     render: bool = False,
     stale: str = "keep",
+    ignore_records: bool = False,
     experiments: Path = EXPERIMENTS,
 ) -> dict[str, Any]:
     """Run a study's missing trials at a scale and write its folder; returns the summary, failed trials under "failed".
@@ -69,7 +70,7 @@ def run_study(
     ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them), ``seeds`` and ``jobs``
     replace the scale's, ``stale`` says what becomes of trials made by other sources ("keep": marked; "rerun"),
     ``render`` redraws without running, ``record`` copies the trials' JSON, the table and the pictures beside the
-    study. Raises `ConfigError` before anything starts.
+    study. ``ignore_records`` trains here what is recorded there. Raises `ConfigError` before anything starts.
     """
     study = load_study(study, experiments) if isinstance(study, str) else study
     size = study.scale(scale)
@@ -81,7 +82,8 @@ def run_study(
     crew = find_runner(runner, jobs=jobs)
     trials = plan(study, scale, study.rows_at(scale), seeds, fingerprint())
     workdir = workdir or RUNS / f"{study.slug}-{scale}"
-    folder = Folder(workdir, records(study, scale))
+    beside = records(study, scale)
+    folder = Folder(workdir, None if ignore_records else beside)
     failed: list[dict[str, str]] = []
     with locked(workdir):
         if not render:
@@ -91,7 +93,7 @@ def run_study(
             prepare_data(pending)
             failed = _run(crew, chosen, pending, folder, stale == "rerun")
         found = results.collect(study, scale, trials, folder)
-        summary = {**publish(found, workdir, record=folder.recorded if record else None), "failed": failed}
+        summary = {**publish(found, workdir, record=beside if record else None), "failed": failed}
         write_json(workdir / "summary.json", summary)
     return summary
 

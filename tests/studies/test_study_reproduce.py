@@ -99,6 +99,9 @@ def test_a_record_counts_as_finished_and_renders_elsewhere(fake, ran):
     assert [row["notes"] for row in elsewhere["rows"]] == ["", "not run"]
     run_study("fake/table", scale="quick", workdir=Path("elsewhere"))
     assert ran() == ["1.0 0", "1.0 1", "2.0 0", "2.0 1"]
+    for _ in range(2):
+        run_study("fake/table", scale="quick", rows=("one",), workdir=Path("anew"), ignore_records=True)
+        assert ran() == sorted(["1.0 0", "1.0 1"] * 2 + ["2.0 0", "2.0 1"])
 
 
 def test_claims_are_judged_from_cpu_on(fake):
