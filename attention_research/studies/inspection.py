@@ -24,13 +24,13 @@ def inspect_study(
     size = study.scale(scale)
     paper = results.published(study)
     chosen = study.rows_at(scale, rows)
-    configs = [configuration(size, row) for row in chosen]
+    configs = [configuration(study, scale, row) for row in chosen]
     found = []
     for row, config in zip(chosen, configs, strict=True):
         if config is not None:
             from attention_research.training import inspection
 
-            counted = inspection.inspect(config)
+            counted = inspection.inspect(config) | (study.counts(config) if study.counts else {})
         elif study.count is not None:
             point = {study.axis: max(size.points)} if size.points else {}
             counted = {**study.count(**{**size.settings, **row.settings, **point}), **point}

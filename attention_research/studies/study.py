@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from attention_research.config import ConfigError
+from attention_research.config import Config, ConfigError
 from attention_research.studies.columns import QUALITY, Column
 
 EXPERIMENTS = Path("experiments")
@@ -81,14 +81,16 @@ class Scale:
 class Row:
     """A line of the table: ``id`` (a slug), ``name`` (as printed), and what it changes.
 
-    ``overrides`` are config paths and values (a dict replaces a whole section); ``settings`` go to measure functions;
-    ``scales`` are those at which the row is run (None: all); ``stages`` replace the study's.
+    ``overrides`` are config paths and values (a dict replaces a whole section), at the scales that ``at`` names those
+    given there in their place; ``settings`` go to measure functions; ``scales`` are those at which the row is run
+    (None: all); ``stages`` replace the study's.
     """
 
     id: str
     name: str
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    at: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     scales: tuple[str, ...] | None = None
     stages: tuple[Stage, ...] | None = None
 
@@ -103,7 +105,8 @@ class Study:
 
     ``published`` is a CSV beside the study file with a column ``row`` of row ids; ``claims`` a CSV in the form of the
     project's claims, ``verdicts`` a function a claim id, called with the study's `results.Results`; ``count`` gives a
-    measurement row's ``{"parameters", "flops"}``; ``figures`` are functions ``(results, folder) -> [figures.Figure]``
+    measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's configuration
+    beside these; ``figures`` are functions ``(results, folder) -> [figures.Figure]``
     (None: loss curves and BLEU, or the curves of the measurement).
     """
 
@@ -118,6 +121,7 @@ class Study:
     claims: str | None = None
     verdicts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     count: Callable[..., dict] | None = None
+    counts: Callable[[Config], dict] | None = None
     notes: tuple[str, ...] = ()
     name: str = ""
     path: Path | None = None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research import config as configs
-from attention_research.studies.study import Row, Scale, Stage, Study, digest
+from attention_research.studies.study import Row, Stage, Study, digest
 from attention_research.training.workdir import write_text
 
 
@@ -46,23 +46,25 @@ def plan(study: Study, scale: str, rows: list[Row], seeds: int, fingerprint: str
     size = study.scale(scale)
     points: tuple[int | None, ...] = size.points or (None,)
     return [
-        _trial(study, size, row, seed, point, fingerprint) for row in rows for seed in range(seeds) for point in points
+        _trial(study, scale, row, seed, point, fingerprint) for row in rows for seed in range(seeds) for point in points
     ]
 
 
-def configuration(size: Scale, row: Row, seed: int = 0) -> configs.Config | None:
+def configuration(study: Study, scale: str, row: Row, seed: int = 0) -> configs.Config | None:
     """A row's configuration at a scale, or None for a row that only measures."""
+    size = study.scale(scale)
     if size.config is None:
         return None
-    overrides = [*size.overrides.items(), *row.overrides.items(), ("training.seed", seed)]
+    changes = row.at.get(scale, row.overrides)
+    overrides = [*size.overrides.items(), *changes.items(), ("training.seed", seed)]
     try:
         return configs.load(size.config, overrides)
     except configs.ConfigError as error:
         raise configs.ConfigError(f"{error} (row {row.id})") from None
 
 
-def _trial(study: Study, size: Scale, row: Row, seed: int, point: int | None, fingerprint: str) -> Trial:
-    config = configuration(size, row, seed)
+def _trial(study: Study, scale: str, row: Row, seed: int, point: int | None, fingerprint: str) -> Trial:
+    config, size = configuration(study, scale, row, seed), study.scale(scale)
     # What the functions of `measure` are called with, besides their stage's own settings.
     arguments = {**size.settings, **row.settings, "seed": seed, **({study.axis: point} if point is not None else {})}
     identity = config.identity if config else digest(arguments)
