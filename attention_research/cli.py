@@ -283,6 +283,9 @@ def _inspect(parser: Parser) -> Callable:
             if arguments.json:
                 return _json(rows)
             for row in rows:
+                if row["parameters"] is None:
+                    print(f"{row['row']:<40} not counted here: a published row")
+                    continue
                 print(f"{row['row']:<40} {row['parameters']:>14,} parameters {row['flops'] / 1e9:>14,.1f} GFLOP a step")
             return 0
         config = _config(arguments, overrides)

@@ -77,6 +77,23 @@ def test_inspect_gives_both_counts_beside_the_printed_cell(root, monkeypatch):
     assert base["published"]["parameters M"] == "65" and base["published"]["perplexity"] == "4.92"
 
 
+def test_training_cost_has_both_definitions(root, monkeypatch):
+    """Machine time by hand; model FLOPs near 6 x parameters x tokens of a side, over 100K updates."""
+    monkeypatch.chdir(root)
+    rows = {row["id"]: row for row in inspect_study("vaswani2017/table2", scale="paper", rows=["base", "gnmt"])}
+    base = rows["base"]
+    assert base["machine"] == pytest.approx(12 * 3600 * 8 * 9.5e12) and f"{base['machine']:.1e}" == "3.3e+18"
+    tokens = 96 * 256  # a side; the encoder's parameters meet source tokens, the decoder's and the output's targets
+    assert base["model"] == pytest.approx(6 * base["parameters"] * tokens * base["steps"], rel=0.25)
+    assert rows["gnmt"]["parameters"] is None and rows["gnmt"]["published"]["FLOPs En-De"] == "2.3e19"
+
+
+def test_both_printed_scores_of_big_are_there(root):
+    with open(root / "experiments/vaswani2017/table2.csv", newline="") as file:
+        printed = {line["row"]: line["BLEU En-Fr"] for line in csv.DictReader(file)}
+    assert printed["big"] == "41.8" and printed["big_early"] == "41.0" and len(printed) == 11
+
+
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu"])
 def test_smaller_scales_keep_the_proportions(root, monkeypatch, table3, scale):
     """20 different configurations, each the paper's change in the same ratio."""

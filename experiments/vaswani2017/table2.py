@@ -1,0 +1,94 @@
+"""Vaswani et al. 2017, Table 2: what training cost, by the paper's definition and as the model's own arithmetic.
+
+    attention-research reproduce vaswani2017/table2 --scale=paper
+
+The paper's FLOPs are machine time: hours x GPUs x the sustained rate that it gives a P100, 9.5 TFLOPS. Model FLOPs are
+2 a multiply-add of the matrix products in one training step of our configurations, forward and backward, times the
+updates: under a third of that. Both are counted here, nothing is trained; BLEU and the rivals' cells are the paper's.
+The big model's English-French BLEU is 41.8 in the later arXiv versions and 41.0 in the early ones and the proceedings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study, measure
+from attention_research.studies.columns import Column
+from attention_research.studies.results import Results, published
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict
+
+CONFIG = "configs/translation/transformer.py"
+#: Section 5.2 and the table's footnote: 8 P100 at a sustained 9.5 TFLOPS of single precision.
+P100 = {"devices": 8, "rate": 9.5e12}
+
+
+def training_cost(*, seed: int, variant: str = "", hours: float = 0.0, devices: int = 0, rate: float = 0.0):
+    """{"machine", "model", "steps"} of a variant of our configuration; nothing for a system that is not ours."""
+    del seed
+    if not variant:
+        return {}
+    from attention_research.config import load
+    from attention_research.training.inspection import inspect
+
+    config = load(f"{CONFIG}:{variant}")
+    steps = config.resolved["training"]["steps"]
+    return {"machine": hours * 3600 * devices * rate, "model": inspect(config)["flops"] * steps, "steps": steps}
+
+
+def counted(**settings: Any) -> dict[str, Any]:
+    """The counts for `inspect`: parameters and FLOPs of one step, and the two costs of the whole training."""
+    from attention_research.config import load
+    from attention_research.training.inspection import inspect
+
+    if not settings.get("variant"):
+        return {"parameters": None, "flops": None}
+    found = inspect(load(f"{CONFIG}:{settings['variant']}"))
+    cost = training_cost(seed=0, **settings)
+    return {"parameters": found["parameters"], "flops": found["flops"], "operations": cost["model"], **cost}
+
+
+def training_flops(results: Results) -> Verdict:
+    """Our machine time for base against every rival's printed cost, and for big against the single En-De rivals'."""
+    base, big = (results.cell(row, MACHINE).mean for row in ("base", "big"))
+    if base is None or big is None:
+        return Verdict(UNTESTED, "base or big is not counted")
+    printed = published(results.study)
+    cost = lambda row: [float(printed[row][c]) for c in ("FLOPs En-De", "FLOPs En-Fr") if c in printed[row]]
+    rivals = {row.id: min(cost(row.id)) for row in results.rows if not row.settings and cost(row.id)}
+    single = [float(printed[row]["FLOPs En-De"]) for row in ("gnmt", "convs2s", "moe")]
+    below = base < min(rivals.values())
+    near = all(0.1 < big / other < 10 for other in single)
+    said = f"base {base:.3g} against {min(rivals.values()):.3g} and more; big {big:.3g} against single rivals' "
+    return Verdict(HELD if below and near else FAILED, said + ", ".join(f"{other:.3g}" for other in single))
+
+
+scientific = "{:.3g}".format
+MACHINE = Column("measure.machine", "machine FLOPs (hours x GPUs x rate)", scientific, spread=False, better="lower")
+MODEL = Column("measure.model", "model FLOPs (our count)", scientific, spread=False, better="lower")
+
+STUDY = Study(
+    rows=(
+        Row("bytenet", "ByteNet"),
+        Row("deep_att", "Deep-Att + PosUnk"),
+        Row("gnmt", "GNMT + RL"),
+        Row("convs2s", "ConvS2S"),
+        Row("moe", "MoE"),
+        Row("deep_att_ensemble", "Deep-Att + PosUnk, ensemble"),
+        Row("gnmt_ensemble", "GNMT + RL, ensemble"),
+        Row("convs2s_ensemble", "ConvS2S, ensemble"),
+        Row("base", "Transformer (base)", settings={"variant": "vaswani_base", "hours": 12.0, **P100}),
+        Row("big", "Transformer (big)", settings={"variant": "vaswani_big", "hours": 84.0, **P100}),
+        Row(
+            "big_early",
+            "Transformer (big), En-Fr as first printed",
+            settings={"variant": "vaswani_big", "hours": 84.0, **P100},
+        ),
+    ),
+    scales={"paper": Scale(seeds=1, jobs=2, note="Counted, not trained: BLEU stands in the published columns only.")},
+    stages=(measure(training_cost),),
+    columns=(MACHINE, MODEL),
+    count=counted,
+    published="table2.csv",
+    claims="claims.csv",
+    verdicts={"transformer-training-flops": training_flops},
+)
