@@ -48,13 +48,19 @@ FAMILIES: dict[str, dict[str, str]] = {
     "cross_attention": _only("standard", "unscaled", "linformer"),
     "positions": {
         "sinusoidal": "attention_research.layers.positions.sinusoidal:SinusoidalPositions",
+        "sinusoidal_halves": "attention_research.layers.positions.sinusoidal_halves:SinusoidalHalves",
         "learned": "attention_research.layers.positions.learned:LearnedPositions",
         "none": "attention_research.layers.positions.none:NoPositions",
     },
     "feed_forward": {"dense": "attention_research.layers.feed_forward.dense:DenseFeedForward"},
-    "norm": {"layer_norm": "attention_research.layers.norms.layer_norm:LayerNorm"},
+    "norm": {
+        "layer_norm": "attention_research.layers.norms.layer_norm:LayerNorm",
+        "rms_norm": "attention_research.layers.norms.rms_norm:RMSNorm",
+    },
     "vocabulary": {
         "shared": "attention_research.layers.embeddings.shared:SharedVocabulary",
+        "shared_with_bias": "attention_research.layers.embeddings.shared_with_bias:SharedVocabularyWithBias",
+        "t5": "attention_research.layers.embeddings.t5:T5Vocabulary",
         "separate": "attention_research.layers.embeddings.separate:SeparateVocabulary",
     },
     "training": {"standard": "attention_research.training.settings:Training"},

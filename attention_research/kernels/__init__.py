@@ -13,6 +13,7 @@ from attention_research.kernels.normalization import layer_norm
 from attention_research.kernels.positions import sinusoidal_positions
 from attention_research.kernels.projection import project
 from attention_research.kernels.relative import relative_attention, relative_weights
+from attention_research.kernels.rms_norm import rms_norm
 from attention_research.kernels.t5_bias import t5_buckets, t5_relative_bias
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "project",
     "relative_attention",
     "relative_weights",
+    "rms_norm",
     "segment_mask",
     "sinusoidal_positions",
     "t5_buckets",

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.layers.embeddings.shared import embed, log_likelihood, log_probabilities
+from attention_research.layers.embeddings.shared import embed, log_likelihood, logits
 from attention_research.registry import Positive
 
 
@@ -31,9 +31,13 @@ class SeparateVocabulary(nnx.Module):
         """Embeddings of target tokens."""
         return embed(self.target_table[...], ids, self.dtype)
 
+    def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+        """hidden kernel, in float32."""
+        return logits(hidden, self.output_kernel[...])
+
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary."""
-        return log_probabilities(hidden, self.output_kernel[...])
+        """log p over the vocabulary, for decoding (all V of them)."""
+        return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
         """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""

@@ -18,17 +18,20 @@ def embed(table: Float[Array, "V D"], ids: Int[Array, "*B"], dtype: str) -> Floa
     return table[ids].astype(dtype) * jnp.asarray(math.sqrt(table.shape[-1]), dtype)
 
 
-def log_probabilities(hidden: Float[Array, "B D"], kernel: Float[Array, "D V"]) -> Float[Array, "B V"]:
-    """log softmax(hidden kernel) in float32, for decoding (all V of them)."""
-    logits = jnp.einsum("BD,DV->BV", hidden, kernel.astype(hidden.dtype), preferred_element_type=jnp.float32)
-    return jax.nn.log_softmax(logits)
+def logits(hidden: Float[Array, "*B D"], kernel: Float[Array, "D V"]) -> Float[Array, "*B V"]:
+    """hidden kernel, in float32."""
+    return jnp.einsum("...D,DV->...V", hidden, kernel.astype(hidden.dtype), preferred_element_type=jnp.float32)
 
 
 def log_likelihood(
-    hidden: Float[Array, "B T D"], kernel: Float[Array, "D V"], targets: Int[Array, "B T"]
+    hidden: Float[Array, "B T D"],
+    kernel: Float[Array, "D V"],
+    targets: Int[Array, "B T"],
+    bias: Float[Array, "V"] | None = None,
 ) -> dict[str, Float[Array, "B T"]]:
     """log p of each target, and the mean of log p over the vocabulary (label smoothing), in chunks of rows."""
-    of_target, mean = chunked_log_likelihood(hidden.reshape(-1, hidden.shape[-1]), kernel, targets.reshape(-1))
+    rows = hidden.reshape(-1, hidden.shape[-1])
+    of_target, mean = chunked_log_likelihood(rows, kernel, targets.reshape(-1), bias=bias)
     shape = targets.shape
     return {"log_likelihood": of_target.reshape(shape), "smooth_log_likelihood": mean.reshape(shape)}
 
@@ -48,9 +51,13 @@ class SharedVocabulary(nnx.Module):
         """Embeddings of target tokens."""
         return embed(self.table[...], ids, self.dtype)
 
+    def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+        """hidden table^T, in float32."""
+        return logits(hidden, self.table[...].T)
+
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary."""
-        return log_probabilities(hidden, self.table[...].T)
+        """log p over the vocabulary, for decoding (all V of them)."""
+        return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
         """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""

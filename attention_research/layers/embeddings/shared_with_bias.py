@@ -1,0 +1,26 @@
+"""The three-way tied table with a bias on the logits, as Marian has it (Junczys-Dowmunt et al. 2018)."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.layers.embeddings.shared import SharedVocabulary, log_likelihood, logits
+from attention_research.registry import Positive
+
+
+class SharedVocabularyWithBias(SharedVocabulary):
+    """`SharedVocabulary` whose logits are hidden table^T + b: b [V] zero at the start."""
+
+    def __init__(self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs):
+        super().__init__(vocabulary_size=vocabulary_size, width=width, dtype=dtype, rngs=rngs)
+        self.bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
+
+    def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+        """hidden table^T + b, in float32."""
+        return logits(hidden, self.table[...].T) + self.bias[...]
+
+    def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        return log_likelihood(hidden, self.table[...].T, targets, self.bias[...])

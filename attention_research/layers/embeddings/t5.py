@@ -1,0 +1,44 @@
+"""T5's vocabulary, Raffel et al. 2020, after the released code: one table, which embeds unscaled.
+
+The decoder's output is scaled by D^-0.5 before it meets the table (Mesh TensorFlow's shared embedding and softmax): so
+a table of unit variance gives both embeddings and logits of order 1.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.layers.embeddings.shared import SharedVocabulary
+from attention_research.registry import Positive
+
+
+class T5Vocabulary(SharedVocabulary):
+    """The table [V D], N(0, 1), embeds source and target as it is and gives the logits hidden D^-0.5 table^T."""
+
+    def __init__(self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs):
+        self.dtype = dtype
+        self.table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32))
+
+    def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of source tokens."""
+        return self.table[...][ids].astype(self.dtype)
+
+    def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of target tokens."""
+        return self.table[...][ids].astype(self.dtype)
+
+    def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+        """hidden D^-0.5 table^T, in float32."""
+        return super().logits(scaled(hidden))
+
+    def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        return super().log_likelihood(scaled(hidden), targets)
+
+
+def scaled(hidden: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
+    """hidden D^-0.5."""
+    return hidden * jnp.asarray(hidden.shape[-1] ** -0.5, hidden.dtype)

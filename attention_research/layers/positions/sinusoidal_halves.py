@@ -1,0 +1,27 @@
+"""Sinusoidal positions with all sines before all cosines, as Marian has them (Junczys-Dowmunt et al. 2018).
+
+PE(p, i) = sin(p / 10000^(2i/D)) and PE(p, ceil(D/2) + i) = cos of the same: the columns of Vaswani et al. 2017, section
+3.5, in another order. (tensor2tensor also puts sines first, but divides by D/2 - 1.)
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels import sinusoidal_positions
+from attention_research.registry import Positive
+
+
+class SinusoidalHalves(nnx.Module):
+    """Added to the embeddings; positions [B T] count from 0 and stay below `max_length`."""
+
+    def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
+        del rngs
+        self.width, self.max_length = width, max_length
+
+    def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
+        interleaved = sinusoidal_positions(self.max_length, self.width)
+        table = jnp.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1)
+        return x + table[positions].astype(x.dtype)
