@@ -80,6 +80,14 @@ def room_for_words(section: Section, sections: list[Section]) -> Broken:
     return ("vocabulary_size", f"{size} leaves no room beside the 4 special tokens") if size <= 4 else None
 
 
+def nesterov_needs_momentum(section: Section, sections: list[Section]) -> Broken:
+    """Nesterov's step looks ahead along the momentum: without any it is the plain step."""
+    settings = section.settings
+    if settings["nesterov"] and not settings["momentum"]:
+        return "nesterov", "there is no Nesterov step without momentum; set momentum above 0"
+    return None
+
+
 #: (families, kinds, function); the patterns are the shell's.
 CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], ...] = (
     ("experiment", "*", room_for_words),
@@ -91,6 +99,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("decoder", "*", steps_that_exist),
     ("causal_stack", "*", steps_that_exist),
     ("mesh", "mesh", whole_mesh),
+    ("optimizer", "sgd", nesterov_needs_momentum),
 )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import jax
 import optax
 
-from attention_research.registry import NonNegativeFloat, PositiveFloat, Rate
+from attention_research.registry import NonNegativeFloat, Positive, PositiveFloat, Rate
 
 
 class Adam:
@@ -39,7 +41,7 @@ def decayed(parameters: dict[str, Any]) -> dict[str, bool]:
 
 
 class SGD:
-    """Stochastic gradient descent; momentum 0 keeps no state."""
+    """Stochastic gradient descent; momentum 0 keeps no state, and then there is no Nesterov step."""
 
     def __init__(self, *, momentum: Rate = 0.0, nesterov: bool = False):
         self.momentum, self.nesterov = momentum, nesterov
@@ -47,3 +49,82 @@ class SGD:
     def __call__(self, schedule: optax.Schedule) -> optax.GradientTransformation:
         """The transformation."""
         return optax.sgd(schedule, self.momentum or None, self.nesterov)
+
+
+class Adadelta:
+    """Zeiler 2012, algorithm 1; `learning_rate` multiplies the step (the paper has none: 1.0 with a constant schedule).
+
+    step = g RMS[dx]_{t-1} / RMS[g]_t, RMS[y]^2 = E[y^2] + epsilon, E[y^2]_t = rho E[y^2]_{t-1} + (1 - rho) y_t^2.
+    The defaults are those of Bahdanau et al. 2015.
+    """
+
+    def __init__(self, *, rho: Rate = 0.95, epsilon: PositiveFloat = 1e-6):
+        self.rho, self.epsilon = rho, epsilon
+
+    def __call__(self, schedule: optax.Schedule) -> optax.GradientTransformation:
+        """The transformation."""
+        return optax.adadelta(schedule, self.rho, self.epsilon)
+
+
+class Adafactor:
+    """Shazeer & Stern 2018, algorithms 4 and 5, without momentum, as T5 uses it (Raffel et al. 2020, section 3.1.2).
+
+    V_t = b_t V_{t-1} + (1 - b_t)(g^2 + 1e-30), b_t = 1 - t^-decay_exponent; of a matrix [n m] only V's row and column
+    means are kept, where both n and m reach `min_dim_size_to_factor`. U = g / sqrt(V) is clipped to a root mean square
+    of `clipping_threshold`, and the step is schedule max(1e-3, RMS(parameter)) U: rates are relative to the parameter.
+    T5's is 1 / sqrt(max(t, 10^4)): schedule inverse_sqrt with learning_rate 0.01.
+    """
+
+    def __init__(
+        self,
+        *,
+        decay_exponent: PositiveFloat = 0.8,
+        clipping_threshold: PositiveFloat = 1.0,
+        min_dim_size_to_factor: Positive = 128,
+    ):
+        self.decay_exponent, self.clipping_threshold = decay_exponent, clipping_threshold
+        self.min_dim_size_to_factor = min_dim_size_to_factor
+
+    def __call__(self, schedule: optax.Schedule) -> optax.GradientTransformation:
+        """The transformation, layer by layer."""
+        return per_layer(
+            optax.adafactor(
+                schedule,
+                min_dim_size_to_factor=self.min_dim_size_to_factor,
+                decay_rate=self.decay_exponent,
+                clipping_threshold=self.clipping_threshold,
+            )
+        )
+
+
+def stack_of(name: str) -> str:
+    """The segment of a stack whose layers a parameter's first axis counts, "" for one of no stack (`layers.stack`)."""
+    found = re.match(r"(.*\bsegments\.\d+)\.", name)
+    return found.group(1) if found else ""
+
+
+def per_layer(inner: optax.GradientTransformation) -> optax.GradientTransformation:
+    """`inner` on each layer's own arrays, where a stack holds them as [L ...]: for a transformation that looks at an
+    array's shape or size, stacked layers would be one array (Adafactor would clip and scale them together)."""
+
+    def grouped(tree: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        groups: dict[str, dict[str, Any]] = {}
+        for name, x in tree.items():
+            groups.setdefault(stack_of(name), {})[name] = x
+        return groups
+
+    def init(parameters: dict[str, Any]) -> dict[str, Any]:
+        return {
+            stack: (jax.vmap(inner.init) if stack else inner.init)(group)
+            for stack, group in grouped(parameters).items()
+        }
+
+    def update(gradients: dict[str, Any], state: dict[str, Any], parameters: dict[str, Any]) -> tuple[Any, Any]:
+        updates, after, own = {}, {}, grouped(parameters)
+        for stack, group in grouped(gradients).items():
+            transform = jax.vmap(inner.update) if stack else inner.update
+            changed, after[stack] = transform(group, state[stack], own[stack])
+            updates |= changed
+        return {name: updates[name] for name in gradients}, after
+
+    return optax.GradientTransformation(init, update)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import optax
 
-from attention_research.registry import NonNegative, NonNegativeFloat, Positive
+from attention_research.registry import NonNegative, NonNegativeFloat, Positive, PositiveFloat
 
 
 class Noam:
@@ -67,3 +67,37 @@ class Cosine:
         return optax.warmup_cosine_decay_schedule(
             0.0, learning_rate, self.warmup_steps, max(steps, self.warmup_steps + 1), learning_rate * self.final
         )
+
+
+class Linear:
+    """Devlin et al. 2019: linear warm-up to the peak, then a straight line down to `final` of it at the last step."""
+
+    def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
+        self.warmup_steps, self.final = warmup_steps, final
+
+    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+        """The schedule over the whole run."""
+        del width
+        down = optax.linear_schedule(learning_rate, learning_rate * self.final, max(steps - self.warmup_steps, 1))
+        if not self.warmup_steps:
+            return down
+        up = optax.linear_schedule(0.0, learning_rate, self.warmup_steps)
+        return optax.join_schedules([up, down], [self.warmup_steps])
+
+
+class Step:
+    """Piecewise constant (Luong et al. 2015, section 4.1; He et al. 2016, section 4.2): after b updates, for each b of
+    `boundaries`, the rate is multiplied by `factor`."""
+
+    def __init__(self, *, boundaries: tuple[Positive, ...], factor: PositiveFloat = 0.1):
+        self.boundaries, self.factor = boundaries, factor
+
+    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+        """The schedule; width and the run's length play no part."""
+        del width, steps
+
+        def rate(count):
+            passed = jnp.asarray(count) >= jnp.asarray(self.boundaries, jnp.int32)
+            return learning_rate * self.factor ** jnp.sum(passed).astype(jnp.float32)
+
+        return rate

@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
-from attention_research.training.schedules import Constant, Cosine, InverseSqrt, Noam
+from attention_research.registry import FAMILIES
+from attention_research.training.schedules import Constant, Cosine, InverseSqrt, Linear, Noam, Step
 
 
 def rates(kind, learning_rate, *, width=512, steps=1000, upto=50, **settings):
@@ -41,3 +43,40 @@ def test_cosine_ends_at_its_final_share():
     got = rates(Cosine, 0.5, warmup_steps=10, final=0.1, steps=50, upto=51)
     want = [0.5 * t / 10 if t < 10 else 0.05 + 0.45 * 0.5 * (1 + math.cos(math.pi * (t - 10) / 40)) for t in range(51)]
     np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+@pytest.mark.parametrize("warmup", [0, 10])
+def test_linear_falls_to_its_final_share(warmup):
+    got = rates(Linear, 0.5, warmup_steps=warmup, final=0.1, steps=50, upto=53)
+    line = lambda t: 0.5 + (0.05 - 0.5) * min((t - warmup) / (50 - warmup), 1.0)
+    np.testing.assert_allclose(got, [0.5 * t / warmup if t < warmup else line(t) for t in range(53)], atol=1e-6)
+
+
+def test_linear_of_a_run_shorter_than_its_warm_up():
+    np.testing.assert_allclose(rates(Linear, 0.4, warmup_steps=8, steps=4, upto=4), 0.4 * np.arange(4) / 8, rtol=1e-6)
+
+
+def test_step_multiplies_after_each_boundary():
+    """The first 3 updates at the full rate; Luong et al. 2015 halve, He et al. 2016 divide by 10."""
+    halved = rates(Step, 0.8, boundaries=(3, 5, 6), factor=0.5, upto=9)
+    np.testing.assert_allclose(halved, [0.8] * 3 + [0.4] * 2 + [0.2] + [0.1] * 3, rtol=1e-6)
+    np.testing.assert_allclose(rates(Step, 0.1, boundaries=(2,), upto=4), [0.1, 0.1, 0.01, 0.01], rtol=1e-6)
+
+
+MULTI_STEP = (Step, {"boundaries": (3, 5, 6), "factor": 0.5}, torch.optim.lr_scheduler.MultiStepLR, ([3, 5, 6], 0.5))
+LINEAR = (Linear, {"final": 0.25, "steps": 8}, torch.optim.lr_scheduler.LinearLR, (1.0, 0.25, 8))
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of")
+@pytest.mark.parametrize("kind, settings, peer, arguments", [MULTI_STEP, LINEAR], ids=["step", "linear"])
+def test_step_and_linear_are_pytorchs(kind, settings, peer, arguments):
+    scheduled, theirs = peer(torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.8), *arguments), []
+    for _ in range(10):
+        theirs += scheduled.get_last_lr()
+        scheduled.step()
+    np.testing.assert_allclose(rates(kind, 0.8, upto=10, **settings), theirs, rtol=1e-6)
+
+
+def test_every_schedule_of_the_registry_is_tested():
+    named = {path.split(":")[1] for path in FAMILIES["schedule"].values()}
+    assert {kind.__name__ for kind in (Noam, Constant, Cosine, InverseSqrt, Linear, Step)} == named

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attention_research.tasks.translation import Translation
-from attention_research.training.optimizers import Adam, AdamW, decayed
+from attention_research.training.optimizers import Adam
 from attention_research.training.schedules import Noam
 from attention_research.training.step import initial_state, make_train_step
 
@@ -84,18 +84,6 @@ def test_a_step_is_adam_on_the_mean_token_loss():
         logits = logits - rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.98**t)) + 1e-9)
         np.testing.assert_allclose(np.asarray(state["parameters"]["logits"]), logits, atol=1e-4)
     assert int(state["step"]) == 3
-
-
-def test_weight_decay_goes_by_name():
-    assert decayed({"a.kernel": 0, "a.bias": 0, "norm.scale": 0, "vocabulary.table": 0}) == {
-        "a.kernel": True, "a.bias": False, "norm.scale": False, "vocabulary.table": True,
-    }  # fmt: skip
-    with jax.numpy_dtype_promotion("standard"):
-        optimizer = AdamW(weight_decay=0.5)(lambda count: 0.1)
-        parameters = {"a.kernel": jnp.ones((2, 2)), "a.bias": jnp.ones((2, 2))}
-        zero = jax.tree.map(jnp.zeros_like, parameters)
-        updates, _ = optimizer.update(zero, optimizer.init(parameters), parameters)
-    assert (updates["a.bias"] == 0).all() and np.allclose(updates["a.kernel"], -0.05)
 
 
 ON_EIGHT_DEVICES = """
