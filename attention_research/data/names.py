@@ -7,10 +7,14 @@ whose configs only TFDS knows (`sources` asks it).
 import difflib
 import re
 
+_LANGUAGES = (("fr", "French"), ("de", "German"), ("es", "Spanish"))
 #: The sets that this package builds itself -> what they are.
 OWN = {
     f"bible_translate/{language}-en": f"Bible verses, {name} and English, split by chapter (public-domain texts)"
-    for language, name in (("fr", "French"), ("de", "German"), ("es", "Spanish"))
+    for language, name in _LANGUAGES
+} | {
+    f"ui_translate/{language}-en": f"interface strings, {name} and English, split by component (Home Assistant)"
+    for language, name in _LANGUAGES
 }
 #: TFDS sets of the papers -> what they are.
 PAPERS = {

