@@ -1,0 +1,101 @@
+"""What several commands take, and how they answer: one-line errors, progress on standard error, JSON documents."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from attention_research.config import Config, ConfigError, load
+
+#: What `--config.a.b=VALUE` said, in order.
+Overrides = list[tuple[str, str]]
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with one-line errors that name the nearest valid option or command."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message)
+
+
+def say(line: str) -> None:
+    """Logs and progress go to standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def print_json(document: Any) -> int:
+    """One JSON document on standard output; the exit status."""
+    print(json.dumps(document, indent=1))
+    return 0
+
+
+def nearest(word: str, among: Sequence[str]) -> str:
+    """ "; did you mean X?" for the nearest of `among`, or a list of them."""
+    close = difflib.get_close_matches(word, list(among), 1, 0.5)
+    return f"; did you mean {close[0]}?" if close else f"; there is {', '.join(among)}"
+
+
+def configured(arguments: argparse.Namespace, overrides: Overrides) -> Config:
+    """The config of `--config` with its overrides, checked."""
+    if not arguments.config:
+        raise ConfigError("--config=FILE.py[:variant] is missing, for example configs/translation/transformer.py:cpu")
+    config = load(arguments.config, overrides)
+    from attention_research.data.names import check_name
+
+    check_name(config.resolved["data"]["name"], "config.data.name")
+    return config
+
+
+def trained_workdir(arguments: argparse.Namespace, overrides: Overrides) -> Path:
+    """`--workdir` of a run that is there, whose own config is used."""
+    no_overrides(overrides)
+    if arguments.workdir is None:
+        raise ConfigError("--workdir=DIR is missing: the folder of a trained run")
+    if not (arguments.workdir / "config.json").exists():
+        raise ConfigError(f"--workdir={arguments.workdir}: no run there (config.json is missing); train one first")
+    return arguments.workdir
+
+
+def no_overrides(overrides: Overrides) -> None:
+    """Refuses `--config.a.b=VALUE` where a run's own config is used."""
+    if overrides:
+        raise ConfigError(
+            f"--config.{overrides[0][0]}: the workdir's config.json is used; nothing can be overridden here"
+        )
+
+
+def no_study_overrides(overrides: Overrides) -> None:
+    """Refuses `--config.a.b=VALUE` for a study."""
+    if overrides:
+        raise ConfigError(f"--config.{overrides[0][0]}: a study's rows are fixed; use sweep for your own")
+
+
+def study_options(parser: Parser) -> None:
+    """What `reproduce` and `sweep` have in common."""
+    parser.add_argument("--seeds", type=positive, help="how many random seeds")
+    parser.add_argument("--runner", default="local")
+    parser.add_argument("--jobs", type=positive, help="trials at a time")
+    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--stale", choices=("rerun", "keep"), default="keep", help="trials that other sources made")
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
+
+
+def positive(text: str) -> int:
+    """A number from 1 up."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise ConfigError(f"{text}: expected a number from 1 up")
+    return value
+
+
+def ids(text: str | None) -> list[str] | None:
+    """`id,id,...`; None stays None: all."""
+    return None if text is None else [part for part in text.split(",") if part]

@@ -1,0 +1,26 @@
+"""`bench`: a file of benchmarks/."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+from attention_research.cli.arguments import Overrides, Parser, nearest, no_overrides
+from attention_research.config import ConfigError
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("what")
+    parser.add_argument("--json", action="store_true")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    no_overrides(overrides)
+    names = sorted(path.stem for path in Path("benchmarks").glob("*.py") if path.stem != "__init__")
+    if arguments.what not in names:
+        raise ConfigError(f"{arguments.what}: no such benchmark{nearest(arguments.what, names)}")
+    sys.path.insert(0, str(Path.cwd()))
+    importlib.import_module(f"benchmarks.{arguments.what}").main(arguments.json)
+    return 0

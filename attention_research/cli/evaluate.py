@@ -1,0 +1,27 @@
+"""`evaluate`: losses and scores of a trained run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from attention_research.cli.arguments import Overrides, Parser, print_json, say, trained_workdir
+from attention_research.training.environment import keep_compiled_programs
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--json", action="store_true")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    workdir = trained_workdir(arguments, overrides)
+    keep_compiled_programs()
+    from attention_research.training.evaluation import evaluate
+
+    result = evaluate(workdir, say)
+    if arguments.json:
+        return print_json(result)
+    print(f"BLEU {result['bleu']:.2f} ({result['signature']}), {result['sentences']} sentences of {result['split']}")
+    print(f"copying the source {result['copy_bleu']:.2f} · perplexity {result['perplexity']:.2f} a piece")
+    return 0

@@ -1,0 +1,33 @@
+"""`generate`: what a trained run makes of new text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from attention_research.cli.arguments import Overrides, Parser, say, trained_workdir
+from attention_research.config import ConfigError
+from attention_research.training.environment import keep_compiled_programs
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--input", help="a sentence, a file with one a line, or - for standard input")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    workdir = trained_workdir(arguments, overrides)
+    if arguments.input is None:
+        raise ConfigError("--input=TEXT|FILE|- is missing: what to translate")
+    if arguments.input == "-":
+        lines = sys.stdin.read().splitlines()
+    elif len(arguments.input) < 4096 and Path(arguments.input).is_file():
+        lines = Path(arguments.input).read_text().splitlines()
+    else:
+        lines = [arguments.input]
+    keep_compiled_programs()
+    from attention_research.training.evaluation import Trained
+
+    print("\n".join(Trained(workdir, say).translate(lines)))
+    return 0

@@ -1,0 +1,52 @@
+"""`inspect`: what a config or a study's rows would train."""
+
+from __future__ import annotations
+
+import argparse
+
+from attention_research.cli.arguments import Overrides, Parser, configured, ids, no_study_overrides, print_json
+from attention_research.config import ConfigError
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("--config")
+    parser.add_argument("--study")
+    parser.add_argument("--scale", default="paper")
+    parser.add_argument("--rows")
+    parser.add_argument("--json", action="store_true")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    if (arguments.config is None) == (arguments.study is None):
+        raise ConfigError("give one of --config=FILE.py[:variant] and --study=STUDY")
+    return (_study if arguments.study else _config)(arguments, overrides)
+
+
+def _study(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    no_study_overrides(overrides)
+    from attention_research.studies.inspection import inspect_study
+
+    rows = inspect_study(arguments.study, scale=arguments.scale, rows=ids(arguments.rows))
+    if arguments.json:
+        return print_json(rows)
+    for row in rows:
+        if row["parameters"] is None:
+            print(f"{row['row']:<40} not counted here: a published row")
+            continue
+        print(f"{row['row']:<40} {row['parameters']:>14,} parameters {row['flops'] / 1e9:>14,.1f} GFLOP a step")
+    return 0
+
+
+def _config(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    config = configured(arguments, overrides)
+    from attention_research.training.inspection import inspect
+
+    counted = inspect(config)
+    if arguments.json:
+        return print_json({"config": config.resolved, "hash": config.hash, **counted})
+    for array in counted["arrays"]:
+        print(f"{array['name']:<64} {'x'.join(map(str, array['shape'])):>16} {array['sharding']}")
+    gflop, (state, peak) = counted["flops"] / 1e9, (counted[k] / 2**20 for k in ("state_bytes", "peak_bytes"))
+    print(f"{counted['parameters']:,} parameters · {gflop:,.2f} GFLOP a training step at {counted['batch']}")
+    print(f"state {state:,.1f} MiB · step's peak about {peak:,.1f} MiB, before fusion")
+    return 0

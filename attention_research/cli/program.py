@@ -1,0 +1,71 @@
+"""From the command line to the command's file: `options(parser)` adds its arguments, `run` does it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from attention_research.cli.arguments import Parser, nearest, say
+from attention_research.config import ConfigError
+from attention_research.errors import RunError
+
+#: The module of this package -> its line of `--help`.
+COMMANDS: dict[str, str] = {
+    "train": "train a config in a workdir; the same command continues an interrupted run",
+    "evaluate": "losses and BLEU of a workdir's newest checkpoint, written to evaluation.json",
+    "generate": "translate with a trained workdir",
+    "sweep": "run a config over lists of values and compare them in a table",
+    "reproduce": "run a study and print its table",
+    "inspect": "parameters, FLOPs, memory and sharding of a config or a study; allocates nothing",
+    "list": "studies, variants, datasets",
+    "data": "prepare data sets",
+    "bench": "measure speed and memory against peers",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status."""
+    try:
+        return dispatch(list(sys.argv[1:] if argv is None else argv))
+    except ConfigError as error:
+        say(f"error: {error}")
+        return 2
+    except RunError as error:
+        say(f"error: {error}")
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted; rerun the same command to continue")
+        return 130
+
+
+def dispatch(argv: list[str]) -> int:
+    """Parses and runs."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print("usage: attention-research COMMAND ...   (COMMAND --help tells more)\n")
+        print("\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items()))
+        return 0 if argv else 2
+    name, rest = argv[0], argv[1:]
+    if name not in COMMANDS:
+        raise ConfigError(f"{name}: no such command{nearest(name, list(COMMANDS))}")
+    overrides = [_override(word) for word in rest if word.startswith("--config.")]
+    rest = [word for word in rest if not word.startswith("--config.")]
+    parser = Parser(prog=f"attention-research {name}", description=COMMANDS[name], allow_abbrev=False)
+    command = importlib.import_module(f"attention_research.cli.{name}")
+    command.options(parser)
+    known, unknown = parser.parse_known_args(rest)
+    if unknown:
+        options = [option for action in parser._actions for option in action.option_strings]
+        raise ConfigError(f"{unknown[0].split('=')[0]}: {name} has no such option{nearest(unknown[0], options)}")
+    return command.run(known, overrides)
+
+
+def _override(word: str) -> tuple[str, str]:
+    path, equals, value = word.removeprefix("--config.").partition("=")
+    if not equals:
+        raise ConfigError(f"--config.{path}: give a value, as in --config.{path}=VALUE")
+    return path, value

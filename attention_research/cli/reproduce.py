@@ -1,0 +1,29 @@
+"""`reproduce`: a study's missing trials, then its table, figures and page."""
+
+from __future__ import annotations
+
+import argparse
+
+from attention_research.cli.arguments import Overrides, Parser, ids, no_study_overrides, study_options
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("study")
+    parser.add_argument("--scale", default="cpu")
+    parser.add_argument("--rows", help="id,id,... (all of the scale's)")
+    parser.add_argument("--record", action="store_true", help="write the results into experiments/")
+    parser.add_argument("--render", action="store_true", help="redraw from what is there, train nothing")
+    parser.add_argument("--ignore-records", action="store_true", help="train also what is recorded")
+    study_options(parser)
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    no_study_overrides(overrides)
+    from attention_research.studies.run import reproduce
+
+    return reproduce(
+        arguments.study, scale=arguments.scale, rows=ids(arguments.rows), seeds=arguments.seeds,
+        runner=arguments.runner, jobs=arguments.jobs, workdir=arguments.workdir, stale=arguments.stale,
+        record=arguments.record, render=arguments.render, ignore_records=arguments.ignore_records,
+        as_json=arguments.json,
+    )  # fmt: skip
