@@ -85,7 +85,10 @@ FAMILIES: dict[str, dict[str, str]] = {
         "beam": "attention_research.decoding.beam:BeamSearch",
         "greedy": "attention_research.decoding.greedy:Greedy",
     },
-    "evaluation": {"bleu": "attention_research.tasks.evaluation:BleuEvaluation"},
+    "evaluation": {
+        "bleu": "attention_research.tasks.evaluation:BleuEvaluation",
+        "compound_split_bleu": "attention_research.tasks.compound_split_bleu:CompoundSplitBleuEvaluation",
+    },
 }
 
 #: Why a kind of one family is not defined in another: (family, kind) -> the reason given to the user.

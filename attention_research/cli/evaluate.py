@@ -22,6 +22,6 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     result = evaluate(workdir, say)
     if arguments.json:
         return print_json(result)
-    print(f"BLEU {result['bleu']:.2f} ({result['signature']}), {result['sentences']} sentences of {result['split']}")
-    print(f"copying the source {result['copy_bleu']:.2f} · perplexity {result['perplexity']:.2f} a piece")
+    print(result["summary"])
+    print(f"{result['sentences']} sentences of {result['split']} · perplexity {result['perplexity']:.2f} a piece")
     return 0

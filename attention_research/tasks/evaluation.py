@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sacrebleu
 
 from attention_research.registry import Positive
+
+#: What a metric is called -> its number or text, of one split.
+Scores = dict[str, float | str]
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
@@ -21,3 +25,12 @@ class BleuEvaluation:
 
     def __init__(self, *, split: str = "test", batch_size: Positive = 64, examples: Positive | None = None):
         self.split, self.batch_size, self.examples = split, batch_size, examples
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:
+        """`bleu` with its `signature`, and `copy_bleu`: that of the sources themselves."""
+        bleu, signature = corpus_bleu(hypotheses, references)
+        return {"bleu": bleu, "signature": signature, "copy_bleu": corpus_bleu(sources, references)[0]}
+
+    def summary(self, scores: Mapping[str, Any]) -> str:
+        """One line of what `score` gave."""
+        return f"BLEU {scores['bleu']:.2f} ({scores['signature']}) · copying the source {scores['copy_bleu']:.2f}"

@@ -14,7 +14,6 @@ import numpy as np
 
 from attention_research.errors import RunError
 from attention_research.models.sequences import sequence
-from attention_research.tasks.evaluation import corpus_bleu
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.run import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import load_config, write_json
@@ -75,7 +74,7 @@ class Trained:
 
 
 def evaluate(workdir: Path, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """Losses and BLEU of the newest checkpoint on the evaluation split; writes evaluation.json and returns it.
+    """Losses and scores of the newest checkpoint on the evaluation split; writes evaluation.json and returns it.
 
     With replicas, the figures of each stand under "replicas" and the document's own are those of the first.
     """
@@ -101,11 +100,10 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
     texts = trained.translations(model, batches())
     ids = sorted(texts)
     references, sources = [references[i] for i in ids], [sources[i] for i in ids]
-    bleu, signature = corpus_bleu([texts[i] for i in ids], references)
+    scores = evaluation.score([texts[i] for i in ids], references, sources)
     return {
-        "bleu": bleu,
-        "signature": signature,
-        "copy_bleu": corpus_bleu(sources, references)[0],
+        **scores,
+        "summary": evaluation.summary(scores),
         "loss": losses["loss"],
         "negative_log_likelihood": losses["negative_log_likelihood"],
         "perplexity": math.exp(min(losses["negative_log_likelihood"], 80.0)),
