@@ -88,6 +88,14 @@ def nesterov_needs_momentum(section: Section, sections: list[Section]) -> Broken
     return None
 
 
+def whole_accumulation_steps(section: Section, sections: list[Section]) -> Broken:
+    """Each accumulation step takes an equal part of the batch."""
+    if "accumulation_steps" not in section.settings:
+        return None
+    rows, parts = section.settings["batch_size"], section.settings["accumulation_steps"]
+    return ("accumulation_steps", f"{parts} does not divide batch_size {rows}") if rows % parts else None
+
+
 #: (families, kinds, function); the patterns are the shell's.
 CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], ...] = (
     ("experiment", "*", room_for_words),
@@ -99,6 +107,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("decoder", "*", steps_that_exist),
     ("causal_stack", "*", steps_that_exist),
     ("mesh", "mesh", whole_mesh),
+    ("training", "*", whole_accumulation_steps),
     ("optimizer", "sgd", nesterov_needs_momentum),
 )
 

@@ -25,6 +25,10 @@ EXECUTION_LEAVES = (
     "training.keep",
 )
 
+#: Settings that came when there were recorded trials, with the value that means what was done before: at that value
+#: they are no part of a trial's identity, so that a new setting orphans no record.
+LATER_LEAVES = {"training.accumulation_steps": 1, "evaluation.average": 1}
+
 
 @dataclass(frozen=True)
 class Config:
@@ -44,9 +48,10 @@ class Config:
 
     @cached_property
     def identity(self) -> str:
-        """The same less `EXECUTION_LEAVES`: what a trial is, however it is run."""
-        rest = copy.deepcopy(self.resolved)
-        for path in EXECUTION_LEAVES:
+        """The same less `EXECUTION_LEAVES` and what `LATER_LEAVES` leave out: what a trial is, however it is run."""
+        rest, leaves = copy.deepcopy(self.resolved), flat(self.resolved)
+        as_before = [path for path, value in LATER_LEAVES.items() if path in leaves and _same(leaves[path], value)]
+        for path in (*EXECUTION_LEAVES, *as_before):
             *sections, leaf = path.split(".")
             node = rest
             for name in sections:

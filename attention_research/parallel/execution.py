@@ -32,6 +32,12 @@ def make_mesh(sizes: Mapping[str, int]) -> jax.sharding.Mesh:
     return jax.make_mesh(tuple(filled.values()), tuple(filled), axis_types=(AxisType.Auto,) * len(filled))
 
 
+def _divides(batch_size: int, parts: int, shards: int, what: str) -> None:
+    if batch_size % (parts * shards):
+        of_parts = f" in {parts} accumulation steps" if parts > 1 else ""
+        raise RunError(f"training.batch_size: {batch_size} does not divide over {shards} {what}{of_parts}")
+
+
 class MeshExecution:
     """`jit` with shardings from the rules; the state is donated."""
 
@@ -51,11 +57,9 @@ class MeshExecution:
             step, in_shardings=(shardings, self.batch_sharding), out_shardings=(shardings, None), donate_argnums=0
         )
 
-    def check(self, batch_size: int) -> None:
-        """Raises RunError where the batch does not divide over the data axes."""
-        shards = self.mesh.shape["data"] * self.mesh.shape["fsdp"]
-        if batch_size % shards:
-            raise RunError(f"training.batch_size: {batch_size} does not divide over {shards} data shards")
+    def check(self, batch_size: int, parts: int) -> None:
+        """Raises RunError where a part of the batch does not divide over the data axes."""
+        _divides(batch_size, parts, self.mesh.shape["data"] * self.mesh.shape["fsdp"], "data shards")
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
         """A host's batch on the devices."""
@@ -88,10 +92,9 @@ class PmapExecution:
         state, metrics = self.pmapped(state, batch)
         return state, jax.tree.map(lambda x: x[0], metrics)
 
-    def check(self, batch_size: int) -> None:
-        """Raises RunError where the batch does not divide over the devices."""
-        if batch_size % self.devices:
-            raise RunError(f"training.batch_size: {batch_size} does not divide over {self.devices} devices")
+    def check(self, batch_size: int, parts: int) -> None:
+        """Raises RunError where a part of the batch does not divide over the devices."""
+        _divides(batch_size, parts, self.devices, "devices")
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
         """[B ...] -> [devices, B / devices ...]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,21 @@ class Trainer:
         width = config.resolved["model"]["width"]
         optimizer, schedule = self.settings.optimizer(width), self.settings.schedule(width)
         start = initial_state(self.make_model, optimizer)
-        replicas, seed = self.settings.replicas, self.settings.seed
+        replicas, seed, parts_of_batch = self.settings.replicas, self.settings.seed, self.settings.accumulation_steps
         self.seeds = [seed + replica for replica in range(replicas)]
+        train_step = partial(
+            make_train_step, self.structure, self.task, optimizer, schedule, accumulation_steps=parts_of_batch
+        )
         if self.parallel.strategy == "pmap":
             if replicas > 1:
                 raise ConfigError("config.training.replicas: replicas run under parallel.strategy=jit, not pmap")
-            step = make_train_step(self.structure, self.task, optimizer, schedule, axis_name=AXIS)
+            step = train_step(axis_name=AXIS)
             self.execution: Any = PmapExecution(step, start, seed)
         else:
-            step = make_train_step(self.structure, self.task, optimizer, schedule)
+            step = train_step()
             seeds = np.asarray(self.seeds, np.int32) if replicas > 1 else seed
             self.execution = MeshExecution(step, start, self.parallel.mesh.sizes, seeds, replicas)
-        self.execution.check(self.settings.batch_size)
+        self.execution.check(self.settings.batch_size, parts_of_batch)
 
     @cached_property
     def evaluation_step(self) -> Callable[[Any, Mapping[str, Any]], dict[str, jax.Array]]:
@@ -149,7 +152,8 @@ def _validate(data: Any, state: Any, trainer: Trainer, log: MetricsLog, step: in
     settings = trainer.settings
     for replica, seed in enumerate(trainer.seeds):
         examples = settings.eval_batches * settings.batch_size
-        batches = data.evaluation_batches("validation", settings.batch_size, examples=examples)
+        rows = settings.batch_size // settings.accumulation_steps
+        batches = data.evaluation_batches("validation", rows, examples=examples)
         model = of_replica(state, replica, settings.replicas)
         log.write(step=step, split="validation", seed=seed, **mean_losses(trainer.evaluation_step, model, batches))
 

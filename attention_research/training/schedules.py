@@ -52,6 +52,8 @@ class Constant:
     def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
         """The schedule; width and the run's length play no part."""
         del width, steps
+        if not self.warmup_steps:  # optax's line of no steps would stay at its beginning, 0
+            return optax.constant_schedule(learning_rate)
         return optax.warmup_constant_schedule(0.0, learning_rate, self.warmup_steps)
 
 

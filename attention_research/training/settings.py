@@ -11,8 +11,10 @@ class Training:
     """`batch_size` counts sequences (or packed rows) over all devices; `learning_rate` is the peak, or Noam's factor.
 
     `replicas` R trains R models at once, with seeds seed .. seed + R - 1, on the same batches. `clip_norm` bounds the
-    global norm of the gradients. `checkpoint_every`, `log_every`, `eval_every` are in steps; the last step always
-    checkpoints and evaluates; `eval_batches` bounds one evaluation of the validation split; `keep` checkpoints stay.
+    global norm of the gradients. `accumulation_steps` k takes a batch through the model in k parts of batch_size / k,
+    for which alone there must be memory; the update is that of the whole batch. `checkpoint_every`, `log_every`,
+    `eval_every` are in steps; the last step always checkpoints and evaluates; `eval_batches` bounds one evaluation of
+    the validation split; `keep` checkpoints stay.
     """
 
     def __init__(
@@ -26,6 +28,7 @@ class Training:
         optimizer: Child["optimizer"] = "adam",
         schedule: Child["schedule"] = "noam",
         clip_norm: PositiveFloat | None = None,
+        accumulation_steps: Positive = 1,
         checkpoint_every: Positive = 1000,
         log_every: Positive = 10,
         eval_every: Positive = 1000,
@@ -33,7 +36,7 @@ class Training:
         keep: Positive = 2,
     ):
         self.steps, self.batch_size, self.seed, self.replicas = steps, batch_size, seed, replicas
-        self.learning_rate, self.clip_norm = learning_rate, clip_norm
+        self.learning_rate, self.clip_norm, self.accumulation_steps = learning_rate, clip_norm, accumulation_steps
         self.checkpoint_every, self.log_every, self.eval_every = checkpoint_every, log_every, eval_every
         self.eval_batches, self.keep = eval_batches, keep
         self.make_optimizer, self.make_schedule = optimizer, schedule

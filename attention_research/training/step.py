@@ -46,10 +46,15 @@ def make_train_step(
     optimizer: optax.GradientTransformation,
     schedule: optax.Schedule,
     *,
+    accumulation_steps: int = 1,
     axis_name: str | None = None,
 ) -> Callable[[State, Mapping[str, jax.Array]], tuple[State, Metrics]]:
     """One update. The loss is the sum over all real tokens of the global batch divided by their number: on a mesh the
-    arrays are global already; under pmap (`axis_name`) sums cross the axis and each device draws its own dropout."""
+    arrays are global already; under pmap (`axis_name`) sums cross the axis and each device draws its own dropout.
+
+    With `accumulation_steps` the batch goes through the model in that many parts, each with dropout of its own; what
+    their losses and gradients are divided by is the whole batch's number of tokens, so that the update is the same.
+    """
 
     def over_devices(x: Any) -> Any:
         return x if axis_name is None else jax.lax.psum(x, axis_name)
@@ -60,13 +65,15 @@ def make_train_step(
             key = jax.random.fold_in(key, jax.lax.axis_index(axis_name))
         count = over_devices(task.count(batch))
 
-        def loss(parameters: dict[str, jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
-            model = structure.merge(parameters, state["statistics"])
-            total, sums = task.loss(model, batch, key)
-            return total / count, sums
+        def differentiated(batch: Mapping[str, jax.Array], key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+            def loss(parameters: dict[str, jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
+                model = structure.merge(parameters, state["statistics"])
+                total, sums = task.loss(model, batch, key)
+                return total / count, sums
 
-        (value, sums), gradients = jax.value_and_grad(loss, has_aux=True)(state["parameters"])
-        value, sums, gradients = over_devices((value, sums, gradients))
+            return jax.value_and_grad(loss, has_aux=True)(state["parameters"])
+
+        (value, sums), gradients = over_devices(accumulated(differentiated, batch, key, accumulation_steps))
         with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
             updates, optimizer_state = optimizer.update(gradients, state["optimizer"], state["parameters"])
             parameters = optax.apply_updates(state["parameters"], updates)
@@ -81,3 +88,29 @@ def make_train_step(
         return after, metrics
 
     return train_step
+
+
+def accumulated(
+    function: Callable[[Mapping[str, jax.Array], jax.Array], Any],
+    batch: Mapping[str, jax.Array],
+    key: jax.Array,
+    parts: int,
+) -> Any:
+    """The sum of `function(part, key of the part)` over the parts of a batch, one after the other by `lax.scan`.
+
+    Part i is the rows i, i + parts, ...: where rows lie on several devices, each device has its share of every part.
+    """
+    if parts == 1:
+        return function(batch, key)
+
+    def split(x: jax.Array) -> jax.Array:
+        return jnp.moveaxis(x.reshape(x.shape[0] // parts, parts, *x.shape[1:]), 1, 0)
+
+    def add(total: Any, part: tuple[Mapping[str, jax.Array], jax.Array]) -> tuple[Any, None]:
+        rows, number = part
+        return jax.tree.map(jnp.add, total, function(rows, jax.random.fold_in(key, number))), None
+
+    split_batch = {name: split(x) for name, x in batch.items()}
+    one = jax.eval_shape(function, {name: x[0] for name, x in split_batch.items()}, key)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), one)
+    return jax.lax.scan(add, zeros, (split_batch, jnp.arange(parts)))[0]

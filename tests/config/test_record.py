@@ -57,6 +57,19 @@ def test_execution_leaves_change_the_hash_and_not_the_identity(toy, path, value,
     assert (config.identity == other.identity) is same
 
 
+def test_a_later_setting_changes_the_identity_only_where_it_is_used(toy, monkeypatch):
+    """The identity is what it was before there was the setting, until somebody sets it."""
+    from attention_research.config import record
+
+    config, other = resolve(toy), resolve(toy, [("training.shift", 3)])
+    without = {**config.resolved, "training": {k: v for k, v in config.resolved["training"].items() if k != "shift"}}
+    before = Config(given={}, resolved=without).identity
+    assert before != config.identity
+    config, other = Config.from_json(config.to_json()), Config.from_json(other.to_json())
+    monkeypatch.setattr(record, "LATER_LEAVES", {"training.shift": -1, "no.such": 1})
+    assert config.identity == before != other.identity
+
+
 def test_the_hash_is_the_same_in_every_process(root):
     program = (
         "from attention_research.config import load\n"

@@ -37,12 +37,14 @@ def test_constant_warms_up_linearly():
     np.testing.assert_allclose(
         rates(Constant, 0.3, warmup_steps=4, upto=7), 0.3 * np.minimum(np.arange(7) / 4, 1), rtol=1e-6
     )
+    np.testing.assert_allclose(rates(Constant, 0.3, upto=7), np.full(7, 0.3), rtol=1e-6)
 
 
-def test_cosine_ends_at_its_final_share():
-    got = rates(Cosine, 0.5, warmup_steps=10, final=0.1, steps=50, upto=51)
-    want = [0.5 * t / 10 if t < 10 else 0.05 + 0.45 * 0.5 * (1 + math.cos(math.pi * (t - 10) / 40)) for t in range(51)]
-    np.testing.assert_allclose(got, want, atol=1e-6)
+@pytest.mark.parametrize("warmup", [0, 10])
+def test_cosine_ends_at_its_final_share(warmup):
+    got = rates(Cosine, 0.5, warmup_steps=warmup, final=0.1, steps=50, upto=51)
+    fall = lambda t: 0.05 + 0.45 * 0.5 * (1 + math.cos(math.pi * (t - warmup) / (50 - warmup)))
+    np.testing.assert_allclose(got, [0.5 * t / warmup if t < warmup else fall(t) for t in range(51)], atol=1e-6)
 
 
 @pytest.mark.parametrize("warmup", [0, 10])

@@ -1,18 +1,25 @@
 """The pure train step against Adam and the loss written out in NumPy; devices and replicas change nothing."""
 
+import importlib.util
 import subprocess
 import sys
 import textwrap
+import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
+from attention_research.config import ConfigError, build_experiment, load
+from attention_research.errors import RunError
+from attention_research.layers.structure import abstract
+from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
 from attention_research.tasks.translation import Translation
-from attention_research.training.optimizers import Adam
+from attention_research.training.optimizers import SGD, Adam
 from attention_research.training.schedules import Noam
-from attention_research.training.step import initial_state, make_train_step
+from attention_research.training.step import accumulated, initial_state, make_train_step
 
 
 def log_softmax(x):
@@ -98,23 +105,26 @@ ON_EIGHT_DEVICES = """
     rng = np.random.default_rng(0)
     batches = []
     for _ in range(3):
-        batch = {"source": rng.integers(4, 29, (8, 11)), "target": rng.integers(4, 29, (8, 13))}
-        for row in range(8):
-            batch["target"][row, 13 - row:] = 0       # unequal numbers of real tokens a device
+        batch = {"source": rng.integers(4, 29, (16, 11)), "target": rng.integers(4, 29, (16, 13))}
+        for row in range(16):
+            batch["target"][row, 13 - row * 3 // 4:] = 0       # unequal numbers of real tokens a device and a part
         batches.append({k: v.astype(np.int32) for k, v in batch.items()})
 
-    def losses(strategy, dropout, **sizes):
-        parts = build_experiment(resolved(dropout_rate=dropout, width=16, num_heads=4))
+    SGD = [("training.optimizer", "sgd"), ("training.schedule", "constant"), ("training.learning_rate", 0.5)]
+
+    def losses(strategy, dropout, accumulation_steps=1, **sizes):
+        parts = build_experiment(resolved(dropout_rate=dropout, width=16, num_heads=4).override(SGD))
         make = lambda rngs: parts.model(rngs=rngs)
         settings = parts.training()
         optimizer, schedule = settings.optimizer(16), settings.schedule(16)
         structure = abstract(make)[0]
         start = initial_state(make, optimizer)
         if strategy == "pmap":
-            step = make_train_step(structure, parts.task(), optimizer, schedule, axis_name="devices")
+            step = make_train_step(structure, parts.task(), optimizer, schedule, axis_name="devices",
+                                   accumulation_steps=accumulation_steps)
             run = PmapExecution(step, start, 0)
         else:
-            step = make_train_step(structure, parts.task(), optimizer, schedule)
+            step = make_train_step(structure, parts.task(), optimizer, schedule, accumulation_steps=accumulation_steps)
             sizes = {"data": 1, "fsdp": 1, "tensor": 1, "sequence": 1, "expert": 1, **sizes}
             run = MeshExecution(step, start, sizes, 0, 1)
             if sizes["tensor"] > 1:
@@ -124,6 +134,7 @@ ON_EIGHT_DEVICES = """
         for batch in batches:
             state, metrics = run.step(state, run.place(batch))
             out.append(float(metrics["loss"]))
+        assert out[2] < out[0] - 0.01
         return np.array(out)
 
     assert jax.device_count() == 8
@@ -132,14 +143,18 @@ ON_EIGHT_DEVICES = """
         for sizes in ({"data": 8}, {"data": 2, "fsdp": 2, "tensor": 2}, {"fsdp": 8}):
             got = losses("jit", dropout, **sizes)
             np.testing.assert_allclose(got, reference, rtol=1e-5, err_msg=str((sizes, dropout)))
-    np.testing.assert_allclose(losses("pmap", 0.0), alone[0], rtol=1e-5)
+    for steps in (1, 2):
+        np.testing.assert_allclose(losses("pmap", 0.0, steps), alone[0], rtol=1e-5)
+    for sizes in ({"data": 8}, {"data": 2, "fsdp": 2, "tensor": 2}):
+        np.testing.assert_allclose(losses("jit", 0.0, 2, **sizes), alone[0], rtol=1e-5, err_msg=str(sizes))
     print("agree")
 """
 
 
 @pytest.mark.slow
 def test_eight_devices_give_one_devices_losses(root):
-    """jit on data, fsdp, tensor and their product, and pmap: three steps' losses within 1e-5, dropout on under jit."""
+    """jit on data, fsdp, tensor and their product, and pmap: three steps' losses within 1e-5, dropout on under jit;
+    and the same with the batch accumulated in two parts, dropout off."""
     source = textwrap.dedent(ON_EIGHT_DEVICES)
     single = source.split("    assert jax.device_count() == 8".strip())[0] + (
         "\nprint([losses('jit', r).tolist() for r in (0.0, 0.3)])\n"
@@ -174,19 +189,118 @@ def test_replicas_equal_single_runs(small_state):
 
 @pytest.fixture(scope="module")
 def small_state():
-    import importlib.util
+    return small_run(dropout_rate=0.3)
 
-    from attention_research.config import build_experiment
-    from attention_research.layers.structure import abstract
 
+def small_run(accumulation_steps=1, **model):
+    """(start, step, batch) of a small Transformer under SGD; 6 rows of 0 to 12 real target tokens."""
     spec = importlib.util.spec_from_file_location("small_models", "tests/models/conftest.py")
     models = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(models)
-    parts = build_experiment(models.resolved(dropout_rate=0.3))
+    sgd = [("training.optimizer", "sgd"), ("training.schedule", "constant"), ("training.learning_rate", 0.5)]
+    parts = build_experiment(models.resolved(**model).override(sgd))
     make = lambda rngs: parts.model(rngs=rngs)
     settings = parts.training()
     optimizer, schedule = settings.optimizer(12), settings.schedule(12)
-    step = make_train_step(abstract(make)[0], parts.task(), optimizer, schedule)
+    step = make_train_step(abstract(make)[0], parts.task(), optimizer, schedule, accumulation_steps=accumulation_steps)
+    return initial_state(make, optimizer), step, unequal_rows()
+
+
+def unequal_rows():
     rng = np.random.default_rng(0)
-    batch = {name: jnp.asarray(rng.integers(4, 29, (4, 7)), jnp.int32) for name in ("source", "target")}
-    return initial_state(make, optimizer), step, batch
+    batch = {name: rng.integers(4, 29, (6, 13)).astype(np.int32) for name in ("source", "target")}
+    for row, length in enumerate((12, 1, 7, 3, 0, 11)):
+        batch["target"][row, length:] = 0
+    return batch
+
+
+class Bigrams(nnx.Module):
+    """log p(target | source at its place) from a table [29 29]."""
+
+    def __init__(self, *, rngs):
+        self.table = nnx.Param(jax.random.normal(rngs.params(), (29, 29)))
+
+    def log_likelihood(self, batch, *, key=None):
+        log_p = jax.nn.log_softmax(self.table[...])[batch["source"]]
+        return {
+            "log_likelihood": jnp.take_along_axis(log_p, batch["target"][..., None], -1)[..., 0],
+            "smooth_log_likelihood": log_p.mean(-1),
+            "mask": batch["target"] != 0,
+        }, {}
+
+
+def bigrams(accumulation_steps=1, axis_name=None):
+    """(step, start) of the smallest model whose gradient differs from row to row."""
+    make = lambda rngs: Bigrams(rngs=rngs)
+    optimizer, schedule = SGD()(lambda count: 5.0), lambda count: 5.0
+    step = make_train_step(
+        abstract(make)[0], Translation(), optimizer, schedule, accumulation_steps=accumulation_steps,
+        axis_name=axis_name,
+    )  # fmt: skip
+    return step, initial_state(make, optimizer)
+
+
+def followed(execution):
+    """The losses of 3 updates, and how far the parameters moved."""
+    state, losses = execution.start(), []
+    names = execution.plain(state)["parameters"].keys()
+    before = {name: np.asarray(execution.plain(state)["parameters"][name]) for name in names}
+    for _ in range(3):
+        state, metrics = execution.step(state, execution.place(unequal_rows()))
+        losses.append(np.asarray(metrics["loss"]))
+    after = execution.plain(state)["parameters"]
+    return np.array(losses), {name: np.asarray(after[name]) - before[name] for name in names}
+
+
+def plain(step, start):
+    return types.SimpleNamespace(
+        start=lambda: jax.jit(start)(0), step=jax.jit(step), place=lambda batch: batch, plain=lambda state: state
+    )
+
+
+ONE = {"data": 1, "fsdp": 1, "tensor": 1, "sequence": 1, "expert": 1}
+ACCUMULATING = {
+    "2": lambda: plain(*bigrams(2)),
+    "6-on-a-mesh": lambda: MeshExecution(*bigrams(6), ONE, 0, 1),
+    "3-of-replicas": lambda: MeshExecution(*bigrams(3), ONE, np.asarray([0, 5], np.int32), 2),
+    "2-under-pmap": lambda: PmapExecution(*bigrams(2, AXIS), 0),
+}
+
+
+def assert_same_updates(got, want):
+    (losses, moved), (wanted, far) = got, want
+    assert wanted[2] < wanted[0] - 0.1 and max(np.abs(x).max() for x in far.values()) > 0.1
+    np.testing.assert_allclose(losses[:, 0] if losses.ndim > 1 else losses, wanted, atol=1e-5)
+    for name, x in far.items():
+        np.testing.assert_allclose(moved[name][0] if losses.ndim > 1 else moved[name], x, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ACCUMULATING)
+def test_accumulation_is_the_large_batch(name):
+    """Parts have unequal numbers of real tokens: losses and parameters of 3 updates agree to 1e-5, however executed."""
+    assert_same_updates(followed(ACCUMULATING[name]()), followed(plain(*bigrams())))
+
+
+def test_accumulation_of_a_transformer_is_its_large_batch():
+    whole, parts = (small_run(steps, dropout_rate=0.0, num_layers=1) for steps in (1, 3))
+    assert_same_updates(followed(plain(parts[1], parts[0])), followed(plain(whole[1], whole[0])))
+
+
+def test_each_part_draws_its_own_dropout():
+    batch, key = {"x": jnp.arange(6.0)}, jax.random.key(3)
+    draw = lambda part, key: (part["x"], jax.random.normal(key, (2,)))
+    rows, drawn = accumulated(draw, batch, key, 3)
+    assert rows.tolist() == [0 + 1 + 2, 3 + 4 + 5]
+    alone = [jax.random.normal(jax.random.fold_in(key, part), (2,)) for part in range(3)]
+    np.testing.assert_allclose(drawn, sum(alone), rtol=1e-6)
+
+
+def test_a_batch_that_does_not_divide_is_refused(root):
+    config = load(f"{root}/configs/translation/transformer.py:smoke")
+    with pytest.raises(ConfigError, match="config.training.accumulation_steps: 3 does not divide batch_size 16"):
+        config.override([("training.accumulation_steps", 3)])
+    run = PmapExecution(lambda state, batch: (state, batch), lambda seed: seed, 0)
+    run.check(12, 3)
+    run.devices = 2
+    with pytest.raises(RunError, match="batch_size: 15 does not divide over 2 devices in 3 accumulation steps"):
+        run.check(15, 3)
