@@ -1,13 +1,11 @@
 """Attention on a CPU: time and peak memory of `blockwise`, `reference`, jax.nn and PyTorch, interleaved in one run.
 
-    python benchmarks/attention.py [--json] [--lengths=4096] [--rounds=5]
+    python -m benchmarks.attention [--json] [--lengths=4096] [--rounds=5]
 
-At T = 4096 about three minutes on 2 cores. Times are medians over rounds in which every form runs once, so that a
-busy machine slows all of them; rounds in which other processes took the cores are dropped while three remain. Page
-faults dominate under the default malloc, so the timing process is started with a malloc that keeps its pages (the
-settings are printed). Peak memory is a fresh process per form: its highest resident size less that after inputs and
-compilation, forward+backward, for a plain call and with a mask [1 1 T S], a bias [1 1 T S] (with its gradient) and
-a causal window of 256.
+At T = 4096 about three minutes on 2 cores. Times are medians over rounds in which every form runs once
+(`_interleaved` says how; the malloc's settings are printed). Peak memory is a fresh process per form: its highest
+resident size less that after inputs and compilation, forward+backward, for a plain call and with a mask [1 1 T S], a
+bias [1 1 T S] (with its gradient) and a causal window of 256.
 """
 
 from __future__ import annotations
@@ -15,31 +13,29 @@ from __future__ import annotations
 import argparse
 import json as json_module
 import os
-import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks._interleaved import (
+    KEEP_PAGES,
+    RETURN_PAGES,
+    has,
+    interleaved,
+    log,
+    peak_of,
+    print_targets,
+    print_times,
+    target,
+    versions,
+    worker,
+)
+
+MODULE = "benchmarks.attention"
 BATCH, HEADS, WIDTH = 1, 8, 64
 FORMS = ("blockwise", "reference", "jax.nn", "torch")
 CASES = ("plain", "mask", "bias", "window")
 WINDOW = (255, 0)
-#: The timing process keeps its pages; the memory processes give every large buffer back.
-KEEP_PAGES = {
-    "MALLOC_MMAP_THRESHOLD_": "4294967296",
-    "MALLOC_TRIM_THRESHOLD_": "4294967296",
-    "MALLOC_TOP_PAD_": "268435456",
-}
-RETURN_PAGES = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_TOP_PAD_": "131072"}
-
-
-def log(line: str) -> None:
-    """Progress, on standard error."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def inputs(length: int, case: str) -> dict[str, Any]:
@@ -108,79 +104,18 @@ def calls(form: str, case: str, length: int) -> tuple[Callable[[], Any], Callabl
     return torch_calls(case, arrays) if form == "torch" else jax_calls(form, case, arrays)
 
 
-def has_torch() -> bool:
-    """Whether PyTorch is installed (it is an optional peer)."""
-    from importlib.util import find_spec
-
-    return find_spec("torch") is not None
-
-
-def _busy() -> tuple[float, float]:
-    """Seconds of processor time that the whole machine and this process have used."""
-    ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    machine = (sum(ticks[:3]) + sum(ticks[5:8])) / os.sysconf("SC_CLK_TCK")
-    return machine, sum(os.times()[:2])
-
-
 def time_worker(length: int, rounds: int) -> dict[str, Any]:
-    """{"forward" | "forward+backward": {form: {median_ms, low_ms, high_ms, samples}}}, interleaved."""
-    forms = [form for form in FORMS if form != "torch" or has_torch()]
-    document = {}
-    compiled = {form: calls(form, "plain", length) for form in forms}
-    for number, name in enumerate(("forward", "forward+backward")):
-        for form in forms:
-            compiled[form][number]()
-        samples: list[tuple[float, dict[str, float]]] = []
-        for _ in range(rounds):
-            machine, own = _busy()
-            start, taken = time.perf_counter(), {}
-            for form in forms:
-                begin = time.perf_counter()
-                compiled[form][number]()
-                taken[form] = 1e3 * (time.perf_counter() - begin)
-            machine, own = (after - before for after, before in zip(_busy(), (machine, own), strict=True))
-            share = (machine - own) / ((time.perf_counter() - start) * (os.cpu_count() or 1))
-            samples.append((share, taken))
-        samples.sort(key=lambda sample: sample[0])
-        kept = [taken for index, (share, taken) in enumerate(samples) if share < 0.1 or index < min(3, rounds)]
-        document[name] = {
-            form: {
-                "median_ms": round(statistics.median(taken[form] for taken in kept), 2),
-                "low_ms": round(min(taken[form] for taken in kept), 2),
-                "high_ms": round(max(taken[form] for taken in kept), 2),
-                "samples": len(kept),
-            }
-            for form in forms
-        }
-        document[name]["others_took"] = round(max(share for share, _ in samples[: len(kept)]), 3)
-    return document
-
-
-def _resident(field: str) -> int:
-    """VmHWM or VmRSS of this process, in bytes."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
-    return int(line.split()[1]) * 1024
+    """{"forward" | "forward+backward": {form: {median_ms, low_ms, high_ms, samples}}}."""
+    compiled = {form: calls(form, "plain", length) for form in FORMS if form != "torch" or has("torch")}
+    return {
+        name: interleaved({form: both[number] for form, both in compiled.items()}, rounds)
+        for number, name in enumerate(("forward", "forward+backward"))
+    }
 
 
 def memory_worker(form: str, case: str, length: int) -> dict[str, Any]:
     """Peak resident bytes of one forward+backward above what inputs and compiled program hold."""
-    call = calls(form, case, length)[1]
-    before = _resident("VmRSS")
-    try:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
-    except OSError:
-        before = _resident("VmHWM")
-    call()
-    return {"peak_bytes": max(_resident("VmHWM") - before, 0)}
-
-
-def _worker(settings: dict[str, str], *arguments: str) -> dict[str, Any]:
-    """The JSON that this file prints as a fresh process under these malloc settings."""
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", **settings, "PYTHONPATH": path}
-    command = [sys.executable, str(Path(__file__).resolve()), "--worker", *arguments]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return json_module.loads(done.stdout.splitlines()[-1])
+    return {"peak_bytes": peak_of(calls(form, case, length)[1])}
 
 
 def _targets(times: dict[str, Any], memory: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
@@ -188,41 +123,34 @@ def _targets(times: dict[str, Any], memory: dict[str, dict[str, int]]) -> list[d
     rows = []
     for name, slower, faster in (("forward", 4.0, 1.4), ("forward+backward", 3.0, 1.5)):
         median = {form: row["median_ms"] for form, row in times[name].items() if form in FORMS}
-        ratio = median["jax.nn"] / median["blockwise"]
-        rows.append({"what": f"{name}: jax.nn / blockwise", "ratio": ratio, "at_least": slower, "met": ratio >= slower})
+        rows.append(target(f"{name}: jax.nn / blockwise", median["jax.nn"] / median["blockwise"], at_least=slower))
         if "torch" in median:
-            ratio = median["blockwise"] / median["torch"]
-            rows.append(
-                {"what": f"{name}: blockwise / torch", "ratio": ratio, "at_most": faster, "met": ratio <= faster}
-            )
+            rows.append(target(f"{name}: blockwise / torch", median["blockwise"] / median["torch"], at_most=faster))
     for case, peaks in memory.items():
         ratio = peaks["blockwise"] / max(peaks["reference"], 1)
-        rows.append({"what": f"memory {case}: blockwise / dense", "ratio": ratio, "at_most": 0.1, "met": ratio < 0.1})
-    return [{**row, "ratio": round(row["ratio"], 4)} for row in rows]
+        rows.append(target(f"memory {case}: blockwise / dense", ratio, at_most=0.1))
+    return rows
 
 
 def measure(lengths: tuple[int, ...] = (4096,), rounds: int = 5, cases: tuple[str, ...] = CASES) -> dict[str, Any]:
     """The whole benchmark as one JSON document."""
-    from importlib.metadata import version
-
-    packages = ("jax", "jaxlib", "torch") if has_torch() else ("jax", "jaxlib")
     document: dict[str, Any] = {
         "benchmark": "attention",
         "shape": {"batch": BATCH, "heads": HEADS, "head_width": WIDTH, "dtype": "float32"},
         "cores": len(os.sched_getaffinity(0)),
-        "versions": {package: version(package) for package in packages},
+        "versions": versions("jax", "jaxlib", "torch"),
         "malloc": {"time": KEEP_PAGES, "memory": RETURN_PAGES},
         "lengths": {},
     }
     for length in lengths:
-        log(f"T = S = {length}: {rounds} interleaved rounds of {', '.join(FORMS if has_torch() else FORMS[:-1])}")
-        times = _worker(KEEP_PAGES, "time", str(length), str(rounds))
+        log(f"T = S = {length}: {rounds} interleaved rounds of {', '.join(FORMS if has('torch') else FORMS[:-1])}")
+        times = worker(MODULE, KEEP_PAGES, "time", str(length), str(rounds))
         memory: dict[str, dict[str, int]] = {}
         for case in cases:
-            forms = FORMS if case == "plain" and has_torch() else FORMS[:-1]
+            forms = FORMS if case == "plain" and has("torch") else FORMS[:-1]
             log(f"T = S = {length}: peak memory, {case}")
             memory[case] = {
-                form: _worker(RETURN_PAGES, "memory", form, case, str(length))["peak_bytes"] for form in forms
+                form: worker(MODULE, RETURN_PAGES, "memory", form, case, str(length))["peak_bytes"] for form in forms
             }
         document["lengths"][str(length)] = {"times": times, "memory": memory, "targets": _targets(times, memory)}
     return document
@@ -237,15 +165,10 @@ def _print(document: dict[str, Any]) -> None:
     for length, result in document["lengths"].items():
         print(f"\nT = S = {length}")
         for name, rows in result["times"].items():
-            for form, row in rows.items():
-                if form in FORMS:
-                    spread = f"{row['low_ms']:.1f}-{row['high_ms']:.1f}"
-                    print(f"  {name:17s} {form:10s} {row['median_ms']:9.1f} ms   {spread} ({row['samples']} rounds)")
+            print_times(name, rows)
         for case, peaks in result["memory"].items():
             print(f"  memory {case:10s} " + "   ".join(f"{form} {size / 1e6:.0f} MB" for form, size in peaks.items()))
-        for row in result["targets"]:
-            bound = f"at least {row['at_least']}" if "at_least" in row else f"at most {row['at_most']}"
-            print(f"  {row['what']:40s} {row['ratio']:7.3f}   {bound}   {'met' if row['met'] else 'MISSED'}")
+        print_targets(result["targets"])
 
 
 def main(json: bool = False, lengths: tuple[int, ...] = (4096,), rounds: int = 5) -> None:

@@ -18,7 +18,7 @@ def options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
-    names = sorted(path.stem for path in Path("benchmarks").glob("*.py") if path.stem != "__init__")
+    names = sorted(path.stem for path in Path("benchmarks").glob("*.py") if path.stem[0] != "_")
     if arguments.what not in names:
         raise ConfigError(f"{arguments.what}: no such benchmark{nearest(arguments.what, names)}")
     sys.path.insert(0, str(Path.cwd()))

@@ -12,7 +12,7 @@ import pytest
 @pytest.mark.slow
 def test_the_attention_benchmark_prints_one_document(root):
     done = subprocess.run(
-        [sys.executable, "benchmarks/attention.py", "--json", "--lengths=509", "--rounds=2"],
+        [sys.executable, "-m", "benchmarks.attention", "--json", "--lengths=509", "--rounds=2"],
         cwd=root, capture_output=True, text=True, check=True,
     )  # fmt: skip
     document = json.loads(done.stdout)

@@ -1,0 +1,131 @@
+"""How a benchmark measures: every form once a round, in one process; memory in a fresh process per form.
+
+A round in which every form runs once slows all of them on a busy machine; rounds in which other processes took the
+cores are dropped while three remain. Page faults dominate on a CPU under the default malloc, so timing processes are
+started with a malloc that keeps its pages, memory processes with one that gives every large buffer back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+KEEP_PAGES = {
+    "MALLOC_MMAP_THRESHOLD_": "4294967296",
+    "MALLOC_TRIM_THRESHOLD_": "4294967296",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+RETURN_PAGES = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_TOP_PAD_": "131072"}
+
+
+def log(line: str) -> None:
+    """Progress, on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def has(package: str) -> bool:
+    """Whether an optional peer is installed."""
+    return find_spec(package) is not None
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Of those that are installed."""
+    return {package: version(package) for package in packages if has(package)}
+
+
+def worker(module: str, settings: Mapping[str, str], *arguments: str) -> dict[str, Any]:
+    """The JSON that ``python -m module --worker ...`` prints, as a fresh process with these environment variables."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", **settings, "PYTHONPATH": path}
+    command = [sys.executable, "-m", module, "--worker", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
+    """{form: {median_ms, low_ms, high_ms, samples}, "others_took": the largest share of the cores in a kept round}.
+
+    Each call waits for its result; each is made once before the first round.
+    """
+    for call in calls.values():
+        call()
+    samples: list[tuple[float, dict[str, float]]] = []
+    for _ in range(rounds):
+        machine, own = _busy()
+        start, taken = time.perf_counter(), {}
+        for form, call in calls.items():
+            begin = time.perf_counter()
+            call()
+            taken[form] = 1e3 * (time.perf_counter() - begin)
+        machine, own = (after - before for after, before in zip(_busy(), (machine, own), strict=True))
+        share = (machine - own) / ((time.perf_counter() - start) * (os.cpu_count() or 1))
+        samples.append((share, taken))
+    samples.sort(key=lambda sample: sample[0])
+    kept = [taken for index, (share, taken) in enumerate(samples) if share < 0.1 or index < min(3, rounds)]
+    found: dict[str, Any] = {form: summary([taken[form] for taken in kept]) for form in calls}
+    return {**found, "others_took": round(max(share for share, _ in samples[: len(kept)]), 3)}
+
+
+def summary(milliseconds: list[float]) -> dict[str, float]:
+    """Median and range."""
+    return {
+        "median_ms": round(statistics.median(milliseconds), 2),
+        "low_ms": round(min(milliseconds), 2),
+        "high_ms": round(max(milliseconds), 2),
+        "samples": len(milliseconds),
+    }
+
+
+def _busy() -> tuple[float, float]:
+    """Seconds of processor time that the whole machine and this process have used."""
+    ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    machine = (sum(ticks[:3]) + sum(ticks[5:8])) / os.sysconf("SC_CLK_TCK")
+    return machine, sum(os.times()[:2])
+
+
+def peak_of(call: Callable[[], Any]) -> int:
+    """How far one call raises the resident size of this process, in bytes."""
+    before = _resident("VmRSS")
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    except OSError:
+        before = _resident("VmHWM")
+    call()
+    return max(_resident("VmHWM") - before, 0)
+
+
+def _resident(field: str) -> int:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024
+
+
+def target(what: str, ratio: float, *, at_least: float | None = None, at_most: float | None = None) -> dict[str, Any]:
+    """A promise with the measured ratio and whether it is met."""
+    bound = {"at_least": at_least} if at_least is not None else {"at_most": at_most}
+    met = ratio >= at_least if at_least is not None else ratio <= at_most
+    return {"what": what, "ratio": round(ratio, 4), **bound, "met": met}
+
+
+def print_times(name: str, times: Mapping[str, Any]) -> None:
+    """One line a form."""
+    for form, row in times.items():
+        if isinstance(row, dict):
+            spread = f"{row['low_ms']:.1f}-{row['high_ms']:.1f}"
+            print(f"  {name:17s} {form:24s} {row['median_ms']:9.1f} ms   {spread} ({row['samples']} rounds)")
+
+
+def print_targets(targets: list[dict[str, Any]]) -> None:
+    """One line a target."""
+    for row in targets:
+        bound = f"at least {row['at_least']}" if "at_least" in row else f"at most {row['at_most']}"
+        print(f"  {row['what']:48s} {row['ratio']:7.3f}   {bound}   {'met' if row['met'] else 'MISSED'}")
