@@ -96,6 +96,12 @@ def whole_accumulation_steps(section: Section, sections: list[Section]) -> Broke
     return ("accumulation_steps", f"{parts} does not divide batch_size {rows}") if rows % parts else None
 
 
+def nucleus_within_all(section: Section, sections: list[Section]) -> Broken:
+    """`top_p` is a probability."""
+    top_p = section.settings["top_p"]
+    return ("top_p", f"expected a float above 0 and at most 1; got {top_p}") if top_p and top_p > 1 else None
+
+
 #: (families, kinds, function); the patterns are the shell's.
 CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], ...] = (
     ("experiment", "*", room_for_words),
@@ -107,6 +113,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("decoder", "*", steps_that_exist),
     ("causal_stack", "*", steps_that_exist),
     ("mesh", "mesh", whole_mesh),
+    ("decoding", "sampling", nucleus_within_all),
     ("training", "*", whole_accumulation_steps),
     ("optimizer", "sgd", nesterov_needs_momentum),
 )

@@ -84,6 +84,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "decoding": {
         "beam": "attention_research.decoding.beam:BeamSearch",
         "greedy": "attention_research.decoding.greedy:Greedy",
+        "sampling": "attention_research.decoding.sampling:Sampling",
     },
     "evaluation": {
         "bleu": "attention_research.tasks.evaluation:BleuEvaluation",

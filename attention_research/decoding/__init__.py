@@ -1,7 +1,8 @@
-"""Greedy decoding and beam search over the model protocol; no model is known here."""
+"""Greedy decoding, sampling and beam search over the model protocol; no model is known here."""
 
 from attention_research.decoding.beam import BeamSearch
 from attention_research.decoding.greedy import Greedy
 from attention_research.decoding.hypotheses import Decoded
+from attention_research.decoding.sampling import Sampling
 
-__all__ = ["BeamSearch", "Decoded", "Greedy"]
+__all__ = ["BeamSearch", "Decoded", "Greedy", "Sampling"]

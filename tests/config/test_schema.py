@@ -157,6 +157,10 @@ REFUSED = {
         ("parallel.mesh.data", "0"),
         "config.parallel.mesh.data: expected an int at least 1, or -1 (what is left); got 0",
     ),
+    "a nucleus above one": (
+        ("decoding", {"kind": "sampling", "top_p": 1.5}),
+        "config.decoding.top_p: expected a float above 0 and at most 1; got 1.5",
+    ),
     "causal linformer": (
         ("model.decoder.self_attention.kind", "linformer"),
         "config.model.decoder.self_attention.kind: linformer is not defined here: Linformer projects keys and",

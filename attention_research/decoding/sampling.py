@@ -1,0 +1,76 @@
+"""Sampling at a temperature, of the k best tokens (Fan et al. 2018), of the nucleus (Holtzman et al. 2020)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from attention_research.decoding.left_to_right import LeftToRight
+from attention_research.registry import NonNegative, Positive, PositiveFloat
+from attention_research.tokens import PAD
+
+
+class Sampling(LeftToRight):
+    """`num_samples` hypotheses a row, drawn token by token from `truncated`; in the order drawn, not ranked.
+
+    The score is the model's own log-probability of what was drawn, not that of the truncated distribution. A row's
+    draws depend on `seed` and on its own source tokens alone: neither on the other rows nor on padding, so that two
+    equal sentences are given equal samples.
+    """
+
+    def __init__(
+        self,
+        *,
+        temperature: PositiveFloat = 1.0,
+        top_k: Positive | None = None,
+        top_p: PositiveFloat | None = None,
+        num_samples: Positive = 1,
+        seed: NonNegative = 0,
+        extra_length: NonNegative = 50,
+    ):
+        super().__init__(extra_length=extra_length, num_samples=num_samples)
+        self.temperature, self.top_k, self.top_p, self.seed = temperature, top_k, top_p, seed
+
+    def start(self, source: dict[str, Int[Array, "B S"]]) -> Key[Array, "R"]:
+        """A key for each row and sample."""
+
+        def of_row(tokens: Int[Array, "S"]) -> Key[Array, "K"]:
+            fold = lambda key, token: (jnp.where(token == PAD, key, jax.random.key_data(_folded(key, token))), None)
+            data, _ = jax.lax.scan(fold, jax.random.key_data(jax.random.key(self.seed)), tokens)
+            return jax.random.split(jax.random.wrap_key_data(data), self.num_samples)
+
+        return jax.vmap(of_row)(source["tokens"]).reshape(-1)
+
+    def choose(
+        self, log_probabilities: Float[Array, "R V"], given: Key[Array, "R"], step: Int[Array, ""]
+    ) -> Int[Array, "R"]:
+        """A draw for each row."""
+        keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(given, step)
+        logits = truncated(log_probabilities, self.temperature, self.top_k, self.top_p)
+        return jax.vmap(jax.random.categorical)(keys, logits)
+
+
+def _folded(data: Array, token: Array) -> Key[Array, ""]:
+    return jax.random.fold_in(jax.random.wrap_key_data(data), token)
+
+
+def truncated(
+    log_probabilities: Float[Array, "*B V"], temperature: float, top_k: int | None, top_p: float | None
+) -> Float[Array, "*B V"]:
+    """Logits to draw from: divided by `temperature`, then -inf outside the `top_k` largest, then outside the nucleus.
+
+    The nucleus is the smallest set of the most probable tokens (after the first two steps) whose probability reaches
+    `top_p`. Tokens as probable as the last one that stays, stay too.
+    """
+    logits = log_probabilities / temperature
+    size = logits.shape[-1]
+    if top_k is not None and top_k < size:
+        least = jax.lax.top_k(logits, top_k)[0][..., -1:]
+        logits = jnp.where(logits < least, -jnp.inf, logits)
+    if top_p is not None and top_p < 1.0:
+        ordered = jnp.sort(jax.nn.softmax(logits, axis=-1), axis=-1, descending=True)
+        before = jnp.cumsum(ordered, axis=-1) - ordered
+        least = jnp.min(ordered, axis=-1, keepdims=True, where=before < top_p, initial=1.0)
+        logits = jnp.where(jax.nn.softmax(logits, axis=-1) < least, -jnp.inf, logits)
+    return logits
