@@ -23,6 +23,7 @@ EXECUTION_LEAVES = (
     "training.log_every",
     "training.checkpoint_every",
     "training.keep",
+    "training.keep_best",
 )
 
 #: Settings that came when there were recorded trials, with the value that means what was done before: at that value

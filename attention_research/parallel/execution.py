@@ -11,7 +11,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, NamedSharding
+import numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from attention_research.errors import RunError
 from attention_research.parallel.rules import BATCH, state_shardings
@@ -85,12 +86,10 @@ class PmapExecution:
         self.devices = jax.local_device_count()
         self.abstract = jax.eval_shape(start, seed)
         self.start = lambda: self.restored(jax.jit(start)(seed))
-        self.pmapped = jax.pmap(step, axis_name=AXIS, donate_argnums=0)
-
-    def step(self, state: Any, batch: Any) -> tuple[Any, Any]:
-        """One update; the metrics are equal on all devices and come from the first."""
-        state, metrics = self.pmapped(state, batch)
-        return state, jax.tree.map(lambda x: x[0], metrics)
+        # The metrics are equal on all devices and come from the first.
+        self.step = jax.pmap(step, axis_name=AXIS, out_axes=(0, None), donate_argnums=0)
+        mesh = jax.make_mesh((self.devices,), (AXIS,), axis_types=(AxisType.Auto,), devices=jax.local_devices())
+        self.batch_sharding = NamedSharding(mesh, PartitionSpec(AXIS))
 
     def check(self, batch_size: int, parts: int) -> None:
         """Raises RunError where a part of the batch does not divide over the devices."""
@@ -98,7 +97,8 @@ class PmapExecution:
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
         """[B ...] -> [devices, B / devices ...]."""
-        return {name: jnp.reshape(x, (self.devices, -1, *x.shape[1:])) for name, x in batch.items()}
+        shards = {name: np.reshape(x, (self.devices, -1, *x.shape[1:])) for name, x in batch.items()}
+        return jax.device_put(shards, self.batch_sharding)
 
     def plain(self, state: Any) -> Any:
         """One copy of the state."""

@@ -11,7 +11,6 @@ import ctypes
 import json
 import math
 import os
-import re
 import signal
 import sys
 import time
@@ -20,15 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.config import ConfigError
-from attention_research.errors import RunError
+from attention_research.errors import Diverged, RunError
 from attention_research.studies.study import dereference
 from attention_research.studies.trials import write_json
 from attention_research.training.environment import keep_compiled_programs
 from attention_research.training.workdir import read_metrics
 
 _POINTS_OF_A_CURVE = 200
-# A loss that is no number is a finding about the row, not a failure of the machine: the trial is finished.
-_DIVERGED = re.compile(r"the loss is (nan|-?inf)")
 # What a record has no use for: the command line holds folders of the machine.
 _PERSONAL = ("command", "cores")
 
@@ -80,9 +77,7 @@ def run_trial(folder: Path) -> dict[str, Any]:
         began = time.perf_counter()
         try:
             outcome = _numbers(STAGES[stage["kind"]](stage, config, folder))
-        except RunError as error:
-            if not _DIVERGED.search(str(error)):
-                raise
+        except Diverged as error:  # a finding about the row, not a failure of the machine: the trial is finished
             diverged = str(error)
             break
         outcome["stage_seconds"] = time.perf_counter() - began

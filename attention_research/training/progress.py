@@ -14,10 +14,10 @@ from rich.progress import Progress as Bar
 class Progress:
     """Steps/s, tokens/s, loss and time left; off a terminal one line every `every` seconds goes to `report`."""
 
-    def __init__(self, steps: int, report: Callable[[str], None], every: float = 15.0):
+    def __init__(self, start: int, steps: int, report: Callable[[str], None], every: float = 15.0):
         self.steps, self.report, self.every = steps, report, every
         self.started = self.said = time.perf_counter()
-        self.previous = (self.started, 0)
+        self.previous = (self.started, start, 0.0)
         self.bar = None
         if sys.stderr.isatty():
             columns = (
@@ -31,11 +31,11 @@ class Progress:
             self.bar.start()
 
     def update(self, step: int, loss: float, tokens: float) -> None:
-        """Called where metrics are logged; `tokens` were trained since the last call."""
+        """Called where metrics are logged; `tokens` is how many this process has trained so far."""
         now = time.perf_counter()
         elapsed = max(now - self.previous[0], 1e-9)
-        rate, speed = (step - self.previous[1]) / elapsed, tokens / elapsed
-        self.previous = (now, step)
+        rate, speed = (step - self.previous[1]) / elapsed, (tokens - self.previous[2]) / elapsed
+        self.previous = (now, step, tokens)
         if self.bar is not None:
             self.bar.update(self.task, completed=step, loss=loss, rate=rate, tokens=speed)
         elif now - self.said > self.every or step == self.steps:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ import jax
 import numpy as np
 
 from attention_research.config import Config, ConfigError, build_experiment
-from attention_research.errors import RunError
 from attention_research.layers.structure import abstract
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
 from attention_research.tokens import PAD
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
+from attention_research.training.health import Health, enough_memory
+from attention_research.training.interruption import Stop, stopping
 from attention_research.training.progress import Progress
 from attention_research.training.step import initial_state, make_train_step
 from attention_research.training.workdir import MetricsLog, claim, locked, read_metrics, write_json
@@ -32,7 +33,8 @@ class Trainer:
         self.config = config
         self.make_model = lambda rngs: parts.model(rngs=rngs)
         self.task, self.settings, self.parallel = parts.task(), parts.training(), parts.parallel()
-        self.structure = abstract(self.make_model)[0]
+        self.structure, parameters, _ = abstract(self.make_model)
+        self.parameters = tuple(name for name in self.structure.names if name in parameters)
         width = config.resolved["model"]["width"]
         optimizer, schedule = self.settings.optimizer(width), self.settings.schedule(width)
         start = initial_state(self.make_model, optimizer)
@@ -84,68 +86,67 @@ def mean_losses(step: Callable, model: tuple[Any, Any], batches: Iterator[tuple[
 def train(config: Config, workdir: Path, report: Callable[[str], None] | None = None) -> dict[str, Any]:
     """Trains `config` in `workdir` to its last step and returns a summary; continues from the latest checkpoint.
 
-    Raises ConfigError for a folder of another config, RunError for what fails while running.
+    Raises ConfigError for a folder of another config, RunError for what fails while running, Diverged where a number is
+    no number, Interrupted (a SystemExit of status 128 + the signal) once a signal's checkpoint is written.
     """
-    with locked(workdir):
+    report = report or (lambda line: None)
+    with locked(workdir), stopping(report) as stop:
         claim(workdir, config)
-        return _train(config, workdir, report or (lambda line: None))
+        trainer = Trainer(config)
+        with enough_memory(trainer.settings.batch_size):
+            return _train(trainer, workdir, report, stop)
 
 
-def _train(config: Config, workdir: Path, report: Callable[[str], None]) -> dict[str, Any]:
-    trainer = Trainer(config)
+def _train(trainer: Trainer, workdir: Path, report: Callable[[str], None], stop: Stop) -> dict[str, Any]:
+    settings, execution = trainer.settings, trainer.execution
     data = trainer.parts.data()
     data.prepare(report)
-    settings, execution = trainer.settings, trainer.execution
     write_json(workdir / "environment.json", {**describe(), **execution.describe()})
-    checkpoints = Checkpoints(workdir, settings.keep)
-    step = checkpoints.latest() or 0
-    if step:
-        state = execution.restored(checkpoints.restore(step, execution.abstract))
-        report(f"continuing from step {step} in {workdir}")
-    else:
-        state = execution.start()
-    log = MetricsLog(workdir, step)
-    progress = Progress(settings.steps, report)
-    clock = Clock()
-    try:
+    with ExitStack() as stack:
+        checkpoints = stack.enter_context(Checkpoints(workdir, settings, report))
+        step = checkpoints.clean() or 0
+        if step:
+            state = execution.restored(checkpoints.restore(step, execution.abstract))
+            report(f"continuing from step {step} in {workdir}")
+        else:
+            state = execution.start()
+        log = stack.enter_context(closing(MetricsLog(workdir, step)))
+        progress = stack.enter_context(closing(Progress(step, settings.steps, report)))
+        clock, health = Clock(), Health(trainer.parameters, trainer.seeds)
         batches = data.train_batches(seed=settings.seed, batch_size=settings.batch_size, start_step=step)
-        while step < settings.steps:
-            _, batch = next(batches)
-            shape = batch["target"].shape
-            state, metrics = clock.run(shape, execution.step, state, execution.place(batch))
+        stop.patient, stopped = True, False
+        while step < settings.steps and not stopped:
+            state, metrics = clock.run(execution.step, state, clock.next(batches, execution.place))
             step += 1
-            last = step == settings.steps
+            metrics = health.watch(step, metrics)
+            stopped, last = stop.number is not None, step == settings.steps
             if step % settings.log_every == 0 or last:
+                checkpoints.check()
+                health.check()
                 _write(log, step, metrics, trainer.seeds, clock, progress)
-            else:
-                clock.tokens.append(metrics["tokens"])
-            if step % settings.eval_every == 0 or last:
+            evaluated = step % settings.eval_every == 0 or last
+            if evaluated:
                 with clock.paused():
+                    health.check()
                     _validate(data, execution.plain(state), trainer, log, step)
-            if step % settings.checkpoint_every == 0 or last:
+            best = evaluated and checkpoints.would_be_kept(step)
+            if step % settings.checkpoint_every == 0 or last or best or stopped:
                 with clock.paused():
+                    health.check()
+                    health.check_state(step, state)
+                    log.sync()
                     checkpoints.save(step, execution.plain(state))
-    finally:
-        progress.close()
-        log.close()
-        checkpoints.close()
+    if step < settings.steps:
+        stop.leave(f"saved step {step} of {settings.steps} in {workdir}; the same command continues from there")
     return {"steps": step, **clock.summary(), **_final_loss(workdir)}
 
 
 def _write(log: MetricsLog, step: int, metrics: Any, seeds: list[int], clock: Clock, progress: Progress) -> None:
-    values = jax.device_get(metrics)
-    tokens = sum(float(np.mean(t)) for t in jax.device_get(clock.tokens)) + float(np.mean(values["tokens"]))
-    clock.tokens.clear()
-    clock.counted += tokens
-    elapsed = max(clock.lap(), 1e-9)
+    values, figures = jax.device_get(metrics), clock.lap()
     for replica, seed in enumerate(seeds):
         mine = {name: float(np.asarray(x).reshape(-1)[replica if np.ndim(x) else 0]) for name, x in values.items()}
-        if not math.isfinite(mine["loss"]):
-            raise RunError(
-                f"step {step}, seed {seed}: the loss is {mine['loss']}; lower training.learning_rate or set clip_norm"
-            )
-        log.write(step=step, split="train", seed=seed, tokens_per_second=round(tokens / elapsed, 1), **mine)
-    progress.update(step, float(np.mean(values["loss"])), tokens)
+        log.write(step=step, split="train", seed=seed, **figures, **mine)
+    progress.update(step, float(np.mean(values["loss"])), clock.counted)
 
 
 def _validate(data: Any, state: Any, trainer: Trainer, log: MetricsLog, step: int) -> None:

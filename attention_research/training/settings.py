@@ -14,7 +14,8 @@ class Training:
     global norm of the gradients. `accumulation_steps` k takes a batch through the model in k parts of batch_size / k,
     for which alone there must be memory; the update is that of the whole batch. `checkpoint_every`, `log_every`,
     `eval_every` are in steps; the last step always checkpoints and evaluates; `eval_batches` bounds one evaluation of
-    the validation split; `keep` checkpoints stay.
+    the validation split. The `keep` newest checkpoints stay and the `keep_best` of the lowest validation losses, for
+    which an evaluation saves one where its loss is such a one.
     """
 
     def __init__(
@@ -34,11 +35,12 @@ class Training:
         eval_every: Positive = 1000,
         eval_batches: Positive = 8,
         keep: Positive = 2,
+        keep_best: NonNegative = 1,
     ):
         self.steps, self.batch_size, self.seed, self.replicas = steps, batch_size, seed, replicas
         self.learning_rate, self.clip_norm, self.accumulation_steps = learning_rate, clip_norm, accumulation_steps
         self.checkpoint_every, self.log_every, self.eval_every = checkpoint_every, log_every, eval_every
-        self.eval_batches, self.keep = eval_batches, keep
+        self.eval_batches, self.keep, self.keep_best = eval_batches, keep, keep_best
         self.make_optimizer, self.make_schedule = optimizer, schedule
 
     def schedule(self, width: int) -> optax.Schedule:

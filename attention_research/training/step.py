@@ -15,6 +15,7 @@ import optax
 from flax import nnx
 
 from attention_research.layers.structure import Structure, initializer
+from attention_research.training.health import finite
 
 State = dict[str, Any]
 Metrics = dict[str, jax.Array]
@@ -82,6 +83,7 @@ def make_train_step(
                 **{name: total / count for name, total in sums.items()},
                 "tokens": count,
                 "gradient_norm": optax.tree.norm(gradients),
+                "finite_gradients": finite(gradients),
                 "learning_rate": jnp.asarray(schedule(state["step"]), jnp.float32),
             }
         after = {**state, "step": state["step"] + 1, "parameters": parameters, "optimizer": optimizer_state}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,23 +16,40 @@ from attention_research.config import Config, ConfigError, difference
 from attention_research.errors import RunError
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns a file system's refusal (a full disk, no permission) into a RunError of one line."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise RunError(f"cannot write {path}: {reason}; put that right and rerun the same command") from error
+
+
 def write_json(path: Path, document: Any) -> None:
     """`write_text` of a document."""
     write_text(path, json.dumps(document, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Atomically: a reader sees the old file or the new one."""
+    """Atomically: a reader sees the old file or the new one. Raises RunError where the disk does not take it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    temporary.replace(path)
+    with writing(path):
+        try:
+            temporary.write_text(text)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
 def locked(workdir: Path) -> Iterator[None]:
     """Holds a run's or a study's folder for this process; the kernel lets go when it ends, however it ends."""
-    workdir.mkdir(parents=True, exist_ok=True)
-    with (workdir / ".lock").open("a") as file:
+    with writing(workdir):
+        workdir.mkdir(parents=True, exist_ok=True)
+        file = (workdir / ".lock").open("a")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -60,20 +79,32 @@ def load_config(workdir: Path) -> Config:
 
 
 class MetricsLog:
-    """Appends one JSON object a line to metrics.jsonl; opened at a step, it drops what lies beyond it."""
+    """Appends one JSON object a line to metrics.jsonl; opened at a step, it drops what lies beyond it.
+
+    A line is one write, taken back where the disk took only a part of it: no reader sees half a line of a live run.
+    """
 
     def __init__(self, workdir: Path, step: int):
         self.path = workdir / "metrics.jsonl"
         if self.path.exists():
             kept = [line for line in read_metrics(workdir) if line["step"] <= step]
-            temporary = self.path.with_suffix(".tmp")
-            temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
-            temporary.replace(self.path)
-        self.file = self.path.open("a", buffering=1)
+            write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+        with writing(self.path):
+            self.file = self.path.open("ab", buffering=0)
 
     def write(self, **values: Any) -> None:
-        """One line, in one write."""
-        self.file.write(json.dumps(values) + "\n")
+        """One line. Raises RunError where the disk does not take it."""
+        line = (json.dumps(values) + "\n").encode()
+        with writing(self.path):
+            end = os.fstat(self.file.fileno()).st_size
+            if self.file.write(line) != len(line):
+                os.ftruncate(self.file.fileno(), end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def sync(self) -> None:
+        """Waits until the disk has the lines: a checkpoint that follows never knows steps that the log has lost."""
+        with writing(self.path):
+            os.fsync(self.file.fileno())
 
     def close(self) -> None:
         """Closes the file."""
@@ -89,3 +120,12 @@ def read_metrics(workdir: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             continue
     return lines
+
+
+def validation_losses(workdir: Path) -> dict[int, float]:
+    """Step -> loss of the validation split, the mean over the seeds, of the steps where each of them is a number."""
+    found: dict[int, list[float]] = {}
+    for line in read_metrics(workdir):
+        if line["split"] == "validation":
+            found.setdefault(line["step"], []).append(line["loss"])
+    return {step: sum(x) / len(x) for step, x in found.items() if all(map(math.isfinite, x))}

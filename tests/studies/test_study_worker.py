@@ -9,7 +9,7 @@ import pytest
 from results_of import trial
 
 from attention_research.config import ConfigError
-from attention_research.errors import RunError
+from attention_research.errors import Diverged, RunError
 from attention_research.studies import worker
 from attention_research.studies.runners.local import _shares
 from attention_research.studies.trials import Folder, write_json
@@ -84,7 +84,7 @@ def test_a_finished_stage_is_not_run_again(folder):
 
 def test_a_loss_that_is_no_number_is_a_result(folder):
     def diverges(config, workdir, report):
-        raise RunError("step 7, seed 0: the loss is nan; lower training.learning_rate")
+        raise Diverged("step 7, seed 0: the loss is 2.5, the gradient of table is not finite")
 
     folder.training.train = diverges
     assert worker.main([str(folder.path)]) == 0
