@@ -88,6 +88,15 @@ def nesterov_needs_momentum(section: Section, sections: list[Section]) -> Broken
     return None
 
 
+def averaged_are_kept(section: Section, sections: list[Section]) -> Broken:
+    """`evaluation.average` takes the mean of checkpoints that training kept."""
+    count = section.settings["average"]
+    kept = [other.settings["keep"] for other in sections if other.family == "training" and "keep" in other.settings]
+    if not kept or count <= kept[0]:
+        return None
+    return "average", f"{count} checkpoints are to be averaged and training.keep keeps {kept[0]}; change one of them"
+
+
 def whole_accumulation_steps(section: Section, sections: list[Section]) -> Broken:
     """Each accumulation step takes an equal part of the batch."""
     if "accumulation_steps" not in section.settings:
@@ -115,6 +124,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("mesh", "mesh", whole_mesh),
     ("decoding", "sampling", nucleus_within_all),
     ("training", "*", whole_accumulation_steps),
+    ("evaluation", "*", averaged_are_kept),
     ("optimizer", "sgd", nesterov_needs_momentum),
 )
 

@@ -61,6 +61,15 @@ def trained_workdir(arguments: argparse.Namespace, overrides: Overrides) -> Path
     return arguments.workdir
 
 
+def average_option(parser: Parser) -> None:
+    """Which parameters a command over a trained run takes."""
+    parser.add_argument(
+        "--average",
+        type=positive,
+        help="take the mean of the parameters of that many newest checkpoints (default: evaluation.average)",
+    )
+
+
 def no_overrides(overrides: Overrides) -> None:
     """Refuses `--config.a.b=VALUE` where a run's own config is used."""
     if overrides:

@@ -6,13 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, say, trained_workdir
+from attention_research.cli.arguments import Overrides, Parser, average_option, say, trained_workdir
 from attention_research.config import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
     parser.add_argument("--workdir", type=Path)
+    average_option(parser)
     parser.add_argument("--input", help="a sentence, a file with one a line, or - for standard input")
 
 
@@ -29,5 +30,5 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     keep_compiled_programs()
     from attention_research.training.evaluation import Trained
 
-    print("\n".join(Trained(workdir, say).translate(lines)))
+    print("\n".join(Trained(workdir, say, average=arguments.average).translate(lines)))
     return 0

@@ -62,8 +62,9 @@ class CompoundSplitBleuEvaluation(BleuEvaluation):
         split: str = "test",
         batch_size: Positive = 64,
         examples: Positive | None = None,
+        average: Positive = 1,
     ):
-        super().__init__(split=split, batch_size=batch_size, examples=examples)
+        super().__init__(split=split, batch_size=batch_size, examples=examples, average=average)
         self.language = language
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:

@@ -21,10 +21,18 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[f
 
 
 class BleuEvaluation:
-    """Translates a split and scores it. `examples` bounds how many of its first sentences (None: all of them)."""
+    """Translates a split and scores it. `examples` bounds how many of its sentences (None: all of them); the model is
+    the mean of the newest `average` checkpoints (`training.averaging`)."""
 
-    def __init__(self, *, split: str = "test", batch_size: Positive = 64, examples: Positive | None = None):
-        self.split, self.batch_size, self.examples = split, batch_size, examples
+    def __init__(
+        self,
+        *,
+        split: str = "test",
+        batch_size: Positive = 64,
+        examples: Positive | None = None,
+        average: Positive = 1,
+    ):
+        self.split, self.batch_size, self.examples, self.average = split, batch_size, examples, average
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:
         """`bleu` with its `signature`, and `copy_bleu`: that of the sources themselves."""

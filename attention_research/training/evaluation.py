@@ -14,28 +14,36 @@ import numpy as np
 
 from attention_research.errors import RunError
 from attention_research.models.sequences import sequence
+from attention_research.training.averaging import averaged, newest_scheduled
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.run import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import load_config, write_json
 
 
 class Trained:
-    """The newest checkpoint of a workdir: its config, data, model, and a jitted translator."""
+    """The newest checkpoint of a workdir: its config, data, model, and a jitted translator.
 
-    def __init__(self, workdir: Path, report: Callable[[str], None] = lambda line: None):
+    The parameters are the mean of the newest `average` checkpoints (None: as many as `evaluation.average` says).
+    """
+
+    def __init__(self, workdir: Path, report: Callable[[str], None] = lambda line: None, *, average: int | None = None):
         self.config = load_config(workdir)
         self.trainer = Trainer(self.config)
         parts = self.trainer.parts
         self.settings = self.trainer.settings
         self.data, self.evaluation, self.decoding = parts.data(), parts.evaluation(), parts.decoding()
         self.data.prepare(report)
-        checkpoints = Checkpoints(workdir)
+        checkpoints = Checkpoints(workdir, report=report)
         self.step = checkpoints.latest()
         if self.step is None:
             raise RunError(f"{workdir}: no finished checkpoint; run train there first")
         wanted = {name: self.trainer.execution.abstract[name] for name in ("parameters", "statistics")}
         wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), wanted)
-        self.state = checkpoints.restore(self.step, wanted, partial=("parameters", "statistics"))
+        average = self.evaluation.average if average is None else average
+        self.averaged = newest_scheduled(checkpoints, self.settings, average) if average > 1 else [self.step]
+        self.step = self.averaged[-1]
+        restore = lambda step: checkpoints.restore(step, wanted, partial=("parameters", "statistics"))
+        self.state = averaged(restore, self.averaged) if average > 1 else restore(self.step)
         checkpoints.close()
         max_length = self.config.resolved["model"]["max_length"]
 
@@ -73,15 +81,20 @@ class Trained:
         return texts
 
 
-def evaluate(workdir: Path, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """Losses and scores of the newest checkpoint on the evaluation split; writes evaluation.json and returns it.
+def evaluate(
+    workdir: Path, report: Callable[[str], None] = lambda line: None, *, average: int | None = None
+) -> dict[str, Any]:
+    """Losses and scores of the newest checkpoint, or of the mean of the newest `average`, on the evaluation split.
+
+    Writes evaluation.json and returns it.
 
     With replicas, the figures of each stand under "replicas" and the document's own are those of the first.
     """
     started = time.perf_counter()
-    trained = Trained(workdir, report)
+    trained = Trained(workdir, report, average=average)
     results = [_evaluate_one(trained, replica) for replica in range(trained.settings.replicas)]
     document = {**results[0], "step": trained.step, "split": trained.evaluation.split}
+    document["averaged"] = trained.averaged
     if len(results) > 1:
         document["replicas"] = results
     document["seconds"] = time.perf_counter() - started

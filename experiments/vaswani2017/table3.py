@@ -83,6 +83,7 @@ class Sizes:
             "model.num_heads": self.num_heads,
             "training.steps": self.steps,
             "evaluation.split": "validation",
+            "evaluation.average": 1,
         }
 
 
