@@ -28,7 +28,10 @@ def _only(*kinds: str) -> dict[str, str]:
 FAMILIES: dict[str, dict[str, str]] = {
     "experiment": {"experiment": "attention_research.experiment:Experiment"},
     "task": {"translation": "attention_research.tasks.translation:Translation"},
-    "data": {"pairs": "attention_research.data.pairs:PairData"},
+    "data": {
+        "pairs": "attention_research.data.pairs:PairData",
+        "files": "attention_research.data.files:FileData",
+    },
     "tokenizer": {"sentencepiece": "attention_research.data.tokenizer:SentencePiece"},
     "batching": {
         "buckets": "attention_research.data.batching:Buckets",

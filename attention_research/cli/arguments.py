@@ -45,9 +45,9 @@ def configured(arguments: argparse.Namespace, overrides: Overrides) -> Config:
     if not arguments.config:
         raise ConfigError("--config=FILE.py[:variant] is missing, for example configs/translation/transformer.py:cpu")
     config = load(arguments.config, overrides)
-    from attention_research.data.names import check_name
+    from attention_research.data.names import check_section
 
-    check_name(config.resolved["data"]["name"], "config.data.name")
+    check_section(config.resolved["data"])
     return config
 
 

@@ -1,4 +1,4 @@
-"""The names of the data sets: standard library only, so that a misspelt name costs nothing to find.
+"""The names of data sets and the paths of local ones: standard library only, so that finding a mistake costs nothing.
 
 Our own sets are listed in full; a set that TFDS registers is `builder/config` with one of TFDS's translation builders,
 whose configs only TFDS knows (`sources` asks it).
@@ -6,16 +6,23 @@ whose configs only TFDS knows (`sources` asks it).
 
 import difflib
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 _LANGUAGES = (("fr", "French"), ("de", "German"), ("es", "Spanish"))
 #: The sets that this package builds itself -> what they are.
-OWN = {
-    f"bible_translate/{language}-en": f"Bible verses, {name} and English, split by chapter (public-domain texts)"
-    for language, name in _LANGUAGES
-} | {
-    f"ui_translate/{language}-en": f"interface strings, {name} and English, split by component (Home Assistant)"
-    for language, name in _LANGUAGES
-}
+OWN = (
+    {
+        f"bible_translate/{language}-en": f"Bible verses, {name} and English, split by chapter (public-domain texts)"
+        for language, name in _LANGUAGES
+    }
+    | {
+        f"ui_translate/{language}-en": f"interface strings, {name} and English, split by component (Home Assistant)"
+        for language, name in _LANGUAGES
+    }
+   
+)
 #: TFDS sets of the papers -> what they are.
 PAPERS = {
     f"wmt14_translate/{language}-en": f"WMT 2014, {name} and English (TFDS; not fetched by this package)"
@@ -52,3 +59,24 @@ def check_name(name: str, key: str = "data.name") -> None:
     valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS)]
     nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
     raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
+
+
+def check_files(files: Mapping[str, Sequence[str]], key: str = "config.data") -> None:
+    """Raise `ConfigError` with the nearest file there is, unless every file is there; `files`: split -> its paths."""
+    from attention_research.config import ConfigError
+
+    for split, paths in files.items():
+        for path in map(Path, paths):
+            if not path.is_file():
+                there = [str(file) for file in sorted(path.parent.glob("*")) if file.is_file()]
+                nearest = difflib.get_close_matches(str(path), there, n=1)
+                hint = f"; did you mean {nearest[0]}?" if nearest else f" (in {path.parent.absolute()})"
+                raise ConfigError(f"{key}.{split}: no such file: {path}{hint}")
+
+
+def check_section(section: Mapping[str, Any], key: str = "config.data") -> None:
+    """Raise `ConfigError` for a mistake in a resolved data section that shows without reading any data."""
+    if "name" in section:
+        check_name(section["name"], f"{key}.name")
+    if section["kind"] == "files":
+        check_files({split: section[split] for split in ("train", "validation", "test")}, key)

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,8 @@ Batch = dict[str, np.ndarray]
 _EVALUATION_SEED = 1706
 
 
-class PairData:
-    """A TFDS translation set, its joint vocabulary, and its batches.
+class Pairs:
+    """Sentence pairs wherever they come from (`_choice`), their joint vocabulary, and their batches.
 
     `max_length` counts tokens with the end of sentence; a training pair of which either side is longer is dropped and
     counted (`dropped`), one of validation or test is cut. `train_examples` takes that many examples of a fixed
@@ -24,28 +25,25 @@ class PairData:
     Nothing is read before it is asked for; `prepare` does the slow part with reports of progress.
     """
 
+    #: What `prepared.prepare` reads: a `prepared.Choice` or another frozen dataclass with its methods.
+    _choice: Any
+
     def __init__(
         self,
-        *,
         name: str,
-        source_language: str,
-        target_language: str,
-        max_length: Positive,
-        vocabulary_size: Positive,
-        tokenizer: Child["tokenizer"] = "sentencepiece",
-        batching: Child["batching"] = "buckets",
-        train_examples: Positive | None = None,
+        max_length: int,
+        tokenizer: Callable[[], Any],
+        batching: Callable[[], Any],
+        train_examples: int | None,
     ):
-        check_name(name)
-        self.name, self.languages = name, (source_language, target_language)
-        self.max_length, self.vocabulary_size = max_length, vocabulary_size
+        self.name, self.max_length = name, max_length
         self._new_tokenizer, self.batching, self.train_examples = tokenizer, batching(), train_examples
         self._report: Callable[[str], None] = lambda line: None
         self.plan = functools.lru_cache(maxsize=4)(self._plan)
 
     # What there is
 
-    def prepare(self, progress: Callable[[str], None] | None = None) -> "PairData":
+    def prepare(self, progress: Callable[[str], None] | None = None) -> "Pairs":
         """Fetch, build, train the vocabulary and tokenise what is missing; later it is only opened."""
         self._report = progress or self._report
         _ = self._prepared
@@ -56,16 +54,6 @@ class PairData:
         from attention_research.data import prepared
 
         return prepared.prepare(self._choice, self._new_tokenizer(), self._report)
-
-    @functools.cached_property
-    def _choice(self):
-        from attention_research.data import prepared, sources
-
-        available = sources.languages(self.name)
-        for key, language in zip(("source_language", "target_language"), self.languages, strict=True):
-            if language not in available:
-                raise _config_error(f"data.{key}: {self.name} has no {language!r}; it has {', '.join(available)}")
-        return prepared.Choice(self.name, *self.languages, self.train_examples)
 
     @property
     def tokenizer(self):
@@ -177,6 +165,36 @@ class PairData:
         """The target tokens of a split (or of `examples` of it) one after the other: those that a loss counts."""
         batches = self.evaluation_batches(split, 256, examples)
         return np.concatenate([batch["target"][batch["target"] != 0] for _, batch in batches])
+
+
+class PairData(Pairs):
+    """A TFDS translation set, its joint vocabulary, and its batches (see `Pairs`)."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        source_language: str,
+        target_language: str,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        tokenizer: Child["tokenizer"] = "sentencepiece",
+        batching: Child["batching"] = "buckets",
+        train_examples: Positive | None = None,
+    ):
+        check_name(name)
+        super().__init__(name, max_length, tokenizer, batching, train_examples)
+        self.languages, self.vocabulary_size = (source_language, target_language), vocabulary_size
+
+    @functools.cached_property
+    def _choice(self):
+        from attention_research.data import prepared, sources
+
+        available = sources.languages(self.name)
+        for key, language in zip(("source_language", "target_language"), self.languages, strict=True):
+            if language not in available:
+                raise _config_error(f"data.{key}: {self.name} has no {language!r}; it has {', '.join(available)}")
+        return prepared.Choice(self.name, *self.languages, self.train_examples)
 
 
 class _Selected:

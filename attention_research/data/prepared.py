@@ -21,6 +21,13 @@ from attention_research.data.tokens import TokenArray
 SUBSET_SEED = 20170612
 
 
+def chosen(split: str, size: int, train_examples: int | None) -> np.ndarray:
+    """The examples of a split that are read: all, or the first `train_examples` of the fixed permutation, in order."""
+    if split != "train" or train_examples is None:
+        return np.arange(size)
+    return np.sort(np.random.default_rng(SUBSET_SEED).permutation(size)[:train_examples])
+
+
 @dataclasses.dataclass(frozen=True)
 class Choice:
     """What of a data set is read: its name, the two languages, and how many training examples (None: all)."""
@@ -30,15 +37,21 @@ class Choice:
     target_language: str
     train_examples: int | None = None
 
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Build what is missing before the text can be read."""
+        sources.prepare(self.name, report)
+
+    def stamp(self) -> str | None:
+        """Changes whenever the text may have changed; None where that cannot be told without reading it."""
+        return sources.stamp(self.name)
+
     def splits(self) -> tuple[str, ...]:
         return sources.split_names(self.name)
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The sentences of a split, source and target, in the order of the token arrays."""
         texts = sources.open_split(self.name, split)
-        order = np.arange(len(texts))
-        if split == "train" and self.train_examples is not None:
-            order = np.sort(np.random.default_rng(SUBSET_SEED).permutation(len(texts))[: self.train_examples])
+        order = chosen(split, len(texts), self.train_examples)
         pairs = [(pair[self.source_language], pair[self.target_language]) for pair in map(texts.__getitem__, order)]
         return [source for source, _ in pairs], [target for _, target in pairs]
 
@@ -56,10 +69,13 @@ class Prepared:
         }
 
 
-def prepare(choice: Choice, tokenizer: Any, report: Callable[[str], None] = lambda line: None) -> Prepared:
-    """Everything that training on the choice needs, built where it is missing. `tokenizer` is not trained yet."""
-    sources.prepare(choice.name, report)
-    stamp = sources.stamp(choice.name)
+def prepare(choice: Any, tokenizer: Any, report: Callable[[str], None] = lambda line: None) -> Prepared:
+    """Everything that training on the choice needs, built where it is missing. `tokenizer` is not trained yet.
+
+    The choice is a `Choice` or another frozen dataclass with its methods.
+    """
+    choice.prepare(report)
+    stamp = choice.stamp()
     settings = [1, dataclasses.asdict(choice), type(tokenizer).__name__, tokenizer.settings(), stamp]
     index = storage.folder("index") / f"{storage.content_hash(settings)}.json"
     if stamp and index.exists():
@@ -74,7 +90,7 @@ def prepare(choice: Choice, tokenizer: Any, report: Callable[[str], None] = lamb
     return Prepared(folder, tokenizer)
 
 
-def _build(choice: Choice, tokenizer: Any, report: Callable[[str], None]) -> Path:
+def _build(choice: Any, tokenizer: Any, report: Callable[[str], None]) -> Path:
     """Train the vocabulary, tokenise every split; the folder of token arrays. Holds the whole text in memory."""
     texts = {split: choice.text(split) for split in dict.fromkeys(("train", *choice.splits()))}
     train_source, train_target = texts["train"]

@@ -1,0 +1,70 @@
+"""A Transformer on your own pairs of text files: line i of one file translates line i of the other, UTF-8.
+
+    attention-research train --config=configs/translation/files.py:cpu --workdir=runs/mine \\
+        --config.data.train=corpus/train.fr,corpus/train.en \\
+        --config.data.validation=corpus/validation.fr,corpus/validation.en \\
+        --config.data.test=corpus/test.fr,corpus/test.en
+
+The source file stands before the target file; without these three the names below are taken. The variants are those of
+`transformer.py` (Vaswani et al. 2017), whose header says what they cost; what BLEU to expect depends on the files.
+"""
+
+from ml_collections import ConfigDict
+
+VARIANTS = {
+    "cpu": "your text files, 2+2 layers, width 128: minutes on one core",
+    "base": "your text files, 6+6 layers, width 512, 100K steps (the paper's base model): for an accelerator",
+}
+
+
+def get_config(variant: str) -> ConfigDict:
+    """The config of a variant."""
+    return {"cpu": cpu, "base": base}[variant]()
+
+
+def base() -> ConfigDict:
+    """The paper's base model and recipe."""
+    config = ConfigDict({"max_length": 256, "vocabulary_size": 37000})
+    config.task = {"kind": "translation", "label_smoothing": 0.1}
+    config.data = {
+        "kind": "files",
+        "train": ("corpus/train.source", "corpus/train.target"),
+        "validation": ("corpus/validation.source", "corpus/validation.target"),
+        "test": ("corpus/test.source", "corpus/test.target"),
+        "batching": {"kind": "packed"},
+    }
+    config.model = {
+        "kind": "transformer",
+        "num_layers": 6,
+        "width": 512,
+        "num_heads": 8,
+        "dropout_rate": 0.1,
+        "feed_forward": {"kind": "dense", "hidden_width": 2048},
+    }
+    config.training = {
+        "steps": 100_000,
+        "batch_size": 96,
+        "learning_rate": 1.0,
+        "schedule": {"kind": "noam", "warmup_steps": 4000},
+        "checkpoint_every": 1500,
+        "eval_every": 5000,
+        "log_every": 100,
+        "keep": 5,
+    }
+    config.decoding = {"kind": "beam", "beam_size": 4, "alpha": 0.6, "extra_length": 50}
+    return config
+
+
+def cpu() -> ConfigDict:
+    """The same at 2+2 layers, width 128 and 4,000 pieces, at half the learning rate."""
+    config = base()
+    config.update(max_length=64, vocabulary_size=4000)
+    config.data.batching = {"kind": "buckets", "boundaries": (32, 64)}
+    config.model.update(num_layers=2, width=128, num_heads=4, encoder={"unroll": True}, decoder={"unroll": True})
+    config.model.feed_forward.hidden_width = 512
+    config.training.update(
+        steps=450, batch_size=32, learning_rate=0.5, checkpoint_every=450, eval_every=150, log_every=20, keep=2
+    )
+    config.training.schedule.warmup_steps = 200
+    config.decoding = {"kind": "greedy", "extra_length": 50}
+    return config

@@ -1,0 +1,146 @@
+"""Local text files as a data set: what is read, what is cached, and one line for every mistake."""
+
+import os
+from functools import partial
+
+import pytest
+
+from attention_research.cli import main
+from attention_research.config import ConfigError
+from attention_research.data.batching import Buckets
+from attention_research.data.files import FileData, Files
+from attention_research.data.tokenizer import SentencePiece
+
+FRENCH = {
+    "train": [f"le mot {'un deux trois quatre cinq'.split()[i % 5]} {'ab' * (i % 7)}" for i in range(41)],
+    "validation": ["le  mot un ", "", "le mot deux"],
+    "test": ["le mot trois", "le mot quatre"],
+}
+ENGLISH = {
+    split: [line.replace("le ", "the ").replace("mot", "word") for line in lines] for split, lines in FRENCH.items()
+}
+ENGLISH["validation"][1] = "a line whose French is empty"
+
+
+@pytest.fixture
+def corpus(tmp_path, data_home):
+    """A folder of six files; split -> its two paths."""
+    paths = {}
+    for split in FRENCH:
+        paths[split] = tuple(str(tmp_path / f"{split}.{language}") for language in ("fr", "en"))
+        for path, lines in zip(paths[split], (FRENCH[split], ENGLISH[split]), strict=True):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in lines))
+    return paths
+
+
+def file_data(corpus, **settings):
+    return FileData(
+        **corpus,
+        **settings,
+        max_length=37,
+        vocabulary_size=61,
+        tokenizer=partial(SentencePiece, vocabulary_size=61),
+        batching=partial(Buckets, boundaries=(11, 23), max_length=37),
+    )
+
+
+def test_the_files_become_batches(corpus):
+    data = file_data(corpus).prepare()
+    words = [" ".join(line.split()) for line in FRENCH["train"]]
+    assert data.text("train") == (words, [word.replace("le mot", "the word") for word in words])
+    assert data.text("validation") == (["le mot un", "le mot deux"], ["the word un", "the word deux"])
+    assert data.sizes() == {"train": 41, "validation": 2, "test": 2}
+    seen = []
+    for step in range(data.plan(3, 5).steps_per_epoch):
+        batch = data.batch_at(3, step, 5)
+        sides = (data.tokenizer.decode(batch[side]) for side in ("source", "target"))
+        seen += [pair for pair in zip(*sides, strict=True) if pair != ("", "")]
+    assert sorted(seen) == sorted(zip(*data.text("train"), strict=True))
+    assert file_data(corpus, train_examples=7).prepare().sizes()["train"] == 7
+    assert data.describe() == f"{corpus['train'][0]} and {corpus['train'][1]} · 41 pairs · {data.tokenizer.size} pieces"
+
+
+def test_what_was_prepared_is_found_again_until_a_file_changes(corpus, monkeypatch):
+    first = file_data(corpus).prepare()
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "text", lambda *_: pytest.fail("read the text"))
+        assert file_data(corpus).prepare().fingerprint == first.fingerprint
+    for path in corpus["test"]:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("\n")
+    assert file_data(corpus).prepare().fingerprint == first.fingerprint  # an empty pair changes no content
+    with open(corpus["test"][1], "w", encoding="utf-8") as file:
+        file.write("the word sept\nthe word huit\n\n")
+    changed = file_data(corpus).prepare()
+    assert changed.fingerprint != first.fingerprint
+    assert changed.tokenizer.fingerprint == first.tokenizer.fingerprint
+
+
+def test_other_line_ends_and_a_byte_order_mark_are_no_text(corpus):
+    plain = file_data(corpus).prepare().fingerprint
+    for split in FRENCH:
+        for path in corpus[split]:
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            with open(path, "w", encoding="utf-8-sig", newline="\r\n") as file:
+                file.write(text.removesuffix("\n"))
+    assert file_data(corpus).prepare().fingerprint == plain
+
+
+def wrong(corpus, split, side, content):
+    with open(corpus[split][side], "wb") as file:
+        file.write(content)
+
+
+MISTAKES = {
+    "unequal": (
+        ("train", 1, b"one\ntwo\n"),
+        "config.data.train: {fr} has 41 lines and {en} has 2 lines; line i of one has to translate line i of the other",
+    ),
+    "empty": (("test", 0, b"\n\n"), "config.data.test: {fr} and {en} have no line that has text in both"),
+    "not UTF-8": (
+        ("validation", 0, b"un\ndeux\nd\xe9j\xe0\n"),
+        "config.data.validation: {fr} is not UTF-8 text: byte 0xe9 in line 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES, ids=[name.replace(" ", "-") for name in MISTAKES])
+def test_a_wrong_file_is_one_line(corpus, case):
+    (split, side, content), line = MISTAKES[case]
+    wrong(corpus, split, side, content)
+    with pytest.raises(ConfigError) as caught:
+        file_data(corpus).prepare()
+    assert str(caught.value) == line.format(fr=corpus[split][0], en=corpus[split][1])
+
+
+def test_empty_files_have_no_pair(corpus):
+    for side in (0, 1):
+        wrong(corpus, "validation", side, b"")
+    with pytest.raises(ConfigError, match="^config.data.validation: .* have no line that has text in both$"):
+        file_data(corpus).prepare()
+
+
+CONFIG = "--config=configs/translation/files.py:cpu"
+
+
+def test_a_missing_file_is_one_line_before_anything_starts(corpus, tmp_path, capsys, monkeypatch, root):
+    """From the command: the key, the path, the nearest file that there is; nothing is written."""
+    monkeypatch.chdir(root)
+    paths = {split: ",".join(pair) for split, pair in corpus.items()}
+    paths["validation"] = paths["validation"].replace("validation.en", "validaton.en")
+    words = [f"--config.data.{split}={pair}" for split, pair in paths.items()]
+    assert main(["train", CONFIG, f"--workdir={tmp_path / 'run'}", *words]) == 2
+    path = f"{tmp_path / 'validaton.en'}; did you mean {tmp_path / 'validation.en'}?"
+    assert capsys.readouterr().err == f"error: config.data.validation: no such file: {path}\n"
+    assert not (tmp_path / "run").exists()
+    assert main(["train", CONFIG, f"--workdir={tmp_path / 'run'}", "--config.data.train=one"]) == 2
+    assert capsys.readouterr().err.startswith("error: config.data.train: expected a tuple of 2: a string and a string")
+
+
+def test_a_file_that_is_gone_when_it_is_read(corpus):
+    data = file_data(corpus).prepare()
+    os.remove(corpus["test"][0])
+    with pytest.raises(ConfigError, match="^config.data.test: no such file: "):
+        data.text("test")
