@@ -16,7 +16,7 @@ from attention_research.studies.columns import BLEU, Column, exponent
 from attention_research.studies.results import Results, finite
 
 # Okabe and Ito's colours, readable with any colour vision.
-_COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
 _ROWS_IN_A_PANEL = 7
@@ -33,7 +33,7 @@ class Figure:
 
 def draw(results: Results, folder: Path) -> list[Figure]:
     """Write the study's pictures into ``folder``: those that its results can fill."""
-    pyplot = _pyplot()
+    pyplot = canvas()
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [_loss(pyplot, results, folder / "loss.png"), _by_row(pyplot, results, BLEU, folder / "bleu.png")]
     for column in results.study.columns:
@@ -42,7 +42,8 @@ def draw(results: Results, folder: Path) -> list[Figure]:
     return [figure for figure in drawn if figure]
 
 
-def _pyplot() -> Any:
+def canvas() -> Any:
+    """matplotlib's pyplot, set up to draw into files. Raises RunError where matplotlib is missing."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -56,8 +57,9 @@ def _pyplot() -> Any:
     return pyplot
 
 
-def _styles() -> Any:
-    cycles = map(itertools.cycle, (_COLOURS, _MARKERS, _LINES))
+def styles() -> Any:
+    """Colour, marker and line style of the first line, the second, ..., without end."""
+    cycles = map(itertools.cycle, (COLOURS, _MARKERS, _LINES))
     return ({"color": c, "marker": m, "linestyle": s} for c, m, s in zip(*cycles, strict=False))
 
 
@@ -71,7 +73,7 @@ def _loss(pyplot: Any, results: Results, path: Path) -> Figure | None:
     size = (9, 4.2 * len(panels))
     figure, axes = pyplot.subplots(len(panels), 1, figsize=size, squeeze=False, sharex=True, sharey=True)
     for axis, names in zip(axes[:, 0], panels, strict=True):
-        for name, style in zip([first, *names], _styles(), strict=False):
+        for name, style in zip([first, *names], styles(), strict=False):
             steps, mean, low, high = curves[name]
             axis.plot(steps, mean, label=name, markevery=max(1, len(steps) // 8), markersize=5, linewidth=1.4, **style)
             axis.fill_between(steps, low, high, color=style["color"], alpha=0.15, linewidth=0)
@@ -79,7 +81,7 @@ def _loss(pyplot: Any, results: Results, path: Path) -> Figure | None:
         axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     axes[-1, 0].set_xlabel("step")
     _title(axes[0, 0], results, "training loss")
-    _save(pyplot, figure, path)
+    save(pyplot, figure, path)
     last = "; ".join(f"{name} {curve[1][-1]:.2f}" for name, curve in curves.items())
     title = "Training loss, mean over seeds; the band is the seeds' range"
     return Figure(path, title, f"Loss curves. Last losses: {last}.")
@@ -116,7 +118,7 @@ def _by_row(pyplot: Any, results: Results, column: Column, path: Path) -> Figure
     axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
     axis.set_xlabel(f"{column.title}: mean and standard deviation; a cross for each seed")
     axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
-    _save(pyplot, figure, path)
+    save(pyplot, figure, path)
     texts = "; ".join(f"{name} {cell.text}" for name, cell in cells)
     return Figure(path, f"{column.title} by row", f"{column.title} by row: {texts}.")
 
@@ -133,7 +135,7 @@ def _against(pyplot: Any, results: Results, column: Column, path: Path) -> Figur
         return None
     figure, axis = pyplot.subplots(figsize=(9, 5))
     said = []
-    for (name, cells), style in zip(lines.items(), _styles(), strict=False):
+    for (name, cells), style in zip(lines.items(), styles(), strict=False):
         points, means = [point for point, _ in cells], [cell.mean for _, cell in cells]
         power = exponent(points, means)
         label = name if power is None else f"{name}: ~ {results.study.axis_name or results.study.axis}^{power:.2f}"
@@ -150,7 +152,7 @@ def _against(pyplot: Any, results: Results, column: Column, path: Path) -> Figur
     axis.set_ylabel(column.title)
     axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title="fitted power over all points")
     _title(axis, results, column.title)
-    _save(pyplot, figure, path)
+    save(pyplot, figure, path)
     title = f"{column.title} against {results.study.axis}, both logarithmic"
     return Figure(path, title, f"{title}. Fitted powers: {'; '.join(said)}.")
 
@@ -159,6 +161,7 @@ def _title(axis: Any, results: Results, what: str) -> None:
     axis.set_title(f"{results.study.name} · {results.scale} · {what}", loc="left", fontsize=11)
 
 
-def _save(pyplot: Any, figure: Any, path: Path) -> None:
+def save(pyplot: Any, figure: Any, path: Path) -> None:
+    """Write a picture."""
     figure.savefig(path, dpi=130, bbox_inches="tight", metadata={"Software": None})
     pyplot.close(figure)

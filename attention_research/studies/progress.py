@@ -148,21 +148,28 @@ def merged(lines: list[list[str]]) -> list[list[str]]:
 
 def last_entry(metrics: Path) -> dict | None:
     """The last whole training line of a ``metrics.jsonl``."""
+    entries = last_entries(metrics)
+    return entries[-1] if entries else None
+
+
+def last_entries(metrics: Path) -> list[dict]:
+    """The whole training lines at the end of a ``metrics.jsonl``, however long it is."""
     try:
         with open(metrics, "rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _TAIL_BYTES))
             tail = file.read().decode(errors="replace")
     except FileNotFoundError:
-        return None
-    for line in reversed(tail.splitlines()):
+        return []
+    entries = []
+    for line in tail.splitlines():
         try:
             entry = json.loads(line)
-        except json.JSONDecodeError:
+        except json.JSONDecodeError:  # cut at the tail's beginning, or being written
             continue
         if isinstance(entry, dict) and entry.get("split") == "train":
-            return entry
-    return None
+            entries.append(entry)
+    return entries
 
 
 def _labelled(shown: State) -> list[str]:

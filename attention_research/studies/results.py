@@ -183,10 +183,10 @@ def _points(results: Results, column: Column) -> tuple[int | None, ...]:
 
 
 def markdown(lines: list[list[str]]) -> str:
-    """A Markdown table, padded so that it reads as plain text too; numbers to the right."""
+    """A Markdown table, padded so that it reads as plain text too; the first column and notes to the left."""
     lines = [[text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines]
     widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
-    left = [title in ("row", "notes") for title in lines[0]]
+    left = [i == 0 or title == "notes" for i, title in enumerate(lines[0])]
 
     def line(texts: list[str]) -> str:
         padded = (t.ljust(w) if lhs else t.rjust(w) for t, w, lhs in zip(texts, widths, left, strict=True))
