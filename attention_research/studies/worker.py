@@ -23,6 +23,7 @@ from attention_research.errors import Diverged, RunError
 from attention_research.studies.study import dereference
 from attention_research.studies.trials import write_json
 from attention_research.training.environment import keep_compiled_programs
+from attention_research.training.failure import line_of
 from attention_research.training.workdir import read_metrics
 
 _POINTS_OF_A_CURVE = 200
@@ -43,10 +44,9 @@ def main(argv: list[str] | None = None) -> int:
         keep_compiled_programs()
         run_trial(folder)
     except Exception as error:
-        expected = isinstance(error, ConfigError | RunError)
-        if not expected:
+        if not isinstance(error, ConfigError | RunError):
             traceback.print_exc()
-        line = " ".join(str(error).split()) if expected else f"{type(error).__name__}: {' '.join(str(error).split())}"
+        line = line_of(error)
         (folder / "error.txt").write_text(line + "\n", encoding="utf-8")
         print(f"error: {line}", file=sys.stderr, flush=True)
         return 2 if isinstance(error, ConfigError) else 1

@@ -18,6 +18,7 @@ from attention_research.tokens import PAD
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
+from attention_research.training.failure import failure_told
 from attention_research.training.health import Health, enough_memory
 from attention_research.training.interruption import Stop, stopping
 from attention_research.training.progress import Progress
@@ -93,7 +94,7 @@ def train(config: Config, workdir: Path, report: Callable[[str], None] | None = 
     with locked(workdir), stopping(report) as stop:
         claim(workdir, config)
         trainer = Trainer(config)
-        with enough_memory(trainer.settings.batch_size):
+        with failure_told(workdir), enough_memory(trainer.settings.batch_size):
             return _train(trainer, workdir, report, stop)
 
 
