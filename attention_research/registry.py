@@ -92,6 +92,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "evaluation": {
         "bleu": "attention_research.tasks.evaluation:BleuEvaluation",
         "compound_split_bleu": "attention_research.tasks.compound_split_bleu:CompoundSplitBleuEvaluation",
+        "parseval": "attention_research.tasks.parseval:ParsevalEvaluation",
     },
 }
 

@@ -21,7 +21,7 @@ OWN = (
         f"ui_translate/{language}-en": f"interface strings, {name} and English, split by component (Home Assistant)"
         for language, name in _LANGUAGES
     }
-   
+    | {"parse_generated/en": "generated sentences (en) and their linearised constituency trees (tree); no real text"}
 )
 #: TFDS sets of the papers -> what they are.
 PAPERS = {

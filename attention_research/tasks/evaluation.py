@@ -20,8 +20,8 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[f
     return score, str(metric.get_signature())
 
 
-class BleuEvaluation:
-    """Translates a split and scores it. `examples` bounds how many of its sentences (None: all of them); the model is
+class Evaluation:
+    """Decodes a split and scores it. `examples` bounds how many of its sentences (None: all of them); the model is
     the mean of the newest `average` checkpoints (`training.averaging`)."""
 
     def __init__(
@@ -33,6 +33,10 @@ class BleuEvaluation:
         average: Positive = 1,
     ):
         self.split, self.batch_size, self.examples, self.average = split, batch_size, examples, average
+
+
+class BleuEvaluation(Evaluation):
+    """Translation, scored by sacreBLEU."""
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:
         """`bleu` with its `signature`, and `copy_bleu`: that of the sources themselves."""
