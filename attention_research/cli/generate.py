@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from attention_research.analysis import attention_file
 from attention_research.cli.arguments import Overrides, Parser, average_option, say, trained_workdir
 from attention_research.config import ConfigError
 from attention_research.training.environment import keep_compiled_programs
@@ -15,6 +16,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("--workdir", type=Path)
     average_option(parser)
     parser.add_argument("--input", help="a sentence, a file with one a line, or - for standard input")
+    parser.add_argument("--attention", type=Path, metavar="FILE.html|FILE.png", help="draw where its tokens look")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
@@ -27,8 +29,19 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         lines = Path(arguments.input).read_text().splitlines()
     else:
         lines = [arguments.input]
+    if arguments.attention is not None:
+        attention_file.check(arguments.attention, len(lines))
     keep_compiled_programs()
     from attention_research.training.evaluation import Trained
 
-    print("\n".join(Trained(workdir, say, average=arguments.average).translate(lines)))
+    trained = Trained(workdir, say, average=arguments.average)
+    if arguments.attention is None:
+        print("\n".join(trained.translate(lines)))
+        return 0
+    from attention_research.analysis.attention import of_sentence
+
+    attention = of_sentence(trained, lines[0], workdir.resolve().name)
+    print(attention.translation)
+    attention_file.write(arguments.attention, attention)
+    say(f"attention {arguments.attention}")
     return 0

@@ -107,6 +107,11 @@ class SentencePiece:
         texts = self._processor.decode([self._visible(sequence) for sequence in tokens])
         return [" ".join(text.split()) for text in texts]
 
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Each token as SentencePiece writes its piece, U+2581 before a word; beyond `size`, the id in brackets."""
+        named = lambda token: self._processor.id_to_piece(token) if token < self.size else f"[{token}]"
+        return [named(int(token)) for token in tokens]
+
     def _visible(self, sequence: Sequence[int]) -> list[int]:
         """Real pieces only: a model's vocabulary may be larger than what a tiny text gave (`size`)."""
         ids = [int(token) for token in sequence]

@@ -67,18 +67,23 @@ class Trained:
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Sentences -> translations, by the first replica; each is cut at the model's length."""
+        return self.data.tokenizer.decode([target for _, target in self.hypotheses(sentences)])
+
+    def hypotheses(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Sentences -> (source tokens as the model read them, tokens of the best hypothesis), EOS included in both."""
         length = self.config.resolved["data"]["max_length"]
         cut = lambda ids: ids if len(ids) <= length else ids[: length - 1] + ids[-1:]  # the last is EOS
         encoded = [cut(ids) for ids in self.data.tokenizer.encode(list(sentences))]
-        texts, size = [], 16
+        targets, size = [], 16
         for start in range(0, len(encoded), size):
             tokens = np.zeros((min(size, len(encoded)), length), np.int32)
             rows = encoded[start : start + size]
             for row, ids in enumerate(rows):
                 tokens[row, : len(ids)] = ids
-            best = np.asarray(self._translate(self.model(), {"tokens": tokens}).tokens)[: len(rows), 0]
-            texts += self.data.tokenizer.decode(best.tolist())
-        return texts
+            decoded = self._translate(self.model(), {"tokens": tokens})
+            best, lengths = np.asarray(decoded.tokens)[:, 0], np.asarray(decoded.lengths)[:, 0]
+            targets += [best[row, : lengths[row]].tolist() for row in range(len(rows))]
+        return list(zip(encoded, targets, strict=True))
 
 
 def evaluate(

@@ -1,0 +1,131 @@
+"""The attention weights of one sentence and its translation, every layer and head, in plain NumPy with labels.
+
+softmax(Q K^T / sqrt(H)) of Vaswani et al. 2017, equation 1, or the variant's own weights, as the model computes them in
+one teacher-forced pass over the source and the translation that it wrote. Row t of a map that belongs to the decoder is
+the position that writes token t: it has read the tokens before it, the start of the sentence first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attention_research.errors import RunError
+from attention_research.layers.structure import Structure
+from attention_research.tokens import BOS, UNKNOWN
+from attention_research.training.evaluation import Trained
+
+_MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # before a word, in SentencePiece
+#: Which sequence stands on an axis -> its name on the axis.
+AXES = {"source": "source tokens", "written": "tokens written", "read": "tokens read before"}
+#: (part of the model, kind of attention) -> title, rows, columns; in the order of the page.
+PLACES = {
+    ("decoder", "cross_attention"): ("cross-attention", "written", "source"),
+    ("encoder", "self_attention"): ("encoder self-attention", "source", "source"),
+    ("decoder", "self_attention"): ("decoder self-attention", "written", "read"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionMap:
+    """One kind of attention: ``weights`` [L N T S], those of query t over the keys summing to 1 (a model's own)."""
+
+    title: str
+    rows: str
+    columns: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    weights: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """What one sentence's pictures show: its text, its translation, the maps, and where they come from."""
+
+    source: str
+    translation: str
+    maps: tuple[AttentionMap, ...]
+    facts: Mapping[str, str]
+
+
+def of_sentence(trained: Trained, sentence: str, name: str) -> Attention:
+    """Translates the sentence as `generate` does, then looks at it; `name` is what the run is called."""
+    source, target = trained.hypotheses([sentence])[0]
+    structure, tokenizer = trained.trainer.structure, trained.data.tokenizer
+    maps = attention_maps(structure, trained.model(), source, target, partial(labels, tokenizer))
+    steps = ", ".join(f"{step:,}" for step in trained.averaged)
+    averaged = "mean of the checkpoints at steps" if len(trained.averaged) > 1 else "step"
+    facts = {"run": name, averaged: steps, "config": trained.config.hash}
+    return Attention(sentence, tokenizer.decode([target])[0], maps, facts)
+
+
+def attention_maps(
+    structure: Structure,
+    arrays: tuple[Any, Any],
+    source: Sequence[int],
+    target: Sequence[int],
+    label: Callable[[Sequence[int]], list[str]],
+) -> tuple[AttentionMap, ...]:
+    """The maps of a model, put together from its parameters and statistics, on one pair of sequences without padding.
+
+    Keys that do not follow the sequence's length are no tokens (Linformer's R projections of all of them): they are
+    labelled as projections. Raises RunError for weights that are not finite.
+    """
+    batch_of = lambda s, t: {"source": jnp.asarray([s], jnp.int32), "target": jnp.asarray([t], jnp.int32)}
+    weights = lambda arrays, batch: _weights(structure.merge(*arrays).log_likelihood(batch)[1])
+    shorter = batch_of(*(tokens[:-1] if len(tokens) > 1 else [*tokens, UNKNOWN] for tokens in (source, target)))
+    other_shapes = jax.eval_shape(weights, arrays, shorter)
+    found = jax.device_get(jax.jit(weights)(arrays, batch_of(source, target)))
+    names = {"source": label(source), "written": label(target), "read": label([BOS, *target[:-1]])}
+    maps = []
+    for (part, kind), (title, rows, columns) in PLACES.items():
+        # A block that attends twice has "self_attention" and "self_attention_2".
+        for place in sorted(place for place in found if place[0] == part and _kind(place[1]) == kind):
+            array = np.asarray(found[place], np.float32)[:, 0]
+            if not np.isfinite(array).all():
+                raise RunError(f"{title}: the attention weights of this run are not finite; its training diverged")
+            keys, keys_are = names[columns], AXES[columns]
+            if other_shapes[place].shape[-1] == array.shape[-1]:
+                keys = [f"projection {number}" for number in range(1, array.shape[-1] + 1)]
+                keys_are = f"projections of the {AXES[columns]}"
+            number = place[1].removeprefix(kind).replace("_", " ")
+            maps.append(AttentionMap(title + number, AXES[rows], keys_are, tuple(names[rows]), tuple(keys), array))
+    return tuple(maps)
+
+
+def _kind(name: str) -> str:
+    return name.rstrip("0123456789").removesuffix("_")
+
+
+def _weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Array]:
+    """(part, child of its blocks) -> [L B N T S], from what a forward pass collects of its stacks of blocks."""
+    found: dict[tuple[str, str], list[jax.Array]] = {}
+    for part, segments in collected.items():
+        for number in range(len(segments)):
+            for name, given in segments[f"segment_{number}"].items():
+                if isinstance(given, Mapping) and "attention_weights" in given:
+                    found.setdefault((part, name), []).append(given["attention_weights"])
+    return {place: jnp.concatenate(layers) for place, layers in found.items()}
+
+
+def labels(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
+    """Pieces as people read them: a word's first piece as it is, a piece that goes on with a word with · before it."""
+    pieces = zip(tokens, tokenizer.pieces(tokens), strict=True)
+    return [piece if token <= UNKNOWN else readable(piece) for token, piece in pieces]
+
+
+def readable(piece: str) -> str:
+    """A SentencePiece piece without its word mark; punctuation goes on with no word.
+
+    >>> [readable(piece) for piece in ("\N{LOWER ONE EIGHTH BLOCK}agree", "ment", ",", "\N{LOWER ONE EIGHTH BLOCK}")]
+    ['agree', '·ment', ',', '␣']
+    """
+    text = piece.removeprefix(_MARK).replace(_MARK, "␣") or "␣"
+    goes_on = not piece.startswith(_MARK) and any(character.isalnum() for character in piece)
+    return f"·{text}" if goes_on else text

@@ -1,0 +1,47 @@
+"""`generate --attention=FILE`: what can be refused before the model is read, and which picture a file's name means."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attention_research.config import ConfigError
+from attention_research.errors import RunError
+
+if TYPE_CHECKING:
+    from attention_research.analysis.attention import Attention
+
+SUFFIXES = (".html", ".png")
+
+
+def check(path: Path, sentences: int) -> None:
+    """Raises ConfigError for what is wrong with the arguments, RunError where matplotlib is missing."""
+    if path.suffix not in SUFFIXES:
+        raise ConfigError(f"--attention={path}: expected a name that ends in {' or '.join(SUFFIXES)}")
+    if sentences != 1:
+        raise ConfigError(f"--attention={path}: one sentence is drawn, but --input gives {sentences}; give one")
+    if path.is_dir():
+        raise ConfigError(f"--attention={path}: this is a folder; give a file's name")
+    if not path.parent.is_dir():
+        raise ConfigError(f"--attention={path}: there is no folder {path.parent}; make it first")
+    if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
+        raise RunError(
+            f"--attention={path}: a .png needs matplotlib, the extra `report`: pip install 'attention_research[report]'"
+            "; an .html needs nothing"
+        )
+
+
+def write(path: Path, attention: Attention) -> None:
+    """The page or the picture. Raises RunError where the file cannot be written."""
+    try:
+        if path.suffix == ".html":
+            from attention_research.analysis.attention_page import page
+
+            path.write_text(page(attention), encoding="utf-8")
+        else:
+            from attention_research.analysis.attention_picture import draw
+
+            draw(attention, path)
+    except OSError as error:
+        raise RunError(f"--attention={path}: not written: {error.strerror or error}") from error

@@ -1,0 +1,93 @@
+"""Attention as one self-contained HTML page: choose kind, layer and head; focus a token to read its row in numbers.
+
+Style, script and weights are inside; the page asks the network for nothing, and its content policy forbids it to. The
+weights are JSON in the page, float32 in as many digits as it takes to give the model's numbers back exactly.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from html import escape
+
+import numpy as np
+
+from attention_research.analysis.attention import Attention, AttentionMap
+from attention_research.analysis.attention_script import SCRIPT, STYLE
+
+
+def page(attention: Attention) -> str:
+    """The page as HTML."""
+    policy = f"default-src 'none'; img-src data:; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}"
+    kinds = "".join(f"<option>{escape(one.title)}</option>" for one in attention.maps)
+    facts = " · ".join(f"{escape(name)} {escape(value)}" for name, value in attention.facts.items())
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<link rel="icon" href="data:,">
+<title>Attention · {escape(attention.source)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<h1>Where each token looks</h1>
+<dl class="sentences">
+<dt>source</dt><dd id="source">{escape(attention.source)}</dd>
+<dt>written</dt><dd id="written">{escape(attention.translation)}</dd>
+</dl>
+<noscript><p>This page draws with a script of its own; please allow it to run.</p></noscript>
+<div class="controls">
+<label for="kind">Attention <select id="kind" autocomplete="off">{kinds}</select></label>
+<label for="layer">Layer <select id="layer" autocomplete="off"></select></label>
+<label for="head">Head <select id="head" autocomplete="off"></select></label>
+</div>
+<p id="axes" class="note"></p>
+<div class="views">
+<section class="map" id="map" aria-label="All weights, as squares">
+<div id="grid"><p id="corner"></p><div id="columns" role="toolbar"></div>
+<div id="rows" role="toolbar" aria-orientation="vertical"></div><canvas id="cells" aria-hidden="true"></canvas></div>
+</section>
+<section class="numbers" aria-label="The weights of one token" tabindex="0">
+<p id="said" aria-live="polite"></p>
+<table id="numbers">
+<caption id="caption"></caption>
+<thead><tr><th scope="col">place</th><th scope="col" class="text">token</th><th scope="col">weight</th>
+<th scope="col" class="text">as a bar</th></tr></thead>
+<tbody></tbody>
+</table>
+</section>
+</div>
+<p class="note">The area of a square is its share of the greatest weight. Point at a token or a square, or move with Tab
+and the arrow keys: the token's weights stand beside the squares, the greatest first. “·” before a piece: it goes on
+with a word; &lt;s&gt; and &lt;/s&gt;: start and end of the sentence.</p>
+<p class="note">One teacher-forced pass over the source and what the model wrote · {facts}</p>
+</main>
+<script type="application/json" id="data">{_data(attention)}</script>
+<script>{SCRIPT}</script>
+</body>
+</html>
+"""
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _data(attention: Attention) -> str:
+    """The maps as JSON in which no tag can open or close."""
+    document = f'{{"maps": [{", ".join(map(_map, attention.maps))}]}}'
+    return document.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _map(one: AttentionMap) -> str:
+    names = {"rows": one.rows, "columns": one.columns, "queries": one.queries, "keys": one.keys}
+    return f'{json.dumps(names)[:-1]}, "weights": {_nested(one.weights.astype("U16"))}}}'
+
+
+def _nested(numbers: np.ndarray) -> str:
+    """A nested list of numbers that are already text."""
+    return f"[{','.join(numbers if numbers.ndim == 1 else map(_nested, numbers))}]"

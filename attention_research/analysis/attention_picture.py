@@ -1,0 +1,117 @@
+"""Attention as a picture: a panel for each layer and head, tokens on both axes (after Bahdanau et al. 2015, figure 3).
+
+Darker is more, and a dot marks the greatest weight of each row, so that nothing hangs on a hue. A long sentence gets
+smaller cells, then names at every second, third, ... token only; the panels' titles stay.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attention_research.analysis.attention import Attention, AttentionMap
+
+_DPI = 110
+_CELL = 0.17  # inches, while the picture is within _AREA square inches of cells
+_AREA = 1500.0
+_NAME = 0.115  # the least distance of two names
+_LONGEST_NAME = 14
+_GAP, _TITLE, _HEADING, _BAR = 0.16, 0.24, 0.5, 0.9
+
+
+def draw(attention: Attention, path: Path) -> None:
+    """Writes the PNG."""
+    words = {"Title": "Attention weights by layer and head", "Description": " ".join(_head(attention, 80))}
+    figure_of(attention).savefig(path, format="png", metadata={**words, "Software": None})
+
+
+def figure_of(attention: Attention) -> Any:
+    """The matplotlib figure: a block of panels for each kind of attention, one under the other."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    cells = sum(one.weights.size for one in attention.maps)
+    blocks = [_Block(one, min(_CELL, math.sqrt(_AREA / cells))) for one in attention.maps]
+    width = max(7.0, *(block.width for block in blocks))
+    head = _head(attention, columns=int(width * 11))
+    top = 0.25 + 0.2 * len(head)
+    height = top + sum(block.height for block in blocks)
+    with matplotlib.rc_context({"font.family": "sans-serif", "axes.linewidth": 0.5, "text.parse_math": False}):
+        figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white")
+        FigureCanvasAgg(figure)
+        figure.text(0.15 / width, 1 - 0.15 / height, "\n".join(head), va="top", fontsize=10, linespacing=1.4)
+        for block in blocks:
+            block.draw(figure, top)
+            top += block.height
+    return figure
+
+
+def _head(attention: Attention, columns: int) -> list[str]:
+    lines = [f"source: {attention.source}", f"written: {attention.translation}"]
+    facts = " · ".join(f"{name} {value}" for name, value in attention.facts.items())
+    shown = "darker is more, a dot marks the greatest weight of a row; · before a piece: it goes on with a word"
+    return [part for line in [*lines, f"{shown}; {facts}"] for part in textwrap.wrap(line, columns)]
+
+
+class _Block:
+    """The panels of one kind of attention: layers down, heads across."""
+
+    def __init__(self, shown: AttentionMap, cell: float):
+        self.map, self.cell = shown, cell
+        self.every = math.ceil(_NAME / cell)
+        self.font = min(9.0, 72 * 0.62 * cell * self.every)
+        layers, heads, queries, keys = shown.weights.shape
+        room = lambda names: 0.12 + max(min(len(name), _LONGEST_NAME) for name in names) * self.font * 0.62 / 72
+        self.left, self.below = room(shown.queries) + 0.3, room(shown.keys)
+        self.panel = (keys * cell, queries * cell)
+        self.across = max(self.panel[0] + _GAP, 1.0)
+        self.down = _TITLE + self.panel[1] + self.below
+        self.width = self.left + heads * self.across + _BAR
+        self.height = _HEADING + layers * self.down + 0.15
+
+    def draw(self, figure: Any, top: float) -> None:
+        """All panels, `top` inches below the figure's upper edge."""
+        width, height = figure.get_size_inches()
+        place = lambda x, y, w, h: (x / width, 1 - (y + h) / height, w / width, h / height)
+        where = f"rows: {self.map.rows}, columns: {self.map.columns}"
+        if self.every > 1:
+            where += f"; one name for every {self.every} tokens"
+        figure.text(0.15 / width, 1 - (top + 0.1) / height, self.map.title, va="top", fontsize=12, fontweight="bold")
+        figure.text(0.15 / width, 1 - (top + 0.31) / height, where, va="top", fontsize=8, color="#444444")
+        most = float(self.map.weights.max())
+        for l, heads in enumerate(self.map.weights):
+            y = top + _HEADING + l * self.down + _TITLE
+            for n, weights in enumerate(heads):
+                axes = figure.add_axes(place(self.left + n * self.across, y, *self.panel))
+                image = self._panel(axes, weights, most, names_left=n == 0)
+                axes.set_title(f"layer {l + 1} · head {n + 1}", fontsize=8, pad=3, loc="left")
+            if l == 0:
+                tall = min(self.panel[1], 2.0)
+                bar = figure.add_axes(place(self.left + len(heads) * self.across + 0.1, y, 0.12, tall))
+                figure.colorbar(image, cax=bar).ax.tick_params(labelsize=7, length=2)
+
+    def _panel(self, axes: Any, weights: np.ndarray, most: float, *, names_left: bool) -> Any:
+        image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=most, aspect="auto", interpolation="nearest")
+        size = 72 * self.cell
+        axes.plot(
+            weights.argmax(1), range(len(weights)), linestyle="none", marker="o", markersize=0.34 * size,
+            markerfacecolor="white", markeredgecolor="black", markeredgewidth=0.05 * size,
+        )  # fmt: skip
+        self._names(axes.xaxis, self.map.keys, rotation=90)
+        self._names(axes.yaxis, self.map.queries if names_left else (), rotation=0)
+        axes.tick_params(length=0, pad=2, labelsize=self.font)
+        return image
+
+    def _names(self, axis: Any, names: Sequence[str], rotation: float) -> None:
+        places = range(0, len(names), self.every)
+        axis.set_ticks(list(places), [_short(names[i]) for i in places], rotation=rotation)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

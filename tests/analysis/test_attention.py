@@ -1,0 +1,136 @@
+"""The maps against equation 1 in float64 NumPy, against what decoding step by step sees, and their labels."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.analysis.attention import attention_maps, labels, readable
+from attention_research.errors import RunError
+from attention_research.tokens import BOS, EOS, UNKNOWN
+
+SOURCE, TARGET = [7, 4, 19, 11, 4, 23, EOS], [5, 28, 9, 9, EOS]
+
+
+def label(tokens):
+    return [f"t{token}" for token in tokens]
+
+
+def maps_of(made):
+    return {one.title: one for one in attention_maps(*made, SOURCE, TARGET, label)}
+
+
+@pytest.fixture(scope="module")
+def standard(small):
+    """(model, its maps by title) of a post-norm Transformer with sinusoidal positions."""
+    made = small()
+    return made, maps_of(made)
+
+
+def softmax(scores):
+    scores = np.exp(scores - scores.max(-1, keepdims=True))
+    return scores / scores.sum(-1, keepdims=True)
+
+
+def first_layer(parameters, prefix, tokens, *, is_causal):
+    """softmax(Q K^T / sqrt(H)) [N T T] of a first layer: Vaswani et al. 2017, sections 3.2, 3.4 and 3.5, float64."""
+    table = np.asarray(parameters["vocabulary.table"], np.float64)
+    width, heads = table.shape[1], 3
+    angles = np.arange(len(tokens))[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+    x = table[tokens] * np.sqrt(width)
+    x[:, 0::2] += np.sin(angles)
+    x[:, 1::2] += np.cos(angles)
+
+    def projected(name):
+        kernel, bias = (np.asarray(parameters[f"{prefix}.{name}.{part}"], np.float64)[0] for part in ("kernel", "bias"))
+        return (x @ kernel + bias).reshape(len(tokens), heads, width // heads)
+
+    scores = np.einsum("tnh,snh->nts", projected("query"), projected("key")) / np.sqrt(width // heads)
+    return softmax(np.where(np.tri(len(tokens), dtype=bool), scores, -np.inf) if is_causal else scores)
+
+
+def test_first_layers_are_equation_1(standard):
+    """Which head, which row, which column: all three would show, the shift by the start of the sentence too."""
+    (_, (parameters, _)), maps = standard
+    encoder = first_layer(parameters, "encoder.stack.segments.0.self_attention", SOURCE, is_causal=False)
+    decoder = first_layer(parameters, "decoder.stack.segments.0.self_attention", [BOS, *TARGET[:-1]], is_causal=True)
+    np.testing.assert_allclose(maps["encoder self-attention"].weights[0], encoder, atol=2e-5)
+    np.testing.assert_allclose(maps["decoder self-attention"].weights[0], decoder, atol=2e-5)
+
+
+def test_row_t_is_what_decoding_sees_when_it_writes_token_t(standard):
+    (structure, arrays), maps = standard
+
+    @jax.jit
+    def stepped(arrays):
+        model = structure.merge(*arrays)
+
+        def step(cache, token):
+            cache, _, aux = model.step(cache, token[None])
+            seen = aux["segment_0"]
+            return cache, [
+                seen[kind]["attention_weights"][:, 0, :, 0] for kind in ("cross_attention", "self_attention")
+            ]
+
+        cache = model.start(model.encode({"tokens": jnp.asarray([SOURCE], jnp.int32)}), len(TARGET))
+        return jax.lax.scan(step, cache, jnp.asarray([BOS, *TARGET[:-1]], jnp.int32))[1]
+
+    for title, seen in zip(("cross-attention", "decoder self-attention"), stepped(arrays), strict=True):
+        np.testing.assert_allclose(maps[title].weights, np.moveaxis(np.asarray(seen), 0, 2), atol=2e-5)
+
+
+def test_every_kind_layer_and_head_with_its_axes(standard):
+    _, maps = standard
+    source, written, read = (tuple(label(x)) for x in (SOURCE, TARGET, [BOS, *TARGET[:-1]]))
+    assert [(one.title, one.queries, one.keys, one.weights.shape) for one in maps.values()] == [
+        ("cross-attention", written, source, (2, 3, 5, 7)),
+        ("encoder self-attention", source, source, (2, 3, 7, 7)),
+        ("decoder self-attention", written, read, (2, 3, 5, 5)),
+    ]
+    for one in maps.values():
+        np.testing.assert_allclose(one.weights.sum(-1), 1.0, atol=1e-5)
+        assert one.weights.dtype == np.float32
+    assert (maps["decoder self-attention"].weights[..., ~np.tri(5, dtype=bool)] == 0).all()
+
+
+def test_projected_keys_are_not_called_tokens(small):
+    """Linformer's rank is the source's length here by chance: the keys are no tokens all the same."""
+    maps = maps_of(small(self_attention={"kind": "linformer", "rank": len(SOURCE)}))
+    for title in ("cross-attention", "encoder self-attention"):
+        assert maps[title].keys == tuple(f"projection {number}" for number in range(1, 8))
+        assert maps[title].columns == "projections of the source tokens"
+        np.testing.assert_allclose(maps[title].weights.sum(-1), 1.0, atol=1e-5)
+    assert maps["decoder self-attention"].keys == tuple(label([BOS, *TARGET[:-1]]))
+
+
+def test_a_block_that_attends_twice_has_two_maps(small):
+    steps = tuple((kind, "residual", "norm") for kind in ("self_attention", "self_attention", "cross_attention"))
+    maps = maps_of(small(decoder={"steps": steps}))
+    assert list(maps) == [
+        "cross-attention", "encoder self-attention", "decoder self-attention", "decoder self-attention 2"
+    ]  # fmt: skip
+    first, second = (maps[f"decoder self-attention{number}"].weights for number in ("", " 2"))
+    assert first.shape == second.shape and (first != second).any()
+
+
+def test_a_model_without_a_source_has_one_kind(small):
+    assert list(maps_of(small(kind="transformer_decoder"))) == ["decoder self-attention"]
+
+
+def test_weights_that_are_not_finite_are_refused(standard):
+    (structure, (parameters, statistics)), _ = standard
+    broken = {name: jnp.full_like(x, jnp.nan) for name, x in parameters.items()}
+    with pytest.raises(RunError, match="not finite"):
+        attention_maps(structure, (broken, statistics), SOURCE, TARGET, label)
+
+
+def test_labels_are_pieces_without_the_word_mark():
+    mark = "\N{LOWER ONE EIGHTH BLOCK}"
+    given = [f"{mark}agree", "ment", ",", mark, f'{mark}"', "'", "é", "1992"]
+    assert [readable(piece) for piece in given] == ["agree", "·ment", ",", "␣", '"', "'", "·é", "·1992"]
+
+    class Tokenizer:
+        def pieces(self, tokens):
+            return [{BOS: "<s>", EOS: "</s>", UNKNOWN: "<unk>", 9: "ment"}[token] for token in tokens]
+
+    assert labels(Tokenizer(), [BOS, UNKNOWN, 9, EOS]) == ["<s>", "<unk>", "·ment", "</s>"]

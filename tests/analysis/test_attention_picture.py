@@ -1,0 +1,68 @@
+"""The figure that becomes the PNG: panels hold the weights, axes the tokens; a long sentence stays in bounds."""
+
+import numpy as np
+import pytest
+
+from attention_research.analysis.attention import Attention, AttentionMap
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed (the extra `report`)")
+from attention_research.analysis.attention_picture import draw, figure_of  # noqa: E402
+
+
+def panels(figure):
+    return [axes for axes in figure.axes if axes.get_title(loc="left")]
+
+
+def names(axis):
+    return [text.get_text() for text in axis.get_ticklabels()]
+
+
+def test_a_panel_for_each_layer_and_head_with_tokens_on_its_axes(awkward):
+    figure = figure_of(awkward)
+    drawn = iter(panels(figure))
+    for one in awkward.maps:
+        for l in range(2):
+            for n in range(3):
+                axes = next(drawn)
+                assert axes.get_title(loc="left") == f"layer {l + 1} · head {n + 1}"
+                np.testing.assert_array_equal(axes.images[0].get_array(), one.weights[l, n])
+                np.testing.assert_array_equal(axes.lines[0].get_xdata(), one.weights[l, n].argmax(-1))
+                shorten = lambda name: name if len(name) <= 14 else name[:13] + "…"
+                assert names(axes.xaxis) == [shorten(name) for name in one.keys]
+                assert names(axes.yaxis) == ([shorten(name) for name in one.queries] if n == 0 else [])
+    assert next(drawn, None) is None
+    said = "\n".join(text.get_text() for text in figure.texts)
+    assert awkward.source in said and awkward.translation in said and "step 1,000" in said
+    assert all(one.title in said for one in awkward.maps)
+
+
+def test_the_png_is_written_with_dollars_as_they_are(awkward, tmp_path):
+    """ "$x$" would be mathematics to matplotlib; panels do not overlap each other."""
+    from matplotlib import image
+
+    draw(awkward, tmp_path / "a.png")
+    pixels = image.imread(tmp_path / "a.png")
+    figure = figure_of(awkward)
+    height, width = (round(110 * inches) for inches in figure.get_size_inches()[::-1])
+    assert abs(pixels.shape[0] - height) <= 1 and abs(pixels.shape[1] - width) <= 1
+    assert not any(text.get_parse_math() for axes in panels(figure) for text in axes.get_xticklabels())
+    boxes = [axes.get_position() for axes in figure.axes]
+    assert all(0 <= box.x0 and box.x1 <= 1 and 0 <= box.y0 and box.y1 <= 1 for box in boxes)
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_a_long_sentence_has_fewer_names_and_a_bounded_picture():
+    tokens = tuple(f"piece {i}" for i in range(200))
+    weights = np.full((2, 4, 200, 200), 1 / 200, np.float32)
+    long = Attention(
+        "x " * 200, "y", (AttentionMap("cross-attention", "written", "source", tokens, tokens, weights),), {}
+    )
+    figure = figure_of(long)
+    width, height = figure.get_size_inches()
+    assert width * height * 110**2 < 40e6
+    assert len(panels(figure)) == 8
+    shown = names(panels(figure)[0].xaxis)
+    every = 200 // len(shown)
+    assert every > 1 and shown == list(tokens[::every])
+    assert any(f"one name for every {every} tokens" in text.get_text() for text in figure.texts)
+    assert panels(figure)[0].get_position().width * width / len(shown) >= 0.11  # inches a name

@@ -1,0 +1,112 @@
+"""`generate --attention=FILE` from the command line: what it refuses, and what it draws of a run that was trained."""
+
+import importlib.util
+import json
+import re
+
+import numpy as np
+import pytest
+
+from attention_research.analysis.attention_file import check, write
+from attention_research.cli import main
+from attention_research.config import ConfigError, load
+from attention_research.errors import RunError
+
+SMALL = (
+    ("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"),
+    ("max_length", 61), ("vocabulary_size", 8000), ("model.width", 8), ("model.num_heads", 2), ("model.num_layers", 1),
+    ("model.feed_forward.hidden_width", 8), ("training.batch_size", 4), ("training.log_every", 1),
+    ("training.eval_batches", 1), ("training.steps", 1),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "sentences", "message"),
+    [
+        ("a.jpg", 1, "expected a name that ends in .html or .png"),
+        ("a", 1, "expected a name that ends in .html or .png"),
+        ("a.html", 2, "one sentence is drawn, but --input gives 2"),
+        ("a.png", 0, "one sentence is drawn, but --input gives 0"),
+        ("nowhere/a.html", 1, "there is no folder .*nowhere; make it first"),
+        ("folder.html", 1, "this is a folder"),
+    ],
+)
+def test_wrong_arguments_are_refused(tmp_path, name, sentences, message):
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(ConfigError, match=message):
+        check(tmp_path / name, sentences)
+
+
+def test_a_picture_without_matplotlib_is_refused_and_a_page_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RunError, match="pip install 'attention_research\\[report\\]'; an .html needs nothing"):
+        check(tmp_path / "a.png", 1)
+    check(tmp_path / "a.html", 1)
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path, awkward):
+    with pytest.raises(RunError, match="not written: No such file or directory"):
+        write(tmp_path / "gone" / "a.html", awkward)
+
+
+def test_the_suffix_says_what_is_written(tmp_path, awkward):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (the extra `report`)")
+    write(tmp_path / "a.html", awkward)
+    write(tmp_path / "a.png", awkward)
+    assert (tmp_path / "a.html").read_bytes().startswith(b"<!doctype html>")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_refuses_before_it_reads_a_model(tmp_path, capsys):
+    (tmp_path / "config.json").write_text("{}")
+    words = ["generate", f"--workdir={tmp_path}", "--input=un", f"--attention={tmp_path}/a.pdf"]
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"error: --attention={tmp_path}/a.pdf: expected") and err.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory, root):
+    """A run of one step on TFDS's mock of wmt14_translate/fr-en."""
+    import tensorflow_datasets as tfds
+
+    from attention_research.training.run import train
+
+    with pytest.MonkeyPatch.context() as patch, tfds.testing.mock_data(num_examples=19):
+        patch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.chdir(root)
+        folder = tmp_path_factory.mktemp("runs") / "one-step"
+        train(load("configs/translation/transformer.py:cpu", SMALL), folder)
+        yield folder
+
+
+def test_the_page_of_a_run_holds_its_models_numbers(workdir, tmp_path, capsys):
+    """The translation is the one that `generate` prints; every number is the model's own, each row sums to 1."""
+    from attention_research.training.evaluation import Trained
+
+    assert main(["generate", f"--workdir={workdir}", "--input=bad cafe dig", f"--attention={tmp_path}/a.html"]) == 0
+    out, err = capsys.readouterr()
+    assert err.endswith(f"attention {tmp_path}/a.html\n")
+    text = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "run one-step · step 1 · config" in text and "bad cafe dig" in text
+
+    import jax
+    import jax.numpy as jnp
+
+    trained = Trained(workdir)
+    assert [out.removesuffix("\n")] == trained.translate(["bad cafe dig"])
+    [(source, target)] = trained.hypotheses(["bad cafe dig"])
+    text_of = "".join(trained.data.tokenizer.pieces(source[:-1]))
+    assert text_of.replace("\N{LOWER ONE EIGHTH BLOCK}", " ") == " bad cafe dig"
+    batch = {"source": jnp.asarray([source], jnp.int32), "target": jnp.asarray([target], jnp.int32)}
+    merge = trained.trainer.structure.merge
+    aux = jax.device_get(jax.jit(lambda arrays: merge(*arrays).log_likelihood(batch)[1])(trained.model()))
+    own = [aux["decoder"], aux["encoder"], aux["decoder"]]
+    kinds = ("cross_attention", "self_attention", "self_attention")
+    maps = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["maps"]
+    assert len(maps) == 3
+    for drawn, part, kind in zip(maps, own, kinds, strict=True):
+        weights = np.asarray(drawn["weights"], np.float32)
+        np.testing.assert_array_equal(weights, part["segment_0"][kind]["attention_weights"][:, 0])
+        np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
+    assert len(maps[0]["queries"]) == len(target) and len(maps[0]["keys"]) == len(source)
