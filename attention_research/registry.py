@@ -88,6 +88,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "beam": "attention_research.decoding.beam:BeamSearch",
         "greedy": "attention_research.decoding.greedy:Greedy",
         "sampling": "attention_research.decoding.sampling:Sampling",
+        "hugging_face_beam": "attention_research.decoding.hugging_face:HuggingFaceBeamSearch",
     },
     "evaluation": {
         "bleu": "attention_research.tasks.evaluation:BleuEvaluation",

@@ -2,7 +2,8 @@
 
 from attention_research.decoding.beam import BeamSearch
 from attention_research.decoding.greedy import Greedy
+from attention_research.decoding.hugging_face import HuggingFaceBeamSearch
 from attention_research.decoding.hypotheses import Decoded
 from attention_research.decoding.sampling import Sampling
 
-__all__ = ["BeamSearch", "Decoded", "Greedy", "Sampling"]
+__all__ = ["BeamSearch", "Decoded", "Greedy", "HuggingFaceBeamSearch", "Sampling"]

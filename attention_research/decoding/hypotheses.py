@@ -11,9 +11,10 @@ from attention_research.tokens import BOS, EOS, PAD
 class Decoded(NamedTuple):
     """The hypotheses of each source row, best first.
 
-    ``lengths`` counts the tokens including EOS; ``tokens`` holds 0 after it. A row with fewer hypotheses than ``K``
-    ends in empty ones: length 0, tokens 0, score and log-probability -inf. ``log_probabilities`` are the sums of the
-    model's own log-probabilities, EOS included; ``scores`` are what the search ranks by.
+    ``lengths`` counts the tokens including EOS, without which only a search that cuts at its limit ends; ``tokens``
+    holds 0 after them. A row with fewer hypotheses than ``K`` ends in empty ones: length 0, tokens 0, score and
+    log-probability -inf. ``log_probabilities`` are the sums of what the tokens cost, EOS included: the model's own
+    log-probabilities; ``scores`` are what the search ranks by.
     """
 
     tokens: Int[Array, "B K T"]
