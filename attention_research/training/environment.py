@@ -28,7 +28,7 @@ VERSIONS = (
 
 
 #: What no trial's numbers depend on: how they are asked for, tabulated and drawn.
-ABOVE_TRIALS = ("cli", "studies", "analysis")
+ABOVE_TRIALS = ("cli", "workdirs", "studies", "analysis", "export.py")
 
 
 def fingerprint() -> str:

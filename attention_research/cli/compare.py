@@ -1,0 +1,24 @@
+"""`compare`: runs side by side."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from attention_research.cli.arguments import Overrides, Parser, no_overrides, print_json
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("runs", nargs="*", type=Path, metavar="DIR", help="two folders of runs, or more")
+    parser.add_argument("--json", action="store_true")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    no_overrides(overrides)
+    from attention_research.workdirs.comparison import compare, text
+
+    comparison = compare(arguments.runs)
+    if arguments.json:
+        return print_json(comparison.as_json())
+    print(text(comparison), end="")
+    return 0

@@ -1,0 +1,30 @@
+"""`export`: a trained model as one safetensors file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from attention_research.cli.arguments import Overrides, Parser, average_option, say, trained_workdir
+from attention_research.config import ConfigError
+from attention_research.training.environment import keep_compiled_programs
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE.safetensors")
+    parser.add_argument("--seed", type=int, help="of a run with replicas, which (the first)")
+    average_option(parser)
+    parser.add_argument("--tokenizer", action="store_true", help="write the SentencePiece model beside it, as FILE.spm")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    workdir = trained_workdir(arguments, overrides)
+    if arguments.file is None or arguments.file.suffix != ".safetensors":
+        raise ConfigError(f"{arguments.file or 'FILE.safetensors'}: expected the file to write, named *.safetensors")
+    keep_compiled_programs()
+    from attention_research.export import export
+
+    chosen = {name: getattr(arguments, name) for name in ("seed", "average", "tokenizer")}
+    print("\n".join(export(workdir, arguments.file, **chosen, report=say)))
+    return 0

@@ -1,0 +1,24 @@
+"""`report`: a run or a study as one self-contained page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from attention_research.cli.arguments import Overrides, Parser, no_overrides
+from attention_research.config import ConfigError
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="the folder of a run or a study")
+    parser.add_argument("--output", type=Path, help="where to write the page (DIR/report.html)")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    no_overrides(overrides)
+    if arguments.folder is None:
+        raise ConfigError("report: name the folder of a run or a study, for example runs/first")
+    from attention_research.workdirs.page import report
+
+    print(f"page {report(arguments.folder, arguments.output)}")
+    return 0

@@ -1,0 +1,157 @@
+"""A trained model as one safetensors file, and back.
+
+The file holds each parameter and statistic under its dotted name, floats as float32, and beside them as text what they
+are: `config` (config.json), `git_revision` and `fingerprint` of the sources that trained them, `step` (of several
+checkpoints' mean, `averaged` has all their steps), `seed`, and `tokenizer`, the fingerprint of the vocabulary. Any
+reader of the format takes it; `load` makes the model of it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+from safetensors.numpy import save_file
+
+from attention_research.config import Config, ConfigError, build, build_experiment
+from attention_research.errors import RunError
+from attention_research.layers.structure import Structure, abstract
+from attention_research.training.evaluation import Trained
+
+_METADATA = ("config", "git_revision", "fingerprint", "step", "averaged", "seed", "tokenizer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """A model that was read from a file.
+
+    `structure.merge(parameters, statistics)`, inside a traced function, is the module. `tokenizer` is the vocabulary
+    where its file lies beside the model's, else None; `metadata` what the file says of itself.
+    """
+
+    config: Config
+    structure: Structure
+    parameters: dict[str, jax.Array]
+    statistics: dict[str, jax.Array]
+    tokenizer: Any
+    metadata: Mapping[str, str]
+
+
+def export(
+    workdir: Path,
+    path: Path,
+    *,
+    seed: int | None = None,
+    average: int | None = None,
+    tokenizer: bool = False,
+    report: Callable[[str], None] = lambda line: None,
+) -> list[str]:
+    """Writes the newest checkpoint of a workdir, of several replicas that of `seed` (None: the first).
+
+    `average` takes the mean of that many newest checkpoints (None: as many as `evaluation.average` says). `tokenizer`
+    copies the SentencePiece model beside it. Returns a line for each file. Raises ConfigError, RunError.
+    """
+    trained = Trained(workdir, report, average=average)
+    seeds = trained.trainer.seeds
+    if seed is not None and seed not in seeds:
+        raise ConfigError(f"--seed={seed}: {workdir} has {', '.join(map(str, seeds))}")
+    seed = seeds[0] if seed is None else seed
+    parameters, statistics = trained.model(seeds.index(seed))
+    arrays = {name: _plain(x) for name, x in {**parameters, **statistics}.items()}
+    try:
+        environment = json.loads((workdir / "environment.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        environment = {}
+    values = (
+        trained.config.to_json(), environment.get("git_revision", "unknown"), environment.get("fingerprint", "unknown"),
+        str(trained.step), ",".join(map(str, trained.averaged)), str(seed), trained.data.tokenizer.fingerprint,
+    )  # fmt: skip
+    _write(path, lambda place: save_file(arrays, place, dict(zip(_METADATA, values, strict=True))))
+    count = sum(parameters[name].size for name in parameters)
+    lines = [f"{path} · {count:,} parameters in {len(parameters)} arrays · step {trained.step}, seed {seed}"]
+    if tokenizer:
+        beside = vocabulary_of(path)
+        _write(beside, lambda place: shutil.copyfile(trained.data.tokenizer.path, place))
+        lines.append(f"{beside} · {trained.data.tokenizer.size:,} pieces · fingerprint {values[-1]}")
+    return lines
+
+
+def vocabulary_of(path: Path) -> Path:
+    """Where the SentencePiece model of an exported file stands, if it was exported too."""
+    return path.with_suffix(".spm")
+
+
+def load(path: Path | str) -> Exported:
+    """The model of a file that `export` wrote.
+
+    Raises ConfigError, one line, for another file, for arrays that are not those of its config's model, and for a
+    vocabulary beside it that is not the one it was trained with.
+    """
+    path = Path(path)
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except (OSError, safetensors.SafetensorError) as error:
+        raise ConfigError(f"{path}: no safetensors file ({' '.join(str(error).split())})") from None
+    absent = [name for name in _METADATA if name not in metadata]
+    if absent:
+        raise ConfigError(f"{path}: not written by attention-research export (it does not say its {absent[0]})")
+    config = Config.from_json(metadata["config"])
+    parts = build_experiment(config)
+    structure, *wanted = abstract(lambda rngs: parts.model(rngs=rngs))
+    _check(path, arrays, {**wanted[0], **wanted[1]})
+    parameters, statistics = ({n: jnp.asarray(arrays[n], x.dtype) for n, x in part.items()} for part in wanted)
+    return Exported(config, structure, parameters, statistics, _tokenizer(path, config, metadata), metadata)
+
+
+def _check(path: Path, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Any]) -> None:
+    shapes = {name: tuple(x.shape) for name, x in arrays.items()}
+    for name in sorted(shapes.keys() | wanted.keys()):
+        if name not in shapes:
+            raise ConfigError(f"{path}: {name} of its config's model is missing")
+        if name not in wanted:
+            raise ConfigError(f"{path}: {name} is not in its config's model")
+        if shapes[name] != tuple(wanted[name].shape):
+            raise ConfigError(f"{path}: {name} is {shapes[name]}, in its config's model {tuple(wanted[name].shape)}")
+
+
+def _tokenizer(path: Path, config: Config, metadata: Mapping[str, str]) -> Any:
+    beside = vocabulary_of(path)
+    if not beside.exists():
+        return None
+    try:
+        tokenizer = build(config.resolved["data"]["tokenizer"], "tokenizer")().load(beside)
+    except RuntimeError:
+        raise ConfigError(f"{beside}: no SentencePiece model") from None
+    if tokenizer.fingerprint != metadata["tokenizer"]:
+        raise ConfigError(f"{beside}: vocabulary {tokenizer.fingerprint}; {path} has {metadata['tokenizer']}")
+    return tokenizer
+
+
+def _plain(array: jax.Array) -> np.ndarray:
+    """The same numbers on the host, floats as float32, which holds every narrower one exactly."""
+    array = np.asarray(jax.device_get(array))
+    return np.ascontiguousarray(array.astype(np.float32) if jnp.issubdtype(array.dtype, jnp.floating) else array)
+
+
+def _write(path: Path, write: Callable[[Path], Any]) -> None:
+    """Under another name first: a reader sees the whole file or none."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(temporary)
+        temporary.replace(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise RunError(f"{path}: not written: {getattr(error, 'strerror', None) or error}") from None

@@ -1,0 +1,97 @@
+"""`compare`: runs side by side: their numbers, and where their configs and environments differ."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.config import Config, ConfigError, difference
+from attention_research.config.annotations import spell
+from attention_research.config.record import flat
+from attention_research.studies.columns import significant
+from attention_research.studies.results import markdown
+from attention_research.workdirs.reading import Run
+
+#: Of environment.json: what differs between any two runs and says nothing.
+_ALWAYS_DIFFERENT = ("date", "command")
+_ABSENT = "(absent)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Runs in the order given; under each name a value a run, `numbers` all there are, the others what differs.
+
+    `scoring` is how the scores were made, where all runs have some: scores of different signatures do not compare.
+    """
+
+    runs: tuple[str, ...]
+    hashes: tuple[str, ...]
+    numbers: Mapping[str, list[float | None]]
+    config: Mapping[str, list[Any]]
+    environment: Mapping[str, list[Any]]
+    scoring: Mapping[str, list[Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return dataclasses.asdict(self)
+
+
+def compare(folders: Sequence[Path]) -> Comparison:
+    """Two runs or more. Raises ConfigError, one line, where a folder has none."""
+    if len(folders) < 2:
+        raise ConfigError("compare: name two runs or more, for example runs/first runs/second")
+    runs = [Run.read(folder) for folder in folders]
+    numbers = [run.numbers() for run in runs]
+    environments = [_without(run.environment, _ALWAYS_DIFFERENT) for run in runs]
+    scored = [{n: x for n, x in run.evaluation.items() if n == "split" or "signature" in n} for run in runs]
+    return Comparison(
+        runs=tuple(str(run.folder) for run in runs),
+        hashes=tuple(run.config.hash for run in runs),
+        numbers={name: [n.get(name) for n in numbers] for name in _names(numbers)},
+        config=_differing([run.config for run in runs]),
+        environment=_differing(environments),
+        scoring=_differing(scored) if all(scored) else {},
+    )
+
+
+def _names(documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Every name of which some document has a value, in order."""
+    names = dict.fromkeys(name for one in documents for name in one)
+    return [name for name in names if any(one.get(name) is not None for one in documents)]
+
+
+def _without(section: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in section.items() if name not in names}
+
+
+def _differing(documents: Sequence[Config | dict[str, Any]]) -> dict[str, list[Any]]:
+    """Path -> a value a document, of the leaves in which some document differs from the first."""
+    first, *others = documents
+    paths = [line.partition(": ")[0] for other in others for line in difference(first, other)]
+    leaves = [flat(one.resolved if isinstance(one, Config) else one) for one in documents]
+    return {path: [one.get(path, _ABSENT) for one in leaves] for path in dict.fromkeys(paths)}
+
+
+def text(comparison: Comparison) -> str:
+    """Tables in Markdown, which read as plain text too."""
+    parts = []
+    for title, values, spelled in (
+        ("numbers", comparison.numbers, _number),
+        ("config", comparison.config, spell),
+        ("environment", comparison.environment, spell),
+        ("scoring", comparison.scoring, spell),
+    ):
+        lines = [[name, *map(spelled, cells)] for name, cells in values.items()]
+        if lines:
+            parts.append(markdown([[title, *comparison.runs], *lines]))
+        elif title == "config":
+            parts.append(f"the same config, {comparison.hashes[0]}\n")
+    return "\n".join(parts)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else significant(4)(value)

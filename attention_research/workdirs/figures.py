@@ -1,0 +1,109 @@
+"""Pictures of one run: its losses, and what else was logged beside them."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import finite
+from attention_research.workdirs.reading import Run
+
+#: The thick line is a mean over this part of the run.
+_WINDOW = 50
+#: What else is drawn, where it was logged -> the axis's title, and whether it is logarithmic where values vary much.
+_PANELS = {
+    "learning_rate": ("learning rate", False),
+    "gradient_norm": ("gradient norm", True),
+    "tokens_per_second": ("tokens/s", False),
+}
+
+
+def draw(run: Run, folder: Path) -> list[Figure]:
+    """Writes the run's pictures into ``folder``: those that its log can fill."""
+    pyplot = canvas()
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = (_losses(pyplot, run, folder / "loss.png"), _others(pyplot, run, folder / "training.png"))
+    return [figure for figure in drawn if figure]
+
+
+def _points(curve: Mapping[int, float]) -> tuple[list[int], list[float]]:
+    kept = {step: value for step, value in sorted(curve.items()) if finite(value)}
+    return list(kept), list(kept.values())
+
+
+def smoothed(values: list[float], window: int) -> list[float]:
+    """The mean of each value and those before it, `window` at most.
+
+    >>> smoothed([4.0, 2.0, 3.0, 5.0], 2)
+    [4.0, 3.0, 2.5, 4.0]
+    """
+    return [statistics.fmean(values[max(0, i + 1 - window) : i + 1]) for i in range(len(values))]
+
+
+def _losses(pyplot: Any, run: Run, path: Path) -> Figure | None:
+    """Training loss, pale as it was logged and strong as a running mean; validation loss as marks. Seeds
+    differ by line and mark as well as by colour."""
+    training, validation = run.curves("loss"), run.curves("loss", "validation")
+    if not any(_points(curve)[0] for curve in training.values()):
+        return None
+    figure, axis = pyplot.subplots(figsize=(9, 4.2))
+    said = []
+    for (seed, curve), style in zip(training.items(), styles(), strict=False):
+        steps, values = _points(curve)
+        if not steps:
+            continue
+        window = max(1, len(values) // _WINDOW)
+        of_seed = f", seed {seed}" if len(training) > 1 else ""
+        colour, dashes = style["color"], style["linestyle"]
+        strong = {"color": colour, "linestyle": dashes, "linewidth": 1.6}
+        axis.plot(steps, values, color=colour, alpha=0.3, linewidth=0.8)
+        axis.plot(steps, smoothed(values, window), label=f"training{of_seed}", **strong)
+        said.append(f"training loss{of_seed}: {values[0]:.2f} at step {steps[0]:,}, {values[-1]:.2f} at {steps[-1]:,}")
+        steps, values = _points(validation.get(seed, {}))
+        if steps:
+            marks = {"color": colour, "marker": style["marker"], "markerfacecolor": "white", "linestyle": "none"}
+            axis.plot(steps, values, label=f"validation{of_seed}", markersize=6, **marks)
+            said.append(f"validation loss{of_seed}: lowest {min(values):.2f}, last {values[-1]:.2f}")
+    axis.set_xlabel("step")
+    axis.set_ylabel("loss")
+    axis.legend()
+    save(pyplot, figure, path)
+    window = max(1, max(map(len, training.values())) // _WINDOW)
+    mean = f"; the strong line is the mean of {window} logged steps" if window > 1 else ""
+    return Figure(path, f"Loss by step{mean}", f"Losses by step. {'; '.join(said)}.")
+
+
+def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
+    """What else was logged: learning rate, gradient norm, tokens/s, one above the other."""
+    curves = {name: run.curves(name) for name in _PANELS if run.curves(name)}
+    if not curves:
+        return None
+    size = (9, 0.6 + 1.7 * len(curves))
+    figure, axes = pyplot.subplots(len(curves), 1, figsize=size, squeeze=False, sharex=True)
+    said = []
+    for axis, (name, seeds) in zip(axes[:, 0], curves.items(), strict=True):
+        title, logarithmic = _PANELS[name]
+        # What the seeds have in common is drawn once.
+        seeds = seeds if name == "gradient_norm" else dict(itertools.islice(seeds.items(), 1))
+        for (seed, curve), style in zip(seeds.items(), styles(), strict=False):
+            steps, values = _points(curve)
+            axis.plot(steps, values, color=style["color"], linestyle=style["linestyle"], linewidth=1.1)
+            if values:
+                of_seed = f", seed {seed}" if len(seeds) > 1 else ""
+                said.append(f"{title}{of_seed}: from {min(values):.3g} to {max(values):.3g}, last {values[-1]:.3g}")
+        every = [value for curve in seeds.values() for value in _points(curve)[1]]
+        if logarithmic and every and 0 < 20 * min(every) < max(every):
+            axis.set_yscale("log")
+            axis.yaxis.set_major_formatter("{x:g}")
+        axis.set_ylabel(title)
+    axes[-1, 0].set_xlabel("step")
+    figure.align_ylabels()
+    save(pyplot, figure, path)
+    titles = [_PANELS[name][0] for name in curves]
+    joined = " and ".join([", ".join(titles[:-1]), titles[-1]]) if len(titles) > 1 else titles[0]
+    title = joined[0].upper() + joined[1:]
+    return Figure(path, f"{title} by step", f"{title} by step. {'; '.join(said)}.")

@@ -1,0 +1,162 @@
+"""`report`: one self-contained page of a run; of a study's folder, its page drawn anew."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from attention_research.config import ConfigError
+from attention_research.config.annotations import spell
+from attention_research.config.record import flat
+from attention_research.errors import RunError
+from attention_research.studies import document
+from attention_research.studies.columns import significant
+from attention_research.studies.figures import Figure
+from attention_research.studies.run import run_study
+from attention_research.studies.study import find_studies
+from attention_research.training.workdir import write_text
+from attention_research.workdirs import reading, status
+from attention_research.workdirs.figures import draw
+from attention_research.workdirs.reading import Run
+
+_SAMPLES = {"source": "source", "reference": "reference", "translation": "model"}
+
+
+def report(folder: Path, output: Path | None = None) -> Path:
+    """Writes the page of the run or study in a folder; by default into the folder, as report.html.
+
+    Raises ConfigError where there is neither, RunError where it cannot be drawn or written.
+    """
+    output = output or folder / "report.html"
+    if reading.is_study(folder):
+        drawn = redraw(folder)
+        if output.absolute() != drawn.absolute():
+            _write(output, drawn.read_text(encoding="utf-8"))
+        return output
+    run = Run.read(folder)
+    with tempfile.TemporaryDirectory() as pictures:
+        _write(output, page(run, draw(run, Path(pictures))))
+    return output
+
+
+def _write(output: Path, html: str) -> None:
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_text(output, html)
+    except OSError as error:
+        raise RunError(f"{output}: not written: {error.strerror or error}") from None
+
+
+def redraw(folder: Path) -> Path:
+    """Draws a study's table, pictures and page anew from its trials, trains nothing; returns the page's path."""
+    summary = reading.read_json(folder / "summary.json")
+    name, scale = summary.get("study"), summary.get("scale")
+    if name == "sweep":
+        raise ConfigError(f"{folder}: a sweep; its own command draws it anew and trains only what is missing")
+    if name is None:  # not finished yet: the folder is named after it
+        slugs = {study.replace("/", "-"): study for study in find_studies()}
+        slug = next((slug for slug in slugs if folder.name.startswith(f"{slug}-")), None)
+        if slug is None:
+            raise ConfigError(f"{folder}: says not of which study it is (no summary.json); use reproduce --render")
+        name, scale = slugs[slug], folder.name.removeprefix(f"{slug}-")
+    seeds = [reading.read_json(trial / "trial.json").get("seed", 0) + 1 for trial in status.trials(folder)]
+    seeds += [len(cell["values"]) for row in summary.get("rows", ()) for cell in row["cells"].values()]
+    drawn = run_study(name, scale=scale, render=True, workdir=folder, seeds=max(seeds, default=None))
+    return Path(drawn["report"])
+
+
+def page(run: Run, figures: Sequence[Figure]) -> str:
+    """A run's page as HTML."""
+    line = status.run_line(run.folder)
+    title = f"{run.folder.name} · {run.config.spec}" if run.config.spec else run.folder.name
+    of_steps = f"step {line.step or 0:,} of {run.steps:,}"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f"<p><strong>{escape(line.state)}</strong>: {of_steps}{f'. {escape(line.note)}' if line.note else ''}</p>",
+        "<h2>Numbers</h2>",
+        document.grid([["quantity", "value"], *map(list, _numbers(run).items())], "The run in numbers"),
+        f"<p>Training loss is the optimised one, the mean of the last {reading.LAST} logged steps.</p>",
+    ]
+    if figures:
+        parts += ["<h2>Curves</h2>", *map(document.picture, figures)]
+    if run.evaluation:
+        parts += ["<h2>Evaluation</h2>", *_evaluation(run)]
+    parts += ["<h2>Config</h2>", *_config(run)]
+    if run.environment:
+        parts += ["<h2>Where the numbers come from</h2>", document.facts(_environment(run.environment))]
+    parts += ["<h2>Commands</h2>", document.commands(_commands(run))]
+    return document.document(title, parts)
+
+
+def _numbers(run: Run) -> dict[str, str]:
+    spelled = lambda x: f"{x:,}" if isinstance(x, int) else significant(4)(x)
+    said = lambda name: " ".join("BLEU" if word == "bleu" else word for word in name.split("_"))
+    return {said(name): spelled(value) for name, value in run.numbers().items() if value is not None}
+
+
+def _evaluation(run: Run) -> list[str]:
+    found = run.evaluation
+    said = [f"{found['sentences']:,} sentences of {found['split']}"] if {"sentences", "split"} <= found.keys() else []
+    said += [f"checkpoint of step {found['step']:,}"] if "step" in found else []
+    signatures = {name.replace("_", " "): str(x) for name, x in found.items() if "signature" in name}
+    parts = [f"<p>{escape(', '.join(said))}.</p>" if said else "", document.facts(signatures) if signatures else ""]
+    samples = [s for s in found.get("samples", ()) if s.keys() >= _SAMPLES.keys()]
+    if samples:
+        data = run.config.resolved["data"]
+        of = {"source": "source_language", "reference": "target_language", "translation": "target_language"}
+        languages = {title: data[of[name]] for name, title in _SAMPLES.items() if of[name] in data}
+        titles = ["sentence", *_SAMPLES.values()]
+        lines = [[str(i + 1), *(sample[name] for name in _SAMPLES)] for i, sample in enumerate(samples)]
+        parts.append(document.grid([titles, *lines], "Samples", long=titles[1:], languages=languages))
+    return [part for part in parts if part]
+
+
+def _config(run: Run) -> list[str]:
+    given = flat(run.config.given)
+    lines = [[path, spell(value)] for path, value in flat(run.config.resolved).items()]
+    said = [line for line in lines if line[0] in given]
+    titles = ["setting", "value"]
+    return [
+        f"<p>{len(said)} settings were given, by the file or on the command line; the others are defaults, or flow from"
+        f" the sections around them. Hash {escape(run.config.hash)}.</p>",
+        f"<details open><summary>The {len(said)} settings given</summary>",
+        document.grid([titles, *said], "Settings given", text=titles),
+        f"</details>\n<details><summary>All {len(lines)} settings</summary>",
+        document.grid([titles, *lines], "All settings", text=titles),
+        "</details>",
+    ]
+
+
+def _environment(environment: Mapping[str, Any]) -> dict[str, str]:
+    said = {}
+    for name, value in environment.items():
+        if name == "versions":
+            value = ", ".join(f"{package} {version}" for package, version in value.items())
+        elif name == "mesh":
+            value = ", ".join(f"{axis} {size}" for axis, size in value.items())
+        elif name == "command":
+            continue
+        elif isinstance(value, list):
+            value = ", ".join(map(str, value))
+        said[name.replace("_", " ")] = value if isinstance(value, str) else json.dumps(value)
+    return said
+
+
+def _commands(run: Run) -> list[str]:
+    """What made the run, as it was typed, and what there is to do with it."""
+    program, *words = [str(word) for word in run.environment.get("command", ())] or [""]
+    name = "attention-research" if Path(program).name in ("attention-research", "__main__.py") else program
+    made = [shlex.join([name, *words])] if program else []
+    workdir = shlex.quote(str(run.folder))
+    return [
+        *made,
+        f"attention-research evaluate --workdir={workdir}",
+        f"attention-research generate --workdir={workdir} --input=-",
+        f"attention-research export --workdir={workdir} model.safetensors",
+        f"attention-research report {workdir}",
+    ]

@@ -1,0 +1,186 @@
+"""`status`: the runs and studies under a folder, a line each, from their files and locks alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.config import Config, ConfigError
+from attention_research.studies.progress import last_entries
+from attention_research.workdirs.reading import in_use, is_run, is_study, read_json, seconds_a_step
+
+_TITLES = ("folder", "state", "step", "loss", "steps/s", "left", "last line", "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """What is said of a run, a study or a study's trial. Times are in seconds; None where it is not known.
+
+    ``state`` is running, finished, stopped (the same command continues it), failed, or waiting (a trial of a study
+    that is running). ``age`` is that of the last line or result that was written.
+    """
+
+    folder: str
+    kind: str
+    state: str
+    step: int | None = None
+    steps: int | None = None
+    loss: float | None = None
+    steps_per_second: float | None = None
+    left: float | None = None
+    age: float | None = None
+    note: str = ""
+
+    def cells(self) -> list[str]:
+        """As texts, under `_TITLES`."""
+        return [
+            self.folder,
+            self.state,
+            "" if self.steps is None else f"{self.step or 0:,}/{self.steps:,}",
+            "" if self.loss is None else f"{self.loss:.3f}",
+            "" if self.steps_per_second is None else f"{self.steps_per_second:.3g}",
+            "" if self.left is None else duration(self.left),
+            "" if self.age is None else f"{duration(self.age)} ago",
+            self.note,
+        ]
+
+
+def status(folders: Sequence[Path]) -> list[Line]:
+    """The runs and studies in some folders; of a study that is named itself, its trials too.
+
+    Raises ConfigError for a folder that is not there.
+    """
+    lines: list[Line] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise ConfigError(f"{folder}: no such folder; give one with runs, such as runs/")
+        if is_study(folder):
+            lines += [study_line(folder), *map(run_line, trials(folder))]
+        else:
+            lines += [study_line(found) if is_study(found) else run_line(found) for found in _find(folder)]
+    return lines
+
+
+def text(lines: Sequence[Line]) -> str:
+    """The lines under their titles, in columns."""
+    cells = [list(_TITLES), *(line.cells() for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    numbers = range(2, 7)
+    padded = (
+        "  ".join(x.rjust(w) if i in numbers else x.ljust(w) for i, (x, w) in enumerate(zip(line, widths, strict=True)))
+        for line in cells
+    )
+    return "\n".join(line.rstrip() for line in padded)
+
+
+def duration(seconds: float) -> str:
+    """A time, read at a glance.
+
+    >>> duration(7.2), duration(200), duration(9000), duration(400000)
+    ('7 s', '3:20', '2:30:00', '4.6 days')
+    """
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d}"
+    if whole < 48 * 3600:
+        return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+    return f"{seconds / 86400:.1f} days"
+
+
+def _find(folder: Path) -> Iterator[Path]:
+    """The runs and studies in a folder and below, by name; nothing inside of them is looked at."""
+    if is_run(folder) or is_study(folder):
+        yield folder
+        return
+    with os.scandir(folder) as entries:
+        inner = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
+    for name in inner:
+        yield from _find(folder / name)
+
+
+def trials(study: Path) -> list[Path]:
+    """The folders of a study's trials."""
+    return sorted(path.parent for path in study.glob("trials/*/trial.json"))
+
+
+def run_line(folder: Path) -> Line:
+    """A run's line; for a study's trial, with its row and seed, and what its worker does now."""
+    trial = read_json(folder / "trial.json")
+    kind, name = ("trial", f"{trial.get('name')} · seed {trial.get('seed')}") if trial else ("run", "")
+    steps = trial.get("steps")
+    if is_run(folder):
+        try:
+            steps = Config.from_json((folder / "config.json").read_text(encoding="utf-8")).resolved["training"]["steps"]
+        except (ConfigError, KeyError) as error:
+            return Line(str(folder), kind, "failed", note=str(error))
+    entries = last_entries(folder / "metrics.jsonl")
+    step = entries[-1]["step"] if entries else 0
+    losses = [line["loss"] for line in entries if line["step"] == step]
+    a_step = seconds_a_step(entries)
+    state, said = _state(folder, step, steps, bool(trial))
+    left = (steps - step) * a_step if state == "running" and a_step and steps and step < steps else None
+    return Line(
+        str(folder),
+        kind,
+        state,
+        step=step if steps else None,
+        steps=steps,
+        loss=statistics.fmean(losses) if losses else None,
+        steps_per_second=1 / a_step if a_step else None,
+        left=left,
+        age=_age(folder),
+        note=" · ".join(filter(None, [name, said])),
+    )
+
+
+def _state(folder: Path, step: int, steps: int | None, is_trial: bool) -> tuple[str, str]:
+    """(state, what more there is to say)."""
+    if in_use(folder):
+        return "running", ""
+    if is_trial and (folder / "result.json").exists():
+        return "finished", "diverged" if read_json(folder / "result.json").get("diverged") else ""
+    if (folder / "error.txt").exists():
+        return "failed", (folder / "error.txt").read_text(encoding="utf-8").strip()
+    if is_trial:  # its worker holds the trial's lock while it trains, and none while it evaluates or measures
+        stage = read_json(folder / "progress.json").get("stage", "")
+        if in_use(folder.parent.parent):
+            return ("running", stage) if stage not in ("", "train") else ("waiting", "")
+        return "stopped", ""
+    done = step == steps and (folder / "checkpoints" / str(steps)).is_dir()
+    return ("finished" if done else "stopped"), ""
+
+
+def study_line(folder: Path) -> Line:
+    """A study's line: how many of the trials in its folder are done."""
+    found = [(trial, _state(trial, 0, None, True)[0]) for trial in trials(folder)]
+    count = {state: sum(s == state for _, s in found) for state in ("finished", "running", "failed", "waiting")}
+    ages = [age for trial, _ in found if (age := _age(trial)) is not None]
+    if in_use(folder):
+        state = "running"
+    else:
+        state = "finished" if count["finished"] == len(found) else "failed" if count["failed"] else "stopped"
+    said = [f"{count['finished']} of {len(found)} trials"]
+    said += [f"{count[name]} {name}" for name in ("running", "failed", "waiting") if count[name]]
+    return Line(str(folder), "study", state, age=min(ages, default=None), note=", ".join(said))
+
+
+def _age(folder: Path) -> float | None:
+    times = []
+    for name in ("metrics.jsonl", "evaluation.json", "result.json", "error.txt", "progress.json"):
+        try:
+            times.append((folder / name).stat().st_mtime)
+        except OSError:
+            continue
+    return max(0.0, time.time() - max(times)) if times else None
+
+
+def as_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """For `--json`."""
+    return [dataclasses.asdict(line) for line in lines]

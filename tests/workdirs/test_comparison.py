@@ -1,0 +1,87 @@
+"""`compare`: numbers from the logs, and exactly what differs."""
+
+import json
+
+import pytest
+
+from attention_research.cli import main
+from attention_research.workdirs.comparison import compare
+
+
+@pytest.fixture(scope="module")
+def runs(make_run, evaluation, tmp_path_factory):
+    """Two runs: of another width and another flax; the second has two seeds and no score."""
+    folder = tmp_path_factory.mktemp("runs")
+    first = make_run(folder / "first", 6, evaluation=evaluation)
+    other = {"versions": {"jax": "0.10.2", "flax": "0.12.9"}, "date": "2027-01-01", "git_revision": "456"}
+    wide = [("model.width", 64)]
+    second = make_run(folder / "second", 4, seeds=(0, 1), overrides=wide, environment=other)
+    (second / "result.json").write_text(json.dumps({"stages": {"inspect": {"parameters": 1_181_696}}}))
+    return first, second
+
+
+def test_numbers(runs):
+    """Training losses 9, 8, ... of seed 0 and two more of seed 1: their means over the steps; validation 22, 20, 22."""
+    numbers = compare(runs).numbers
+    assert numbers["step"] == [6, 4]
+    assert numbers["training_loss"] == [pytest.approx(6.5), pytest.approx(8.5)]
+    assert numbers["validation_loss"] == [22.0, 21.0] and numbers["best_validation_loss"] == [20.0, 21.0]
+    assert numbers["test_bleu"] == [12.5, None] and numbers["parameters"] == [None, 1_181_696]
+    # 100 tokens a step; 1/200 s a token once, 1/400 four times (six steps), twice (four steps).
+    assert numbers["steps_per_second"] == [pytest.approx(5 / 1.5), pytest.approx(3.0)]
+
+
+def test_differences_are_those_of_the_configs_and_environments(runs):
+    found = compare(runs)
+    assert found.config["model.width"] == [32, 64]
+    assert all(a != b for a, b in found.config.values()) and not any(path.startswith("data.") for path in found.config)
+    assert found.environment == {"git_revision": ["0123abc", "456"], "versions.flax": ["0.12.8", "0.12.9"]}
+    assert found.scoring == {}  # one of them has no score
+
+
+def test_other_signatures_are_said(make_run, evaluation, tmp_path):
+    other = {**evaluation, "signature": "nrefs:1|tok:none"}
+    folders = [make_run(tmp_path / name, 6, evaluation=x) for name, x in (("a", evaluation), ("b", other))]
+    found = compare([*folders, folders[0]])
+    assert found.scoring == {"signature": ["nrefs:1|tok:13a", "nrefs:1|tok:none", "nrefs:1|tok:13a"]}
+    assert found.config == found.environment == {}
+
+
+def test_tables_and_json(runs, capsys):
+    assert main(["compare", *map(str, runs)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert f"| config | {runs[0]} | {runs[1]} |" in lines and "| model.width | 32 | 64 |" in lines
+    assert "| test_bleu | 12.50 | |" in lines and "| parameters | | 1,181,696 |" in lines
+    assert main(["compare", str(runs[0]), str(runs[0]), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["config"] == {} and document["numbers"]["test_bleu"] == [12.5, 12.5]
+    assert main(["compare", str(runs[0]), str(runs[0])]) == 0
+    assert f"the same config, {document['hashes'][0]}" in capsys.readouterr().out
+
+
+MISTAKES = {
+    "one run": (["compare", "{run}"], "name two runs or more"),
+    "no run": (["compare", "{run}", "{run}s"], "no run there (no such folder)"),
+    "no run in a folder": (["compare", "{run}", "{run}/checkpoints"], "config.json is missing"),
+    "status of nothing": (["status", "{run}s"], "no such folder"),
+    "report of nothing": (["report", "{run}s"], "no run there"),
+    "report": (["report"], "name the folder"),
+    "export to nothing": (["export", "--workdir={run}"], "expected the file to write"),
+    "export of nothing": (["export", "--workdir={run}s", "a.safetensors"], "no run there"),
+    "override": (["compare", "{run}", "{run}", "--config.model.width=4"], "nothing can be overridden"),
+    "unknown option": (["status", "--jsn"], "did you mean --json"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES, ids=[name.replace(" ", "-") for name in MISTAKES])
+def test_a_mistake_is_one_line_and_status_2(case, runs, capsys):
+    words, expected = MISTAKES[case]
+    assert main([word.replace("{run}", str(runs[0])) for word in words]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and err.count("\n") == 1 and expected in err
+
+
+def test_a_study_is_no_run(make_run, tmp_path, capsys):
+    make_run(tmp_path / "study" / "trials" / "0abc", 6)
+    assert main(["compare", str(tmp_path / "study"), str(tmp_path / "study")]) == 2
+    assert "its runs are its trials, such as" in capsys.readouterr().err

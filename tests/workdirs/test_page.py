@@ -1,0 +1,131 @@
+"""`report`: the page of a run written by hand, and a study's page drawn anew."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from attention_research.cli import main
+from attention_research.studies.run import run_study
+
+
+class Reader(HTMLParser):
+    """The page as a browser sees it: tables as rows of texts, images' words, everything that could ask the network."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.headers, self.alts, self.asks, self.languages, self.text = [], 0, [], [], set(), ""
+        self.in_cell = False
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            self.in_cell = True
+            self.headers += tag == "th" and "scope" in given
+            self.languages |= {given.get("lang")} - {None}
+        if tag == "img":
+            self.alts.append(given.get("alt"))
+        self.asks += [given[name] for name in ("src", "href") if name in given]
+        self.asks += [tag] if tag in ("script", "iframe") else []
+
+    def handle_data(self, data):
+        self.text += data
+        if self.in_cell:
+            self.rows[-1][-1] += data
+
+    def handle_endtag(self, tag):
+        self.in_cell = self.in_cell and tag not in ("td", "th")
+
+
+@pytest.fixture(scope="module")
+def run(make_run, evaluation, tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("page") / "first run", 6, seeds=(0, 1), evaluation=evaluation)
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    output = run.parent / "pages" / "page.html"
+    assert main(["report", str(run), f"--output={output}"]) == 0
+    return Reader(output.read_text())
+
+
+def test_it_holds_numbers_samples_settings_and_where_they_come_from(page):
+    rows = {row[0]: row[1:] for row in page.rows}
+    assert rows["test BLEU"] == ["12.50"] and rows["training loss"] == ["7.500"]
+    assert rows["1"] == ["<b>un</b>", "one", "two"] and page.languages == {"en", "fr"}
+    assert rows["training.steps"] == ["6"] and rows["model.width"] == ["32"]
+    assert "0123abc" in page.text and "flax 0.12.8" in page.text and "nrefs:1|tok:13a" in page.text
+    assert "finished: step 6 of 6" in page.text
+
+
+def test_the_command_can_be_typed_again(page, run):
+    assert "attention-research train '--config=x <y>' '--workdir=runs/first run'" in page.text
+    assert f"attention-research evaluate --workdir='{run}'" in page.text
+
+
+def test_it_asks_the_network_for_nothing_and_says_its_pictures_in_words(page):
+    assert page.asks and all(re.match("data:(image/png;base64,|,$)", ask) for ask in page.asks)
+    assert len(page.alts) == 2 and "training loss, seed 1: 11.00 at step 1, 6.00 at 6" in page.alts[0]
+    assert "lowest 20.00, last 22.00" in page.alts[0] and "last 0.6" in page.alts[1]
+    assert page.headers > 20
+
+
+def test_a_run_that_has_not_begun_has_a_page(make_run, tmp_path, capsys):
+    run = make_run(tmp_path / "run", 0)
+    (run / "metrics.jsonl").unlink()
+    (run / "environment.json").unlink()
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().out == f"page {run}/report.html\n"
+    assert "stopped: step 0 of 6" in Reader((run / "report.html").read_text()).text
+
+
+def test_a_study_is_drawn_anew(root, tmp_path, monkeypatch):
+    """The recorded study, rendered; its page comes back the same, also where only the folder's name says what it is."""
+    monkeypatch.chdir(root)
+    folder = tmp_path / "ablation-attention-quick"
+    before = Path(run_study("ablation/attention", scale="quick", render=True, workdir=folder)["report"]).read_text()
+    (folder / "trials").mkdir()
+    for gone in ("report.html", "summary.json"):
+        (folder / gone).unlink()
+        assert main(["report", str(folder), f"--output={tmp_path / 'copy.html'}"]) == 0
+        assert (tmp_path / "copy.html").read_text() == (folder / "report.html").read_text() == before
+
+
+def test_a_sweep_says_how_it_is_drawn(tmp_path, capsys):
+    (tmp_path / "trials").mkdir()
+    (tmp_path / "summary.json").write_text(json.dumps({"study": "sweep", "scale": "sweep"}))
+    assert main(["report", str(tmp_path)]) == 2 and "its own command" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_page_stands_in_a_browser(run, page):
+    """No error, no request but for the file itself and inline data; the folded tables open from the keyboard."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("Chromium is not installed")
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync"]  # fmt: skip
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=quiet)
+        tab = browser.new_page()
+        errors, requests = [], []
+        tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto(f"file://{run.parent / 'pages' / 'page.html'}")
+        widths = [image.evaluate("image => image.naturalWidth") for image in tab.locator("img").all()]
+        assert len(widths) == 2 and min(widths) > 100
+        setting = tab.get_by_role("rowheader", name="model.width").last
+        assert not setting.is_visible()
+        tab.locator("summary").last.press("Enter")
+        assert setting.is_visible()
+        browser.close()
+    assert errors == [] and all(url.startswith(("file:", "data:")) for url in requests)
