@@ -7,10 +7,7 @@ place and renamed, one that goes is renamed before it is deleted, so that a step
 
 from __future__ import annotations
 
-import logging
 import math
-import os
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,9 +20,10 @@ from attention_research.errors import RunError
 from attention_research.training import digests
 from attention_research.training.settings import Training
 from attention_research.training.workdir import validation_losses
+from attention_research.training.writer import WRITING, NotWritten, Writer
 
-#: Suffix of what Orbax is writing; prefixes of what is being deleted, and of what was found damaged.
-WRITING, DELETING, DAMAGED = ".orbax-checkpoint-tmp", "deleting-", "damaged-"
+#: Prefixes of the folders of what is being deleted, and of what was found damaged.
+DELETING, DAMAGED = "deleting-", "damaged-"
 
 
 class Checkpoints:
@@ -41,10 +39,7 @@ class Checkpoints:
     ):
         self.workdir, self.folder = workdir, (workdir / "checkpoints").absolute()
         self.settings, self.report = settings, report
-        self.writing: int | None = None
-        options = ocp.options.AsyncOptions(post_finalization_callback=self._seal)
-        self.orbax = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(), async_options=options)
-        logging.getLogger("absl").setLevel(logging.CRITICAL)  # what Orbax logs of an error is also raised
+        self.writer = Writer(self.folder)
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -111,45 +106,30 @@ class Checkpoints:
         self.wait()
         if step in self.steps():
             return
-        self.writing = step
-        try:
-            self.orbax.save(self.folder / str(step), args=ocp.args.PyTreeSave(state))
-        except Exception as error:
-            raise self._not_written(error) from error
+        self._written(lambda: self.writer.save(step, state))
 
     def check(self) -> None:
         """Raises RunError where what is being written has failed; does not wait."""
-        try:
-            self.orbax.check_for_errors()
-        except Exception as error:
-            raise self._not_written(error) from error
+        self._written(self.writer.check)
 
     def wait(self) -> None:
         """Waits until the last one is written, and deletes those that need not stay. Raises RunError as `check`."""
-        try:
-            self.orbax.wait_until_finished()
-        except Exception as error:
-            raise self._not_written(error) from error
+        self._written(self.writer.wait)
         if self.settings is not None:
             steps, best = self.steps(), self.best(self.settings.keep_best)
             for step in set(steps) - {*steps[-1:], *self.scheduled()[-self.settings.keep :], *best}:
                 aside = (self.folder / str(step)).rename(self.folder / f"{DELETING}{step}")
                 shutil.rmtree(aside, ignore_errors=True)
 
-    def _seal(self) -> None:
-        """Called by Orbax between the last array and the renaming."""
-        if jax.process_index() == 0:
-            digests.seal(self.folder / f"{self.writing}{WRITING}")
-
-    def _not_written(self, error: Exception) -> RunError:
-        shutil.rmtree(self.folder / f"{self.writing}{WRITING}", ignore_errors=True)
-        number = re.search(r"os_error_code='(\d+)'", str(error))  # TensorStore's way of saying errno
-        reason = os.strerror(int(number[1])) if number else getattr(error, "strerror", None) or str(error)
-        good = self.steps()[-1:]
-        return RunError(
-            f"checkpoint {self.writing} not written under {self.folder}: {reason.splitlines()[0]}; put that right and "
-            f"rerun the same command, which continues from step {good[0] if good else 0}"
-        )
+    def _written(self, part: Callable[[], None]) -> None:
+        try:
+            part()
+        except NotWritten as error:
+            good = self.steps()[-1:]
+            raise RunError(
+                f"checkpoint {error.step} not written under {self.folder}: {error.reason}; put that right and rerun "
+                f"the same command, which continues from step {good[0] if good else 0}"
+            ) from None
 
     # Reading
 
@@ -159,7 +139,7 @@ class Checkpoints:
         Raises RunError listing what is missing, unexpected, or of another shape or dtype.
         """
         place = self.folder / str(step)
-        metadata = self.orbax.metadata(place).item_metadata
+        metadata = self.writer.orbax.metadata(place).item_metadata
         if metadata is None:
             raise RunError(f"checkpoint {step} in {self.folder} cannot be read; delete it, or train again")
         stored = _flat(metadata.tree)
@@ -184,14 +164,14 @@ class Checkpoints:
             restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),
             partial_restore=partial is not None,
         )
-        return self.orbax.restore(place, args=arguments)
+        return self.writer.orbax.restore(place, args=arguments)
 
     def close(self) -> None:
         """Waits, then ends Orbax's threads. Raises RunError where the last one was not written."""
         try:
             self.wait()
         finally:
-            self.orbax.close()
+            self.writer.close()
 
 
 def _flat(tree: Any) -> dict[str, Any]:

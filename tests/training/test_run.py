@@ -1,14 +1,26 @@
 """A whole run in process, on TFDS's mock of wmt14_translate/fr-en: train, continue, refuse, evaluate, generate."""
 
 import json
+import os
+import resource
+import shutil
+import signal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.array import ArrayImpl
 
 from attention_research.config import ConfigError, load
-from attention_research.errors import RunError
+from attention_research.errors import Diverged, RunError
+from attention_research.parallel.execution import MeshExecution
+from attention_research.tasks.translation import Translation
+from attention_research.training import run
+from attention_research.training.checkpoints import Checkpoints
+from attention_research.training.clock import Clock
 from attention_research.training.evaluation import Trained, evaluate
+from attention_research.training.interruption import Interrupted
 from attention_research.training.run import train
 from attention_research.training.workdir import locked, read_metrics
 
@@ -50,6 +62,36 @@ def parameters(workdir):
     return {name: np.asarray(x) for name, x in Trained(workdir).state["parameters"].items()}
 
 
+def history(workdir):
+    """What a run logs apart from its speed, in order."""
+    return [(line["step"], line["split"], line["loss"], line["tokens"]) for line in read_metrics(workdir)]
+
+
+def assert_same_run(workdir, other):
+    assert history(workdir) == history(other)
+    kept = lambda folder: sorted(path.name for path in (folder / "checkpoints").glob("[0-9]*"))
+    assert kept(workdir) == kept(other)
+    ours, theirs = parameters(workdir), parameters(other)
+    assert ours.keys() == theirs.keys() and all((ours[name] == theirs[name]).all() for name in ours)
+
+
+@pytest.fixture
+def at_step(monkeypatch):
+    """at_step(n, function): calls it once, while the n-th batch of a run is fetched."""
+
+    def arrange(number, function):
+        fetch, count = Clock.next, iter(range(1, 1000))
+
+        def fetching(self, *arguments):
+            if next(count) == number:
+                function()
+            return fetch(self, *arguments)
+
+        monkeypatch.setattr(Clock, "next", fetching)
+
+    return arrange
+
+
 def test_wmt14_trains_from_packed_rows(whole):
     workdir, summary = whole
     lines = read_metrics(workdir)
@@ -62,15 +104,76 @@ def test_wmt14_trains_from_packed_rows(whole):
     assert json.loads((workdir / "config.json").read_text())["resolved"]["data"]["batching"]["kind"] == "packed"
 
 
-def test_a_continued_run_is_the_uninterrupted_one_bit_for_bit(whole, tmp_path):
-    """3 steps (a checkpoint at 2 and at the last, 3), then the same command for 6: losses and parameters are equal."""
-    workdir = tmp_path / "run"
-    train(config(3), workdir)
+def test_a_signal_saves_and_the_continued_run_is_the_uninterrupted_one_bit_for_bit(whole, tmp_path, at_step):
+    """SIGTERM during the third step: a checkpoint that is not on the schedule, which the finished run has no more."""
+    workdir, said = tmp_path / "run", []
+    at_step(3, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(Interrupted) as caught:
+        train(config(6), workdir, said.append)
+    assert caught.value.code == 128 + signal.SIGTERM
+    assert said[-1] == f"SIGTERM: saved step 3 of 6 in {workdir}; the same command continues from there"
+    assert (workdir / "checkpoints" / "3").is_dir() and [step for step, *_ in history(workdir)] == [1, 2, 3]
+    assert train(config(6), workdir, said.append)["steps"] == 6
+    assert f"continuing from step 3 in {workdir}" in said
+    assert_same_run(workdir, whole[0])
+
+
+def test_a_full_disk_ends_the_run_with_one_line_and_the_same_command_continues_it(whole, tmp_path, monkeypatch, capfd):
+    """When the checkpoint of step 4 is to be written, the kernel lets no file grow beyond 20 kB; that of 2 is there."""
+    workdir, before, save = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE), Checkpoints.save
+
+    def saving(self, step, state):
+        if step == 4 and not full:
+            self.wait()
+            full.append(resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1])))
+        save(self, step, state)
+
+    full = []
+    monkeypatch.setattr(Checkpoints, "save", saving)
+    try:
+        with pytest.raises(RunError, match=r"^checkpoint 4 not written .*File too large.* continues from step 2$"):
+            train(config(6), workdir)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "Traceback" not in capfd.readouterr().err
     train(config(6), workdir)
-    losses = lambda folder: [line["loss"] for line in read_metrics(folder) if line["split"] == "train"]
-    assert losses(workdir) == losses(whole[0])
-    ours, theirs = parameters(workdir), parameters(whole[0])
-    assert ours.keys() == theirs.keys() and all((ours[name] == theirs[name]).all() for name in ours)
+    assert_same_run(workdir, whole[0])
+
+
+def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before(whole, tmp_path):
+    """A run of 6 steps keeps 4 and 6; without 6's data its last two steps are trained again."""
+    workdir, said = tmp_path / "run", []
+    shutil.copytree(whole[0], workdir)
+    data = max((workdir / "checkpoints" / "6").rglob("*"), key=lambda path: path.stat().st_size)
+    data.write_bytes(data.read_bytes()[:-1])
+    assert Trained(workdir, said.append).step == 4 and "checkpoint 6" in said[-1] and "damaged" in said[-1]
+    train(config(6), workdir, said.append)
+    assert f"continuing from step 4 in {workdir}" in said
+    assert_same_run(workdir, whole[0])
+
+
+def test_the_checkpoint_of_the_lowest_validation_loss_stays(tmp_path, monkeypatch):
+    """Validation after each of 5 steps, by losses of the test's own; the schedule saves at the end only."""
+    losses = iter([3.0, 1.0, 2.0, float("nan"), 4.0])
+    monkeypatch.setattr(run, "mean_losses", lambda *arguments: {"loss": next(losses), "tokens": 1.0})
+    train(config(5, ("training.eval_every", 1), ("training.checkpoint_every", 9)), tmp_path)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["2", "5"]
+    with Checkpoints(tmp_path) as checkpoints:
+        assert checkpoints.best() == [2] and checkpoints.latest() == 5
+
+
+def test_a_step_never_waits_for_the_host(tmp_path, monkeypatch):
+    """Nothing is fetched from the devices before the first line is logged, and nothing sent that was not placed."""
+    steps, fetched, value = [], [], ArrayImpl._value
+    place = MeshExecution.place
+    monkeypatch.setattr(MeshExecution, "place", lambda self, batch: steps.append(1) or place(self, batch))
+    monkeypatch.setattr(ArrayImpl, "_value", property(lambda self: (fetched.append(len(steps)), value.fget(self))[1]))
+    every = (("training.log_every", 6), ("training.eval_every", 6), ("training.checkpoint_every", 6))
+    guarded, guard = [], jax.transfer_guard
+    monkeypatch.setattr(jax, "transfer_guard", lambda level: guarded.append(level) or guard(level))
+    train(config(6, *every), tmp_path / "run")
+    assert len(steps) == 6 and not {1, 2, 3, 4, 5} & set(fetched) and guarded == ["disallow"] * 5
+    assert 6 in fetched  # by the logging: what is counted is what fetches
 
 
 def test_a_finished_run_does_nothing_more(whole):
@@ -98,9 +201,37 @@ def test_replicas_are_logged_by_seed(tmp_path):
     assert lines[0]["loss"] != lines[1]["loss"]
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(tmp_path):
-    with pytest.raises(RunError, match=r"step \d+, seed 0: the loss is (nan|inf)"):
-        train(config(50, ("training.learning_rate", 1e30), ("training.eval_every", 50)), tmp_path / "run")
+def test_a_loss_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path):
+    """A step's number is logged or saved at the end only: the first bad one is named, and no checkpoint is left."""
+    at_the_end = [(f"training.{name}_every", 50) for name in ("log", "eval", "checkpoint")]
+    with pytest.raises(Diverged, match=r"^step [2-9], seed 0: the loss is (nan|inf)"):
+        train(config(50, ("training.learning_rate", 1e30), *at_the_end), tmp_path / "run")
+    assert not read_metrics(tmp_path / "run") and not list((tmp_path / "run" / "checkpoints").glob("*"))
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run_and_the_last_good_checkpoint_stays(tmp_path, monkeypatch):
+    """sqrt(0 x) is 0 and its derivative 0 / 0: the loss stays what it is."""
+    workdir, loss = tmp_path / "run", Translation.loss
+    train(config(2), workdir)
+
+    def spoilt(self, model, batch, key):
+        total, sums = loss(self, model, batch, key)
+        return total + jnp.sqrt(0.0 * jnp.sum(jax.tree.leaves(model.encoder)[0])), sums
+
+    monkeypatch.setattr(Translation, "loss", spoilt)
+    with pytest.raises(
+        Diverged, match=r"^step 3, seed 0: the loss is \d.*, the gradient of encoder\.\S+ is not finite"
+    ):
+        train(config(6), workdir)
+    assert [path.name for path in (workdir / "checkpoints").iterdir()] == ["2"]
+    assert [line["step"] for line in read_metrics(workdir) if line["split"] == "train"] == [1, 2]
+
+
+def test_memory_that_runs_out_in_a_run_is_one_line(tmp_path, at_step):
+    """XLA is really asked for petabytes, beside the first step."""
+    at_step(1, lambda: jax.jit(lambda x: jnp.sort(jnp.broadcast_to(x, (2**49,))))(1.0))
+    with pytest.raises(RunError, match="^out of memory at training.batch_size=4: "):
+        train(config(2), tmp_path / "run")
 
 
 def test_evaluation_and_generation(whole):
