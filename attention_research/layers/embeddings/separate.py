@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -14,7 +16,9 @@ from attention_research.registry import Positive
 class SeparateVocabulary(nnx.Module):
     """Tables [V D] for source and target (times sqrt(D)) and [D V] for the logits, N(0, 1/D)."""
 
-    def __init__(self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs):
+    def __init__(
+        self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
+    ):
         def table(*shape: int) -> nnx.Param:
             return nnx.Param(jax.random.normal(rngs.params(), shape, jnp.float32) * width**-0.5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +40,9 @@ def log_likelihood(
 class SharedVocabulary(nnx.Module):
     """The three-way tied table [V D], N(0, 1/D): embeds source and target (times sqrt(D)) and gives the logits."""
 
-    def __init__(self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs):
+    def __init__(
+        self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
+    ):
         self.dtype = dtype
         self.table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32) * width**-0.5)
 

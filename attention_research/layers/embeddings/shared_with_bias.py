@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
@@ -13,7 +15,9 @@ from attention_research.registry import Positive
 class SharedVocabularyWithBias(SharedVocabulary):
     """`SharedVocabulary` whose logits are hidden table^T + b: b [V] zero at the start."""
 
-    def __init__(self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs):
+    def __init__(
+        self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
+    ):
         super().__init__(vocabulary_size=vocabulary_size, width=width, dtype=dtype, rngs=rngs)
         self.bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
 

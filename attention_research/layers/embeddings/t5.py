@@ -6,6 +6,8 @@ a table of unit variance gives both embeddings and logits of order 1.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -18,7 +20,9 @@ from attention_research.registry import Positive
 class T5Vocabulary(SharedVocabulary):
     """The table [V D], N(0, 1), embeds source and target as it is and gives the logits hidden D^-0.5 table^T."""
 
-    def __init__(self, *, vocabulary_size: Positive, width: Positive, dtype: str, rngs: nnx.Rngs):
+    def __init__(
+        self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
+    ):
         self.dtype = dtype
         self.table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32))
 

@@ -1,0 +1,394 @@
+"""A setting that nothing reads is a failure: each is changed to another valid value, and something must change with it.
+
+What must change is a probe of the leaf's section: the jaxpr of the parameters' initialisation, of the loss, of decoding
+or of the train step, of the optimizer's update or of the schedule, the batches of training or of evaluation. An error
+while tracing counts: the setting was read. What only says when something happens stands in BEHAVIOUR with its test.
+
+The first config is walked leaf by leaf; of every other kind in the registry, its own section, set where its family has
+a place.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache, cached_property
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+from attention_research import registry
+from attention_research.config import Config, ConfigError, build_experiment, resolve
+from attention_research.config.annotations import Choice, Optional, Scalar, Section, Tuple
+from attention_research.config.schema import signature
+from attention_research.data import sources
+from attention_research.layers.structure import abstract, initializer
+from attention_research.training import run
+from attention_research.training.run import Trainer
+
+ROOT = Path(__file__).parents[2]
+RUN, CHECKPOINTS = "tests/training/test_run.py::", "tests/training/test_checkpoints.py::"
+#: Leaf -> the test that shows what its docstring says.
+BEHAVIOUR = {
+    "training.checkpoint_every": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
+    "training.keep": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
+    "training.keep_best": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
+    "training.log_every": f"{RUN}test_wmt14_trains_from_packed_rows",
+    "training.eval_every": f"{RUN}test_wmt14_trains_from_packed_rows",
+    "training.eval_batches": "tests/config/test_every_leaf_matters.py::test_eval_batches_bound_an_evaluation",
+    "evaluation.average": "tests/training/test_averaging.py::test_the_newest_on_the_schedule_are_averaged",
+}
+BASE = {
+    "max_length": 13,
+    "vocabulary_size": 29,
+    "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en",
+             "batching": {"boundaries": (5, 9)}},
+    "model": {"width": 12, "num_heads": 3, "num_layers": 1, "feed_forward": {"hidden_width": 17}},
+    "training": {"steps": 100, "batch_size": 4, "learning_rate": 0.5, "schedule": "cosine",
+                 "optimizer": {"kind": "sgd", "momentum": 0.5}},
+    "evaluation": {"examples": 7},
+}  # fmt: skip
+#: What a kind cannot do without.
+NEEDED = {
+    "linformer": {"rank": 5},
+    "step": {"boundaries": (3, 7)},
+    "files": {split: (f"{split}.fr", f"{split}.en") for split in ("train", "validation", "test")},
+}
+#: Other values of what is a name: leaf -> values.
+NAMES = {
+    "data.name": ["bible_translate/de-en"],
+    "data.source_language": ["de"],
+    "data.target_language": ["de"],
+    "evaluation.split": ["validation"],
+    **{f"data.{split}": [["other.fr", "other.en"]] for split in ("train", "validation", "test")},
+}
+BATCH = {name: jax.ShapeDtypeStruct((4, 9), jnp.int32) for name in ("source", "target")}
+PARAMETERS = {
+    "vocabulary.table": jax.ShapeDtypeStruct((7, 3), jnp.float32),
+    "norm.scale": jax.ShapeDtypeStruct((3,), jnp.float32),
+    "stack.segments.0.query.kernel": jax.ShapeDtypeStruct((2, 5, 3), jnp.float32),
+}
+
+
+def text_of(function, *arguments):
+    """The jaxpr and its constants, without the addresses of functions."""
+    closed = jax.make_jaxpr(lambda *given: function(*given))(*arguments)
+    numbers = [x for x in closed.consts if not jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended)]
+    return re.sub(r"0x[0-9a-f]+", "", str(closed)), [np.asarray(x).tobytes() for x in numbers]
+
+
+class Probes:
+    """What a config does, each computed when it is asked for."""
+
+    def __init__(self, config: Config):
+        self.config, self.parts = config, build_experiment(config)
+        self.settings, self.task = self.parts.training(), self.parts.task()
+        self.make = lambda rngs: self.parts.model(rngs=rngs)
+
+    def see(self, name):
+        try:
+            return getattr(self, name)
+        except Exception as error:
+            return f"raises {type(error).__name__}"
+
+    @cached_property
+    def structure(self):
+        return abstract(self.make)
+
+    @cached_property
+    def start(self):
+        return text_of(initializer(self.make), jax.random.key(0))
+
+    @cached_property
+    def loss(self):
+        structure, *model = self.structure
+        return text_of(
+            lambda model, batch, key: self.task.loss(structure.merge(*model), batch, key),
+            model, BATCH, jax.random.key(0),
+        )  # fmt: skip
+
+    @cached_property
+    def decode(self):
+        structure, *model = self.structure
+        kind, length = (self.config.resolved["model"][name] for name in ("kind", "max_length"))
+        if kind == "transformer_encoder":  # generates nothing
+            return ()
+        if kind == "transformer_decoder":  # has no source
+            first = lambda model: model.step(model.start(4), jnp.zeros(4, jnp.int32))[:2]
+            return text_of(lambda model: first(structure.merge(*model)), model)
+        decode = lambda model, source: self.parts.decoding()(structure.merge(*model), source, max_length=length)
+        return text_of(decode, model, {"tokens": BATCH["source"]})
+
+    @cached_property
+    def step(self):
+        execution = Trainer(self.config).execution
+        batch = execution.place({name: np.zeros(x.shape, x.dtype) for name, x in BATCH.items()})
+        copies = (1,) * (self.config.resolved["parallel"]["strategy"] == "pmap")
+        state = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*copies, *x.shape), x.dtype), execution.abstract)
+        return text_of(execution.step, state, batch)
+
+    @cached_property
+    def schedule(self):
+        with jax.numpy_dtype_promotion("standard"):
+            return text_of(self.settings.schedule(12), jax.ShapeDtypeStruct((), jnp.int32))
+
+    @cached_property
+    def optimizer(self):
+        with jax.numpy_dtype_promotion("standard"):
+            optimizer = self.settings.optimizer(12)
+            state = jax.eval_shape(optimizer.init, PARAMETERS)
+            return text_of(optimizer.update, PARAMETERS, state, PARAMETERS)
+
+    @cached_property
+    def data(self):
+        data = self.parts.data().prepare()
+        batches = [data.batch_at(self.settings.seed, step, self.settings.batch_size) for step in range(4)]
+        return [data.fingerprint, *map(bytes_of, batches), *self.rows(data, "validation", 4, 6)]
+
+    @cached_property
+    def evaluation(self):
+        evaluation, data = self.parts.evaluation(), self.parts.data().prepare()
+        scores = evaluation.score(["l'homme d'abord va - bien"], ["l'homme d'abord va bien"], ["a b c d e"])
+        return [scores, *self.rows(data, evaluation.split, evaluation.batch_size, evaluation.examples)]
+
+    @staticmethod
+    def rows(data, split, batch_size, examples):
+        return [bytes_of({"ids": ids, **batch}) for ids, batch in data.evaluation_batches(split, batch_size, examples)]
+
+
+def bytes_of(batch):
+    return {name: (x.shape, np.asarray(x).tobytes()) for name, x in batch.items()}
+
+
+#: Section -> where its settings may show, the cheapest first.
+LADDERS = {
+    "": ("start", "data"),
+    "task": ("loss",),
+    "data": ("data",),
+    "model": ("start", "loss", "decode"),
+    "training": ("schedule", "optimizer", "data", "step"),
+    "parallel": ("step",),
+    "decoding": ("decode",),
+    "evaluation": ("evaluation",),
+}
+
+
+def sections(section, family="experiment", path=""):
+    """(path, family, section) of a resolved section and all below it."""
+    yield path, family, section
+    for name, setting in signature(family, section["kind"]).items():
+        if setting.section is not None and section[name] is not None:
+            yield from sections(section[name], setting.section.family, f"{path}.{name}".lstrip("."))
+
+
+def leaves(config, but=()):
+    """(path, annotation, value) of every leaf, and of a child section its kind; not those of some classes' sections."""
+    for path, family, section in sections(config.resolved):
+        if target(family, section["kind"]) not in but:
+            for name, setting in signature(family, section["kind"]).items():
+                value = section[name]["kind"] if setting.section and section[name] else section[name]
+                yield f"{path}.{name}".lstrip("."), setting.section or setting.annotation, value
+
+
+def target(family, kind):
+    return registry.FAMILIES[family][kind]
+
+
+def classes(config):
+    return {target(family, section["kind"]) for _, family, section in sections(config.resolved)}
+
+
+def others(path, annotation, value):
+    """Other values that may be valid, from the likeliest to show."""
+    if path in NAMES:
+        return NAMES[path]
+    match annotation:
+        case Optional(Choice(values)):
+            return [other for other in (*values, None) if other != value]
+        case Optional(inner):
+            return {int: [3, 5, 1], float: [0.25]}[inner.base] if value is None else [*others(path, inner, value), None]
+        case Choice(values):
+            return [other for other in values if other != value]
+        case Section(family):
+            return [other for kind in registry.FAMILIES[family] if kind != value for other in as_section(kind)]
+        case Tuple():  # of a block's steps, the last one of the first branch; else the last item
+            head, *tail = value
+            return [[head[:-1], *tail]] if isinstance(head, list) else [value[:-1], [*value[:-1], value[-1] + 1]]
+        case Scalar(base) if base is bool:
+            return [not value]
+        case Scalar(base) if base is int:
+            return [other for other in (value + 1, 2 * value, 4 * value, value - 1, value // 2, 3) if other != value]
+        case Scalar(base) if base is float:
+            return [value * 1.5, value / 2, value + 0.25]
+    raise AssertionError(f"{path}: give NAMES another value")
+
+
+def as_section(kind):
+    """A section of a kind, alone or with what is written there already."""
+    return [{"kind": kind, **NEEDED.get(kind, {})}, kind]
+
+
+def dead(config, but=(), within="", but_under=()):
+    """The leaves of which no other value changes anything; what has one value only is no choice."""
+    found = []
+    for path, annotation, value in leaves(config, but):
+        if not path.startswith(within) or path.startswith(but_under):
+            continue
+        options = others(path, annotation, value) if path not in BEHAVIOUR else []
+        valid = [changed for changed in (with_value(config, path, other) for other in options) if changed]
+        if valid and not any(shows(config, changed, path) for changed in valid):
+            found.append(path)
+    return found
+
+
+def with_value(config, path, value):
+    try:
+        return config.override([(path, value)])
+    except ConfigError:
+        return None
+
+
+@cache
+def probes(config):
+    return Probes(config)
+
+
+def shows(config, changed, path):
+    """Whether another config's probes differ."""
+    base, changed = probes(config), Probes(changed)
+    for name in LADDERS.get(path.split(".")[0], LADDERS[""]):
+        assert not isinstance(base.see(name), str), f"the {name} of {path}'s config {base.see(name)}"
+        if base.see(name) != changed.see(name):
+            return True
+    return False
+
+
+@pytest.fixture(scope="module", autouse=True)
+def texts(tmp_path_factory):
+    """Sentences that are a function of (name, language, split) in place of data sets and files."""
+    folder = tmp_path_factory.mktemp("texts")
+
+    def sentences(*names):
+        rng = np.random.default_rng([ord(letter) for letter in "".join(names)])
+        words = ["".join(rng.choice(list("abcdefg"), rng.integers(1, 5))) for _ in range(12)]
+        return [" ".join(rng.choice(words, rng.integers(1, 9))) for _ in range(40)]
+
+    def split_of(name, split):
+        columns = [sentences(name, language, split) for language in ("de", "en", "fr")]
+        return [dict(zip(("de", "en", "fr"), row, strict=True)) for row in zip(*columns, strict=True)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTENTION_RESEARCH_DATA", str(folder / "cache"))
+        patch.chdir(folder)
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # shapes are checked elsewhere; here, time
+        patch.setattr(sources, "prepare", lambda name, report: None)
+        patch.setattr(sources, "stamp", lambda name: None)
+        patch.setattr(sources, "languages", lambda name: ("de", "en", "fr"))
+        patch.setattr(sources, "split_names", lambda name: ("train", "validation", "test"))
+        patch.setattr(sources, "open_split", split_of)
+        for split in ("train", "validation", "test", "other"):
+            for language in ("fr", "en"):
+                (folder / f"{split}.{language}").write_text("\n".join(sentences(split, language)) + "\n")
+        yield
+
+
+FIRST = resolve(BASE)
+#: Family -> where its first section is: in the first config, or in one with another model.
+PLACES: dict[str, tuple[Config, str]] = {}
+for config in (FIRST, *(FIRST.override([("model.kind", kind)]) for kind in registry.FAMILIES["model"])):
+    for path, family, _ in sections(config.resolved):
+        PLACES.setdefault(family, (config, path))
+#: The other kinds, each class once: class -> its family and kind.
+OTHERS = {}
+for family, kind in [(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds]:
+    if target(family, kind) not in classes(FIRST) and family in PLACES:
+        OTHERS.setdefault(target(family, kind), (family, kind))
+
+
+def of_kind(family, kind):
+    config, path = PLACES[family]
+    valid = [config for config in (with_value(config, path, section) for section in as_section(kind)) if config]
+    assert valid, f"give NEEDED what {kind} cannot do without"
+    return valid[0]
+
+
+SECTIONS = ("data", "model.encoder", "model.decoder", "model", "")
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section or "rest")
+def test_every_leaf_of_the_first_config(section):
+    deeper = [other for other in SECTIONS if other != section and other.startswith(section)]
+    assert dead(FIRST, within=section, but_under=tuple(deeper)) == []
+
+
+@pytest.mark.parametrize(("family", "kind"), OTHERS.values(), ids=lambda word: word)
+def test_every_leaf_of_every_other_kind(family, kind):
+    assert dead(of_kind(family, kind), but=classes(FIRST)) == []
+
+
+def test_every_kind_is_walked():
+    walked = classes(FIRST).union(*(classes(of_kind(*other)) for other in OTHERS.values()))
+    assert {target(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds} == walked
+
+
+def test_behaviour_names_leaves_and_tests_that_exist():
+    paths = {path for path, _, _ in leaves(FIRST)}
+    for leaf, test in BEHAVIOUR.items():
+        file, name = test.split("::")
+        tree = ast.parse((ROOT / file).read_text())
+        assert leaf in paths, leaf
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, test
+
+
+def test_eval_batches_bound_an_evaluation(monkeypatch):
+    """Of the validation split, eval_batches of batch_size rows, whatever the parts in which they are taken."""
+    asked = []
+    data = SimpleNamespace(evaluation_batches=lambda split, rows, examples: asked.append((split, rows, examples)))
+    settings = FIRST.override([("training.eval_batches", 7), ("training.accumulation_steps", 2)])
+    trainer = SimpleNamespace(settings=build_experiment(settings).training(), seeds=[0], evaluation_step=None)
+    monkeypatch.setattr(run, "mean_losses", lambda step, model, batches: {})
+    log = SimpleNamespace(write=lambda **line: None)
+    run._validate(data, {"parameters": {}, "statistics": {}}, trainer, log, 1)
+    assert asked == [("validation", 2, 28)]
+
+
+def test_nothing_changes_by_itself():
+    """Two readings of one config are equal: otherwise every leaf would seem to matter."""
+    first, again = Probes(FIRST), Probes(resolve(BASE))
+    for name in set(chain.from_iterable(LADDERS.values())):
+        assert not isinstance(first.see(name), str) and first.see(name) == again.see(name), name
+
+
+def test_a_dead_leaf_is_found(tmp_path, monkeypatch):
+    (tmp_path / "norm_with_a_dead_leaf.py").write_text(DEAD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(registry.FAMILIES["norm"], "dead", "norm_with_a_dead_leaf:Norm")
+    monkeypatch.setitem(registry.FAMILIES["optimizer"], "dead", "norm_with_a_dead_leaf:Optimizer")
+    config = FIRST.override([("model.encoder.norm", "dead"), ("training.optimizer", "dead")])
+    assert {path for path, _, _ in leaves(config, but=classes(FIRST))} == {
+        "model.encoder.norm.width", "model.encoder.norm.epsilon", "model.encoder.norm.unread",
+        "training.optimizer.momentum", "training.optimizer.unread",
+    }  # fmt: skip
+    assert dead(config, but=classes(FIRST)) == ["model.encoder.norm.unread", "training.optimizer.unread"]
+
+
+DEAD = """
+from flax import nnx
+from attention_research.layers.norms.layer_norm import LayerNorm
+from attention_research.training.optimizers import SGD
+from attention_research.registry import Positive, PositiveFloat
+
+class Norm(LayerNorm):
+    def __init__(self, *, width: Positive, epsilon: PositiveFloat = 1e-6, unread: bool = False, rngs: nnx.Rngs):
+        super().__init__(width=width, epsilon=epsilon, rngs=rngs)
+
+class Optimizer(SGD):
+    def __init__(self, *, momentum: PositiveFloat = 0.5, unread: bool = False):
+        super().__init__(momentum=momentum)
+"""
