@@ -223,9 +223,9 @@ def others(path, annotation, value):
         case Scalar(base) if base is bool:
             return [not value]
         case Scalar(base) if base is int:
-            return [other for other in (value + 1, 2 * value, 4 * value, value - 1, value // 2, 3) if other != value]
+            return [other for other in (value + 1, 3, 2 * value, value - 1, value // 2) if other != value]
         case Scalar(base) if base is float:
-            return [value * 1.5, value / 2, value + 0.25]
+            return [other for other in (value * 1.5, value / 2, value + 0.25) if other != value]
     raise AssertionError(f"{path}: give NAMES another value")
 
 
