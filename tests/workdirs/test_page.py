@@ -123,7 +123,7 @@ def test_the_page_stands_in_a_browser(run, page):
         tab.goto(f"file://{run.parent / 'pages' / 'page.html'}")
         widths = [image.evaluate("image => image.naturalWidth") for image in tab.locator("img").all()]
         assert len(widths) == 2 and min(widths) > 100
-        setting = tab.get_by_role("rowheader", name="model.width").last
+        setting = tab.locator("details").last.locator("th", has_text="model.width").first
         assert not setting.is_visible()
         tab.locator("summary").last.press("Enter")
         assert setting.is_visible()
