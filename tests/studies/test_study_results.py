@@ -109,7 +109,7 @@ def test_without_matplotlib_one_line_names_the_extra(tmp_path):
         "import sys; sys.modules['matplotlib'] = None\n"
         "from attention_research.studies import figures\n"
         "from attention_research.errors import RunError\n"
-        "try: figures._pyplot()\n"
+        "try: figures.canvas()\n"
         "except RunError as error: print(error)\n"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
