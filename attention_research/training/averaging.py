@@ -15,21 +15,16 @@ import numpy as np
 from attention_research.config import ConfigError
 from attention_research.training import digests
 from attention_research.training.checkpoints import Checkpoints
-from attention_research.training.settings import Training
 
 
-def newest_scheduled(checkpoints: Checkpoints, settings: Training, count: int) -> list[int]:
+def newest_scheduled(checkpoints: Checkpoints, count: int) -> list[int]:
     """The steps of the `count` newest whole checkpoints on the schedule, the newest last.
 
     Raises ConfigError where fewer are kept.
     """
-    every, last = settings.checkpoint_every, settings.steps
-    kept = [
-        step
-        for step in checkpoints.steps()
-        if (step % every == 0 or step == last) and digests.damage(checkpoints.folder / str(step)) is None
-    ]
+    kept = [step for step in checkpoints.scheduled() if digests.damage(checkpoints.folder / str(step)) is None]
     if len(kept) < count:
+        every = checkpoints.settings.checkpoint_every
         there = f"{len(kept)} ({', '.join(map(str, kept))})" if kept else "none"
         raise ConfigError(
             f"--average={count}: the run has {there} of the checkpoints that it writes every {every} steps; "

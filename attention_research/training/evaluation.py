@@ -33,14 +33,14 @@ class Trained:
         self.settings = self.trainer.settings
         self.data, self.evaluation, self.decoding = parts.data(), parts.evaluation(), parts.decoding()
         self.data.prepare(report)
-        checkpoints = Checkpoints(workdir, report=report)
+        checkpoints = Checkpoints(workdir, self.settings, report)
         self.step = checkpoints.latest()
         if self.step is None:
             raise RunError(f"{workdir}: no finished checkpoint; run train there first")
         wanted = {name: self.trainer.execution.abstract[name] for name in ("parameters", "statistics")}
         wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), wanted)
         average = self.evaluation.average if average is None else average
-        self.averaged = newest_scheduled(checkpoints, self.settings, average) if average > 1 else [self.step]
+        self.averaged = newest_scheduled(checkpoints, average) if average > 1 else [self.step]
         self.step = self.averaged[-1]
         restore = lambda step: checkpoints.restore(step, wanted, partial=("parameters", "statistics"))
         self.state = averaged(restore, self.averaged) if average > 1 else restore(self.step)

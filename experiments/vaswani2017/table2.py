@@ -10,6 +10,7 @@ The big model's English-French BLEU is 41.8 in the later arXiv versions and 41.0
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from attention_research.studies import Row, Scale, Study, measure
@@ -22,28 +23,31 @@ CONFIG = "configs/translation/transformer.py"
 P100 = {"devices": 8, "rate": 9.5e12}
 
 
+@functools.cache
+def inspected(variant: str) -> dict[str, Any]:
+    """What `inspect` counts of a variant of our configuration, and its "steps"."""
+    from attention_research.config import load
+    from attention_research.training.inspection import inspect
+
+    config = load(f"{CONFIG}:{variant}")
+    return {**inspect(config), "steps": config.resolved["training"]["steps"]}
+
+
 def training_cost(*, seed: int, variant: str = "", hours: float = 0.0, devices: int = 0, rate: float = 0.0):
     """{"machine", "model", "steps"} of a variant of our configuration; nothing for a system that is not ours."""
     del seed
     if not variant:
         return {}
-    from attention_research.config import load
-    from attention_research.training.inspection import inspect
-
-    config = load(f"{CONFIG}:{variant}")
-    steps = config.resolved["training"]["steps"]
-    return {"machine": hours * 3600 * devices * rate, "model": inspect(config)["flops"] * steps, "steps": steps}
+    found = inspected(variant)
+    machine = hours * 3600 * devices * rate
+    return {"machine": machine, "model": found["flops"] * found["steps"], "steps": found["steps"]}
 
 
 def counted(**settings: Any) -> dict[str, Any]:
     """The counts for `inspect`: parameters and FLOPs of one step, and the two costs of the whole training."""
-    from attention_research.config import load
-    from attention_research.training.inspection import inspect
-
     if not settings.get("variant"):
         return {"parameters": None, "flops": None}
-    found = inspect(load(f"{CONFIG}:{settings['variant']}"))
-    cost = training_cost(seed=0, **settings)
+    found, cost = inspected(settings["variant"]), training_cost(seed=0, **settings)
     return {"parameters": found["parameters"], "flops": found["flops"], "operations": cost["model"], **cost}
 
 
