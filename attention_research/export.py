@@ -2,8 +2,8 @@
 
 The file holds each parameter and statistic under its dotted name, floats as float32, and beside them as text what they
 are: `config` (config.json), `git_revision` and `fingerprint` of the sources that trained them, `step` (of several
-checkpoints' mean, `averaged` has all their steps), `seed`, and `tokenizer`, the fingerprint of the vocabulary. Any
-reader of the format takes it; `load` makes the model of it again.
+checkpoints' mean, `averaged` has all their steps; `checkpoint` says how they were chosen), `seed`, and `tokenizer`, the
+fingerprint of the vocabulary. Any reader of the format takes it; `load` makes the model of it again.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ def export(
     *,
     seed: int | None = None,
     average: int | None = None,
+    checkpoint: str | int | None = None,
     tokenizer: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[str]:
-    """Writes the newest checkpoint of a workdir, of several replicas that of `seed` (None: the first).
+    """Writes a checkpoint of a workdir, of several replicas that of `seed` (None: the first).
 
-    `average` takes the mean of that many newest checkpoints (None: as many as `evaluation.average` says). `tokenizer`
-    copies the SentencePiece model beside it. Returns a line for each file. Raises ConfigError, RunError.
+    `average` and `checkpoint` choose it as for `Trained`. `tokenizer` copies the SentencePiece model beside it. Returns
+    a line for each file. Raises ConfigError, RunError.
     """
-    trained = Trained(workdir, report, average=average)
+    trained = Trained(workdir, report, average=average, checkpoint=checkpoint)
     seeds = trained.trainer.seeds
     if seed is not None and seed not in seeds:
         raise ConfigError(f"--seed={seed}: {workdir} has {', '.join(map(str, seeds))}")
@@ -75,9 +76,10 @@ def export(
         trained.config.to_json(), environment.get("git_revision", "unknown"), environment.get("fingerprint", "unknown"),
         str(trained.step), ",".join(map(str, trained.averaged)), str(seed), trained.data.tokenizer.fingerprint,
     )  # fmt: skip
-    _write(path, lambda place: save_file(arrays, place, dict(zip(_METADATA, values, strict=True))))
+    metadata = {**dict(zip(_METADATA, values, strict=True)), "checkpoint": trained.selection.name}
+    _write(path, lambda place: save_file(arrays, place, metadata))
     count = sum(parameters[name].size for name in parameters)
-    lines = [f"{path} · {count:,} parameters in {len(parameters)} arrays · step {trained.step}, seed {seed}"]
+    lines = [f"{path} · {count:,} parameters in {len(parameters)} arrays · {trained.selection}, seed {seed}"]
     if tokenizer:
         beside = vocabulary_of(path)
         _write(beside, lambda place: shutil.copyfile(trained.data.tokenizer.path, place))

@@ -60,7 +60,9 @@ def of_sentence(trained: Trained, sentence: str, name: str) -> Attention:
     structure, tokenizer = trained.trainer.structure, trained.data.tokenizer
     maps = attention_maps(structure, trained.model(), source, target, partial(labels, tokenizer))
     steps = ", ".join(f"{step:,}" for step in trained.averaged)
-    averaged = "mean of the checkpoints at steps" if len(trained.averaged) > 1 else "step"
+    averaged = {"mean": "mean of the checkpoints at steps", "best": "step of the lowest validation loss"}.get(
+        trained.selection.name, "step"
+    )
     facts = {"run": name, averaged: steps, "config": trained.config.hash}
     return Attention(sentence, tokenizer.decode([target])[0], maps, facts)
 

@@ -61,8 +61,14 @@ def trained_workdir(arguments: argparse.Namespace, overrides: Overrides) -> Path
     return arguments.workdir
 
 
-def average_option(parser: Parser) -> None:
+def checkpoint_options(parser: Parser) -> None:
     """Which parameters a command over a trained run takes."""
+    parser.add_argument(
+        "--checkpoint",
+        type=checkpoint,
+        metavar="last|best|STEP",
+        help="read this one alone: the newest, that of the lowest validation loss, or a step's",
+    )
     parser.add_argument(
         "--average",
         type=positive,
@@ -92,6 +98,15 @@ def study_options(parser: Parser) -> None:
     parser.add_argument("--workdir", type=Path)
     parser.add_argument("--stale", choices=("rerun", "keep"), default="keep", help="trials that other sources made")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
+
+
+def checkpoint(text: str) -> str | int:
+    """`last`, `best`, or a step."""
+    if text.isdecimal():
+        return int(text)
+    if text not in ("last", "best"):
+        raise ConfigError(f"--checkpoint={text}: expected last, best or a step")
+    return text
 
 
 def positive(text: str) -> int:

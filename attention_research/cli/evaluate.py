@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, average_option, print_json, say, trained_workdir
+from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, print_json, say, trained_workdir
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
     parser.add_argument("--workdir", type=Path)
-    average_option(parser)
+    checkpoint_options(parser)
     parser.add_argument("--json", action="store_true")
 
 
@@ -19,10 +19,12 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     workdir = trained_workdir(arguments, overrides)
     keep_compiled_programs()
     from attention_research.training.evaluation import evaluate
+    from attention_research.training.selection import Selection
 
-    result = evaluate(workdir, say, average=arguments.average)
+    result = evaluate(workdir, say, average=arguments.average, checkpoint=arguments.checkpoint)
     if arguments.json:
         return print_json(result)
     print(result["summary"])
     print(f"{result['sentences']} sentences of {result['split']} · perplexity {result['perplexity']:.2f} a piece")
+    print(Selection(result["checkpoint"], result["averaged"]))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, average_option, say, trained_workdir
+from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, say, trained_workdir
 from attention_research.config import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
@@ -14,7 +14,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("--workdir", type=Path)
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE.safetensors")
     parser.add_argument("--seed", type=int, help="of a run with replicas, which (the first)")
-    average_option(parser)
+    checkpoint_options(parser)
     parser.add_argument("--tokenizer", action="store_true", help="write the SentencePiece model beside it, as FILE.spm")
 
 
@@ -25,6 +25,6 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     keep_compiled_programs()
     from attention_research.export import export
 
-    chosen = {name: getattr(arguments, name) for name in ("seed", "average", "tokenizer")}
+    chosen = {name: getattr(arguments, name) for name in ("seed", "average", "checkpoint", "tokenizer")}
     print("\n".join(export(workdir, arguments.file, **chosen, report=say)))
     return 0

@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 from attention_research.analysis import attention_file
-from attention_research.cli.arguments import Overrides, Parser, average_option, say, trained_workdir
+from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, say, trained_workdir
 from attention_research.config import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
     parser.add_argument("--workdir", type=Path)
-    average_option(parser)
+    checkpoint_options(parser)
     parser.add_argument("--input", help="a sentence, a file with one a line, or - for standard input")
     parser.add_argument("--attention", type=Path, metavar="FILE.html|FILE.png", help="draw where its tokens look")
 
@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     keep_compiled_programs()
     from attention_research.training.evaluation import Trained
 
-    trained = Trained(workdir, say, average=arguments.average)
+    trained = Trained(workdir, say, average=arguments.average, checkpoint=arguments.checkpoint)
+    say(str(trained.selection))
     if arguments.attention is None:
         print("\n".join(trained.translate(lines)))
         return 0

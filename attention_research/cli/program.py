@@ -14,7 +14,7 @@ from attention_research.errors import RunError
 #: The module of this package -> its line of `--help`.
 COMMANDS: dict[str, str] = {
     "train": "train a config in a workdir; the same command continues an interrupted run",
-    "evaluate": "losses and BLEU of a workdir's newest checkpoint, written to evaluation.json",
+    "evaluate": "losses and BLEU of a workdir's newest or best checkpoint, written to evaluation.json",
     "generate": "translate with a trained workdir",
     "sweep": "run a config over lists of values and compare them in a table",
     "reproduce": "run a study and print its table",

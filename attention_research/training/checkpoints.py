@@ -66,12 +66,14 @@ class Checkpoints:
 
     def latest(self) -> int | None:
         """The step of the newest checkpoint that is whole; each newer one is reported."""
-        for step in reversed(self.steps()):
-            reason = digests.damage(self.folder / str(step))
-            if reason is None:
-                return step
+        return next((step for step in reversed(self.steps()) if self.whole(step)), None)
+
+    def whole(self, step: int) -> bool:
+        """Whether every file of a checkpoint is as it was sealed; one that is not is reported."""
+        reason = digests.damage(self.folder / str(step))
+        if reason is not None:
             self.report(f"checkpoint {step} in {self.folder} is damaged ({reason}): skipped")
-        return None
+        return reason is None
 
     def best(self, count: int = 1) -> list[int]:
         """The checkpoints of the `count` lowest validation losses, the lowest first."""

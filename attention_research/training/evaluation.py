@@ -12,38 +12,48 @@ from typing import Any
 import jax
 import numpy as np
 
-from attention_research.errors import RunError
+from attention_research.config import ConfigError
 from attention_research.models.sequences import sequence
-from attention_research.training.averaging import averaged, newest_scheduled
+from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.run import Trainer, mean_losses, of_replica
+from attention_research.training.selection import select
 from attention_research.training.workdir import load_config, write_json
 
 
 class Trained:
-    """The newest checkpoint of a workdir: its config, data, model, and a jitted translator.
+    """A checkpoint of a workdir: its config, data, model, and a jitted translator.
 
-    The parameters are the mean of the newest `average` checkpoints (None: as many as `evaluation.average` says).
+    `checkpoint` is "last", "best" (the lowest validation loss) or a step. Without it the parameters are the mean of the
+    newest `average` checkpoints (None: as many as `evaluation.average` says). `selection` says which were read.
     """
 
-    def __init__(self, workdir: Path, report: Callable[[str], None] = lambda line: None, *, average: int | None = None):
+    def __init__(
+        self,
+        workdir: Path,
+        report: Callable[[str], None] = lambda line: None,
+        *,
+        average: int | None = None,
+        checkpoint: str | int | None = None,
+    ):
+        if checkpoint is not None and average not in (None, 1):
+            raise ConfigError(
+                f"--average={average}: --checkpoint={checkpoint} is one checkpoint, a mean needs several; "
+                "leave one of the two out"
+            )
         self.config = load_config(workdir)
         self.trainer = Trainer(self.config)
         parts = self.trainer.parts
         self.settings = self.trainer.settings
         self.data, self.evaluation, self.decoding = parts.data(), parts.evaluation(), parts.decoding()
-        self.data.prepare(report)
         checkpoints = Checkpoints(workdir, self.settings, report)
-        self.step = checkpoints.latest()
-        if self.step is None:
-            raise RunError(f"{workdir}: no finished checkpoint; run train there first")
+        self.selection = select(checkpoints, checkpoint, self.evaluation.average if average is None else average)
+        self.averaged, self.step = self.selection.steps, self.selection.steps[-1]
+        self.data.prepare(report)
         wanted = {name: self.trainer.execution.abstract[name] for name in ("parameters", "statistics")}
         wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), wanted)
-        average = self.evaluation.average if average is None else average
-        self.averaged = newest_scheduled(checkpoints, average) if average > 1 else [self.step]
-        self.step = self.averaged[-1]
         restore = lambda step: checkpoints.restore(step, wanted, partial=("parameters", "statistics"))
-        self.state = averaged(restore, self.averaged) if average > 1 else restore(self.step)
+        self.state = averaged(restore, self.averaged) if len(self.averaged) > 1 else restore(self.step)
         checkpoints.close()
         max_length = self.config.resolved["model"]["max_length"]
 
@@ -87,19 +97,24 @@ class Trained:
 
 
 def evaluate(
-    workdir: Path, report: Callable[[str], None] = lambda line: None, *, average: int | None = None
+    workdir: Path,
+    report: Callable[[str], None] = lambda line: None,
+    *,
+    average: int | None = None,
+    checkpoint: str | int | None = None,
 ) -> dict[str, Any]:
-    """Losses and scores of the newest checkpoint, or of the mean of the newest `average`, on the evaluation split.
+    """Losses and scores on the evaluation split of the checkpoint, or the mean, that `Trained` takes.
 
-    Writes evaluation.json and returns it.
+    Writes evaluation.json and returns it: "checkpoint" is how it was chosen ("last", "best", "step", "mean"), "step" it
+    or the newest of the mean, "averaged" all of them.
 
     With replicas, the figures of each stand under "replicas" and the document's own are those of the first.
     """
     started = time.perf_counter()
-    trained = Trained(workdir, report, average=average)
+    trained = Trained(workdir, report, average=average, checkpoint=checkpoint)
     results = [_evaluate_one(trained, replica) for replica in range(trained.settings.replicas)]
     document = {**results[0], "step": trained.step, "split": trained.evaluation.split}
-    document["averaged"] = trained.averaged
+    document.update(checkpoint=trained.selection.name, averaged=trained.averaged)
     if len(results) > 1:
         document["replicas"] = results
     document["seconds"] = time.perf_counter() - started

@@ -102,7 +102,8 @@ def _numbers(run: Run) -> dict[str, str]:
 def _evaluation(run: Run) -> list[str]:
     found = run.evaluation
     said = [f"{found['sentences']:,} sentences of {found['split']}"] if {"sentences", "split"} <= found.keys() else []
-    said += [f"checkpoint of step {found['step']:,}"] if "step" in found else []
+    read = {"best": ", the lowest validation loss", "mean": f", mean of {len(found.get('averaged', ()))} checkpoints"}
+    said += [f"checkpoint of step {found['step']:,}{read.get(found.get('checkpoint'), '')}"] if "step" in found else []
     signatures = {name.replace("_", " "): str(x) for name, x in found.items() if "signature" in name}
     parts = [f"<p>{escape(', '.join(said))}.</p>" if said else "", document.facts(signatures) if signatures else ""]
     samples = [s for s in found.get("samples", ()) if s.keys() >= _SAMPLES.keys()]

@@ -47,6 +47,7 @@ MISTAKES = {
     "sweep over a bad key": (["sweep", CONFIG, "--over", "model.num_head=1,4", "--workdir={d}"], "num_heads"),
     "inspect nothing": (["inspect"], "--config"),
     "data set to prepare": (["data", "prepare", "bible_translate/fr"], "bible_translate/fr-en"),
+    "unknown checkpoint": (["evaluate", "--workdir={d}", "--checkpoint=bset"], "expected last, best or a step"),
     "override of a trained run": (["evaluate", "--workdir={d}", "--config.model.width=4"], "nothing can be overridden"),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax._src.array import ArrayImpl
 
+from attention_research.cli import main
 from attention_research.config import ConfigError, load
 from attention_research.errors import Diverged, RunError
 from attention_research.parallel.execution import MeshExecution
@@ -65,6 +66,13 @@ def parameters(workdir):
 def history(workdir):
     """What a run logs apart from its speed, in order."""
     return [(line["step"], line["split"], line["loss"], line["tokens"]) for line in read_metrics(workdir)]
+
+
+def validated(workdir, losses):
+    """Makes the log say these validation losses."""
+    lines = [line for line in read_metrics(workdir) if line["split"] == "train"]
+    lines += [{"step": step, "split": "validation", "loss": loss} for step, loss in losses.items()]
+    (workdir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def assert_same_run(workdir, other):
@@ -243,6 +251,21 @@ def test_evaluation_and_generation(whole):
     assert result["unigram_perplexity"] > 1 and result["step"] == 6
     translations = Trained(workdir).translate(["un deux trois", "a" * 500])
     assert len(translations) == 2 and all(isinstance(text, str) for text in translations)
+
+
+def test_the_best_checkpoint_is_evaluated(whole, tmp_path, capsys):
+    """The losses of step 4's own parameters, where the log says that its validation loss is the lower one."""
+    workdir = tmp_path / "run"
+    shutil.copytree(whole[0], workdir)
+    validated(workdir, {4: 1.5, 6: 2.0})
+    assert main(["evaluate", f"--workdir={workdir}", "--checkpoint=best", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == json.loads((workdir / "evaluation.json").read_text())
+    assert (found["checkpoint"], found["step"], found["averaged"]) == ("best", 4, [4])
+    trained = Trained(workdir, checkpoint=4)
+    batches = trained.data.evaluation_batches("test", 64)
+    want = run.mean_losses(trained.trainer.evaluation_step, trained.model(), batches)
+    assert found["loss"] == want["loss"] != evaluate(whole[0])["loss"]
 
 
 def test_generation_needs_a_checkpoint(whole, tmp_path):
