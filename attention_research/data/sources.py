@@ -29,7 +29,11 @@ USUAL_SPLITS = ("train", "validation", "test")
 
 @functools.cache
 def _tfds() -> Any:
-    """TFDS, with its translation builders and ours registered. It prints nothing."""
+    """TFDS, with its translation builders and ours registered. It prints nothing, and leaves nothing behind.
+
+    A builder of a set that is not prepared would look for its description in Google's bucket, which TFDS itself has
+    switched off, and leave the empty temporary folder that it makes for it.
+    """
     logging.getLogger("absl").setLevel(logging.ERROR)
     import tensorflow_datasets as tfds
     import tensorflow_datasets.translate  # noqa: F401  registers wmt14_translate and its kin
@@ -38,6 +42,7 @@ def _tfds() -> Any:
         importlib.import_module(f"attention_research.data.{name}")  # registers the builder of that name
 
     tfds.disable_progress_bar()
+    tfds.core.DatasetInfo.initialize_from_bucket = lambda info: None
     return tfds
 
 

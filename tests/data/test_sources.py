@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from rows import segments
@@ -55,6 +56,14 @@ def test_a_set_that_is_not_there_says_how_to_provide_it(data_home, monkeypatch):
     line = str(caught.value)
     assert "\n" not in line and line.startswith("wmt14_translate/fr-en is not on this machine; prepare it with TFDS")
     assert str(data_home / "tfds") in line and "array_record" in line
+
+
+def test_nothing_is_left_in_the_temporary_folder(bible_data, tmp_path, monkeypatch):
+    """Of a set that is prepared, and of one that is not."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert len(sources.open_split("bible_translate/fr-en", "test")) > 100
+    assert not sources.builder("wmt14_translate/fr-en").info.splits
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_wrong_language_is_one_line(data_home, pair_data):
