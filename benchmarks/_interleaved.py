@@ -26,6 +26,8 @@ KEEP_PAGES = {
     "MALLOC_TOP_PAD_": "268435456",
 }
 RETURN_PAGES = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_TOP_PAD_": "131072"}
+#: Seconds.
+PAUSE = 0.3
 
 
 def log(line: str) -> None:
@@ -43,6 +45,14 @@ def versions(*packages: str) -> dict[str, str]:
     return {package: version(package) for package in packages if has(package)}
 
 
+def made() -> dict[str, Any]:
+    """Where a document comes from: revision, date, machine."""
+    from attention_research.training.environment import describe
+
+    described = describe()
+    return {name: described[name] for name in ("git_revision", "date", "processor", "cores", "devices", "python")}
+
+
 def worker(module: str, settings: Mapping[str, str], *arguments: str) -> dict[str, Any]:
     """The JSON that ``python -m module --worker ...`` prints, as a fresh process with these environment variables."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -55,7 +65,8 @@ def worker(module: str, settings: Mapping[str, str], *arguments: str) -> dict[st
 def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
     """{form: {median_ms, low_ms, high_ms, samples}, "others_took": the largest share of the cores in a kept round}.
 
-    Each call waits for its result; each is made once before the first round.
+    Each call waits for its result; each is made once before the first round. Before each is a pause: the threads of a
+    library that ran last (OpenMP's) hold their cores for some 0.2 s more, waiting for work.
     """
     for call in calls.values():
         call()
@@ -64,6 +75,7 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str
         machine, own = _busy()
         start, taken = time.perf_counter(), {}
         for form, call in calls.items():
+            time.sleep(PAUSE)
             begin = time.perf_counter()
             call()
             taken[form] = 1e3 * (time.perf_counter() - begin)

@@ -23,6 +23,7 @@ from benchmarks._interleaved import (
     has,
     interleaved,
     log,
+    made,
     peak_of,
     print_targets,
     print_times,
@@ -137,7 +138,7 @@ def measure(lengths: tuple[int, ...] = (4096,), rounds: int = 5, cases: tuple[st
     document: dict[str, Any] = {
         "benchmark": "attention",
         "shape": {"batch": BATCH, "heads": HEADS, "head_width": WIDTH, "dtype": "float32"},
-        "cores": len(os.sched_getaffinity(0)),
+        **made(),
         "versions": versions("jax", "jaxlib", "torch"),
         "malloc": {"time": KEEP_PAGES, "memory": RETURN_PAGES},
         "lengths": {},

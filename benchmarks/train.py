@@ -1,0 +1,263 @@
+"""A training step of a causal language model on a CPU, against PyTorch's, interleaved in one run.
+
+    python -m benchmarks.train [--json] [--rounds=5] [--layers=6]
+
+6 layers of width 256, 4 heads, hidden width 1024, pre-norm, tied embedding of 8,000, batch 16 x 256, float32, AdamW,
+no dropout: our `transformer_decoder` with its layers unrolled, scanned, and scanned with remat, and the same model in
+PyTorch, eager and compiled (where a C++ compiler is there). The two start from the same weights, and the run fails if
+their first losses differ by more than 1e-3. Also: the seconds until a first step is done with an empty and a warm
+compilation cache (fresh processes); where a step's time goes, by kind of instruction in the compiled program, with the
+rate of its matrix products beside that of the feed-forward's product alone; and the memory of a step: the temporaries
+of our compiled program (XLA keeps them from step to step), for PyTorch how far a step raises the resident size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json as json_module
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks._interleaved import (
+    KEEP_PAGES,
+    RETURN_PAGES,
+    has,
+    interleaved,
+    log,
+    made,
+    peak_of,
+    print_targets,
+    print_times,
+    target,
+    versions,
+    worker,
+)
+
+MODULE = "benchmarks.train"
+WIDTH, HEADS, HIDDEN, VOCABULARY, BATCH, LENGTH = 256, 4, 1024, 8000, 16, 256
+OURS = {"unrolled": {"unroll": True}, "scan": {}, "scan, remat": {"remat": True}}
+THEIRS = ("torch eager", "torch compiled")
+
+
+def tokens() -> Any:
+    """[B T] ids of words."""
+    import numpy as np
+
+    return np.random.default_rng(0).integers(4, VOCABULARY, (BATCH, LENGTH)).astype(np.int32)
+
+
+def trainer(form: str, layers: int) -> Any:
+    """Our model by the door of every experiment."""
+    from attention_research.config import resolve
+    from attention_research.training.run import Trainer
+
+    batching = {"kind": "packed"}
+    data = {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en", "batching": batching}
+    model = {
+        "kind": "transformer_decoder",
+        "width": WIDTH,
+        "num_heads": HEADS,
+        "num_layers": layers,
+        "dropout_rate": 0.0,
+        "feed_forward": {"kind": "dense", "hidden_width": HIDDEN},
+        "decoder": OURS[form],
+    }
+    training = {
+        "steps": 1000,
+        "batch_size": BATCH,
+        "learning_rate": 1e-4,
+        "optimizer": {"kind": "adamw", "weight_decay": 0.01},
+        "schedule": {"kind": "constant"},
+    }
+    sizes = {"max_length": LENGTH, "vocabulary_size": VOCABULARY, "task": {"label_smoothing": 0.0}}
+    return Trainer(resolve({**sizes, "data": data, "model": model, "training": training}))
+
+
+def our_step(form: str, layers: int) -> tuple[Callable[[], float], dict[str, Any]]:
+    """(one update, which waits for it and gives its loss; the parameters at the start)."""
+    import jax
+
+    execution = trainer(form, layers).execution
+    held = {"state": execution.start()}
+    first = jax.device_get(held["state"]["parameters"])
+    batch = execution.place({"target": tokens()})
+
+    def step() -> float:
+        held["state"], metrics = execution.step(held["state"], batch)
+        jax.block_until_ready(held["state"])
+        return float(metrics["loss"])
+
+    return step, first
+
+
+def torch_step(form: str, parameters: dict[str, Any], layers: int) -> Callable[[], float]:
+    """One update in PyTorch, which gives its loss."""
+    import torch
+
+    from benchmarks._torch_decoder import Decoder, adamw
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_flush_denormal(True)
+    model = Decoder(parameters, layers=layers, heads=HEADS, length=LENGTH)
+    optimizer = adamw(model)
+    run = torch.compile(model) if form == "torch compiled" else model
+    batch = torch.from_numpy(tokens()).long()
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = run(batch)
+        loss.backward()
+        optimizer.step()
+        return float(loss.detach())
+
+    return step
+
+
+def theirs() -> list[str]:
+    """The forms of PyTorch that this machine can run."""
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    return [form for form in THEIRS if has("torch") and (form == "torch eager" or compiler)]
+
+
+def time_worker(layers: int, rounds: int) -> dict[str, Any]:
+    """Times of one step by form, and the first loss of each."""
+    calls, parameters = {}, None
+    for form in OURS:
+        calls[form], parameters = our_step(form, layers)
+    for form in theirs():
+        calls[form] = torch_step(form, parameters, layers)
+    losses = {form: call() for form, call in calls.items()}
+    if max(losses.values()) - min(losses.values()) > 1e-3:
+        raise SystemExit(f"these are not the same model: first losses {losses}")
+    return {"step": interleaved(calls, rounds), "first_loss": losses}
+
+
+def first_worker(form: str, layers: int) -> dict[str, Any]:
+    """Seconds from a config to the end of the first step, imports apart."""
+    import jax
+
+    from attention_research.training.environment import keep_compiled_programs
+    from attention_research.training.run import Trainer
+
+    assert jax and Trainer
+    keep_compiled_programs()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    began = time.perf_counter()
+    our_step(form, layers)[0]()
+    return {"seconds": round(time.perf_counter() - began, 2)}
+
+
+def memory_worker(layers: int) -> dict[str, Any]:
+    """Peak resident bytes of PyTorch's eager step above what weights, moments and inputs hold."""
+    step = torch_step("torch eager", our_step("scan", layers)[1], layers)
+    step()
+    return {"peak_bytes": peak_of(step)}
+
+
+def program_worker(form: str, layers: int) -> dict[str, Any]:
+    """Bytes of temporaries, milliseconds by kind of instruction, GFLOP/s of the products and of one alone."""
+    import jax
+    import jax.numpy as jnp
+
+    from attention_research.training.inspection import inspect
+    from benchmarks._where import milliseconds
+
+    run = trainer(form, layers)
+    held = {"state": run.execution.start()}
+    batch = run.execution.place({"target": tokens()})
+    program = run.execution.step.lower(held["state"], batch).compile()
+
+    def step() -> None:
+        held["state"], _ = run.execution.step(held["state"], batch)
+        jax.block_until_ready(held["state"])
+
+    time_in = milliseconds(program.as_text(), step)
+    product = jax.jit(jnp.dot)
+    rows, kernel = jnp.ones((BATCH * LENGTH, WIDTH)), jnp.ones((WIDTH, HIDDEN))
+    alone = interleaved({"product": lambda: [product(rows, kernel) for _ in range(20)][-1].block_until_ready()}, 5)
+    flops = inspect(run.config)["flops"]
+    return {
+        "temporary_bytes": program.memory_analysis().temp_size_in_bytes,
+        "milliseconds": time_in,
+        "step_gflop": round(flops / 1e9, 1),
+        "products_gflops": round(flops / 1e6 / time_in["products"], 1),
+        "one_product_gflops": round(20 * 2 * BATCH * LENGTH * WIDTH * HIDDEN / 1e6 / alone["product"]["low_ms"], 1),
+    }
+
+
+def measure(layers: int = 6, rounds: int = 5) -> dict[str, Any]:
+    """The whole benchmark as one JSON document."""
+    log(f"{rounds} interleaved rounds of {', '.join([*OURS, *theirs()])}")
+    times = worker(MODULE, KEEP_PAGES, "time", str(layers), str(rounds))
+    first: dict[str, dict[str, float]] = {}
+    for form in OURS:
+        log(f"first step, {form}: with an empty cache and with a warm one")
+        with tempfile.TemporaryDirectory() as folder:
+            settings = {**KEEP_PAGES, "JAX_COMPILATION_CACHE_DIR": folder}
+            first[form] = {
+                name: worker(MODULE, settings, "first", form, str(layers))["seconds"] for name in ("cold", "warm")
+            }
+    log("the compiled programs, and memory")
+    programs = {form: worker(MODULE, KEEP_PAGES, "program", form, str(layers)) for form in OURS}
+    memory = {form: row["temporary_bytes"] for form, row in programs.items()}
+    if theirs():
+        memory["torch eager"] = worker(MODULE, RETURN_PAGES, "memory", str(layers))["peak_bytes"]
+    median = {form: row["median_ms"] for form, row in times["step"].items() if isinstance(row, dict)}
+    targets = []
+    for form in OURS:
+        if "torch eager" in median:
+            targets.append(target(f"step: {form} / torch eager", median[form] / median["torch eager"], at_most=1.4))
+    return {
+        "benchmark": "train",
+        "shape": {
+            "layers": layers, "width": WIDTH, "heads": HEADS, "hidden_width": HIDDEN, "vocabulary": VOCABULARY,
+            "batch": BATCH, "length": LENGTH, "dtype": "float32", "optimizer": "adamw",
+        },
+        **made(),
+        "versions": versions("jax", "jaxlib", "torch"),
+        "times": times,
+        "first_step_seconds": first,
+        "programs": programs,
+        "memory": memory,
+        "targets": targets,
+    }  # fmt: skip
+
+
+def main(json: bool = False, layers: int = 6, rounds: int = 5) -> None:
+    """Measures and prints: a table, or with `json` one JSON document and nothing else on standard output."""
+    document = measure(layers, rounds)
+    if json:
+        print(json_module.dumps(document, indent=2))
+        return
+    print("train, " + ", ".join(f"{name} {value}" for name, value in document["shape"].items()))
+    print(f"{document['cores']} cores, " + ", ".join(f"{k} {v}" for k, v in document["versions"].items()))
+    print_times("step", document["times"]["step"])
+    for form, seconds in document["first_step_seconds"].items():
+        print(f"  first step        {form:24s} {seconds['cold']:9.1f} s cold   {seconds['warm']:.1f} s warm")
+    for form, row in document["programs"].items():
+        parts = ", ".join(f"{kind} {ms:.0f} ms" for kind, ms in row["milliseconds"].items())
+        rates = f"{row['products_gflops']:.0f} GFLOP/s in products, {row['one_product_gflops']:.0f} in one alone"
+        print(f"  where it goes     {form:24s} {parts}; {rates}")
+    print(
+        "  memory of a step  " + "   ".join(f"{form} {size / 1e6:.0f} MB" for form, size in document["memory"].items())
+    )
+    print_targets(document["targets"])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        what, *rest = sys.argv[2:]
+        workers = {"time": time_worker, "first": first_worker, "memory": memory_worker, "program": program_worker}
+        print(json_module.dumps(workers[what](*(int(x) if x.isdigit() else x for x in rest))))
+    else:
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--json", action="store_true")
+        parser.add_argument("--layers", type=int, default=6)
+        parser.add_argument("--rounds", type=int, default=5)
+        given = parser.parse_args()
+        main(given.json, given.layers, given.rounds)

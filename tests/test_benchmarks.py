@@ -1,0 +1,80 @@
+"""Every file of `benchmarks/` gives one JSON document with every number that its targets need."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from benchmarks._where import kinds
+
+
+def document(root, name: str, *arguments: str) -> dict:
+    """What the benchmark prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", "--json", *arguments],
+        cwd=root, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert {"git_revision", "date", "processor", "cores", "versions"} <= set(found)
+    assert found["targets"] and all(isinstance(row["met"], bool) for row in found["targets"])
+    return found
+
+
+def ordered(row: dict) -> bool:
+    return 0 < row["low_ms"] <= row["median_ms"] <= row["high_ms"]
+
+
+@pytest.mark.slow
+def test_the_attention_benchmark_prints_one_document(root):
+    found = document(root, "attention", "--lengths=509", "--rounds=2")
+    assert found["malloc"]["time"]["MALLOC_TOP_PAD_"]
+    result = found["lengths"]["509"]
+    for name in ("forward", "forward+backward"):
+        assert all(ordered(result["times"][name][form]) for form in ("blockwise", "reference", "jax.nn"))
+    assert set(result["memory"]) == {"plain", "mask", "bias", "window"}
+    for peaks in result["memory"].values():
+        assert 0 < peaks["blockwise"] and 0 < peaks["reference"]
+    assert {row["what"] for row in found["targets"]} >= {
+        "forward: jax.nn / blockwise",
+        "memory bias: blockwise / dense",
+    }
+
+
+@pytest.mark.slow
+def test_the_training_benchmark_trains_the_same_model_in_every_form(root):
+    found = document(root, "train", "--layers=1", "--rounds=1")
+    forms = {"unrolled", "scan", "scan, remat"}
+    losses = found["times"]["first_loss"]
+    assert {*forms, "torch eager"} <= set(losses) and max(losses.values()) - min(losses.values()) <= 1e-3
+    assert all(ordered(found["times"]["step"][form]) for form in losses)
+    assert all(0 < row["warm"] < row["cold"] for row in found["first_step_seconds"].values())
+    for form in forms:
+        program = found["programs"][form]
+        assert program["milliseconds"]["products"] > 0 and found["memory"][form] > 0
+    assert found["programs"]["scan, remat"]["step_gflop"] > found["programs"]["scan"]["step_gflop"]
+    assert {row["what"] for row in found["targets"]} == {f"step: {form} / torch eager" for form in forms}
+
+
+@pytest.mark.slow
+def test_the_decoding_benchmark_finds_equal_tokens(root):
+    found = document(root, "decode", "--length=8", "--rounds=1")
+    assert set(found["times"]) == {f"{search}, B={batch}" for search in ("greedy", "beam 4") for batch in (1, 32)}
+    for row in found["times"].values():
+        assert row["equal_tokens"] and ordered(row["ours"]) and ordered(row["generate"])
+
+
+def test_a_compiled_program_is_read_by_what_its_instructions_do():
+    def f(table, index, kernel):
+        rows = jnp.tanh(table[index]) @ kernel
+        return jnp.sum(jnp.exp(rows), axis=-1), table * 2
+
+    arrays = jnp.ones((50, 40)), jnp.arange(30), jnp.ones((40, 30))
+    program = jax.jit(f).lower(*arrays).compile()
+    assert {"products", "gathers", "reductions", "elementwise"} <= set(kinds(program.as_text()).values())
+    only = jax.jit(lambda x: x * 2 + 1).lower(arrays[0]).compile()
+    assert set(kinds(only.as_text()).values()) == {"elementwise"}
