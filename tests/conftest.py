@@ -1,6 +1,7 @@
 """What every test runs under: strict dtype promotion, checked shapes, a persistent compilation cache."""
 
 import os
+import shutil
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -35,3 +36,29 @@ def root() -> Path:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--rewrite-goldens` replaces the recorded goldens by what the code says now."""
     parser.addoption("--rewrite-goldens", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture
+def browse():
+    """Opens a file in headless Chromium; afterwards: no error, no request but for the file itself and inline data."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("Chromium is not installed")
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync"]  # fmt: skip
+    errors, requests = [], []
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=quiet)
+
+        def opened(file: Path):
+            page = browser.new_page(viewport={"width": 1200, "height": 900})
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+            page.on("request", lambda request: requests.append(request.url))
+            page.goto(Path(file).absolute().as_uri())
+            return page
+
+        yield opened
+        browser.close()
+    assert errors == [] and requests and all(url.startswith(("file:", "data:")) for url in requests)

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -49,27 +48,11 @@ def test_the_policy_allows_this_style_and_this_script_alone(awkward):
 
 
 @pytest.fixture
-def browser_page(awkward, tmp_path):
-    """The page in headless Chromium; afterwards: no error, no request but for the file itself and inline data."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed")
+def browser_page(awkward, tmp_path, browse):
+    """The page, opened."""
     file = tmp_path / "attention.html"
     file.write_text(page(awkward), encoding="utf-8")
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]  # fmt: skip
-    errors, requests = [], []
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=quiet)
-        opened = browser.new_page(viewport={"width": 1200, "height": 900})
-        opened.on("pageerror", lambda error: errors.append(str(error)))
-        opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        opened.on("request", lambda request: requests.append(request.url))
-        opened.goto(file.as_uri())
-        yield opened
-        browser.close()
-    assert errors == [] and requests and all(url.startswith(("file:", "data:")) for url in requests)
+    return browse(file)
 
 
 def table(opened):

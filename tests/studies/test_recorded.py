@@ -1,7 +1,6 @@
 """What is recorded under experiments/ is complete enough to be drawn again, and its page stands in a browser."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -35,27 +34,11 @@ def test_a_record_renders_without_training(folder, tmp_path, monkeypatch, root):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", RECORDED[:1], ids=IDS[:1])
-def test_the_page_stands_in_a_browser(folder, tmp_path, monkeypatch, root):
+def test_the_page_stands_in_a_browser(folder, tmp_path, monkeypatch, root, browse):
     """No error, no request but for the file itself and inline data, a table with headers, a text for every picture."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed")
     monkeypatch.chdir(root)
     study, scale = study_of(folder)
-    page_file = run_study(study, scale=scale, render=True, workdir=tmp_path)["report"]
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]  # fmt: skip
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=quiet)
-        page = browser.new_page()
-        errors, requests = [], []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(f"file://{Path(page_file).absolute()}")
-        assert page.locator("table thead th[scope=col]").count() > 3 and page.locator("tbody th[scope=row]").count() > 3
-        assert page.locator("img").count() >= 1
-        assert all(image.get_attribute("alt") for image in page.locator("img").all())
-        browser.close()
-    assert errors == [] and all(url.startswith(("file:", "data:")) for url in requests)
+    page = browse(run_study(study, scale=scale, render=True, workdir=tmp_path)["report"])
+    assert page.locator("table thead th[scope=col]").count() > 3 and page.locator("tbody th[scope=row]").count() > 3
+    assert page.locator("img").count() >= 1
+    assert all(image.get_attribute("alt") for image in page.locator("img").all())

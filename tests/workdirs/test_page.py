@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -105,27 +104,12 @@ def test_a_sweep_says_how_it_is_drawn(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_page_stands_in_a_browser(run, page):
+def test_the_page_stands_in_a_browser(run, page, browse):
     """No error, no request but for the file itself and inline data; the folded tables open from the keyboard."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed")
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]  # fmt: skip
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=chromium, args=quiet)
-        tab = browser.new_page()
-        errors, requests = [], []
-        tab.on("pageerror", lambda error: errors.append(str(error)))
-        tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.goto(f"file://{run.parent / 'pages' / 'page.html'}")
-        widths = [image.evaluate("image => image.naturalWidth") for image in tab.locator("img").all()]
-        assert len(widths) == 2 and min(widths) > 100
-        setting = tab.locator("details").last.locator("th", has_text="model.width").first
-        assert not setting.is_visible()
-        tab.locator("summary").last.press("Enter")
-        assert setting.is_visible()
-        browser.close()
-    assert errors == [] and all(url.startswith(("file:", "data:")) for url in requests)
+    tab = browse(run.parent / "pages" / "page.html")
+    widths = [image.evaluate("image => image.naturalWidth") for image in tab.locator("img").all()]
+    assert len(widths) == 2 and min(widths) > 100
+    setting = tab.locator("details").last.locator("th", has_text="model.width").first
+    assert not setting.is_visible()
+    tab.locator("summary").last.press("Enter")
+    assert setting.is_visible()
