@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from attention_research.kernels.precision import accumulator
+from attention_research.kernels.precision import accumulator, einsum
 
 
 def chunked_log_likelihood(
@@ -45,7 +45,7 @@ def chunked_log_likelihood(
     @jax.checkpoint
     def chunk(part: tuple[Array, Array]) -> tuple[Array, Array]:
         x, target = part
-        logits = jnp.dot(x, weight, preferred_element_type=dtype)
+        logits = einsum("MD,DV->MV", x, weight)
         if offset is not None:
             logits = logits + offset
         total = jax.nn.logsumexp(logits, axis=-1)

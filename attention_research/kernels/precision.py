@@ -1,10 +1,43 @@
-"""In which precision kernels sum."""
+"""In which precision kernels multiply and sum."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 
 def accumulator(dtype: jnp.dtype) -> jnp.dtype:
     """The dtype of logits, softmax, statistics and sums: float32, or float64 for float64 inputs."""
     return jnp.dtype(jnp.float64 if dtype == jnp.float64 else jnp.float32)
+
+
+def einsum(subscripts: str, a: Array, b: Array) -> Array:
+    """`jnp.einsum` of two arrays of one dtype: products in that dtype, sums and the result in the accumulator's.
+
+    The gradient's products too: the result's cotangent is rounded to the inputs' dtype first. `jnp.einsum` alone would
+    multiply a float32 cotangent with a bfloat16 input, which is a float32 product, and there are two for each here.
+    """
+    if a.dtype == accumulator(a.dtype):
+        return jnp.einsum(subscripts, a, b)
+    return _narrow(subscripts, a, b)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _narrow(subscripts: str, a: Array, b: Array) -> Array:
+    return jnp.einsum(subscripts, a, b, preferred_element_type=accumulator(a.dtype))
+
+
+def _forward(subscripts: str, a: Array, b: Array) -> tuple[Array, tuple[Array, Array]]:
+    return _narrow(subscripts, a, b), (a, b)
+
+
+def _backward(subscripts: str, inputs: tuple[Array, Array], cotangent: Array) -> tuple[Any, ...]:
+    _, pull = jax.vjp(partial(jnp.einsum, subscripts), *inputs)
+    return pull(cotangent.astype(inputs[0].dtype))
+
+
+_narrow.defvjp(_forward, _backward)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
-from attention_research.kernels.precision import accumulator
+from attention_research.kernels.precision import accumulator, einsum
 
 
 def _spread(by_distance: Float[Array, "*B T R"], key_length: int) -> Float[Array, "*B T S"]:
@@ -71,8 +71,8 @@ def relative_weights(
     _check_table("key_table", key_table, H)
     dtype = accumulator(query.dtype)
     heads = query.reshape(B, T, K, N // K, H).transpose(0, 2, 3, 1, 4)
-    logits = jnp.einsum("BKGTH,BSKH->BKGTS", heads, key, preferred_element_type=dtype)
-    to_table = jnp.einsum("BKGTH,RH->BKGTR", heads, key_table.astype(query.dtype), preferred_element_type=dtype)
+    logits = einsum("BKGTH,BSKH->BKGTS", heads, key)
+    to_table = einsum("BKGTH,RH->BKGTR", heads, key_table.astype(query.dtype))
     logits = (logits + _spreader(S, query_offset)(to_table)) * jnp.asarray(options.scale, dtype)
     return softmax_or_zero(logits.reshape(B, N, T, S), arrays.mask)
 
@@ -103,14 +103,9 @@ def relative_attention(
     spread = _spreader(S, query_offset)
     weights = relative_weights(query, key, key_table, mask=mask, scale=scale, query_offset=query_offset)
     weights = weights.reshape(B, K, N // K, T, S)
-    context = jnp.einsum("BKGTS,BSKH->BKGTH", weights.astype(value.dtype), value, preferred_element_type=dtype)
+    context = einsum("BKGTS,BSKH->BKGTH", weights.astype(value.dtype), value)
     if value_table is not None:
         shape = jax.ShapeDtypeStruct((B, K, N // K, T, value_table.shape[0]), dtype)
         (by_distance,) = jax.linear_transpose(spread, shape)(weights)
-        context = context + jnp.einsum(
-            "BKGTR,RH->BKGTH",
-            by_distance.astype(value.dtype),
-            value_table.astype(value.dtype),
-            preferred_element_type=dtype,
-        )
+        context = context + einsum("BKGTR,RH->BKGTH", by_distance.astype(value.dtype), value_table.astype(value.dtype))
     return context.reshape(B, N, T, Hv).swapaxes(1, 2).astype(query.dtype)

@@ -14,7 +14,7 @@ from attention_research.kernels.attention.arguments import (
     softmax_or_zero,
     visible_keys,
 )
-from attention_research.kernels.precision import accumulator
+from attention_research.kernels.precision import accumulator, einsum
 
 
 def weights(arrays: Arrays, options: Options) -> Float[Array, "B N T S"]:
@@ -24,7 +24,7 @@ def weights(arrays: Arrays, options: Options) -> Float[Array, "B N T S"]:
     dtype = accumulator(query.dtype)
     # Heads before lengths once, at the door: with BTNH einsums XLA copies the whole score matrix transposed.
     query = query.reshape(B, T, K, N // K, H).transpose(0, 2, 3, 1, 4)
-    logits = jnp.einsum("BKGTH,BSKH->BKGTS", query, key, preferred_element_type=dtype).reshape(B, N, T, S)
+    logits = einsum("BKGTH,BSKH->BKGTS", query, key).reshape(B, N, T, S)
     logits = logits * jnp.asarray(options.scale, dtype)
     if arrays.bias is not None:
         logits = logits + arrays.bias.astype(dtype)
@@ -36,5 +36,5 @@ def attend(arrays: Arrays, options: Options) -> Float[Array, "B T N Hv"]:
     value = arrays.value
     (B, T, N, _), (S, K, Hv) = arrays.query.shape, value.shape[1:]
     probabilities = weights(arrays, options).astype(value.dtype).reshape(B, K, N // K, T, S)
-    context = jnp.einsum("BKGTS,BSKH->BKGTH", probabilities, value, preferred_element_type=accumulator(value.dtype))
+    context = einsum("BKGTS,BSKH->BKGTH", probabilities, value)
     return context.reshape(B, N, T, Hv).swapaxes(1, 2).astype(arrays.query.dtype)

@@ -11,6 +11,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.cross_entropy import chunked_log_likelihood
+from attention_research.kernels.precision import einsum
 from attention_research.registry import Positive
 
 
@@ -21,7 +22,7 @@ def embed(table: Float[Array, "V D"], ids: Int[Array, "*B"], dtype: str) -> Floa
 
 def logits(hidden: Float[Array, "*B D"], kernel: Float[Array, "D V"]) -> Float[Array, "*B V"]:
     """hidden kernel, in float32."""
-    return jnp.einsum("...D,DV->...V", hidden, kernel.astype(hidden.dtype), preferred_element_type=jnp.float32)
+    return einsum("...D,DV->...V", hidden, kernel.astype(hidden.dtype))
 
 
 def log_likelihood(
