@@ -5,8 +5,14 @@
         --config.data.validation=corpus/validation.fr,corpus/validation.en \\
         --config.data.test=corpus/test.fr,corpus/test.en
 
-The source file stands before the target file; without these three the names below are taken. The variants are those of
-`transformer.py` (Vaswani et al. 2017), whose header says what they cost; what BLEU to expect depends on the files.
+The source file stands before the target file; without these three the names below are taken.
+
+variant  parameters  as `transformer.py`'s  steps  time                                    test BLEU
+base     63,082,496  vaswani_base            100K  12 hours on 8 P100 (the paper's)        27.3 (the paper's, on WMT14)
+cpu       1,437,696  cpu                      450  5.5 minutes on one core of an AMD EPYC  3.0 on Bible verses
+
+The numbers are of the same model on the data named there (that header says where from): what to expect of your files
+depends on them. `inspect` counts parameters and FLOPs of any variant.
 """
 
 from ml_collections import ConfigDict

@@ -1,0 +1,50 @@
+"""What the headers of configs/ say: the command, every variant, and the numbers that were counted and recorded."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attention_research.config import variants
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").rglob("*.py"))
+TRANSFORMER = "configs/translation/transformer.py"
+
+
+def header(file):
+    return ast.get_docstring(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+
+
+def line_of(variant):
+    return next(line for line in header(TRANSFORMER).splitlines() if line.startswith(f"{variant} "))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_header_has_its_command_and_says_what_to_expect_of_every_variant(file):
+    said = header(file)
+    assert f"attention-research train --config={file}:" in re.sub(" +", " ", said)
+    assert {name for name in variants(ROOT / file) if not re.search(rf"\b{name}\b", said)} == set()
+    assert re.search(r"\b(BLEU|F1)\b", said) and re.search(r"\b(seconds|minutes|hours|time)\b", said)
+
+
+@pytest.mark.parametrize("variant", variants(ROOT / TRANSFORMER))
+def test_counts_are_those_of_inspect(variant):
+    golden = json.loads((ROOT / "tests/cli/golden.json").read_text())[variant]
+    flops = golden["flops"] / 1e9
+    counts = [f"{golden['parameters']:,}", f"{flops:,.0f}" if flops > 1000 else f"{flops:.1f}"]
+    assert line_of(variant).split()[1:3] == counts
+
+
+@pytest.mark.parametrize("scale", ["quick", "cpu"])
+def test_bleu_and_time_are_the_recorded_ones(scale):
+    folder = ROOT / "experiments/ablation/results/attention" / scale / "trials"
+    trials = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    own = [trial for trial in trials if trial["row"] == "standard"]
+    bleu = [trial["stages"]["evaluate"]["bleu"] for trial in own]
+    minutes = np.mean([trial["seconds"] for trial in own]) / 60
+    assert len(own) == 2 and f"{minutes:.1f} minutes" in line_of(scale)
+    assert line_of(scale).endswith(f"{np.mean(bleu):.1f} +- {np.std(bleu, ddof=1):.1f}")
