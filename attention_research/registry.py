@@ -32,7 +32,10 @@ FAMILIES: dict[str, dict[str, str]] = {
         "pairs": "attention_research.data.pairs:PairData",
         "files": "attention_research.data.files:FileData",
     },
-    "tokenizer": {"sentencepiece": "attention_research.data.tokenizer:SentencePiece"},
+    "tokenizer": {
+        "sentencepiece": "attention_research.data.tokenizer:SentencePiece",
+        "mixed_scripts": "attention_research.data.mixed_scripts:MixedScripts",
+    },
     "batching": {
         "buckets": "attention_research.data.batching:Buckets",
         "packed": "attention_research.data.batching:Packed",

@@ -3,6 +3,7 @@
 import pytest
 
 from attention_research.config import ConfigError
+from attention_research.data.mixed_scripts import MixedScripts
 from attention_research.data.tokenizer import SentencePiece
 
 LINES = ["L'ânesse vit l'ange de l'Éternel.", "The donkey saw the angel; she lay down."] * 5 + ["abc é à ¿qué?"]
@@ -25,6 +26,15 @@ def test_special_tokens(tokenizer):
     saw = ids[0][:-1]
     assert tokenizer.decode([[1, *saw, 2, *saw, 2], [*saw, 0, 0], [], [2, *saw]]) == ["she saw", "she saw", "", ""]
     assert all(4 <= token < tokenizer.size <= 67 for token in saw)
+
+
+def test_a_bracket_and_its_label_can_be_one_piece(data_home):
+    """A linearised tree is then as many tokens as it has brackets and words, and EOS."""
+    trees = ["(S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S", "(S (NP XX XX )NP (VP XX )VP . )S"] * 9
+    mixed, apart = (kind(vocabulary_size=60).fit(trees) for kind in (MixedScripts, SentencePiece))
+    assert [len(ids) for ids in mixed.encode(trees)] == [len(tree.split()) + 1 for tree in trees]
+    assert len(apart.encode(trees[:1])[0]) > len(mixed.encode(trees[:1])[0]) and apart.path != mixed.path
+    assert mixed.decode(mixed.encode(trees)) == trees
 
 
 def test_trained_once_for_one_text(data_home, monkeypatch):
