@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import RunError
-from attention_research.studies.columns import BLEU, Column, exponent
-from attention_research.studies.results import Results, finite
+from attention_research.studies.columns import BLEU, F1, Column, exponent
+from attention_research.studies.results import FLOORS, Results, finite
 
 # Okabe and Ito's colours, readable with any colour vision.
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -35,7 +35,10 @@ def draw(results: Results, folder: Path) -> list[Figure]:
     """Write the study's pictures into ``folder``: those that its results can fill."""
     pyplot = canvas()
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = [_loss(pyplot, results, folder / "loss.png"), _by_row(pyplot, results, BLEU, folder / "bleu.png")]
+    drawn = [_loss(pyplot, results, folder / "loss.png")]
+    for column in (BLEU, F1):
+        own = next((one for one in results.study.columns if one.key == column.key), column)
+        drawn.append(_by_row(pyplot, results, own, folder / f"{column.key.split('.')[1]}.png"))
     for column in results.study.columns:
         if column.at_points and len(results.points) > 1:
             drawn.append(_against(pyplot, results, column, folder / f"{column.key.split('.')[1]}.png"))
@@ -108,10 +111,12 @@ def _by_row(pyplot: Any, results: Results, column: Column, path: Path) -> Figure
         style = {"fmt": "o", "color": "#0072B2", "ecolor": "#333333", "capsize": 5, "zorder": 3}
         axis.errorbar(cell.mean, place, xerr=cell.deviation, **style)
         axis.plot(cell.values, [place] * len(cell.values), "x", color="#D55E00", markersize=6, zorder=4)
-    copying = [value for row in results.rows for value in results.values(row.id, "evaluate.copy_bleu")]
-    if column.key == BLEU.key and copying:
-        floor = statistics.fmean(copying)
-        axis.axvline(floor, color="#D55E00", linestyle="--", linewidth=1.2, label=f"copying the source: {floor:.2f}")
+    for floor in FLOORS:
+        below = [x for row in results.rows for x in results.values(row.id, floor.floor) if floor.key == column.key]
+        if not below:
+            continue
+        mean = statistics.fmean(below)
+        axis.axvline(mean, color="#D55E00", linestyle="--", linewidth=1.2, label=f"{floor.name}: {mean:.2f}")
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1.0))
     axis.set_yticks(range(len(cells)), [name for name, _ in cells])
     axis.set_ylim(len(cells) - 0.5, -0.5)

@@ -18,20 +18,23 @@ def inspect_study(
 
     Objects with ``row`` (the printed name), ``id``, ``parameters``, ``flops`` (one step, forward and backward),
     ``published`` (the paper's cells) and what else is counted. A study of pure measurement is counted by its own
-    ``count`` function at its largest point.
+    ``count`` function at its largest point. A row that is not run at the scale has its published cells alone, unless
+    ``rows`` says which are wanted.
     """
     study = load_study(study, experiments) if isinstance(study, str) else study
     size = study.scale(scale)
     paper = results.published(study)
     chosen = study.rows_at(scale, rows)
-    configs = [configuration(study, scale, row) for row in chosen]
+    configs = {row.id: configuration(study, scale, row) for row in chosen}
+    shown = configs.keys() if rows else configs.keys() | paper.keys()
     found = []
-    for row, config in zip(chosen, configs, strict=True):
+    for row in (row for row in study.rows if row.id in shown):
+        config = configs.get(row.id)
         if config is not None:
             from attention_research.training import inspection
 
             counted = inspection.inspect(config) | (study.counts(config) if study.counts else {})
-        elif study.count is not None:
+        elif study.count is not None and row.id in configs:
             point = {study.axis: max(size.points)} if size.points else {}
             counted = {**study.count(**{**size.settings, **row.settings, **point}), **point}
         else:

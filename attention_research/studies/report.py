@@ -55,6 +55,7 @@ def _provenance(results: Results) -> str:
     facts["computing time"] = [f"{sum(result['seconds'] for result in done) / 60:.1f} minutes over {len(done)} trials"]
     evaluated: list[dict[str, Any]] = [r["stages"]["evaluate"] for r in done if "evaluate" in r["stages"]]
     facts["BLEU signature"] = sorted({r["signature"] for r in evaluated if "signature" in r})
+    facts["F1 signature"] = sorted({r["f1_signature"] for r in evaluated if "f1_signature" in r})
     facts["sentences evaluated"] = sorted({f"{r['sentences']:,}" for r in evaluated if "sentences" in r})
     return document.facts({name: _some(values) for name, values in facts.items()})
 

@@ -49,6 +49,30 @@ class Cell:
 
 
 @dataclasses.dataclass(frozen=True)
+class Floor:
+    """A trained row's number under `key` must be better than the one under `floor`, which is that of `name`."""
+
+    key: str
+    floor: str
+    name: str
+    missed: str
+    higher: bool = True
+
+
+FLOORS = (
+    Floor(
+        "evaluate.perplexity",
+        "evaluate.unigram_perplexity",
+        "a unigram model",
+        "perplexity not below unigram's {:,.0f}",
+        higher=False,
+    ),
+    Floor("evaluate.bleu", "evaluate.copy_bleu", "copying the source", "BLEU not above copying's {:.1f}"),
+    Floor("evaluate.f1", "evaluate.flat_f1", "one bracket around all words", "F1 not above one bracket's {:.1f}"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
 class Results:
     """All entries of a study at a scale, in the order of the table."""
 
@@ -99,24 +123,24 @@ class Results:
     def untrained(self, row: str) -> str:
         """Why a row is below the quality floor, or an empty string.
 
-        The floor: perplexity below a unigram model's on the same pieces, and BLEU above that of copying the source.
+        The floor: perplexity below a unigram model's on the same pieces, BLEU above that of copying the source, F1
+        above that of one bracket around each sentence; those that the evaluation gives.
         """
         missed = []
-        for key, floor, above in (("perplexity", "unigram_perplexity", False), ("bleu", "copy_bleu", True)):
-            ours, theirs = self.values(row, f"evaluate.{key}"), self.values(row, f"evaluate.{floor}")
+        for floor in FLOORS:
+            ours, theirs = self.values(row, floor.key), self.values(row, floor.floor)
             if ours and theirs:
                 mean, bound = statistics.fmean(ours), statistics.fmean(theirs)
-                if not (mean > bound if above else mean < bound):  # so that nan misses it too
-                    bleu, unigram = (
-                        f"BLEU not above copying's {bound:.1f}",
-                        f"perplexity not below unigram's {bound:,.0f}",
-                    )
-                    missed.append(bleu if above else unigram)
+                if not (mean > bound if floor.higher else mean < bound):  # so that nan misses it too
+                    missed.append(floor.missed.format(bound))
         return f"untrained ({'; '.join(missed)})" if missed else ""
 
     def notes(self, row: str) -> str:
         """What must be said beside a row: not run and why, seeds missing, untrained, stale."""
         entries = self.of(row)
+        if not entries:
+            printed = any(row == one.id and one.scales == () for one in self.rows)
+            return "the paper's alone: not run" if printed else f"not run at {self.scale}"
         missing = [entry for entry in entries if entry.result is None]
         reasons = list(dict.fromkeys(entry.reason for entry in missing))
         said = []
@@ -132,8 +156,9 @@ class Results:
 
 
 def collect(study: Study, scale: str, trials: list[Trial], folder: Folder) -> Results:
-    """Read what is there of some planned trials."""
-    rows = [row for row in study.rows if any(trial.row == row.id for trial in trials)]
+    """Read what is there of some planned trials. Rows that nobody plans stand in the table for their printed cells."""
+    planned, printed = {trial.row for trial in trials}, published(study)
+    rows = [row for row in study.rows if row.id in planned or row.id in printed]
     entries = []
     for trial in trials:
         result = folder.result(trial)

@@ -83,7 +83,7 @@ class Row:
 
     ``overrides`` are config paths and values (a dict replaces a whole section), at the scales that ``at`` names those
     given there in their place; ``settings`` go to measure functions; ``scales`` are those at which the row is run
-    (None: all); ``stages`` replace the study's.
+    (None: all; none of them: the row holds a paper's cells alone); ``stages`` replace the study's.
     """
 
     id: str
@@ -151,6 +151,8 @@ class Study:
                 continue
             known = {row.id: row for row in self.rows}
             if name in known:
+                if not known[name].scales:
+                    raise ConfigError(f"row {name!r} of {self.name} is the paper's alone: it is not run")
                 scales = ", ".join(known[name].scales)
                 raise ConfigError(f"row {name!r} of {self.name} is run at {scales}, not at {scale}")
             raise ConfigError(f"row {name!r}: {self.name} has no such row at {scale}; {_nearest(name, at)}")

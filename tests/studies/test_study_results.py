@@ -40,6 +40,27 @@ def test_a_row_below_the_floor_is_untrained(changed, mark):
     assert found.untrained("a") == found.notes("a") == mark
 
 
+PARSED = {"evaluate.flat_f1": [30.0, 31.0]}
+
+
+@pytest.mark.parametrize(
+    ("f1", "mark"),
+    [
+        ([30.6, 30.7], ""),
+        ([30.5, 30.5], "untrained (F1 not above one bracket's 30.5)"),
+        ([math.nan, 90.0], "untrained (F1 not above one bracket's 30.5)"),
+    ],
+)
+def test_a_parser_below_one_bracket_is_untrained(f1, mark):
+    assert results_of({"a": {**PARSED, "evaluate.f1": f1}}).notes("a") == mark
+
+
+def test_f1_is_drawn_beside_its_floor(tmp_path):
+    found = results_of({"a": {**PARSED, "evaluate.f1": [80.0, 90.0]}, "b": {**PARSED, "evaluate.f1": [50.0, 52.0]}})
+    (figure,) = figures.draw(found, tmp_path)
+    assert figure.path.name == "f1.png" and figure.alt == "F1 by row: a 85.0 +- 7.1; b 51.0 +- 1.4."
+
+
 def test_formats():
     numbers = (1234567.0, 38.12, 11.249, 0.01234, 0.0, 999.6)
     assert [significant(3)(number) for number in numbers] == ["1,230,000", "38.1", "11.2", "0.0123", "0", "1,000"]
