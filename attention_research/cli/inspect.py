@@ -44,6 +44,7 @@ def _config(arguments: argparse.Namespace, overrides: Overrides) -> int:
     counted = inspect(config)
     if arguments.json:
         return print_json({"config": config.resolved, "hash": config.hash, **counted})
+    print(*counted["architecture"], sep="\n", end="\n\n")
     for array in counted["arrays"]:
         print(f"{array['name']:<64} {'x'.join(map(str, array['shape'])):>16} {array['sharding']}")
     gflop, (state, peak) = counted["flops"] / 1e9, (counted[k] / 2**20 for k in ("state_bytes", "peak_bytes"))

@@ -12,19 +12,21 @@ from attention_research.accounting.flops import count_flops
 from attention_research.accounting.memory import peak_bytes
 from attention_research.config import Config, build_experiment
 from attention_research.layers.structure import abstract
+from attention_research.models.architecture import architecture, lines
 from attention_research.parallel.rules import spec
 from attention_research.training.step import initial_state, make_train_step
 
 
 def inspect(config: Config) -> dict[str, Any]:
-    """Parameters (exact), FLOPs of one training step at the longest batch shape, bytes, every array and its sharding.
+    """Parameters (exact), FLOPs of one training step at the longest batch shape, bytes, every array and its sharding,
+    and the "architecture", a line a branch (`models.architecture`).
 
     FLOPs are 2 a multiply-add of matrix products, forward and backward, recomputation included.
     """
     parts = build_experiment(config)
     settings, task = parts.training(), parts.task()
     make = lambda rngs: parts.model(rngs=rngs)
-    structure, parameters, _ = abstract(make)
+    structure, parameters, statistics = abstract(make)
     width = config.resolved["model"]["width"]
     optimizer, schedule = settings.optimizer(width), settings.schedule(width)
     state = jax.eval_shape(initial_state(make, optimizer), 0)
@@ -41,6 +43,7 @@ def inspect(config: Config) -> dict[str, Any]:
         "batch": {name: list(shape) for name, shape in shapes.items()},
         "state_bytes": sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)),
         "peak_bytes": peak_bytes(step, state, batch),
+        "architecture": lines(architecture(structure.merge(parameters, statistics))),
         "arrays": [
             {"name": name, "shape": list(x.shape), "dtype": str(x.dtype), "sharding": str(spec(name, x.shape, sizes))}
             for name, x in parameters.items()

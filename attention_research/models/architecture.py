@@ -1,0 +1,100 @@
+"""What a built model computes, part by part in the order of computation, as Vaswani et al. 2017 draw it in Figure 1.
+
+Read from the modules themselves: the branches of the blocks, how often a stack repeats them, what embeds and what gives
+the logits. `tests/models/test_architecture_tree.py` computes by such a tree alone and gets what the model gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from attention_research.layers.attention.unmasked import UnmaskedAttention
+from attention_research.layers.block import Block
+from attention_research.layers.positions.none import NoPositions
+from attention_research.models.layered import Layered
+
+ENCODER_OUTPUT = "the encoder's output"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation: its name, the class of its module (none: a plain function), and what it `reads` beside the value
+    that the step before it gave."""
+
+    name: str
+    kind: str = ""
+    reads: str = ""
+
+    def __str__(self) -> str:
+        said = [self.kind, f"reads {self.reads}" if self.reads else ""]
+        return f"{self.name} ({', '.join(filter(None, said))})" if any(said) else self.name
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """`repeat` equal blocks, one after the other; "add" adds the value with which its branch began."""
+
+    repeat: int
+    branches: tuple[tuple[Step, ...], ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The encoder, the decoder, or the output: what comes before its blocks, the blocks, what comes after them."""
+
+    name: str
+    before: tuple[Step, ...]
+    blocks: tuple[Blocks, ...] = ()
+    after: tuple[Step, ...] = ()
+
+
+def architecture(model: Any) -> tuple[Part, ...]:
+    """The parts of a model of this package (`layers.structure.abstract` gives one without memory)."""
+    parts, vocabulary = [], type(model.vocabulary).__name__
+    if hasattr(model, "encoder"):
+        parts.append(_stack("encoder", Step("source embedding", vocabulary), model.encoder))
+    if hasattr(model, "decoder"):
+        parts.append(_stack("decoder", Step("target embedding, shifted right", vocabulary), model.decoder))
+    return (*parts, Part("output", (Step("linear", vocabulary), Step("softmax"))))
+
+
+def _stack(name: str, embedding: Step, stack: Layered) -> Part:
+    positions = type(stack.positions).__name__
+    added = () if isinstance(stack.positions, NoPositions) else (Step("positions", positions),)
+    causal = hasattr(stack, "step")  # what decodes token by token sees no later ones in training either
+    blocks = zip(stack.stack.repeats, stack.stack.segments, strict=True)
+    return Part(
+        name,
+        (embedding, *added, Step("dropout")),
+        tuple(Blocks(repeat, tuple(_branches(block, causal))) for repeat, block in blocks),
+        () if stack.final_norm is None else (Step("norm", type(stack.final_norm).__name__),),
+    )
+
+
+def _branches(block: Block, causal: bool) -> Iterator[tuple[Step, ...]]:
+    for branch in block.branches:
+        yield tuple(_step(kind, getattr(block, name, None), causal) for kind, name in branch)
+
+
+def _step(kind: str, module: Any, causal: bool) -> Step:
+    if module is None:
+        return Step({"residual": "add"}.get(kind, kind))
+    masked = kind == "self_attention" and causal and not isinstance(module, UnmaskedAttention)
+    reads = ENCODER_OUTPUT if kind == "cross_attention" else ""
+    return Step(f"masked {kind}" if masked else kind, type(module).__name__, reads)
+
+
+def lines(parts: tuple[Part, ...]) -> list[str]:
+    """The tree as text: a line a branch."""
+    found = []
+    row = lambda steps: " > ".join(map(str, steps))
+    for part in parts:
+        found.append(f"{part.name}: {row(part.before)}")
+        for blocks in part.blocks:
+            found.append(f"  {blocks.repeat} x")
+            found += [f"    {row(branch)}" for branch in blocks.branches]
+        if part.after:
+            found.append(f"  {row(part.after)}")
+    return found
