@@ -20,11 +20,32 @@ from typing import Any
 from attention_research.config import Config, resolve
 from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
-from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Verdict, compare, conclude
+from attention_research.studies.results import Results, published
+from attention_research.studies.trials import configuration
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, Verdict, compare, conclude
 
 CONFIG = "configs/translation/transformer.py"
 EMBEDDING_ROWS, PIECES = 40_960, 37_000
+
+#: Figure 1, from below: what stands before the blocks, the branches of a block, what comes after all blocks.
+#: Dropout is not drawn (section 5.4 has it), and both stacks repeat their block N times.
+DRAWN = {
+    "encoder": (
+        ("source embedding", "positions"),
+        (("self_attention", "add", "norm"), ("feed_forward", "add", "norm")),
+        (),
+    ),
+    "decoder": (
+        ("target embedding, shifted right", "positions"),
+        (
+            ("masked self_attention", "add", "norm"),
+            ("cross_attention", "add", "norm"),
+            ("feed_forward", "add", "norm"),
+        ),
+        (),
+    ),
+    "output": (("linear", "softmax"), (), ()),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,15 +174,78 @@ def fraction(scale: str) -> str:
     )
 
 
+def built(config: Config) -> tuple[Any, int]:
+    """(the model that a configuration builds, without memory; how many parameters it has)."""
+    from attention_research.config import build_experiment
+    from attention_research.layers.structure import abstract
+
+    parts = build_experiment(config)
+    structure, parameters, statistics = abstract(lambda rngs: parts.model(rngs=rngs))
+    return structure.merge(parameters, statistics), sum(x.size for x in parameters.values())
+
+
 def parameters_at_37000(config: Config) -> dict[str, int]:
     """The count with one embedding row for each of the paper's pieces."""
     if config.resolved["vocabulary_size"] != EMBEDDING_ROWS:
         return {}
-    from attention_research.config import build_experiment
-    from attention_research.layers.structure import abstract
+    return {"parameters_at_37000": built(resolve(config.given, [("vocabulary_size", PIECES)]))[1]}
 
-    parts = build_experiment(resolve(config.given, [("vocabulary_size", PIECES)]))
-    return {"parameters_at_37000": sum(x.size for x in abstract(lambda rngs: parts.model(rngs=rngs))[1].values())}
+
+def base_sizes(results: Results) -> Verdict:
+    """base and big at the paper's sizes: the blocks that are built, their width and heads, and all parameters."""
+    said, shaped, rounded = [], [], []
+    for row, expected in (("base", (6, 6, 512, 8)), ("big", (6, 6, 1024, 16))):
+        config = configuration(results.study, "paper", next(one for one in results.study.rows if one.id == row))
+        model, count = built(config)
+        stacks = (model.encoder.stack, model.decoder.stack)
+        heads = {block.self_attention.num_heads for stack in stacks for block in stack.segments}
+        shape = (*(sum(stack.repeats) for stack in stacks), model.vocabulary.table.shape[1], max(heads))
+        fewer = parameters_at_37000(config)["parameters_at_37000"]
+        million = int(published(results.study)[row]["parameters M"])
+        shaped.append(shape == expected and len(heads) == 1)
+        rounded.append(round(count / 1e6) == million)
+        said.append(
+            f"{row}: {shape[0]} + {shape[1]} blocks of width {shape[2]} with {shape[3]} heads; {count:,} parameters "
+            f"with {EMBEDDING_ROWS:,} embedding rows, {fewer:,} with {PIECES:,}, printed {million}M"
+        )
+    because = "; ".join(said)
+    if not all(shaped) or not rounded[0]:
+        return Verdict(FAILED, because)
+    if all(rounded):
+        return Verdict(HELD, because)
+    return Verdict(CONDITION, f"held for the sizes, and for base's count with {EMBEDDING_ROWS:,} rows; {because}")
+
+
+def drawn_order(config: Config) -> Verdict:
+    """The tree of the model that a configuration builds, block by block, against Figure 1."""
+    from attention_research.models.architecture import architecture, lines
+
+    parts = architecture(built(config)[0])
+    steps = [step for part in parts for blocks in part.blocks for branch in blocks.branches for step in branch]
+    repeats = {part.name: [blocks.repeat for blocks in part.blocks] for part in parts if part.blocks}
+    differences = [
+        f"{name} differs"
+        for name in dict.fromkeys([*DRAWN, *(part.name for part in parts)])
+        if DRAWN.get(name) not in [_as_drawn(part) for part in parts if part.name == name]
+    ]
+    if repeats.get("encoder") != repeats.get("decoder"):
+        differences.append("the stacks are not equally high")
+    if [step.name for step in steps if step.reads] != ["cross_attention"]:
+        differences.append("not one attention of a block reads the encoder's output")
+    said = " | ".join(" ".join(line.split()) for line in lines(parts))
+    return Verdict(FAILED if differences else HELD, "; ".join([*differences, said]))
+
+
+def _as_drawn(part: Any) -> tuple:
+    """A part of the tree in the form of `DRAWN`; of blocks that are not all equal, all."""
+    names = lambda steps: tuple(step.name for step in steps if step.name != "dropout")
+    return names(part.before), tuple(names(b) for blocks in part.blocks for b in blocks.branches), names(part.after)
+
+
+def architecture_figure(results: Results) -> Verdict:
+    """The base model of this scale against the paper's picture."""
+    base = next(row for row in results.study.rows if row.id == "base")
+    return drawn_order(configuration(results.study, results.scale, base))
 
 
 def _worse(results: Results, *rows: str) -> dict:
@@ -206,6 +290,8 @@ STUDY = Study(
     claims="claims.csv",
     counts=parameters_at_37000,
     verdicts={
+        "transformer-base-sizes": base_sizes,
+        "transformer-architecture-figure": architecture_figure,
         "transformer-ablations": ablations,
         "many-heads-against-one": many_heads,
         "learned-positions-fit-data": learned_positions,

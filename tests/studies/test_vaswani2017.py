@@ -1,13 +1,20 @@
 """Vaswani et al. 2017: the rows of its tables, counted at the paper's sizes, against the printed cells."""
 
 import csv
+import dataclasses
+import json
+import subprocess
+import sys
 
 import pytest
+from results_of import results_of
 
-from attention_research.config import build_experiment
+from attention_research.config import ConfigError, build_experiment, resolve
 from attention_research.layers.structure import abstract
 from attention_research.studies import inspect_study, load_study
-from attention_research.studies.trials import configuration
+from attention_research.studies.results import collect, table
+from attention_research.studies.trials import Folder, configuration, plan
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, judge
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +114,159 @@ def test_smaller_scales_keep_the_proportions(root, monkeypatch, table3, scale):
         )
         for row in papers:
             assert ratio(ours, row) == pytest.approx(ratio(papers, row)), (row, key)
+
+
+def judged(study, scale, claim):
+    """The verdict on a claim that needs no trial."""
+    found = dataclasses.replace(results_of({"base": {"train.loss": [1.0, 1.1]}}, scale=scale), study=study)
+    return next(one for one in judge(found) if one.id == claim)
+
+
+def test_the_sizes_of_base_and_big_are_judged(root, monkeypatch, table3):
+    """base as claimed and as printed; big is as large as claimed, and printed otherwise under both readings."""
+    monkeypatch.chdir(root)
+    study, configs, _ = table3
+    verdict = judged(study, "cpu", "transformer-base-sizes")
+    assert verdict.status == CONDITION and verdict.judged
+    for row in ("base", "big"):
+        assert f"{formula(configs[row]):,} parameters with 40,960" in verdict.verdict.because
+    assert "6 + 6 blocks of width 512 with 8 heads" in verdict.verdict.because and "213M" in verdict.verdict.because
+    halved = dataclasses.replace(study.scale("paper"), overrides={**study.scale("paper").overrides, "model.width": 256})
+    other = dataclasses.replace(study, scales={**study.scales, "paper": halved})
+    assert judged(other, "cpu", "transformer-base-sizes").status == FAILED
+
+
+def pre_norm(*branches):
+    return tuple(("norm", branch, "dropout", "residual") for branch in branches)
+
+
+POST = ("dropout", "residual", "norm")
+OTHER_ORDERS = {
+    "pre-norm": {
+        "model.encoder": {"steps": pre_norm("self_attention", "feed_forward"), "final_norm": True},
+        "model.decoder": {
+            "steps": pre_norm("self_attention", "cross_attention", "feed_forward"),
+            "final_norm": True,
+        },
+    },
+    "no cross-attention": {"model.decoder.steps": (("self_attention", *POST), ("feed_forward", *POST))},
+    "cross-attention first": {
+        "model.decoder.steps": (("cross_attention", *POST), ("self_attention", *POST), ("feed_forward", *POST))
+    },
+    "no residual": {
+        "model.encoder.steps": (("self_attention", "dropout", "norm"), ("feed_forward", "dropout", "residual", "norm"))
+    },
+    "no mask": {"model.decoder.self_attention": {"kind": "unmasked"}},
+    "no positions": {"model.positions": {"kind": "none"}},
+    "a norm after the stack": {"model.encoder.final_norm": True},
+    "a lower decoder": {"model.decoder": {"num_layers": 1}},
+    "no encoder": {"model.kind": "transformer_decoder"},
+}
+
+
+@pytest.fixture(scope="module")
+def base_in_other_orders(root):
+    """(module of table3, the base configuration at `smoke`)."""
+    study = load_study("vaswani2017/table3", root / "experiments")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        base = next(row for row in study.rows if row.id == "base")
+        return sys.modules[study.verdicts["transformer-architecture-figure"].__module__], configuration(
+            study, "smoke", base
+        )
+
+
+def test_the_base_model_is_the_drawn_one(root, monkeypatch, table3):
+    monkeypatch.chdir(root)
+    verdict = judged(table3[0], "paper", "transformer-architecture-figure")
+    assert verdict.status == HELD and verdict.verdict.because.count("6 x | ") == 2
+    assert "cross_attention (StandardAttention, reads the encoder's output)" in verdict.verdict.because
+
+
+@pytest.mark.parametrize("change", OTHER_ORDERS, ids=[name.replace(" ", "-") for name in OTHER_ORDERS])
+def test_another_architecture_is_not_the_drawn_one(base_in_other_orders, change):
+    table3, base = base_in_other_orders
+    changes = OTHER_ORDERS[change]
+    given = base.given
+    if "model.kind" in changes:
+        kept = {key: base.resolved["model"][key] for key in ("num_layers", "width", "num_heads", "feed_forward")}
+        given = {**given, "model": {**kept, "kind": changes["model.kind"]}}
+    config = resolve(given, [(path, value) for path, value in changes.items() if path != "model.kind"])
+    verdict = table3.drawn_order(config)
+    assert verdict.status == FAILED and table3.drawn_order(base).status == HELD
+
+
+#: Table 4 by value: parser, training, F1 on section 23.
+TABLE_4 = [
+    ("vinyals", "WSJ only", 88.3), ("petrov", "WSJ only", 90.4), ("zhu", "WSJ only", 90.4), ("dyer", "WSJ only", 91.7),
+    ("transformer", "WSJ only", 91.3), ("zhu_semi", "semi-supervised", 91.3), ("huang_semi", "semi-supervised", 91.3),
+    ("mcclosky_semi", "semi-supervised", 92.1), ("vinyals_semi", "semi-supervised", 92.1),
+    ("transformer_semi", "semi-supervised", 92.7), ("luong", "multi-task", 93.0),
+    ("dyer_generative", "generative", 93.3),
+]  # fmt: skip
+TRAINED = ["transformer", "greedy", "layers_2", "layers_1"]
+
+
+@pytest.fixture(scope="module")
+def table4(root):
+    return load_study("vaswani2017/table4", root / "experiments")
+
+
+def test_the_printed_parsers(root, table4):
+    with open(root / "experiments/vaswani2017/table4.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [(x["row"], x["training"].split(",")[0], float(x["WSJ 23 F1"])) for x in lines] == TABLE_4
+    assert all("Table 4" in line["source"] for line in lines)
+    assert [row.id for row in table4.rows if row.scales != ("smoke", "cpu")] == [row for row, _, _ in TABLE_4]
+
+
+def test_parsers_that_are_not_run_stand_in_the_table_and_say_so(root, monkeypatch, tmp_path, table4):
+    monkeypatch.chdir(root)
+    trials = plan(table4, "cpu", table4.rows_at("cpu"), 2, "sources")
+    assert list(dict.fromkeys(trial.row for trial in trials)) == TRAINED
+    titles, *lines = table(collect(table4, "cpu", trials, Folder(tmp_path)))
+    assert len(lines) == 15 and "F1 (generated trees; WSJ at `paper`)" in titles
+    printed, notes = titles.index("published WSJ 23 F1"), titles.index("notes")
+    said = {row.id: (line[printed], line[notes]) for row, line in zip(table4.rows, lines, strict=True)}
+    assert {row: float(cell) for row, (cell, _) in said.items() if cell} == {row: f1 for row, _, f1 in TABLE_4}
+    assert said["dyer"][1] == "the paper's alone: not run" and said["transformer_semi"][1] == "not run at cpu"
+    assert said["transformer"][1] == "not run" and said["greedy"] == ("", "not run")
+    with pytest.raises(ConfigError, match="^row 'dyer' of vaswani2017/table4 is the paper's alone: it is not run$"):
+        table4.rows_at("cpu", ["dyer"])
+
+
+def test_the_papers_parser_is_counted(root, monkeypatch, table4):
+    """4 layers of width 1024, 16K and 32K pieces; section 6.3's decoding; nothing is counted of the rivals."""
+    monkeypatch.chdir(root)
+    rows = {row["id"]: row for row in inspect_study("vaswani2017/table4", scale="paper")}
+    assert list(rows) == [row for row, _, _ in TABLE_4] and rows["dyer"]["parameters"] is None
+    for row, pieces in (("transformer", 16_000), ("transformer_semi", 32_000)):
+        config = configuration(table4, "paper", next(one for one in table4.rows if one.id == row))
+        model, decoding = config.resolved["model"], config.resolved["decoding"]
+        assert (model["num_layers"], model["width"], config.resolved["vocabulary_size"]) == (4, 1024, pieces)
+        assert [decoding[k] for k in ("kind", "beam_size", "alpha", "extra_length")] == ["beam", 21, 0.3, 300]
+        assert rows[row]["parameters"] == formula(config)
+
+
+def test_without_the_treebank_the_papers_parser_is_refused(root, tmp_path):
+    command = [sys.executable, "-m", "attention_research", "reproduce", "vaswani2017/table4", "--scale=paper"]
+    done = subprocess.run([*command, f"--workdir={tmp_path}"], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: config.data.train: no such file: wsj/02-21.words")
+
+
+@pytest.mark.slow
+def test_the_generated_trees_are_parsed_at_smoke(root, tmp_path):
+    """Every trained row decodes and is scored by brackets; nothing is learned in four steps, and the table says so."""
+    command = [sys.executable, "-m", "attention_research", "reproduce", "vaswani2017/table4", "--scale=smoke"]
+    done = subprocess.run([*command, f"--workdir={tmp_path}"], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    trials = [json.loads(path.read_text()) for path in tmp_path.glob("trials/*/result.json")]
+    assert sorted(trial["row"] for trial in trials) == sorted(TRAINED)
+    for trial in trials:
+        scores = trial["stages"]["evaluate"]
+        assert scores["sentences"] == 16 and 0 <= scores["f1"] < scores["flat_f1"] < 60
+    count = {trial["row"]: trial["stages"]["inspect"]["parameters"] for trial in trials}
+    assert count["greedy"] == count["transformer"] > count["layers_2"] > count["layers_1"]
+    assert done.stdout.count("untrained (") == 4 and "F1 not above one bracket's" in done.stdout
+    assert done.stdout.count("the paper's alone: not run") == 10
