@@ -32,10 +32,16 @@ def spec(name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> PartitionS
 
 def state_shardings(state: Any, mesh: jax.sharding.Mesh) -> Any:
     """A sharding for every array of a (possibly abstract) train state: a parameter's moments follow the parameter,
-    whose name is the last dictionary key on their path; everything else is replicated."""
+    whose name is the last dictionary key on their path; everything else is replicated.
+
+    So are moments of another shape than the parameter's: Adafactor's rows and columns of a matrix, [n] and [m] of n m,
+    to which the rule's axes do not belong and which are not worth sharding.
+    """
+    shapes = {name: x.shape for name, x in state["parameters"].items()}
 
     def of(path: tuple[Any, ...], x: Any) -> NamedSharding:
         name = next((entry.key for entry in reversed(path) if isinstance(entry, jax.tree_util.DictKey)), "")
-        return NamedSharding(mesh, spec(str(name), x.shape, dict(mesh.shape)))
+        follows = shapes.get(name) == x.shape
+        return NamedSharding(mesh, spec(name, x.shape, dict(mesh.shape)) if follows else PartitionSpec())
 
     return jax.tree_util.tree_map_with_path(of, state)
