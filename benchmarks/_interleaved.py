@@ -128,6 +128,16 @@ def target(what: str, ratio: float, *, at_least: float | None = None, at_most: f
     return {"what": what, "ratio": round(ratio, 4), **bound, "met": met}
 
 
+def present(document: dict[str, Any], as_json: bool, body: Callable[[dict[str, Any]], None]) -> None:
+    """The document as JSON and nothing else on standard output; or two lines on shape and machine, then `body`'s."""
+    if as_json:
+        print(json.dumps(document, indent=2))
+        return
+    print(f"{document['benchmark']}, " + ", ".join(f"{name} {value}" for name, value in document["shape"].items()))
+    print(f"{document['cores']} cores, " + ", ".join(f"{k} {v}" for k, v in document["versions"].items()))
+    body(document)
+
+
 def print_times(name: str, times: Mapping[str, Any]) -> None:
     """One line a form."""
     for form, row in times.items():

@@ -25,6 +25,7 @@ from benchmarks._interleaved import (
     log,
     made,
     peak_of,
+    present,
     print_targets,
     print_times,
     target,
@@ -157,10 +158,8 @@ def measure(lengths: tuple[int, ...] = (4096,), rounds: int = 5, cases: tuple[st
     return document
 
 
-def _print(document: dict[str, Any]) -> None:
-    shape = document["shape"]
-    print(f"attention, B={shape['batch']} N={shape['heads']} H={shape['head_width']} {shape['dtype']}, ", end="")
-    print(f"{document['cores']} cores, " + ", ".join(f"{k} {v}" for k, v in document["versions"].items()))
+def show(document: dict[str, Any]) -> None:
+    """The tables."""
     for use, settings in document["malloc"].items():
         print(f"malloc ({use}): " + " ".join(f"{name}={value}" for name, value in settings.items()))
     for length, result in document["lengths"].items():
@@ -173,12 +172,8 @@ def _print(document: dict[str, Any]) -> None:
 
 
 def main(json: bool = False, lengths: tuple[int, ...] = (4096,), rounds: int = 5) -> None:
-    """Measures and prints: a table, or with `json` one JSON document and nothing else on standard output."""
-    document = measure(lengths, rounds)
-    if json:
-        print(json_module.dumps(document, indent=2))
-    else:
-        _print(document)
+    """Measures and prints: tables, or with `json` one JSON document."""
+    present(measure(lengths, rounds), json, show)
 
 
 if __name__ == "__main__":

@@ -167,17 +167,16 @@ def measure(length: int = 128, rounds: int = 5) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main(json: bool = False, length: int = 128, rounds: int = 5) -> None:
-    """Measures and prints: a table, or with `json` one JSON document and nothing else on standard output."""
-    document = measure(length, rounds)
-    if json:
-        print(json_module.dumps(document, indent=2))
-        return
-    print("decode, " + ", ".join(f"{name} {value}" for name, value in document["shape"].items()))
-    print(f"{document['cores']} cores, " + ", ".join(f"{k} {v}" for k, v in document["versions"].items()))
+def show(document: dict[str, Any]) -> None:
+    """The tables."""
     for name, times in document["times"].items():
         print_times(name, times)
     print_targets(document["targets"])
+
+
+def main(json: bool = False, length: int = 128, rounds: int = 5) -> None:
+    """Measures and prints: tables, or with `json` one JSON document."""
+    present(measure(length, rounds), json, show)
 
 
 if __name__ == "__main__":

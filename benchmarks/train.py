@@ -31,6 +31,7 @@ from benchmarks._interleaved import (
     log,
     made,
     peak_of,
+    present,
     print_targets,
     print_times,
     target,
@@ -228,14 +229,8 @@ def measure(layers: int = 6, rounds: int = 5) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main(json: bool = False, layers: int = 6, rounds: int = 5) -> None:
-    """Measures and prints: a table, or with `json` one JSON document and nothing else on standard output."""
-    document = measure(layers, rounds)
-    if json:
-        print(json_module.dumps(document, indent=2))
-        return
-    print("train, " + ", ".join(f"{name} {value}" for name, value in document["shape"].items()))
-    print(f"{document['cores']} cores, " + ", ".join(f"{k} {v}" for k, v in document["versions"].items()))
+def show(document: dict[str, Any]) -> None:
+    """The tables."""
     print_times("step", document["times"]["step"])
     for form, seconds in document["first_step_seconds"].items():
         print(f"  first step        {form:24s} {seconds['cold']:9.1f} s cold   {seconds['warm']:.1f} s warm")
@@ -247,6 +242,11 @@ def main(json: bool = False, layers: int = 6, rounds: int = 5) -> None:
         "  memory of a step  " + "   ".join(f"{form} {size / 1e6:.0f} MB" for form, size in document["memory"].items())
     )
     print_targets(document["targets"])
+
+
+def main(json: bool = False, layers: int = 6, rounds: int = 5) -> None:
+    """Measures and prints: tables, or with `json` one JSON document."""
+    present(measure(layers, rounds), json, show)
 
 
 if __name__ == "__main__":
