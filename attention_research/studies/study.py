@@ -106,8 +106,7 @@ class Study:
     ``published`` is a CSV beside the study file with a column ``row`` of row ids; ``claims`` a CSV in the form of the
     project's claims, ``verdicts`` a function a claim id, called with the study's `results.Results`; ``count`` gives a
     measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's configuration
-    beside these; ``figures`` are functions ``(results, folder) -> [figures.Figure]``
-    (None: loss curves and BLEU, or the curves of the measurement).
+    beside these.
     """
 
     rows: tuple[Row, ...]
