@@ -21,7 +21,10 @@ OWN = (
         f"ui_translate/{language}-en": f"interface strings, {name} and English, split by component (Home Assistant)"
         for language, name in _LANGUAGES
     }
-    | {"parse_generated/en": "generated sentences (en) and their linearised constituency trees (tree); no real text"}
+    | {
+        "parse_generated/en": "generated sentences (en) and their linearised constituency trees (tree); no real text",
+        "parse_generated/short": "those of parse_generated/en whose trees have at most 31 symbols",
+    }
 )
 #: TFDS sets of the papers -> what they are.
 PAPERS = {

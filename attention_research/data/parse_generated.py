@@ -1,4 +1,4 @@
-"""TFDS builder `parse_generated/en`: sentences (`en`) and their linearised trees (`tree`), generated, not real text.
+"""TFDS builder `parse_generated/{en,short}`: sentences (`en`) and their linearised trees (`tree`), generated.
 
 Features as `wmt14_translate`, so that parsing is translation from `en` to `tree` (Vinyals et al. 2015). Written as
 array_record, so that neither building nor reading needs TensorFlow.
@@ -9,12 +9,18 @@ import tensorflow_datasets as tfds
 from attention_research.data import grammar
 from attention_research.data.trees import linearised, sentence
 
+#: Symbols of a short tree: with the end, 32 tokens.
+SHORT = 31
+
 
 class ParseGenerated(tfds.core.GeneratorBasedBuilder):
-    """Sentences of a small grammar with their trees; the key of an example is its number."""
+    """Sentences of a small grammar with their trees; the key of an example is its number. `short`: part of `en`."""
 
     VERSION = tfds.core.Version("1.0.0")
-    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="en", description="English-like words, Penn labels")]
+    BUILDER_CONFIGS = [
+        tfds.core.BuilderConfig(name="en", description="English-like words, Penn labels"),
+        tfds.core.BuilderConfig(name="short", description=f"those whose trees have at most {SHORT} symbols"),
+    ]
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = tfds.features.Translation(languages=("en", "tree"))
@@ -23,8 +29,10 @@ class ParseGenerated(tfds.core.GeneratorBasedBuilder):
     def _split_generators(self, dl_manager):
         splits = {"train": [], "validation": [], "test": []}
         for number, tree in enumerate(grammar.trees()):
-            words = sentence(tree)
-            splits[grammar.split_of(words)].append((number, {"en": words, "tree": linearised(tree)}))
+            words, symbols = sentence(tree), linearised(tree)
+            if self.builder_config.name == "short" and len(symbols.split()) > SHORT:
+                continue
+            splits[grammar.split_of(words)].append((number, {"en": words, "tree": symbols}))
         return {split: self._generate_examples(examples) for split, examples in splits.items()}
 
     def _generate_examples(self, examples):

@@ -19,7 +19,7 @@ from ml_collections import ConfigDict
 
 VARIANTS = {
     "vaswani_parsing": "WSJ (your files), 4+4 layers, width 1024, 16K pieces (the paper's parser)",
-    "cpu": "generated trees, 4+4 layers, width 128: about 4 minutes on one core",
+    "cpu": "short generated trees, 4+4 layers, width 128: about 6 minutes on one core",
     "smoke": "seconds: shows that everything runs, learns nothing",
 }
 
@@ -70,23 +70,26 @@ def vaswani_parsing() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """The paper's system at width 128 on 21,644 generated trees; a piece is a word, or a bracket with its label."""
+    """The paper's system at width 128 on 13,259 short generated trees; a piece is a word, or a bracket with its label.
+
+    A quarter of the paper's rate: with half of it, and no dropout, this system's validation loss was higher.
+    """
     config = vaswani_parsing()
-    config.update(max_length=128, vocabulary_size=512)
+    config.update(max_length=32, vocabulary_size=512)
     config.data = {
         "kind": "pairs",
-        "name": "parse_generated/en",
+        "name": "parse_generated/short",
         "source_language": "en",
         "target_language": "tree",
         "tokenizer": {"kind": "mixed_scripts"},
-        "batching": {"kind": "buckets", "boundaries": (24, 40, 64)},
+        "batching": {"kind": "buckets", "boundaries": (16, 32)},
     }
     config.model.update(width=128, num_heads=4, encoder={"unroll": True}, decoder={"unroll": True})
     config.model.feed_forward.hidden_width = 512
     config.training.update(
-        steps=600, batch_size=32, learning_rate=0.25, checkpoint_every=600, eval_every=200, log_every=20, keep=2
+        steps=2500, batch_size=16, learning_rate=0.25, checkpoint_every=2500, eval_every=500, log_every=50, keep=2
     )
-    config.training.schedule.warmup_steps = 200
+    config.training.schedule.warmup_steps = 500
     config.evaluation = {"kind": "parseval", "examples": 256}
     return config
 

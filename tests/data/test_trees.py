@@ -96,6 +96,11 @@ def test_the_generated_data_set(data_home, monkeypatch, pair_data):
     assert counts == {split: len(pairs) for split, pairs in expected.items()} and sum(counts.values()) == 300
     for split, pairs in expected.items():
         assert {pair["en"]: pair["tree"] for pair in sources.open_split("parse_generated/en", split)} == pairs
+    short = sources.prepare_dataset("parse_generated/short", lambda line: None)
+    for split, pairs in expected.items():
+        kept = {words: tree for words, tree in pairs.items() if len(tree.split()) <= 31}
+        assert {pair["en"]: pair["tree"] for pair in sources.open_split("parse_generated/short", split)} == kept
+        assert 0 < short[split] == len(kept) < counts[split]
     assert sources.languages("parse_generated/en") == ("en", "tree")
     assert reports[0] == "building parse_generated/en" and len(reports) == 2
     data = pair_data("parse_generated/en", source_language="en", target_language="tree", pieces=211).prepare()
