@@ -21,6 +21,7 @@ from benchmarks._interleaved import (
     interleaved,
     log,
     made,
+    present,
     print_targets,
     print_times,
     target,
