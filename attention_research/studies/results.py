@@ -248,8 +248,8 @@ def write(results: Results, workdir: Path) -> None:
 
 
 def _one_type(values: list[Any]) -> list[Any]:
-    """A whole number among fractions becomes one, so that a column has one type."""
-    if any(isinstance(value, float) for value in values):
+    """A whole number among fractions becomes one, and so do those of which one is beyond 64 bits: one type a column."""
+    if any(isinstance(value, float) or (isinstance(value, int) and abs(value) >= 2**63) for value in values):
         return [None if value is None else float(value) for value in values]
     return values
 

@@ -85,6 +85,13 @@ def test_the_same_numbers_stand_in_every_form(tmp_path):
     assert [line["evaluate.bleu"] for line in lines] == [3.0, 4.0, None, None]
 
 
+def test_a_count_beyond_64_bits_is_written(tmp_path):
+    """The FLOPs of a long training are whole numbers above 2^63."""
+    results.write(results_of({"a": {"train.loss": [1.0, 2.0], "measure.flops": [10**19 + 1, 7]}}), tmp_path)
+    lines = pyarrow.parquet.read_table(tmp_path / "results.parquet").to_pylist()
+    assert [line["measure.flops"] for line in lines] == [1e19, 7.0]
+
+
 COLUMNS = (
     Column("measure.milliseconds", "ms", significant(3), at_points=True),
     Column("measure.milliseconds", "ms ~ T^p", significant(3), fitted=True),
