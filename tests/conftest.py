@@ -33,6 +33,17 @@ def root() -> Path:
     return ROOT
 
 
+@pytest.fixture(scope="module")
+def mock_data(tmp_path_factory, root):
+    """TFDS's mock data, a private data folder, the repository's root as the current folder."""
+    import tensorflow_datasets as tfds
+
+    with pytest.MonkeyPatch.context() as patch, tfds.testing.mock_data(num_examples=19):
+        patch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.chdir(root)
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--rewrite-goldens` replaces the recorded goldens by what the code says now."""
     parser.addoption("--rewrite-goldens", action="store_true", help="rewrite the golden files")

@@ -66,18 +66,14 @@ def test_the_command_refuses_before_it_reads_a_model(tmp_path, capsys):
 
 
 @pytest.fixture(scope="module")
-def workdir(tmp_path_factory, root):
+def workdir(tmp_path_factory, mock_data):
     """A run of one step on TFDS's mock of wmt14_translate/fr-en."""
-    import tensorflow_datasets as tfds
 
     from attention_research.training.run import train
 
-    with pytest.MonkeyPatch.context() as patch, tfds.testing.mock_data(num_examples=19):
-        patch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path_factory.mktemp("data")))
-        patch.chdir(root)
-        folder = tmp_path_factory.mktemp("runs") / "one-step"
-        train(load("configs/translation/transformer.py:cpu", SMALL), folder)
-        yield folder
+    folder = tmp_path_factory.mktemp("runs") / "one-step"
+    train(load("configs/translation/transformer.py:cpu", SMALL), folder)
+    yield folder
 
 
 def test_the_page_of_a_run_holds_its_models_numbers(workdir, tmp_path, capsys):

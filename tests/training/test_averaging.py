@@ -37,22 +37,18 @@ def test_the_mean_of_parameters_and_the_newest_of_the_rest():
 
 
 @pytest.fixture(scope="module")
-def workdir(tmp_path_factory, root):
+def workdir(tmp_path_factory, mock_data):
     """A run with checkpoints at 2, 4, 6 and 7 of random parameters, and one at 5, which is not on the schedule."""
-    import tensorflow_datasets as tfds
 
-    with pytest.MonkeyPatch.context() as patch, tfds.testing.mock_data(num_examples=19):
-        patch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path_factory.mktemp("data")))
-        patch.chdir(root)
-        config = load("configs/translation/transformer.py:smoke", (*PAIR, *SMALL))
-        folder = tmp_path_factory.mktemp("averaging")
-        write_text(folder / "config.json", config.to_json())
-        abstract, rng = Trainer(config).execution.abstract, np.random.default_rng(0)
-        checkpoints = Checkpoints(folder)
-        for step in (2, 4, 5, 6, 7):
-            checkpoints.save(step, jax.tree.map(lambda x: rng.standard_normal(x.shape).astype(x.dtype), abstract))
-        checkpoints.close()
-        yield folder
+    config = load("configs/translation/transformer.py:smoke", (*PAIR, *SMALL))
+    folder = tmp_path_factory.mktemp("averaging")
+    write_text(folder / "config.json", config.to_json())
+    abstract, rng = Trainer(config).execution.abstract, np.random.default_rng(0)
+    checkpoints = Checkpoints(folder)
+    for step in (2, 4, 5, 6, 7):
+        checkpoints.save(step, jax.tree.map(lambda x: rng.standard_normal(x.shape).astype(x.dtype), abstract))
+    checkpoints.close()
+    yield folder
 
 
 def by_hand(workdir, *steps):

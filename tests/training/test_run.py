@@ -41,15 +41,7 @@ def config(steps, *overrides):
     )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def mock(tmp_path_factory, root):
-    """Mock data, a private data folder, the repository's root as the current folder."""
-    import tensorflow_datasets as tfds
-
-    with pytest.MonkeyPatch.context() as patch, tfds.testing.mock_data(num_examples=19):
-        patch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path_factory.mktemp("data")))
-        patch.chdir(root)
-        yield
+pytestmark = pytest.mark.usefixtures("mock_data")
 
 
 @pytest.fixture(scope="module")

@@ -27,21 +27,17 @@ SMALL = (
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory, root):
+def original(tmp_path_factory, mock_data):
     """A run of two seeds with checkpoints at 4, 5, 6 and 7 of random parameters, of which none is validated."""
-    import tensorflow_datasets as tfds
 
-    with pytest.MonkeyPatch.context() as patch, tfds.testing.mock_data(num_examples=19):
-        patch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path_factory.mktemp("data")))
-        patch.chdir(root)
-        config = load("configs/translation/transformer.py:smoke", SMALL)
-        folder = tmp_path_factory.mktemp("selection")
-        write_text(folder / "config.json", config.to_json())
-        abstract, rng = Trainer(config).execution.abstract, np.random.default_rng(0)
-        with Checkpoints(folder) as checkpoints:
-            for step in (4, 5, 6, 7):
-                checkpoints.save(step, jax.tree.map(lambda x: rng.standard_normal(x.shape).astype(x.dtype), abstract))
-        yield folder
+    config = load("configs/translation/transformer.py:smoke", SMALL)
+    folder = tmp_path_factory.mktemp("selection")
+    write_text(folder / "config.json", config.to_json())
+    abstract, rng = Trainer(config).execution.abstract, np.random.default_rng(0)
+    with Checkpoints(folder) as checkpoints:
+        for step in (4, 5, 6, 7):
+            checkpoints.save(step, jax.tree.map(lambda x: rng.standard_normal(x.shape).astype(x.dtype), abstract))
+    yield folder
 
 
 @pytest.fixture
