@@ -12,7 +12,7 @@ PACKAGE = "attention_research"
 #: From the top to the bottom; a floor imports itself and what is below it.
 FLOORS = (
     "__main__", "cli", "workdirs", "studies", "analysis", "export", "training", "tasks", "decoding", "data", "models",
-    "layers", "parallel", "accounting", "kernels",
+    "layers", "parallel", "accounting", "catalogue", "kernels",
 )  # fmt: skip
 #: Under all floors: name -> the floors that may import it (None: all).
 BASEMENT = {

@@ -1,4 +1,7 @@
-"""The public face of attention: dot_product_attention, attention_weights, explain_implementation."""
+"""Scaled dot-product attention, Vaswani et al. 2017 (arXiv 1706.03762), equation 1: softmax(Q K^T scale + bias) V.
+
+The public face of its implementations: dot_product_attention, attention_weights, explain_implementation.
+"""
 
 from __future__ import annotations
 

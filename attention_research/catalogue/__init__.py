@@ -1,0 +1,30 @@
+"""Every mechanism of the kernels, by family: what the tests, the benchmarks and the documentation walk."""
+
+from __future__ import annotations
+
+import importlib
+
+from attention_research.catalogue.mechanism import SIZES, Empty, Mechanism
+
+#: family -> what it is called; the module of that name here has its MECHANISMS.
+FAMILIES = {
+    "exact": "Exact dot-product attention",
+    "scores": "Alignment scores",
+    "selection": "Hard, local and monotonic attention",
+    "copying": "Copying",
+    "positions": "Positions",
+    "efficient": "Cheaper than quadratic",
+    "no_dot_product": "Without a dot product",
+    "vision": "Vision",
+    "variants": "Variations on the softmax and the heads",
+}
+
+
+def mechanisms(family: str | None = None) -> tuple[Mechanism, ...]:
+    """The mechanisms of a family, or all."""
+    if family is None:
+        return tuple(one for name in FAMILIES for one in mechanisms(name))
+    return importlib.import_module(f"attention_research.catalogue.{family}").MECHANISMS
+
+
+__all__ = ["FAMILIES", "SIZES", "Empty", "Mechanism", "mechanisms"]

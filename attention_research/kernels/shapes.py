@@ -1,0 +1,39 @@
+"""Checks the shapes of a kernel's arguments, so that an error names the argument and the axis."""
+
+from __future__ import annotations
+
+from jaxtyping import Array
+
+
+def check_shapes(**arguments: tuple[Array | None, str]) -> dict[str, int]:
+    """{axis letter: size} of arrays given as name=(array, "B T D"); None is skipped.
+
+    An axis has one size in all arguments. A number is that size itself; "#T" is T or 1, to be broadcast. Earlier
+    arguments fix an axis that later ones must match. Raises ValueError naming the argument and the axis.
+
+    >>> import jax.numpy as jnp
+    >>> check_shapes(query=(jnp.ones((2, 5, 3)), "B T D"), keys=(jnp.ones((2, 7, 4)), "B S D"))
+    Traceback (most recent call last):
+    ValueError: keys: axis D of [B S D]: expected 3 as in query, got 4 ([2, 7, 4])
+    """
+    sizes: dict[str, int] = {}
+    first: dict[str, str] = {}
+    for name, (array, axes) in arguments.items():
+        if array is None:
+            continue
+        letters = axes.split()
+        if array.ndim != len(letters):
+            raise ValueError(f"{name}: expected {len(letters)} axes [{axes}], got shape {list(array.shape)}")
+        for letter, got in zip(letters, array.shape, strict=True):
+            broadcast, axis = letter.startswith("#"), letter.lstrip("#")
+            if broadcast and got == 1:
+                continue
+            expected = int(axis) if axis.isdigit() else sizes.setdefault(axis, got)
+            if got != expected:
+                one = "1 or " if broadcast else ""
+                where = f" as in {first[axis]}" if axis in first else ""
+                raise ValueError(
+                    f"{name}: axis {axis} of [{axes}]: expected {one}{expected}{where}, got {got} ({list(array.shape)})"
+                )
+            first.setdefault(axis, name)
+    return sizes

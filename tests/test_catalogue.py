@@ -1,0 +1,49 @@
+"""The catalogue names every mechanism once, with its paper and an oracle that exists."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from attention_research import kernels
+from attention_research.catalogue import FAMILIES, mechanisms
+
+#: Modules whose functions are parts of mechanisms or of models, not attention themselves.
+PARTS = {
+    "attention_research.kernels.cross_entropy",
+    "attention_research.kernels.masks",
+    "attention_research.kernels.normalization",
+    "attention_research.kernels.projection",
+    "attention_research.kernels.rms_norm",
+}
+ALL = mechanisms()
+
+
+def test_names_are_unique():
+    names = [mechanism.name for mechanism in ALL]
+    assert len(names) == len(set(names)) and all(re.fullmatch("[a-z0-9_]+", name) for name in names)
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=lambda mechanism: mechanism.name)
+def test_a_mechanism_has_a_citation_and_an_oracle(mechanism, root):
+    citation = mechanism.citation()
+    assert all(citation[part] for part in ("title", "paper", "equation")), citation
+    path, test = mechanism.oracle.split("::")
+    assert f"def {test}(" in (root / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_walked_through_its_laws(family, root):
+    text = (root / "tests" / "kernels" / f"test_laws_{family}.py").read_text(encoding="utf-8")
+    assert mechanisms(family) and f'applicable("{family}")' in text
+
+
+def test_every_kernel_stands_in_a_module_of_the_catalogue():
+    walked = {inspect.unwrap(mechanism.function).__module__ for mechanism in ALL}
+    for name in kernels.__all__:
+        value = getattr(kernels, name)
+        if inspect.isfunction(value):
+            module = inspect.unwrap(value).__module__
+            assert module in walked | PARTS, f"{name} of {module} is in no family of the catalogue"
