@@ -9,14 +9,6 @@ from attention_research.catalogue.mechanism import SIZES, Empty, Mechanism
 #: family -> what it is called; the module of that name here has its MECHANISMS.
 FAMILIES = {
     "exact": "Exact dot-product attention",
-    "scores": "Alignment scores",
-    "selection": "Hard, local and monotonic attention",
-    "copying": "Copying",
-    "positions": "Positions",
-    "efficient": "Cheaper than quadratic",
-    "no_dot_product": "Without a dot product",
-    "vision": "Vision",
-    "variants": "Variations on the softmax and the heads",
 }
 
 
