@@ -35,7 +35,8 @@ def softmax64(logits: np.ndarray, visible: np.ndarray) -> np.ndarray:
 
 
 def attention64(query, key, value, bias=None, mask=None, *, scale=None, is_causal=False, query_seq_lengths=None,
-                key_value_seq_lengths=None, local_window_size=None):  # fmt: skip
+                key_value_seq_lengths=None, local_window_size=None, query_segments=None, key_segments=None,
+                distance_bias=None):  # fmt: skip
     """(context [B T N Hv], weights [B N T S]) by Vaswani et al. 2017, equation 1, in float64 with Python loops."""
     query, key, value = (np.asarray(x, np.float64) for x in (query, key, value))
     (B, T, N, H), (S, K, Hv) = query.shape, value.shape[1:]
@@ -50,7 +51,10 @@ def attention64(query, key, value, bias=None, mask=None, *, scale=None, is_causa
             and not (is_causal and j > i)
             and (query_seq_lengths is None or i < query_seq_lengths[b])
             and (key_value_seq_lengths is None or j < key_value_seq_lengths[b])
+            and (query_segments is None or query_segments[b, i] == key_segments[b, j] != 0)
         )
+        if distance_bias is not None:
+            logits[b, n, i, j] += np.asarray(distance_bias, np.float64)[n % len(distance_bias), j - i + T - 1]
     if bias is not None:
         logits = logits + np.asarray(bias, np.float64)
     if mask is not None:

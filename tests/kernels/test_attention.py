@@ -17,7 +17,7 @@ from attention_research.kernels import (
     explain_implementation,
     window_mask,
 )
-from attention_research.kernels.attention import blockwise
+from attention_research.kernels.attention import layout
 from tests.kernels.conftest import attention64
 
 B, T, S, N, K, H, HV = 2, 13, 11, 6, 3, 5, 7
@@ -27,9 +27,9 @@ IMPLEMENTATIONS = ("reference", "blockwise", "xla")
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks of 5 queries, so that these sizes have several, the last one ragged; windows and triangles are cut."""
-    monkeypatch.setattr(blockwise, "QUERY_BLOCK", 5)
-    monkeypatch.setattr(blockwise, "SMALLEST_BLOCK", 3)
-    monkeypatch.setattr(blockwise, "MOST_STRIPS", 2)
+    monkeypatch.setattr(layout, "QUERY_BLOCK", 5)
+    monkeypatch.setattr(layout, "SMALLEST_BLOCK", 3)
+    monkeypatch.setattr(layout, "MOST_STRIPS", 2)
 
 
 def arrays(heads_of_keys: int = K, value_width: int = HV, dtype=jnp.float32) -> tuple[jax.Array, ...]:
@@ -48,6 +48,9 @@ def noise(shape: tuple[int, ...]) -> jax.Array:
 
 
 LENGTHS = {"query_seq_lengths": jnp.array([13, 4]), "key_value_seq_lengths": jnp.array([0, 7])}
+# Examples of unequal lengths, padding between and after; the second row's segments do not come in order.
+QUERY_SEGMENTS = jnp.array([[1] * 3 + [2] * 7 + [0] * 3, [3, 3, 1, 1, 1, 0, 0, 2, 2, 2, 2, 2, 2]])
+KEY_SEGMENTS = jnp.array([[1] * 5 + [2] * 4 + [0] * 2, [2, 2, 0, 3, 1, 1, 4, 4, 4, 4, 4]])
 CASES = {
     "plain": {},
     "causal": {"is_causal": True},
@@ -63,19 +66,30 @@ CASES = {
     "window_right": {"local_window_size": (40, 2), **LENGTHS},
     "window_left": {"local_window_size": (2, 40), "bias": noise((1, 1, 1, 1))},
     "lengths": LENGTHS,
+    "lengths_causal": {"is_causal": True, "bias": noise((1, N, 1, S)), **LENGTHS},
+    "segments": {"query_segments": QUERY_SEGMENTS, "key_segments": KEY_SEGMENTS},
+    "segments_window": {
+        "query_segments": QUERY_SEGMENTS,
+        "key_segments": KEY_SEGMENTS,
+        "local_window_size": (4, 2),
+        "distance_bias": noise((1, T + S - 1)),
+    },
+    "distance": {"distance_bias": noise((N, T + S - 1))},
+    "distance_causal": {"distance_bias": noise((N, T + S - 1)), "is_causal": True, "mask": some((B, 1, T, S))},
 }
 
 
 def value_and_gradients(implementation: str, case: dict, given: tuple[jax.Array, ...]):
     """(output, gradients of sum(output * weight) for query, key, value and bias where there is one)."""
-    rest = {name: value for name, value in case.items() if name != "bias"}
+    rest = {name: value for name, value in case.items() if "bias" not in name}
     *qkv, weight = given
 
     def loss(inputs):
-        output = dot_product_attention(*inputs, implementation=implementation, **rest)
+        names = ("query", "key", "value", *(name for name in case if "bias" in name))
+        output = dot_product_attention(**dict(zip(names, inputs, strict=True)), implementation=implementation, **rest)
         return jnp.vdot(output.astype(jnp.float32), weight.astype(jnp.float32)), output
 
-    inputs = (*qkv, case["bias"]) if "bias" in case else tuple(qkv)
+    inputs = (*qkv, *(value for name, value in case.items() if "bias" in name))
     (_, output), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(inputs)
     return output, gradients
 
@@ -95,7 +109,9 @@ def test_reference_and_blockwise_are_the_equation_and_gradients_agree(case):
     np.testing.assert_allclose(got, weights, atol=2e-6, rtol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["plain", "mask_keys", "bias_over_queries", "window_causal", "window_right"])
+@pytest.mark.parametrize(
+    "name", ["plain", "mask_keys", "bias_over_queries", "window_causal", "window_right", "segments_window"]
+)
 def test_xla_is_the_equation_and_gradients_agree(name):
     given = arrays(value_width=H)
     expected, _ = attention64(*given[:3], **CASES[name])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attention_research.kernels import dot_product_attention
-from attention_research.kernels.attention import blockwise
+from attention_research.kernels.attention import layout
 from attention_research.kernels.attention.arguments import Options, band
 
 WINDOWS = {
@@ -25,19 +25,19 @@ WINDOWS = {
 @pytest.mark.parametrize("query_length, key_length", [(1, 1), (509, 523), (1031, 17), (17, 1031), (12007, 9001)])
 def test_the_plan_covers_every_query_once_and_every_visible_key(query_length, key_length, is_causal, window):
     options = Options(1.0, *band(is_causal, window, query_length, key_length))
-    layout = blockwise.plan(query_length, key_length, options)
-    assert len(layout.strips) <= blockwise.MOST_STRIPS and layout.block <= blockwise.QUERY_BLOCK
-    assert (layout.count - 1) * layout.block < query_length <= layout.count * layout.block
-    assert [i for s in layout.strips for i in range(s.first, s.last)] == list(range(layout.count))
-    for strip in layout.strips:
+    cut = layout.plan(query_length, key_length, options)
+    assert len(cut.strips) <= layout.MOST_STRIPS and cut.block <= layout.QUERY_BLOCK
+    assert (cut.count - 1) * cut.block < query_length <= cut.count * cut.block
+    assert [i for s in cut.strips for i in range(s.first, s.last)] == list(range(cut.count))
+    for strip in cut.strips:
         assert 0 <= strip.start < strip.stop <= key_length and 0 < strip.width <= strip.stop - strip.start
         for block in range(strip.first, strip.last):
-            row = min(block * layout.block, query_length - layout.block)
+            row = min(block * cut.block, query_length - cut.block)
             start = strip.start
             if strip.width < strip.stop - strip.start:
                 start = int(np.clip(row - options.left, strip.start, strip.stop - strip.width))
             first = 0 if options.left is None else max(0, row - options.left)
-            last = key_length - 1 if options.right is None else row + layout.block - 1 + options.right
+            last = key_length - 1 if options.right is None else row + cut.block - 1 + options.right
             last = min(last, key_length - 1)
             assert first > last or (start <= first and last < start + strip.width)
 
@@ -79,7 +79,7 @@ def test_forward_and_backward_hold_nothing_larger_than_a_block_of_scores_or_an_i
     traced = jax.make_jaxpr(jax.grad(loss, numbers))(x, x, x, case.get("bias"))
     given = max([3 * length * 5 * 7, *(v.size for v in case.values() if hasattr(v, "size"))])
     found = sizes(traced.jaxpr)
-    block = blockwise.QUERY_BLOCK * length
+    block = layout.QUERY_BLOCK * length
     assert any(size >= block // 4 for size, _ in found) or "local_window_size" in case
     assert max(found)[0] <= max(given, block), max(found)
 
@@ -89,7 +89,7 @@ def test_a_window_reads_only_the_keys_it_sees():
     x = jax.ShapeDtypeStruct((1, length, 1, 2), jnp.float32)
     attend = lambda q: dot_product_attention(q, q, q, local_window_size=(64, 64), implementation="blockwise")
     products = [shape for _, shape in sizes(jax.make_jaxpr(attend)(x).jaxpr) if len(shape) == 2 and min(shape) > 64]
-    assert products and max(shape[1] for shape in products) <= blockwise.SMALLEST_BLOCK + 128
+    assert products and max(shape[1] for shape in products) <= layout.SMALLEST_BLOCK + 128
 
 
 def test_real_block_sizes_agree_with_the_reference():

@@ -65,6 +65,9 @@ def explain_implementation(
     query_seq_lengths: Int[Array, "B"] | None = None,
     key_value_seq_lengths: Int[Array, "B"] | None = None,
     local_window_size: int | tuple[int, int] | None = None,
+    query_segments: Int[Array, "B T"] | None = None,
+    key_segments: Int[Array, "B S"] | None = None,
+    distance_bias: Float[Array, "#N L"] | None = None,
     implementation: str | None = None,
 ) -> Choice:
     """(implementation, reason) that `dot_product_attention` would use for the same arguments; computes nothing.
@@ -72,8 +75,9 @@ def explain_implementation(
     Raises what `dot_product_attention` would raise.
     """
     arrays, options = prepare(
-        query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size
-    )
+        query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
+        query_segments, key_segments, distance_bias,
+    )  # fmt: skip
     return _choose(implementation, arrays, options)
 
 
@@ -89,6 +93,9 @@ def dot_product_attention(
     query_seq_lengths: Int[Array, "B"] | None = None,
     key_value_seq_lengths: Int[Array, "B"] | None = None,
     local_window_size: int | tuple[int, int] | None = None,
+    query_segments: Int[Array, "B T"] | None = None,
+    key_segments: Int[Array, "B S"] | None = None,
+    distance_bias: Float[Array, "#N L"] | None = None,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
     """softmax(Q K^T scale + bias) V, Vaswani et al. 2017, equation 1; heads n share the key head n // (N / K).
@@ -100,6 +107,10 @@ def dot_product_attention(
     - `is_causal` aligns top-left: query i sees keys 0..i also where T differs from S.
     - `local_window_size` (left, right) shows query i the keys i - left .. i + right: the query's own position is
       not counted, so that (0, 0) is itself alone; an int w is (w, w).
+    - `distance_bias` [N T+S-1], or 1 for all heads, adds its entry j - i + T - 1 to the logit of query i and key j: a
+      bias that depends on the distance alone (T5, ALiBi) without a [T S] array.
+    - with `query_segments` and `key_segments` (packed examples 1, 2, ...) a query sees the keys of its own segment; 0
+      is padding. Blocks whose keys all lie in other segments, or beyond the lengths, are skipped.
     - queries at or after `query_seq_lengths` and keys at or after `key_value_seq_lengths` are padding.
 
     Where it differs: rank-2 masks raise, values may have their own width Hv, and a query that may attend to nothing
@@ -113,8 +124,9 @@ def dot_product_attention(
     (1, 3, 2, 4)
     """
     arrays, options = prepare(
-        query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size
-    )
+        query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
+        query_segments, key_segments, distance_bias,
+    )  # fmt: skip
     chosen = _choose(implementation, arrays, options).implementation
     if chosen == "reference":
         return reference.attend(arrays, options)
@@ -134,12 +146,16 @@ def attention_weights(
     query_seq_lengths: Int[Array, "B"] | None = None,
     key_value_seq_lengths: Int[Array, "B"] | None = None,
     local_window_size: int | tuple[int, int] | None = None,
+    query_segments: Int[Array, "B T"] | None = None,
+    key_segments: Int[Array, "B S"] | None = None,
+    distance_bias: Float[Array, "#N L"] | None = None,
 ) -> Float[Array, "B N T S"]:
     """softmax(Q K^T scale + bias), dense, in float32 (float64 for float64); arguments as `dot_product_attention`.
 
     An empty row is all zeros.
     """
     arrays, options = prepare(
-        query, key, None, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size
-    )
+        query, key, None, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
+        query_segments, key_segments, distance_bias,
+    )  # fmt: skip
     return reference.weights(arrays, options)

@@ -19,15 +19,21 @@ class Options(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """The arrays: query [B T N H], key [B S K H], value [B S K Hv] or None, bias and mask 4-D, lengths [B]."""
+    """The arrays: query [B T N H], key [B S K H], value [B S K Hv] or None, bias and mask 4-D, lengths [B], segments
+    [B T] and [B S], a bias by distance [N T+S-1], and the tables [R H] and [P Hv] of Shaw's relative attention."""
 
     query: Array
     key: Array
     value: Array | None
-    bias: Array | None
-    mask: Array | None
-    query_lengths: Array | None
-    key_lengths: Array | None
+    bias: Array | None = None
+    mask: Array | None = None
+    query_lengths: Array | None = None
+    key_lengths: Array | None = None
+    query_segments: Array | None = None
+    key_segments: Array | None = None
+    distance_bias: Array | None = None
+    key_table: Array | None = None
+    value_table: Array | None = None
 
 
 def band(
@@ -65,6 +71,9 @@ def prepare(
     query_seq_lengths: Array | None,
     key_value_seq_lengths: Array | None,
     local_window_size: int | tuple[int, int] | None,
+    query_segments: Array | None = None,
+    key_segments: Array | None = None,
+    distance_bias: Array | None = None,
 ) -> tuple[Arrays, Options]:
     """Checks every shape and dtype, so that an error names the argument and the axis."""
     _expect("query", "B T N H", query, (None,) * 4)
@@ -82,13 +91,23 @@ def prepare(
             raise ValueError(f"{name}: expected the query's dtype {query.dtype}, got {array.dtype}")
     if not jnp.issubdtype(query.dtype, jnp.floating):
         raise ValueError(f"query: expected floating point, got {query.dtype}")
+    if distance_bias is not None:
+        _expect("distance_bias", "N T+S-1", distance_bias, (1 if distance_bias.shape[:1] == (1,) else N, T + S - 1))
+    if (query_segments is None) != (key_segments is None):
+        raise ValueError("query_segments: expected together with key_segments, got one of them")
+    for name, axis, segments, size in (("query", "T", query_segments, T), ("key", "S", key_segments, S)):
+        if segments is not None:
+            _expect(f"{name}_segments", f"B {axis}", segments, (B, size))
+            if not jnp.issubdtype(segments.dtype, jnp.integer):
+                raise ValueError(f"{name}_segments: expected integers (0 = padding), got {segments.dtype}")
     for name, array in (("bias", bias), ("mask", mask)):
         if array is not None:
             _expect(name, "B N T S", array, (B, N, T, S), broadcast=True)
     if mask is not None and mask.dtype != jnp.bool_:
         raise ValueError(f"mask: expected bool (True = may attend), got {mask.dtype}; an additive mask is a bias")
-    if bias is not None and not jnp.issubdtype(bias.dtype, jnp.floating):
-        raise ValueError(f"bias: expected floating point, got {bias.dtype}; a boolean mask is the mask")
+    for name, array in (("bias", bias), ("distance_bias", distance_bias)):
+        if array is not None and not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ValueError(f"{name}: expected floating point, got {array.dtype}; a boolean mask is the mask")
     for name, lengths in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths)):
         if lengths is not None:
             _expect(name, "B", lengths, (B,))
@@ -96,7 +115,8 @@ def prepare(
         None if lengths is None else lengths.astype(jnp.int32) for lengths in (query_seq_lengths, key_value_seq_lengths)
     )
     scale = float(H**-0.5 if scale is None else scale)
-    arrays = Arrays(query, key, value, bias, mask, query_lengths, key_lengths)
+    segments = (None if ids is None else ids.astype(jnp.int32) for ids in (query_segments, key_segments))
+    arrays = Arrays(query, key, value, bias, mask, query_lengths, key_lengths, *segments, distance_bias)
     return arrays, Options(scale, *band(is_causal, local_window_size, T, S))
 
 
@@ -111,8 +131,13 @@ def in_band(rows: Int[Array, "*R"], columns: Int[Array, "*C"], options: Options)
     return visible
 
 
+def same_segment(query: Int[Array, "..."], key: Int[Array, "..."]) -> Bool[Array, "..."]:
+    """Whether query and key are of one segment, broadcast; segment 0 is padding: never seen, sees nothing."""
+    return (query == key) & (key != 0)
+
+
 def visible_keys(arrays: Arrays, options: Options) -> Bool[Array, "#B #N #T #S"] | None:
-    """Which key each query may attend to, from mask, band and lengths together; None where all are visible."""
+    """Which key each query may attend to, from mask, band, lengths and segments together; None: every key."""
     T, S = arrays.query.shape[1], arrays.key.shape[1]
     rows, columns = jnp.arange(T, dtype=jnp.int32)[:, None], jnp.arange(S, dtype=jnp.int32)[None, :]
     terms = [arrays.mask]
@@ -122,6 +147,8 @@ def visible_keys(arrays: Arrays, options: Options) -> Bool[Array, "#B #N #T #S"]
         terms.append(rows < arrays.query_lengths[:, None, None, None])
     if arrays.key_lengths is not None:
         terms.append(columns < arrays.key_lengths[:, None, None, None])
+    if arrays.query_segments is not None:
+        terms.append(same_segment(arrays.query_segments[:, None, :, None], arrays.key_segments[:, None, None, :]))
     visible = None
     for term in terms:
         if term is not None:

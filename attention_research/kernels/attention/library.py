@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from attention_research.kernels.attention.arguments import Arrays, Options, visible_keys
+from attention_research.kernels.attention.distances import dense
+from attention_research.kernels.masks import combine_masks, segment_mask
 from attention_research.kernels.precision import accumulator
 
 
@@ -41,7 +43,12 @@ def attend(implementation: str, arrays: Arrays, options: Options) -> Array:
     if reason is not None:
         raise ValueError(f"implementation={implementation!r}: {reason}")
     T, S = arrays.query.shape[1], arrays.key.shape[1]
-    bias = arrays.bias
+    bias, mask = arrays.bias, arrays.mask
+    if arrays.distance_bias is not None:
+        by_distance = dense(arrays.distance_bias, T)
+        bias = by_distance if bias is None else bias + by_distance.astype(bias.dtype)
+    if arrays.query_segments is not None:
+        mask = combine_masks(mask, segment_mask(arrays.query_segments, arrays.key_segments))
     visible = visible_keys(arrays, options)
     if bias is not None:  # -inf becomes finite, so that no NaN arises; what it hides is remembered in `visible`
         hidden = bias == -jnp.inf
@@ -60,7 +67,7 @@ def attend(implementation: str, arrays: Arrays, options: Options) -> Array:
         arrays.key,
         arrays.value,
         bias,
-        arrays.mask,
+        mask,
         scale=options.scale,
         is_causal=options.right == 0,
         query_seq_lengths=arrays.query_lengths,

@@ -14,6 +14,7 @@ from attention_research.kernels.attention.arguments import (
     softmax_or_zero,
     visible_keys,
 )
+from attention_research.kernels.attention.distances import dense
 from attention_research.kernels.precision import accumulator, einsum
 
 
@@ -28,6 +29,8 @@ def weights(arrays: Arrays, options: Options) -> Float[Array, "B N T S"]:
     logits = logits * jnp.asarray(options.scale, dtype)
     if arrays.bias is not None:
         logits = logits + arrays.bias.astype(dtype)
+    if arrays.distance_bias is not None:
+        logits = logits + dense(arrays.distance_bias.astype(dtype), T)
     return softmax_or_zero(logits, visible_keys(arrays, options))
 
 

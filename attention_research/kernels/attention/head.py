@@ -1,0 +1,149 @@
+"""One head as blockwise attention sees it: 2-D arrays, and the logits of a block of queries over a span of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+from attention_research.kernels.attention.arguments import Arrays, Options, in_band, same_segment
+from attention_research.kernels.attention.distances import skewed, spread
+from attention_research.kernels.attention.layout import Plan, Ranges, Span, Strip, widths
+from attention_research.kernels.precision import accumulator
+
+# Contracting the last axes (A @ B.T) and the first axes (A.T @ B) of two matrices.
+LAST = (((1,), (1,)), ((), ()))
+FIRST = (((0,), (0,)), ((), ()))
+
+
+def at(*starts: Array | int) -> tuple[Array, ...]:
+    """Starts of a dynamic slice: all int32, also under x64."""
+    return tuple(jnp.asarray(start, jnp.int32) for start in starts)
+
+
+class Head:
+    """One head of `arrays` (heads before lengths), number `index` of B*N; see `Arrays` for what may be None."""
+
+    def __init__(self, arrays: Arrays, options: Options, layout: Plan, ranges: Ranges | None, index: Array):
+        N, K = arrays.query.shape[1], arrays.key.shape[1]
+        self.arrays, self.options, self.layout, self.ranges = arrays, options, layout, ranges
+        self.batch, self.head = index // N, index % N
+        self.dtype = accumulator(arrays.query.dtype)
+        self.query = self.matrix(arrays.query, self.head)
+        self.key = self.matrix(arrays.key, self.head // (N // K))
+        self.value = self.matrix(arrays.value, self.head // (N // K))
+        self.tables = {name: self.table(name) for name in ("key_table", "value_table")}
+        self.by_distance = None
+        if arrays.distance_bias is not None:
+            own = arrays.distance_bias[self.head if arrays.distance_bias.shape[0] > 1 else 0]
+            self.by_distance = skewed(own.astype(self.dtype), layout.block)
+
+    def matrix(self, array: Array, head: Array) -> Array:
+        """[T H] of this batch element and head, in the accumulator's dtype."""
+        part = lax.dynamic_slice(array, at(self.batch, head, 0, 0), (1, 1, *array.shape[2:]))
+        return part[0, 0].astype(self.dtype)
+
+    def table(self, name: str) -> Array | None:
+        table = getattr(self.arrays, name)
+        return None if table is None else table.astype(self.dtype)
+
+    def rows(self, block: Array, array: Array) -> Array:
+        """The block's rows of `array` [T ...]."""
+        return lax.dynamic_slice_in_dim(array, self.first_row(block), self.layout.block)
+
+    def first_row(self, block: Array) -> Array:
+        return jnp.minimum(block * self.layout.block, self.query.shape[0] - self.layout.block)
+
+    def over_keys(self, strip: Strip, block: Array, body: Callable[[Span], Any], skipped: Any) -> Any:
+        """body(the span of keys that the block sees); `skipped` where it sees none.
+
+        A span found at run time gets the narrowest of a few widths, each compiled.
+        """
+        start: Array | int = strip.start
+        if strip.width < strip.stop - strip.start:
+            start = jnp.clip(self.first_row(block) - self.options.left, strip.start, strip.stop - strip.width)
+        if self.ranges is None:
+            return body(Span(start, strip.width))
+        low = jnp.maximum(self.ranges.low[self.batch, block], start)
+        high = jnp.minimum(self.ranges.high[self.batch, block], start + strip.width)
+        ladder = widths(strip.width)
+        rung = sum((high - low > width).astype(jnp.int32) for width in ladder) + (high > low).astype(jnp.int32)
+        branches = [lambda low, w=width: body(Span(jnp.clip(low, strip.start, strip.stop - w), w)) for width in ladder]
+        return lax.switch(rung, [lambda low: skipped, *branches], low)
+
+    def keys(self, span: Span, array: Array) -> Array:
+        """The rows of key or value in the span."""
+        if span.width == array.shape[0]:
+            return array
+        return lax.dynamic_slice_in_dim(array, span.start, span.width)
+
+    def corner(self, array: Array, span: Span, block: Array) -> tuple[tuple, tuple[int, ...]]:
+        """Where the block lies in a broadcast [B N T S] array: (starts, sizes)."""
+        starts = (self.batch, self.head, self.first_row(block), span.start)
+        sizes = (1, 1, self.layout.block, span.width)
+        whole = [size == 1 for size in array.shape]
+        starts = at(*(0 if one else start for start, one in zip(starts, whole, strict=True)))
+        return starts, tuple(1 if one else size for size, one in zip(sizes, whole, strict=True))
+
+    def part(self, array: Array, span: Span, block: Array) -> Array:
+        """The block's part of a broadcast [B N T S] array: 2-D, each axis whole or 1."""
+        return lax.dynamic_slice(array, *self.corner(array, span, block))[0, 0]
+
+    def distance_corner(self, span: Span, block: Array) -> tuple[tuple[Array, ...], tuple[int, int]]:
+        """Where the block lies in the bias by distance, skewed: (starts, sizes)."""
+        first = span.start - self.first_row(block) + self.query.shape[0] - self.layout.block
+        return at(0, first), (self.layout.block, span.width)
+
+    def logits(self, span: Span, block: Array) -> tuple[Array, Array, Array]:
+        """(the scaled query block, the keys, the logits with -inf where a query may not look)."""
+        arrays, options = self.arrays, self.options
+        query = self.rows(block, self.query) * jnp.asarray(options.scale, self.dtype)
+        key = self.keys(span, self.key)
+        logits = lax.dot_general(query, key, LAST)
+        if self.tables["key_table"] is not None:
+            logits = logits + self.spread(lax.dot_general(query, self.tables["key_table"], LAST), span, block)
+        if arrays.bias is not None:
+            logits = logits + self.part(arrays.bias, span, block).astype(self.dtype)
+        if self.by_distance is not None:
+            logits = logits + lax.dynamic_slice(self.by_distance, *self.distance_corner(span, block))
+        for term in self.visible(span, block):
+            if term is not None:
+                logits = jnp.where(term, logits, -jnp.inf)
+        return query, key, logits
+
+    def visible(self, span: Span, block: Array) -> list[Array | None]:
+        """What each of band, mask, lengths and segments lets the block see."""
+        arrays = self.arrays
+        rows = self.first_row(block) + jnp.arange(self.layout.block, dtype=jnp.int32)[:, None]
+        columns = span.start + jnp.arange(span.width, dtype=jnp.int32)[None, :]
+        terms = [in_band(rows, columns, self.options)]
+        if arrays.mask is not None:
+            terms.append(self.part(arrays.mask, span, block))
+        if arrays.query_lengths is not None:
+            terms.append(rows < arrays.query_lengths[self.batch])
+        if arrays.key_lengths is not None:
+            terms.append(columns < arrays.key_lengths[self.batch])
+        if arrays.query_segments is not None:
+            own = self.rows(block, arrays.query_segments[self.batch])
+            terms.append(same_segment(own[:, None], self.keys(span, arrays.key_segments[self.batch])[None, :]))
+        return terms
+
+    def spread(self, by_distance: Array, span: Span, block: Array) -> Array:
+        """[block R] by clipped distance -> [block width]."""
+        return spread(by_distance, span.width, self.first_distance(span, block))
+
+    def first_distance(self, span: Span, block: Array) -> Array:
+        """From the block's first query to the span's first key."""
+        return span.start - self.first_row(block)
+
+    def join(self, blocks: list[Array]) -> Array:
+        """[count, block, ...] pieces in order -> [T ...], dropping what the last block overlaps."""
+        T, block, count = self.query.shape[0], self.layout.block, self.layout.count
+        stacked = jnp.concatenate(blocks) if len(blocks) > 1 else blocks[0]
+        rows = stacked.reshape(count * block, *stacked.shape[2:])
+        if count * block == T:
+            return rows
+        return jnp.concatenate([rows[: (count - 1) * block], rows[count * block - (T - (count - 1) * block) :]])
