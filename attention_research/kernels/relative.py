@@ -6,6 +6,7 @@ with a_d = table[clip(d, -k, k) + k].
 
 A [T S H] tensor is never formed: queries are multiplied by the 2k+1 table rows and the products are shifted into
 place; weights are summed into their 2k+1 distances before they meet the value table (the transpose of that shift).
+In blocks the same is done for one block of queries at a time, and no [T S] matrix is formed either.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
-from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.attention import blockwise
+from attention_research.kernels.attention.api import prefers_blocks
+from attention_research.kernels.attention.arguments import Arrays, Options, prepare, softmax_or_zero, visible_keys
+from attention_research.kernels.precision import einsum
 
 
 def _spread(by_distance: Float[Array, "*B T R"], key_length: int) -> Float[Array, "*B T S"]:
@@ -63,18 +66,23 @@ def relative_weights(
     *,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     scale: float | int | None = None,
+    is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B N T S"]:
     """softmax(e), equation 4: the weights of `relative_attention`, in float32."""
-    arrays, options = prepare(query, key, None, None, mask, scale, False, None, None, None)
+    arrays, options = prepare(query, key, None, None, mask, scale, is_causal, None, None, None)
+    _check_table("key_table", key_table, query.shape[-1])
+    return _weights(arrays._replace(key_table=key_table), options, _spreader(key.shape[1], query_offset))
+
+
+def _weights(arrays: Arrays, options: Options, spread: Callable[[Array], Array]) -> Float[Array, "B N T S"]:
+    query, key = arrays.query, arrays.key
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
-    _check_table("key_table", key_table, H)
-    dtype = accumulator(query.dtype)
     heads = query.reshape(B, T, K, N // K, H).transpose(0, 2, 3, 1, 4)
     logits = einsum("BKGTH,BSKH->BKGTS", heads, key)
-    to_table = einsum("BKGTH,RH->BKGTR", heads, key_table.astype(query.dtype))
-    logits = (logits + _spreader(S, query_offset)(to_table)) * jnp.asarray(options.scale, dtype)
-    return softmax_or_zero(logits.reshape(B, N, T, S), arrays.mask)
+    to_table = einsum("BKGTH,RH->BKGTR", heads, arrays.key_table.astype(query.dtype))
+    logits = (logits + spread(to_table)) * jnp.asarray(options.scale, logits.dtype)
+    return softmax_or_zero(logits.reshape(B, N, T, S), visible_keys(arrays, options))
 
 
 def relative_attention(
@@ -86,26 +94,48 @@ def relative_attention(
     *,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     scale: float | int | None = None,
+    is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
+    implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
     """Dot-product attention whose keys and values know their distance from the query; tables have R = 2k+1 rows.
 
     Row clip(j - i, -k, k) + k is the distance from query i to key j. The tables are shared by the heads, as in the
     paper; `value_table` None leaves equation 3 out (the paper's Table 3: equal BLEU). `scale` None is 1 / sqrt(H).
-    `query_offset` is the position of the first query, for cached decoding. Dense in T x S. An empty row is 0 with
-    gradient 0. Raises ValueError naming the argument and the axis.
+    `query_offset` is the position of the first query, for cached decoding; causality does not know it. An empty row is
+    0 with gradient 0. `implementation`: "reference" (dense in T x S), "blockwise" (memory linear in S, no offset), or
+    None for blocks where `dot_product_attention` would take them too. Raises ValueError naming the argument and axis.
     """
-    prepare(query, key, value, None, mask, scale, False, None, None, None)
-    (B, T, N, _), (S, K, Hv) = query.shape, value.shape[1:]
+    arrays, options = prepare(query, key, value, None, mask, scale, is_causal, None, None, None)
+    _check_table("key_table", key_table, query.shape[-1])
     if value_table is not None:  # its clipping distance may differ from the key table's
-        _check_table("value_table", value_table, Hv)
-    dtype = accumulator(query.dtype)
-    spread = _spreader(S, query_offset)
-    weights = relative_weights(query, key, key_table, mask=mask, scale=scale, query_offset=query_offset)
-    weights = weights.reshape(B, K, N // K, T, S)
+        _check_table("value_table", value_table, value.shape[-1])
+    arrays = arrays._replace(key_table=key_table, value_table=value_table)
+    if _in_blocks(implementation, arrays, query_offset):
+        return blockwise.attend(arrays, options)
+    return attend_by_distance(arrays, options, _spreader(key.shape[1], query_offset))
+
+
+def attend_by_distance(arrays: Arrays, options: Options, spread: Callable[[Array], Array]) -> Float[Array, "B T N Hv"]:
+    """Equations 3 and 4, dense, for any linear map `spread` from [... T R] by table row to [... T S] by key."""
+    query, value, value_table = arrays.query, arrays.value, arrays.value_table
+    (B, T, N, _), (S, K, Hv) = query.shape, value.shape[1:]
+    weights = _weights(arrays, options, spread).reshape(B, K, N // K, T, S)
     context = einsum("BKGTS,BSKH->BKGTH", weights.astype(value.dtype), value)
     if value_table is not None:
-        shape = jax.ShapeDtypeStruct((B, K, N // K, T, value_table.shape[0]), dtype)
-        (by_distance,) = jax.linear_transpose(spread, shape)(weights)
-        context = context + einsum("BKGTR,RH->BKGTH", by_distance.astype(value.dtype), value_table.astype(value.dtype))
+        shape = jax.ShapeDtypeStruct((B, K, N // K, T, value_table.shape[0]), weights.dtype)
+        (by_row,) = jax.linear_transpose(spread, shape)(weights)
+        context = context + einsum("BKGTR,RH->BKGTH", by_row.astype(value.dtype), value_table.astype(value.dtype))
     return context.reshape(B, N, T, Hv).swapaxes(1, 2).astype(query.dtype)
+
+
+def _in_blocks(implementation: str | None, arrays: Arrays, offset: int | Array) -> bool:
+    """Raises ValueError where the implementation is not one of these or cannot honour the offset."""
+    whole = isinstance(offset, int) and offset == 0
+    if implementation not in (None, "reference", "blockwise"):
+        raise ValueError(f"implementation: expected None, reference or blockwise, got {implementation!r}")
+    if implementation is None:
+        return whole and prefers_blocks(arrays)
+    if implementation == "blockwise" and not whole:
+        raise ValueError("implementation='blockwise': query_offset: expected 0; a step of decoding is dense")
+    return implementation == "blockwise"

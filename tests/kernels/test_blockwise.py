@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import dot_product_attention
+from attention_research.kernels import dot_product_attention, relative_attention
 from attention_research.kernels.attention import layout
 from attention_research.kernels.attention.arguments import Options, band
 
@@ -62,26 +62,67 @@ LINEAR = {
     "bias_heads": {"bias": (1, 5, 1, 2053), "is_causal": True},
     "bias_scores": {"bias": (1, 1, 2053, 2053), "mask": (1, 1, 2053, 2053)},
     "lengths": {"key_value_seq_lengths": jnp.array([1, 2, 3])},
+    "segments": {"query_segments": (3, 2053), "key_segments": (3, 2053), "is_causal": True},
+    "distance": {"distance_bias": (5, 4105), "is_causal": True},
 }
 
 
 @pytest.mark.parametrize("case", LINEAR.values(), ids=LINEAR)
 def test_forward_and_backward_hold_nothing_larger_than_a_block_of_scores_or_an_input(case):
     """Traced, not run: B = 3, N = 5, T = S = 2053, where all scores would be 63 million numbers."""
-    length, dtypes = 2053, {"bias": jnp.float32, "mask": jnp.bool_}
+    length = 2053
+    dtypes = {"bias": jnp.float32, "mask": jnp.bool_, "distance_bias": jnp.float32}
+    dtypes |= {"query_segments": jnp.int32, "key_segments": jnp.int32}
     case = {name: jnp.zeros(v, dtypes[name]) if name in dtypes else v for name, v in case.items()}
     x = jax.ShapeDtypeStruct((3, length, 5, 7), jnp.float32)
 
-    def loss(query, key, value, bias):
-        return dot_product_attention(query, key, value, **{**case, "bias": bias}, implementation="blockwise").sum()
+    def loss(query, key, value, biases):
+        return dot_product_attention(query, key, value, **{**case, **biases}, implementation="blockwise").sum()
 
-    numbers = (0, 1, 2, 3) if "bias" in case else (0, 1, 2)
-    traced = jax.make_jaxpr(jax.grad(loss, numbers))(x, x, x, case.get("bias"))
+    biases = {name: v for name, v in case.items() if "bias" in name}
+    traced = jax.make_jaxpr(jax.grad(loss, (0, 1, 2, 3)))(x, x, x, biases)
     given = max([3 * length * 5 * 7, *(v.size for v in case.values() if hasattr(v, "size"))])
     found = sizes(traced.jaxpr)
-    block = layout.QUERY_BLOCK * length
+    block = layout.QUERY_BLOCK * length * (2 if "distance_bias" in case else 1)  # which has T + S distances
     assert any(size >= block // 4 for size, _ in found) or "local_window_size" in case
     assert max(found)[0] <= max(given, block), max(found)
+
+
+def test_relative_tables_form_no_matrix_of_scores():
+    """Shaw's attention, traced: T = S = 2053, k = 16, value table included."""
+    length, rows = 2053, 33
+    shapes = [(1, length, 2, 7)] * 3 + [(rows, 7)] * 2
+    inputs = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    traced = jax.make_jaxpr(jax.grad(lambda *x: relative_attention(*x).sum(), (0, 1, 2, 3, 4)))(*inputs)
+    largest, shape = max(sizes(traced.jaxpr))
+    assert largest <= layout.QUERY_BLOCK * length * 1.5, shape
+
+
+SEGMENTS = jnp.asarray(np.repeat([1, 2, 3, 4, 0], [200, 200, 300, 200, 131])[None])
+HIDDEN = {
+    "lengths": ({"key_value_seq_lengths": jnp.array([700])}, 1031, 780),
+    "segments": ({"query_segments": SEGMENTS, "key_segments": SEGMENTS}, 344, 600),
+    "segments_causal": ({"query_segments": SEGMENTS, "key_segments": SEGMENTS, "is_causal": True}, 344, 600),
+}
+
+
+@pytest.mark.parametrize("where, rows, unread", HIDDEN.values(), ids=HIDDEN)
+def test_keys_of_other_segments_and_beyond_the_lengths_are_not_read(where, rows, unread):
+    """NaN in keys that no query of the first blocks may see: were they read, 0 times NaN would show."""
+    random = np.random.default_rng(0)
+    query, key, value = (jnp.asarray(random.standard_normal((1, 1031, 2, 3)), jnp.float32) for _ in range(3))
+    late = (np.arange(1031) >= unread)[:, None, None]
+
+    @jax.jit
+    def run(key, value):
+        call = lambda *x: dot_product_attention(*x, **where, implementation="blockwise")[:, :rows]
+        output, pull = jax.vjp(call, query, key, value)
+        return output, pull(output)[0][:, :rows]
+
+    expected = run(key, value)
+    assert np.isfinite(expected[0]).all() and np.any(expected[1])
+    for got, want in zip(run(jnp.where(late, jnp.nan, key), jnp.where(late, jnp.nan, value)), expected, strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 def test_a_window_reads_only_the_keys_it_sees():

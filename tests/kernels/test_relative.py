@@ -9,6 +9,7 @@ import pytest
 from jax.test_util import check_grads
 
 from attention_research.kernels import relative_attention, relative_weights, t5_buckets, t5_relative_bias
+from attention_research.kernels.attention import layout
 from tests.kernels.conftest import softmax64
 
 B, N, K, H, HV = 2, 6, 3, 5, 7
@@ -49,6 +50,33 @@ def test_relative_attention_is_the_equation(T, S, k, normal):
     np.testing.assert_allclose(
         jax.jit(relative_weights)(*inputs[:2], inputs[3], mask=mask), weights, atol=2e-6, rtol=2e-5
     )
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 5 queries and strips of more than one, so that these sizes are cut."""
+    monkeypatch.setattr(layout, "QUERY_BLOCK", 5)
+    monkeypatch.setattr(layout, "MOST_STRIPS", 2)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 40])
+@pytest.mark.parametrize("T, S", [(13, 23), (23, 13), (1, 7)], ids=["longer_keys", "longer_queries", "one_query"])
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+def test_blockwise_is_the_equation_and_its_gradients_are_the_dense_ones(T, S, k, is_causal, normal, small_blocks):
+    inputs = arrays(normal, T, S, k)
+    mask = jnp.asarray(np.random.default_rng(1).random((B, 1, T, S)) < 0.7)
+    visible = mask & (np.arange(S) <= np.arange(T)[:, None]) if is_causal else mask
+    weight = normal(B, T, N, HV)
+
+    def run(implementation):
+        call = lambda *x: relative_attention(*x, mask=mask, is_causal=is_causal, implementation=implementation)
+        output, pull = jax.vjp(call, *inputs)
+        return output, pull(weight)
+
+    (fast, gradients), (_, expected) = jax.jit(lambda: (run("blockwise"), run("reference")))()
+    np.testing.assert_allclose(fast, shaw64(*inputs, visible)[0], atol=3e-6, rtol=3e-5)
+    for got, want in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-4)
 
 
 def test_an_offset_is_the_position_of_the_first_query_also_when_traced(normal):
@@ -94,6 +122,10 @@ def test_relative_errors_name_the_table(normal, unchecked):
         relative_attention(query, key, value, key_table, key_table)
     with pytest.raises(ValueError, match="mask: expected 4 axes"):
         relative_attention(query, key, value, key_table, mask=jnp.ones((5, 7), bool))
+    with pytest.raises(ValueError, match="query_offset: expected 0"):
+        relative_attention(query, key, value, key_table, query_offset=1, implementation="blockwise")
+    with pytest.raises(ValueError, match="implementation: expected None, reference or blockwise, got 'cudnn'"):
+        relative_attention(query, key, value, key_table, implementation="cudnn")
     with pytest.raises(ValueError, match="value: axis S of .* expected 7, got 6"):
         relative_attention(query, key, value[:, :6], key_table)
 

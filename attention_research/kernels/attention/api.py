@@ -21,6 +21,12 @@ CPU_SCORES = 384 * 384
 DENSE_BYTES = 2**30
 
 
+def prefers_blocks(arrays: Arrays) -> bool:
+    """Whether blocks beat the dense form here: in time on a CPU, in memory on an accelerator."""
+    (B, T, N, _), S = arrays.query.shape, arrays.key.shape[1]
+    return T * S >= CPU_SCORES if jax.default_backend() == "cpu" else 4 * B * N * T * S >= DENSE_BYTES
+
+
 class Choice(NamedTuple):
     """Which implementation runs, and why."""
 

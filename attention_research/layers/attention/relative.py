@@ -53,10 +53,8 @@ class RelativeAttention(MultiHeadAttention):
     ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
         """Equations 3-5 with the tables of this layer."""
         del shared
-        if is_causal:
-            visible = (jnp.arange(key.shape[1])[None, :] <= jnp.arange(query.shape[1])[:, None])[None, None]
-            mask = visible if mask is None else mask & visible
         key_table = self.key_table[...].astype(query.dtype)
         value_table = self.value_table[...].astype(query.dtype)
-        context = relative_attention(query, key, value, key_table, value_table, mask=mask, query_offset=offset)
-        return context, relative_weights(query, key, key_table, mask=mask, query_offset=offset)
+        where = {"mask": mask, "is_causal": is_causal, "query_offset": offset}
+        context = relative_attention(query, key, value, key_table, value_table, **where)
+        return context, relative_weights(query, key, key_table, **where)
