@@ -13,6 +13,7 @@ from attention_research.catalogue import FAMILIES, mechanisms
 #: Modules whose functions are parts of mechanisms or of models, not attention themselves.
 PARTS = {
     "attention_research.kernels.cross_entropy",
+    "attention_research.kernels.efficient.feature_attention",
     "attention_research.kernels.masks",
     "attention_research.kernels.normalization",
     "attention_research.kernels.projection",

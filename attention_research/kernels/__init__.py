@@ -7,6 +7,14 @@ from attention_research.kernels.attention import (
     explain_implementation,
 )
 from attention_research.kernels.cross_entropy import chunked_log_likelihood
+from attention_research.kernels.efficient.feature_attention import FeatureSums, no_sums
+from attention_research.kernels.efficient.linear import elu_features, linear_attention, linear_attention_step
+from attention_research.kernels.efficient.performer import (
+    orthogonal_features,
+    performer_attention,
+    performer_attention_step,
+    positive_features,
+)
 from attention_research.kernels.linformer import compress, linformer_attention
 from attention_research.kernels.masks import causal_mask, combine_masks, padding_mask, segment_mask, window_mask
 from attention_research.kernels.normalization import layer_norm
@@ -18,16 +26,25 @@ from attention_research.kernels.t5_bias import t5_buckets, t5_relative_bias
 
 __all__ = [
     "Choice",
+    "FeatureSums",
     "attention_weights",
     "causal_mask",
     "chunked_log_likelihood",
     "combine_masks",
     "compress",
     "dot_product_attention",
+    "elu_features",
     "explain_implementation",
     "layer_norm",
+    "linear_attention",
+    "linear_attention_step",
     "linformer_attention",
+    "no_sums",
+    "orthogonal_features",
     "padding_mask",
+    "performer_attention",
+    "performer_attention_step",
+    "positive_features",
     "project",
     "relative_attention",
     "relative_weights",

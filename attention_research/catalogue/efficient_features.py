@@ -1,0 +1,66 @@
+"""Attention cheaper than quadratic by features of queries and keys: linear attention and the Performer."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from attention_research.catalogue.mechanism import Empty, Mechanism
+from attention_research.kernels import (
+    linear_attention,
+    linear_attention_step,
+    no_sums,
+    performer_attention,
+    performer_attention_step,
+)
+
+_FULL = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B S"}
+_CAUSAL = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv", "mask": "bool B T"}
+_SIZES = {"N": 6, "K": 3, "Hv": 7, "M": 17}
+_LAWS = dict(outputs=("B T N Hv",), sizes=_SIZES, empty=Empty("mask", np.s_[0], np.s_[0]), blockwise=True)
+_FULL_LAWS = dict(**_LAWS, permutable=("B", "T", "S"), padding=("mask", "S"), grows=("T", "S"))
+_CAUSAL_LAWS = dict(**_LAWS, permutable=("B",), padding=("mask", "T"), causal="T", grows=("T",))
+_CHUNKS = {"is_causal": True, "chunk_size": 4}
+_LINEAR = "tests/kernels/test_linear_attention.py::test_linear_attention_is_the_equation"
+_PERFORMER = "tests/kernels/test_linear_attention.py::test_performer_is_the_equation"
+
+
+def _one_position_at_a_time(step, width):
+    def cached(query, key, value, mask, features=None, is_causal=True, chunk_size=1):
+        more = () if features is None else (features,)
+        sums = no_sums(key.shape[0], key.shape[2], key.shape[-1] if features is None else width, value.shape[-1])
+
+        def over(sums, x):
+            return step(sums, *x[:3], *more, mask=x[3])
+
+        return lax.scan(over, sums, jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), (query, key, value, mask)))[
+            1
+        ].swapaxes(0, 1)
+
+    return cached
+
+
+MECHANISMS = (
+    Mechanism("linear_attention", linear_attention, _FULL, oracle=_LINEAR, **_FULL_LAWS),
+    Mechanism(
+        "linear_attention_causal",
+        linear_attention,
+        _CAUSAL,
+        settings=_CHUNKS,
+        cached=_one_position_at_a_time(linear_attention_step, None),
+        oracle=_LINEAR,
+        **_CAUSAL_LAWS,
+    ),
+    Mechanism("performer", performer_attention, {**_FULL, "features": "M H"}, oracle=_PERFORMER, **_FULL_LAWS),
+    Mechanism(
+        "performer_causal",
+        performer_attention,
+        {**_CAUSAL, "features": "M H"},
+        settings=_CHUNKS,
+        cached=_one_position_at_a_time(performer_attention_step, _SIZES["M"]),
+        oracle=_PERFORMER,
+        **_CAUSAL_LAWS,
+    ),
+)

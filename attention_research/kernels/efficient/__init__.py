@@ -1,0 +1,1 @@
+"""Attention cheaper than quadratic in the length, one file a mechanism."""

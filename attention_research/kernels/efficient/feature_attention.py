@@ -1,0 +1,158 @@
+"""Attention whose weights are products of features: sums over the keys first, so that time is linear in the length.
+
+    out_i = sum_j w_ij v_j / sum_j w_ij,   w_ij = (phi(q_i) . phi(k_j)) exp(l_j)
+
+l_j is the logarithm of what was divided out of key j's features to keep them near 1 (0 where nothing was). Sums are
+kept relative to the largest l_j *so far*, so that no later key, however large, changes what an earlier query gets.
+What linear attention and the Performer share; everything here is float32 (float64 for float64 inputs).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.shapes import check_shapes
+
+#: Below every l_j of a key that is there; its exponential is 0.
+LOWEST = -1e30
+
+
+class FeatureSums(NamedTuple):
+    """What the past is for the next query: sum phi(k) v and sum phi(k), divided by exp(largest)."""
+
+    products: Float[Array, "B K M Hv"]
+    features: Float[Array, "B K M"]
+    largest: Float[Array, "B K"]
+
+
+def no_sums(batch: int, heads: int, features: int, value_width: int, dtype: DTypeLike = jnp.float32) -> FeatureSums:
+    """The sums before the first key."""
+    dtype = accumulator(jnp.dtype(dtype))
+    return FeatureSums(
+        jnp.zeros((batch, heads, features, value_width), dtype),
+        jnp.zeros((batch, heads, features), dtype),
+        jnp.full((batch, heads), LOWEST, dtype),
+    )
+
+
+def check_heads(query: Array, key: Array, value: Array, mask: Array | None, is_causal: bool, chunk_size: int) -> None:
+    """Raises ValueError naming the argument and the axis; a causal query and its keys are one sequence."""
+    S = "T" if is_causal else "S"
+    sizes = check_shapes(
+        query=(query, "B T N H"), key=(key, f"B {S} K H"), value=(value, f"B {S} K Hv"), mask=(mask, f"B {S}")
+    )
+    if sizes["N"] % sizes["K"]:
+        raise ValueError(
+            f"key: axis K of [B S K H]: expected a divisor of the query's {sizes['N']} heads, got {sizes['K']}"
+        )
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
+
+
+def only_real(x: Float[Array, "B S K H"], mask: Bool[Array, "B S"] | None) -> Float[Array, "B S K H"]:
+    """x in the accumulator's dtype, 0 at padding."""
+    x = x.astype(accumulator(x.dtype))
+    return x if mask is None else jnp.where(mask[:, :, None, None], x, jnp.zeros_like(x))
+
+
+def feature_attention(
+    query: Float[Array, "B T N M"],
+    key: Float[Array, "B S K M"],
+    log_scale: Float[Array, "B S K"],
+    value: Float[Array, "B S K Hv"],
+    mask: Bool[Array, "B S"] | None,
+    is_causal: bool,
+    chunk_size: int,
+) -> Float[Array, "B T N Hv"]:
+    """The equation above for features `query` and `key` of at least 0, all in the accumulator's dtype.
+
+    Causal: chunk by chunk, the past as sums, the present as a [chunk chunk] matrix. For the gradient one state a chunk
+    is kept, T M Hv / chunk_size numbers, and the rest computed again. A query whose weights are all 0 gives 0.
+    """
+    B, T, N, M = query.shape
+    K, Hv = value.shape[2:]
+    key, value = only_real(key, mask), only_real(value, mask)
+    if mask is not None:
+        log_scale = jnp.where(mask[:, :, None], log_scale, jnp.asarray(LOWEST, log_scale.dtype))
+    heads = query.reshape(B, T, K, N // K, M)
+    sums = no_sums(B, K, M, Hv, value.dtype)
+    if not is_causal:
+        sums = add_keys(sums, key.swapaxes(1, 2), log_scale.swapaxes(1, 2), value.swapaxes(1, 2))
+        products = jnp.einsum("BTKGM,BKMH->BTKGH", heads, sums.products)
+        context = divide(products, jnp.einsum("BTKGM,BKM->BTKG", heads, sums.features))
+        return context.reshape(B, T, N, Hv)
+
+    size = min(chunk_size, T)
+    chunks = -(-T // size)
+
+    def chunked(x: Array, fill: float = 0.0) -> Array:
+        """[B T K ...] as [chunks B K ... size ...]: padded at the end, chunks first, positions before the width."""
+        padded = jnp.pad(x, [(0, 0), (0, chunks * size - T)] + [(0, 0)] * (x.ndim - 2), constant_values=fill)
+        return jnp.moveaxis(padded.reshape(B, chunks, size, *x.shape[2:]), (1, 2), (0, 3))
+
+    lower = jnp.tril(jnp.ones((size, size), bool))
+
+    def chunk(sums: FeatureSums, arrays: tuple[Array, ...]) -> tuple[FeatureSums, Array]:
+        query, key, scale, value = arrays  # [B K t G M], [B K t M], [B K t], [B K t Hv]
+        largest = jnp.maximum(lax.cummax(scale, axis=2), sums.largest[:, :, None])  # of the keys up to each query
+        relative = jnp.exp(jnp.minimum(scale[:, :, None, :] - largest[:, :, :, None], 0))
+        weights = jnp.einsum("BKtGM,BKsM->BKtGs", query, key)
+        weights = weights * jnp.where(lower, relative, jnp.zeros_like(relative))[:, :, :, None]
+        before = query * jnp.exp(sums.largest[:, :, None] - largest)[..., None, None]
+        products = jnp.einsum("BKtGs,BKsH->BKtGH", weights, value) + jnp.einsum(
+            "BKtGM,BKMH->BKtGH", before, sums.products
+        )
+        total = weights.sum(-1) + jnp.einsum("BKtGM,BKM->BKtG", before, sums.features)
+        return add_keys(sums, key, scale, value), divide(products, total)
+
+    arrays = chunked(heads), chunked(key), chunked(log_scale, LOWEST), chunked(value)
+    _, context = lax.scan(jax.checkpoint(chunk, prevent_cse=False), sums, arrays)
+    context = jnp.moveaxis(context, (0, 3), (1, 2))  # [B chunks size K G Hv]
+    return context.reshape(B, chunks * size, N, Hv)[:, :T]
+
+
+def add_keys(
+    sums: FeatureSums, key: Float[Array, "B K S M"], log_scale: Float[Array, "B K S"], value: Float[Array, "B K S Hv"]
+) -> FeatureSums:
+    """The sums with more keys in them."""
+    largest = jnp.maximum(jnp.max(log_scale, axis=2), sums.largest)
+    key = key * jnp.exp(log_scale - largest[:, :, None])[..., None]
+    shrink = jnp.exp(sums.largest - largest)[..., None]
+    return FeatureSums(
+        sums.products * shrink[..., None] + jnp.einsum("BKSM,BKSH->BKMH", key, value),
+        sums.features * shrink + key.sum(2),
+        largest,
+    )
+
+
+def feature_step(
+    sums: FeatureSums,
+    query: Float[Array, "B N M"],
+    key: Float[Array, "B K M"],
+    log_scale: Float[Array, "B K"],
+    value: Float[Array, "B K Hv"],
+    mask: Bool[Array, "B"] | None,
+) -> tuple[FeatureSums, Float[Array, "B N Hv"]]:
+    """One position of the causal form: its key is added, then its query is answered; the same float types as above."""
+    (B, N, M), K = query.shape, key.shape[1]
+    real = None if mask is None else mask[:, None]
+    key, value = only_real(key[:, None], real), only_real(value[:, None], real)
+    if real is not None:
+        log_scale = jnp.where(real, log_scale, jnp.asarray(LOWEST, log_scale.dtype))
+    sums = add_keys(sums, key.swapaxes(1, 2), log_scale[:, :, None], value.swapaxes(1, 2))
+    heads = query.reshape(B, K, N // K, M)
+    products = jnp.einsum("BKGM,BKMH->BKGH", heads, sums.products)
+    context = divide(products, jnp.einsum("BKGM,BKM->BKG", heads, sums.features))
+    return sums, context.reshape(B, N, -1)
+
+
+def divide(products: Float[Array, "*B Hv"], total: Float[Array, "*B"]) -> Float[Array, "*B Hv"]:
+    """products / total; 0 with gradient 0 where nothing was summed."""
+    return products / jnp.where(total > 0, total, jnp.ones_like(total))[..., None]

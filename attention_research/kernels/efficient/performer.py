@@ -1,0 +1,127 @@
+"""Performer FAVOR+, Choromanski et al. 2021 (arXiv 2009.14794), lemma 1 and section 2.4:
+phi(q_i)^T sum_j phi(k_j) v_j^T / (phi(q_i)^T sum_j phi(k_j)) with phi(x) = exp(W x - |x|^2 / 2) / sqrt(M).
+
+E[phi(q) . phi(k)] = exp(q . k) for rows of W from N(0, 1): an estimate of softmax attention without its [T S] matrix.
+q and k are first multiplied by the root of the scale, H^(-1/4). The rows of W come in orthogonal blocks of H.
+
+Stabilised as exp(W x - |x|^2 / 2 - l): for a query l is its largest exponent and cancels; for a key it is kept beside
+the features and the sums are relative to the largest so far, where the released code subtracts the largest of *all*
+keys, so that a large future key blots out the past. The released code also adds 1e-6 to every feature; here nothing is
+added. [W; -W] as features is the hyperbolic estimator of the same lemma, of lower variance.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from attention_research.kernels.efficient.feature_attention import (
+    FeatureSums,
+    check_heads,
+    feature_attention,
+    feature_step,
+)
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
+
+
+def orthogonal_features(
+    key: PRNGKeyArray, num_features: int, width: int, *, norms: str = "chi", dtype: DTypeLike = jnp.float32
+) -> Float[Array, "M H"]:
+    """W [num_features width]: blocks of `width` rows, orthogonal within a block, each row uniform in direction.
+
+    `norms` "chi": lengths as of Gaussian rows, so that each row is N(0, 1) and the estimate is unbiased; "constant":
+    sqrt(width), the regularised softmax kernel. The released code uses the Q of Householder's QR as it is, whose
+    rows' signs are not random; here they are made so (Haar measure), without which the estimate is biased.
+    """
+    if norms not in ("chi", "constant"):
+        raise ValueError(f"norms: expected 'chi' or 'constant', got {norms!r}")
+    directions, lengths = jax.random.split(key)
+    blocks = math.ceil(num_features / width)
+    q, r = jnp.linalg.qr(jax.random.normal(directions, (blocks, width, width), dtype))
+    signs = jnp.where(jnp.diagonal(r, axis1=1, axis2=2) < 0, -1, 1).astype(q.dtype)
+    rows = (q * signs[:, None, :]).swapaxes(1, 2).reshape(blocks * width, width)[:num_features]
+    if norms == "constant":
+        return rows * math.sqrt(width)
+    return rows * jnp.linalg.norm(jax.random.normal(lengths, (num_features, width), dtype), axis=1, keepdims=True)
+
+
+def positive_features(
+    x: Float[Array, "*B H"], features: Float[Array, "M H"]
+) -> tuple[Float[Array, "*B M"], Float[Array, "*B"]]:
+    """(phi, l): exp(W x - |x|^2 / 2) / sqrt(M) is phi exp(l), and the largest of phi is 1 / sqrt(M); float32.
+
+    No gradient goes through l, which cancels in the attention.
+    """
+    exponents = einsum("...H,MH->...M", x, features.astype(x.dtype))
+    x = x.astype(exponents.dtype)
+    exponents = exponents - 0.5 * jnp.sum(x * x, axis=-1, keepdims=True)
+    largest = lax.stop_gradient(jnp.max(exponents, axis=-1, keepdims=True))
+    return jnp.exp(exponents - largest) / math.sqrt(features.shape[0]), largest[..., 0]
+
+
+def performer_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    features: Float[Array, "M H"],
+    *,
+    mask: Bool[Array, "B S"] | None = None,
+    is_causal: bool = False,
+    scale: float | int | None = None,
+    chunk_size: int = 128,
+) -> Float[Array, "B T N Hv"]:
+    """Time O(T M Hv), memory O(T M); causal, also the matrix of one chunk and T M Hv / chunk_size for the gradient.
+
+    `features` is W, `orthogonal_features` drawn anew as one likes. `mask` is True at real keys; a query that sees none
+    gives 0 with gradient 0. Causal, T = S and query i sees keys 0..i. K divides N. `scale` None is 1 / sqrt(H).
+    Raises ValueError naming the argument and the axis.
+    """
+    check_heads(query, key, value, mask, is_causal, chunk_size)
+    root = _root(query, features, scale)
+    if mask is not None:
+        key = jnp.where(mask[:, :, None, None], key, jnp.zeros_like(key))
+    query_features, _ = positive_features(_scaled(query, root), features)
+    key_features, log_scale = positive_features(_scaled(key, root), features)
+    context = feature_attention(query_features, key_features, log_scale, value, mask, is_causal, chunk_size)
+    return context.astype(query.dtype)
+
+
+def performer_attention_step(
+    sums: FeatureSums,
+    query: Float[Array, "B N H"],
+    key: Float[Array, "B K H"],
+    value: Float[Array, "B K Hv"],
+    features: Float[Array, "M H"],
+    *,
+    mask: Bool[Array, "B"] | None = None,
+    scale: float | int | None = None,
+) -> tuple[FeatureSums, Float[Array, "B N Hv"]]:
+    """One position of the causal form; `no_sums(B, K, M, Hv)` is the state before the first."""
+    check_shapes(query=(query, "B N H"), key=(key, "B K H"), value=(value, "B K Hv"), mask=(mask, "B"))
+    root = _root(query, features, scale)
+    if mask is not None:
+        key = jnp.where(mask[:, None, None], key, jnp.zeros_like(key))
+    query_features, _ = positive_features(_scaled(query, root), features)
+    key_features, log_scale = positive_features(_scaled(key, root), features)
+    sums, context = feature_step(sums, query_features, key_features, log_scale, value, mask)
+    return sums, context.astype(query.dtype)
+
+
+def _root(query: Array, features: Array, scale: float | int | None) -> float:
+    """The root of the scale, which queries and keys are multiplied by."""
+    if features.ndim != 2 or features.shape[1] != query.shape[-1]:
+        raise ValueError(f"features: expected [M H] with H = {query.shape[-1]}, got shape {list(features.shape)}")
+    if scale is not None and scale <= 0:
+        raise ValueError(f"scale: expected more than 0, got {scale}")
+    return float(query.shape[-1] ** -0.25 if scale is None else scale**0.5)
+
+
+def _scaled(x: Array, root: float) -> Array:
+    """In the accumulator's dtype: what is exponentiated is not rounded."""
+    return x.astype(accumulator(x.dtype)) * root
