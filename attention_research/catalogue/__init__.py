@@ -9,6 +9,7 @@ from attention_research.catalogue.mechanism import SIZES, Empty, Mechanism
 #: family -> what it is called; the module of that name here has its MECHANISMS.
 FAMILIES = {
     "exact": "Exact dot-product attention",
+    "scores": "Alignment scores",
     "efficient": "Cheaper than quadratic",
 }
 

@@ -47,8 +47,8 @@ class Mechanism:
     Attributes:
         name: a slug, unique in the catalogue.
         function: the kernel; called with `inputs` and `settings` as keyword arguments.
-        inputs: argument -> axes. "B T D" is float (standard normal), "bool B S" a mask (True = real or visible),
-            "int B" whole numbers (`draw` says which), "key" a random key.
+        inputs: argument -> axes. "B T D" is float (standard normal), "" a float scalar, "bool B S" a mask (True = real
+            or visible), "int B" whole numbers (`draw` says which), "key" a random key.
         outputs: the axes of each output array, in order.
         oracle: "tests/file.py::test" that compares with an implementation sharing no code.
         settings: static keyword arguments.
@@ -97,8 +97,8 @@ class Mechanism:
 
     def kind(self, argument: str) -> str:
         """ "float", "bool", "int" or "key"."""
-        word = self.inputs[argument].split()[0]
-        return word if word in ("bool", "int", "key") else "float"
+        words = self.inputs[argument].split()
+        return words[0] if words and words[0] in ("bool", "int", "key") else "float"
 
     def floats(self) -> list[str]:
         """The arguments that have a gradient."""

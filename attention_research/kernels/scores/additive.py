@@ -1,0 +1,75 @@
+"""Additive scores, Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), appendix A.1.2: e_ij = v^T tanh(W q_i + U k_j).
+
+A network with one hidden layer of A units on the joined query and key: "additive" names only how its first layer is
+computed. There is no bias. In the paper the query is the decoder's state *before* the step, s_{i-1}.
+
+The hidden layer is [B T S A], A times the scores. It is formed for a chunk of queries at a time and computed again for
+the gradient, so that it is never kept, not even by a decoder that scores one query a step under `scan`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.scores.arguments import check_scores
+
+#: Elements of the hidden layer that a chunk may have by default: 16 MiB in float32.
+CHUNK_ELEMENTS = 2**22
+
+
+def additive_scores(
+    query: Float[Array, "B T Dq"],
+    keys: Float[Array, "B S Dk"],
+    query_weight: Float[Array, "A Dq"],
+    key_weight: Float[Array, "A Dk"],
+    v: Float[Array, "A"],
+    *,
+    chunk_size: int | None = None,
+) -> Float[Array, "B T S"]:
+    """v^T tanh(W q_i + U k_j) for every query and key, in float32.
+
+    `chunk_size` queries at a time; None takes as many as `CHUNK_ELEMENTS` allow. Raises ValueError naming the argument
+    and the axis.
+    """
+    check_scores(
+        (query, "B T Dq"), (keys, "B S Dk"), query_weight=(query_weight, "A Dq"), key_weight=(key_weight, "A Dk"),
+        v=(v, "A"),
+    )  # fmt: skip
+    query = einsum("BTD,AD->BTA", query, query_weight.astype(query.dtype))
+    keys = einsum("BSD,AD->BSA", keys, key_weight.astype(keys.dtype))
+    return projected_additive_scores(query, keys, v, chunk_size=chunk_size)
+
+
+def projected_additive_scores(
+    query: Float[Array, "B T A"], keys: Float[Array, "B S A"], v: Float[Array, "A"], *, chunk_size: int | None = None
+) -> Float[Array, "B T S"]:
+    """v^T tanh(q_i + k_j) of queries and keys that are projected already.
+
+    For decoders: the keys U h_j of a sentence are the same at every step and need projecting only once. Raises
+    ValueError naming the argument and the axis.
+    """
+    sizes = check_scores((query, "B T A"), (keys, "B S A"), v=(v, "A"))
+    B, T, A, S = (sizes[axis] for axis in "BTAS")
+    if chunk_size is None:
+        chunk_size = max(1, CHUNK_ELEMENTS // max(1, B * S * A))
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
+    dtype = accumulator(query.dtype)
+    query, keys, v = query.astype(dtype), keys.astype(dtype), v.astype(dtype)
+
+    @jax.checkpoint
+    def scores(query: Array) -> Array:
+        return jnp.einsum("BTSA,A->BTS", jnp.tanh(query[:, :, None] + keys[:, None]), v)
+
+    if T <= chunk_size:
+        return scores(query)
+    count = math.ceil(T / chunk_size)
+    rows = math.ceil(T / count)
+    padded = jnp.pad(query, ((0, 0), (0, count * rows - T), (0, 0))).reshape(B, count, rows, A)
+    return lax.map(scores, padded.swapaxes(0, 1)).swapaxes(0, 1).reshape(B, count * rows, S)[:, :T]

@@ -1,0 +1,36 @@
+"""Concat scores, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: e_ij = v^T tanh(W [q_i; k_j]).
+
+The additive score in other letters: with W = [W_q W_k] the product with the joined vectors is W_q q_i + W_k k_j, so
+that the [B T S Dq+Dk] concatenation is never formed. The paper's own experiments simplified it, and blame that for
+their perplexities: the block that meets the source state is the identity, v^T tanh(W_q q_i + k_j), as in the released
+code; pass [W_q I] for that.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Array, Float
+
+from attention_research.kernels.scores.additive import additive_scores
+from attention_research.kernels.scores.arguments import check_scores
+
+
+def concat_scores(
+    query: Float[Array, "B T Dq"],
+    keys: Float[Array, "B S Dk"],
+    weight: Float[Array, "A C"],
+    v: Float[Array, "A"],
+    *,
+    chunk_size: int | None = None,
+) -> Float[Array, "B T S"]:
+    """v^T tanh(W [q_i; k_j]) for every query and key, in float32; C = Dq + Dk, the query's columns first.
+
+    `chunk_size` as in `additive_scores`. Raises ValueError naming the argument and the axis.
+    """
+    sizes = check_scores((query, "B T Dq"), (keys, "B S Dk"), weight=(weight, "A C"), v=(v, "A"))
+    width = sizes["Dq"]
+    if sizes["C"] != width + sizes["Dk"]:
+        raise ValueError(
+            f"weight: axis C of [A C]: expected Dq + Dk = {width} + {sizes['Dk']}, got {sizes['C']} "
+            f"({list(weight.shape)})"
+        )
+    return additive_scores(query, keys, weight[:, :width], weight[:, width:], v, chunk_size=chunk_size)

@@ -1,0 +1,42 @@
+"""Cosine scores, Graves, Wayne & Danihelka 2014 (arXiv 1410.5401), equation 6: e_ij = q_i^T k_j / (|q_i| |k_j|).
+
+The dot product of directions: between -1 and 1 whatever the lengths, so a softmax over it is flat unless the scores
+are sharpened. `temperature` divides them; its inverse is the paper's key strength beta (equation 5). Learned, it is
+the tau of Swin Transformer V2, which keeps it above 0.01. A zero vector has score 0 with everything, and gradient 0.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.scores.arguments import check_scores
+from attention_research.kernels.shapes import check_shapes
+
+
+def cosine_scores(
+    query: Float[Array, "B T D"],
+    keys: Float[Array, "B S D"],
+    temperature: Float[Array, ""] | float | int | None = None,
+) -> Float[Array, "B T S"]:
+    """The cosine of every query and key, divided by `temperature` where there is one; float32.
+
+    Raises ValueError naming the argument and the axis.
+    """
+    check_scores((query, "B T D"), (keys, "B S D"))
+    scores = einsum("BTD,BSD->BTS", _direction(query), _direction(keys))
+    if temperature is None:
+        return scores
+    temperature = jnp.asarray(temperature, scores.dtype)
+    check_shapes(temperature=(temperature, ""))
+    return scores / temperature
+
+
+def _direction(x: Array) -> Array:
+    """x / |x|, 0 for 0, computed in the accumulator's dtype and rounded to x's."""
+    wide = x.astype(accumulator(x.dtype))
+    square = jnp.sum(jnp.square(wide), axis=-1, keepdims=True)
+    inverse = jnp.where(square == 0, jnp.zeros_like(square), lax.rsqrt(jnp.where(square == 0, 1, square)))
+    return (wide * inverse).astype(x.dtype)

@@ -1,0 +1,25 @@
+"""General (bilinear) scores, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: e_ij = q_i^T W k_j.
+
+Also called multiplicative. Linear in the query and in the key, whose widths may differ; with the identity as W it is
+the dot product. `reduced_rank_scores` is the same form with W = U^T V of low rank.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from attention_research.kernels.precision import einsum
+from attention_research.kernels.scores.arguments import check_scores
+
+
+def general_scores(
+    query: Float[Array, "B T Dq"], keys: Float[Array, "B S Dk"], weight: Float[Array, "Dq Dk"]
+) -> Float[Array, "B T S"]:
+    """q_i^T W k_j for every query and key, in float32; (q_i^T W) is formed first, T rows of width Dk.
+
+    Raises ValueError naming the argument and the axis.
+    """
+    check_scores((query, "B T Dq"), (keys, "B S Dk"), weight=(weight, "Dq Dk"))
+    projected = jnp.einsum("BTQ,QK->BTK", query, weight.astype(query.dtype))
+    return einsum("BTK,BSK->BTS", projected, keys)
