@@ -30,6 +30,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(layout, "QUERY_BLOCK", 5)
     monkeypatch.setattr(layout, "SMALLEST_BLOCK", 3)
     monkeypatch.setattr(layout, "MOST_STRIPS", 2)
+    monkeypatch.setattr(layout, "TOGETHER", 0)
 
 
 def arrays(heads_of_keys: int = K, value_width: int = HV, dtype=jnp.float32) -> tuple[jax.Array, ...]:

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from attention_research.kernels import relative_attention, relative_weights, t5_buckets, t5_relative_bias
+from attention_research.kernels import (
+    relative_attention,
+    relative_weights,
+    t5_buckets,
+    t5_distance_bias,
+    t5_relative_bias,
+)
 from attention_research.kernels.attention import layout
 from tests.kernels.conftest import softmax64
 
@@ -57,6 +63,7 @@ def small_blocks(monkeypatch):
     """Blocks of 5 queries and strips of more than one, so that these sizes are cut."""
     monkeypatch.setattr(layout, "QUERY_BLOCK", 5)
     monkeypatch.setattr(layout, "MOST_STRIPS", 2)
+    monkeypatch.setattr(layout, "TOGETHER", 0)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 40])
@@ -176,6 +183,10 @@ def test_t5_bias_looks_each_pair_up_and_its_gradient_counts_them(T, S, offset, n
     assert got.shape == (1, 3, T, S)
     np.testing.assert_allclose(got[0], np.asarray(table)[index].transpose(2, 0, 1), atol=1e-6)
     np.testing.assert_allclose(bias(table, offset), got, atol=1e-6)
+    row = t5_distance_bias(table, T, S, bidirectional=True, max_distance=20, query_offset=offset)
+    assert row.shape == (3, T + S - 1)
+    for i, j in np.ndindex(T, S):
+        np.testing.assert_array_equal(row[:, j - i + T - 1], got[0, :, i, j])
     weight = normal(1, 3, T, S)
     expected = np.zeros(table.shape)
     np.add.at(expected, index, np.asarray(weight[0], np.float64).transpose(1, 2, 0))

@@ -70,16 +70,15 @@ def _forward_head(head: Head) -> tuple[Array, Array]:
     def step(strip: Strip, block: Array) -> tuple[Array, Array]:
         return head.over_keys(strip, block, functools.partial(seen, block), nothing)
 
-    pieces = [_over_blocks(functools.partial(step, strip), strip) for strip in head.layout.strips]
+    pieces: list[tuple[Array, Array]] = []
+    for strip in head.layout.strips:
+        blocks = head.blocks(strip, pieces[-1][1] if pieces else head.query)
+        if len(blocks) == 1:
+            pieces.append(jax.tree.map(lambda x: x[None], step(strip, blocks[0])))
+        else:
+            pieces.append(lax.map(functools.partial(step, strip), blocks))
     contexts, sums = zip(*pieces, strict=True)
     return head.join(list(contexts)), head.join(list(sums))
-
-
-def _over_blocks(step, strip: Strip):
-    """step(block) for the strip's blocks, stacked."""
-    if strip.last - strip.first == 1:
-        return jax.tree.map(lambda x: x[None], step(jnp.asarray(strip.first, jnp.int32)))
-    return lax.map(step, jnp.arange(strip.first, strip.last, dtype=jnp.int32))
 
 
 def _add_keys(total: Array, part: Array, span: Span) -> Array:
@@ -146,7 +145,7 @@ def _backward_head(head: Head, output: Array, lse: Array, cotangent: Array, bias
     sums = Sums(_varying_zeros(head.key.T), _varying_zeros(head.value.T), bias_gradient, *others)
     pieces = []
     for strip in layout.strips:
-        blocks = jnp.arange(strip.first, strip.last, dtype=jnp.int32)
+        blocks = head.blocks(strip, pieces[-1] if pieces else head.query)
         if len(blocks) == 1:
             sums, piece = step(strip, sums, blocks[0])
             pieces.append(piece[None])

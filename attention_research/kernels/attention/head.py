@@ -30,7 +30,7 @@ class Head:
     def __init__(self, arrays: Arrays, options: Options, layout: Plan, ranges: Ranges | None, index: Array):
         N, K = arrays.query.shape[1], arrays.key.shape[1]
         self.arrays, self.options, self.layout, self.ranges = arrays, options, layout, ranges
-        self.batch, self.head = index // N, index % N
+        self.index, self.batch, self.head = index, index // N, index % N
         self.dtype = accumulator(arrays.query.dtype)
         self.query = self.matrix(arrays.query, self.head)
         self.key = self.matrix(arrays.key, self.head // (N // K))
@@ -62,9 +62,7 @@ class Head:
 
         A span found at run time gets the narrowest of a few widths, each compiled.
         """
-        start: Array | int = strip.start
-        if strip.width < strip.stop - strip.start:
-            start = jnp.clip(self.first_row(block) - self.options.left, strip.start, strip.stop - strip.width)
+        start = self.first_key(strip, block)
         if self.ranges is None:
             return body(Span(start, strip.width))
         low = jnp.maximum(self.ranges.low[self.batch, block], start)
@@ -73,6 +71,23 @@ class Head:
         rung = sum((high - low > width).astype(jnp.int32) for width in ladder) + (high > low).astype(jnp.int32)
         branches = [lambda low, w=width: body(Span(jnp.clip(low, strip.start, strip.stop - w), w)) for width in ladder]
         return lax.switch(rung, [lambda low: skipped, *branches], low)
+
+    def blocks(self, strip: Strip, before: Array) -> Array:
+        """The numbers of the strip's blocks; where scores are many, not before `before`, the strip before, is computed.
+
+        Independent strips are all begun before the first is done, and their scores held together: faster while they
+        stay in the caches, else slower, and not linear in memory. An index is never negative, which XLA does not know
+        (it folds an optimization barrier away before it orders the program).
+        """
+        if not self.layout.ordered():
+            return jnp.arange(strip.first, strip.last, dtype=jnp.int32)
+        first = jnp.where(self.index < 0, before.ravel()[0].astype(jnp.int32), strip.first)
+        return first + jnp.arange(strip.last - strip.first, dtype=jnp.int32)
+
+    def first_key(self, strip: Strip, block: Array) -> Array | int:
+        if strip.width == strip.stop - strip.start:
+            return strip.start
+        return jnp.clip(self.first_row(block) - self.options.left, strip.start, strip.stop - strip.width)
 
     def keys(self, span: Span, array: Array) -> Array:
         """The rows of key or value in the span."""

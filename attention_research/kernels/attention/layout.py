@@ -12,10 +12,13 @@ from attention_research.kernels.attention.arguments import Arrays, Options
 
 #: Queries a block. Measured on 2 cores at T = 512 to 4096: 512 is best forward and backward.
 QUERY_BLOCK = 512
-#: Below this, blocks of a window cost more in dispatch than they save in keys.
+#: Below this, blocks of a window or a triangle cost more in dispatch than they save in keys. A triangle has eight
+#: blocks where it can, which is 9/16 of the square.
 SMALLEST_BLOCK = 128
 #: A triangle of more blocks than this is cut into this many strips, so that the program stays small.
 MOST_STRIPS = 16
+#: Bytes of scores up to which the strips of a head need no order.
+TOGETHER = 2**22
 #: Spans that are found at run time have one of this many widths, each compiled.
 WIDTHS = 4
 
@@ -36,6 +39,10 @@ class Plan(NamedTuple):
     block: int
     count: int
     strips: tuple[Strip, ...]
+
+    def ordered(self) -> bool:
+        """Whether the strips hold too many scores to be computed at once, one block of each."""
+        return 4 * sum(self.block * strip.width for strip in self.strips) > TOGETHER
 
 
 class Span(NamedTuple):
@@ -58,6 +65,8 @@ def plan(query_length: int, key_length: int, options: Options, found: bool = Fal
     query_block = QUERY_BLOCK
     if left is not None and right is not None:
         query_block = min(query_block, max(SMALLEST_BLOCK, left + right))
+    elif not found and (left is not None or right is not None):
+        query_block = min(query_block, max(SMALLEST_BLOCK, math.ceil(T / 8)))
     count = math.ceil(T / query_block)
     block = math.ceil(T / count)
     count = math.ceil(T / block)
