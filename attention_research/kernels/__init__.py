@@ -17,6 +17,34 @@ from attention_research.kernels.efficient.performer import (
 )
 from attention_research.kernels.linformer import compress, linformer_attention
 from attention_research.kernels.masks import causal_mask, combine_masks, padding_mask, segment_mask, window_mask
+from attention_research.kernels.no_dot_product.dense_synthesizer import (
+    dense_synthesizer_attention,
+    dense_synthesizer_scores,
+    released_dense_synthesizer_attention,
+    released_dense_synthesizer_scores,
+)
+from attention_research.kernels.no_dot_product.dynamic_convolution import (
+    dynamic_convolution,
+    dynamic_convolution_step,
+)
+from attention_research.kernels.no_dot_product.factorized_dense_synthesizer import (
+    factorized_dense_scores,
+    factorized_dense_synthesizer_attention,
+)
+from attention_research.kernels.no_dot_product.factorized_random_synthesizer import (
+    factorized_random_scores,
+    factorized_random_synthesizer_attention,
+    released_factorized_random_scores,
+)
+from attention_research.kernels.no_dot_product.lightweight_convolution import (
+    lightweight_convolution,
+    lightweight_convolution_step,
+)
+from attention_research.kernels.no_dot_product.mixture_synthesizer import (
+    mixture_scores,
+    mixture_synthesizer_attention,
+)
+from attention_research.kernels.no_dot_product.synthesizer import synthesizer_attention
 from attention_research.kernels.normalization import layer_norm
 from attention_research.kernels.positions import sinusoidal_positions
 from attention_research.kernels.projection import project
@@ -49,17 +77,29 @@ __all__ = [
     "compress",
     "concat_scores",
     "cosine_scores",
+    "dense_synthesizer_attention",
+    "dense_synthesizer_scores",
     "dot_product_attention",
     "dot_scores",
+    "dynamic_convolution",
+    "dynamic_convolution_step",
     "elu_features",
     "explain_implementation",
+    "factorized_dense_scores",
+    "factorized_dense_synthesizer_attention",
+    "factorized_random_scores",
+    "factorized_random_synthesizer_attention",
     "general_scores",
     "layer_norm",
+    "lightweight_convolution",
+    "lightweight_convolution_step",
     "linear_attention",
     "linear_attention_step",
     "linformer_attention",
     "location_scores",
     "location_weights",
+    "mixture_scores",
+    "mixture_synthesizer_attention",
     "no_sums",
     "orthogonal_features",
     "padding_mask",
@@ -71,10 +111,14 @@ __all__ = [
     "reduced_rank_scores",
     "relative_attention",
     "relative_weights",
+    "released_dense_synthesizer_attention",
+    "released_dense_synthesizer_scores",
+    "released_factorized_random_scores",
     "rms_norm",
     "scaled_dot_scores",
     "segment_mask",
     "sinusoidal_positions",
+    "synthesizer_attention",
     "t5_buckets",
     "t5_relative_bias",
     "window_mask",

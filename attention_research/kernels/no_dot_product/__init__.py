@@ -1,0 +1,1 @@
+"""Mixing positions without comparing queries and keys: Synthesizers, lightweight and dynamic convolution."""

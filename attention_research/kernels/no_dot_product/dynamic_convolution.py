@@ -1,0 +1,53 @@
+"""Dynamic convolution, Wu et al. 2019 (arXiv 1901.10430), section 4: y_ic = sum_w softmax(W^Q_h X_i)_w X_(i+w-left),c.
+
+Every position predicts its own kernel from itself alone; taps, heads, padding and alignment are those of lightweight
+convolution. The paper's f is linear without a bias. The released Mesh code of Narang et al. 2021 predicts one kernel
+a channel (N = D here, so a weight [D W D]: D^2 W numbers) with a bias.
+"""
+
+from __future__ import annotations
+
+import jax
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.no_dot_product.lightweight_convolution import advance, convolve
+from attention_research.kernels.precision import einsum
+from attention_research.kernels.shapes import check_shapes
+
+
+def dynamic_convolution(
+    x: Float[Array, "B T D"],
+    weight: Float[Array, "N W D"],
+    bias: Float[Array, "N W"] | None = None,
+    *,
+    mask: Bool[Array, "B T"] | None = None,
+    is_causal: bool = False,
+) -> Float[Array, "B T D"]:
+    """The convolution of x with the kernels softmax(x_i weight + bias) over W; time O(T W D), memory O(T (W N + D)).
+
+    `mask` is True at real positions: the others count as 0. A window without real positions gives 0 with gradient 0.
+    Raises ValueError naming the argument and the axis.
+    """
+    W = check_shapes(x=(x, "B T D"), mask=(mask, "B T"), weight=(weight, "N W D"), bias=(bias, "N W"))["W"]
+    return convolve(x, _kernels(x, weight, bias), W - 1 if is_causal else W // 2, mask)
+
+
+def dynamic_convolution_step(
+    state: Float[Array, "B P D"],
+    x: Float[Array, "B D"],
+    weight: Float[Array, "N W D"],
+    bias: Float[Array, "N W"] | None = None,
+) -> tuple[Float[Array, "B P D"], Float[Array, "B D"]]:
+    """One position of the causal form: (the last P = W - 1 inputs, the output); the first state is zeros.
+
+    A padded position is passed as 0. Raises ValueError naming the argument and the axis.
+    """
+    check_shapes(
+        x=(x, "B D"), weight=(weight, "N W D"), bias=(bias, "N W"), state=(state, f"B {weight.shape[1] - 1} D")
+    )
+    return advance(state, x, _kernels(x[:, None], weight, bias))
+
+
+def _kernels(x: Array, weight: Array, bias: Array | None) -> Float[Array, "B T N W"]:
+    logits = einsum("BTD,NWD->BTNW", x, weight.astype(x.dtype))
+    return jax.nn.softmax(logits if bias is None else logits + bias.astype(logits.dtype), axis=-1)

@@ -1,0 +1,52 @@
+"""Factorized random Synthesizer, Tay et al. 2020 (arXiv 2005.00743), section 3.3: softmax(R1 R2^T) G(X).
+
+The released Mesh code contracts the rank only, over two tables indexed by the *same* axis: its scores are
+sum_r R1[r, n, j] R2[r, n, j], the same for every query position. Narang et al. 2021's row "Synthesizer (factorized)"
+ran that (its operation count shows it); it is `released_factorized_random_scores` here.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.no_dot_product.synthesizer import synthesizer_attention
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
+
+
+def factorized_random_scores(left: Float[Array, "N T R"], right: Float[Array, "N S R"]) -> Float[Array, "1 N T S"]:
+    """R1 R2^T, head by head, in float32. Raises ValueError naming the argument and the axis."""
+    check_shapes(left=(left, "N T R"), right=(right, "N S R"))
+    return einsum("NTR,NSR->NTS", left, right.astype(left.dtype))[None]
+
+
+def released_factorized_random_scores(
+    left: Float[Array, "N S R"], right: Float[Array, "N S R"], query_length: int
+) -> Float[Array, "1 N T S"]:
+    """scores[n, i, j] = sum_r left[n, j, r] right[n, j, r]: no i. Raises ValueError naming the axis."""
+    sizes = check_shapes(left=(left, "N S R"), right=(right, "N S R"))
+    dtype = accumulator(left.dtype)
+    scores = jnp.sum(left.astype(dtype) * right.astype(dtype), axis=-1)
+    return jnp.broadcast_to(scores[None, :, None], (1, sizes["N"], query_length, sizes["S"]))
+
+
+def factorized_random_synthesizer_attention(
+    left: Float[Array, "N T R"],
+    right: Float[Array, "N S R"],
+    value: Float[Array, "B S N Hv"],
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    is_causal: bool = False,
+    released: bool = False,
+) -> Float[Array, "B T N Hv"]:
+    """softmax(R1 R2^T) value; `released` takes the released code's scores (T = S), which no query position changes.
+
+    The conventions are those of `synthesizer_attention`. Raises ValueError naming the argument and the axis.
+    """
+    sizes = check_shapes(left=(left, "N T R"), right=(right, "N S R"), value=(value, "B S N Hv"))
+    if released:
+        scores = released_factorized_random_scores(left, right, sizes["T"])
+    else:
+        scores = factorized_random_scores(left, right)
+    return synthesizer_attention(scores, value, mask, is_causal=is_causal)
