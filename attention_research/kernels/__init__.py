@@ -64,10 +64,30 @@ from attention_research.kernels.scores import (
     scaled_dot_scores,
 )
 from attention_research.kernels.t5_bias import t5_buckets, t5_relative_bias
+from attention_research.kernels.variants.differential import (
+    differential_attention,
+    differential_lambda,
+    differential_lambda_init,
+)
+from attention_research.kernels.variants.grouped_query import grouped_query_attention, pool_heads
+from attention_research.kernels.variants.latent import absorbed_latent_attention, latent_attention
+from attention_research.kernels.variants.query_key_l2 import query_key_l2_attention
+from attention_research.kernels.variants.query_key_norm import query_key_norm_attention
+from attention_research.kernels.variants.sigmoid import sigmoid_attention
+from attention_research.kernels.variants.sink import sink_attention
+from attention_research.kernels.variants.softcap import softcap_attention
+from attention_research.kernels.variants.streaming import (
+    RollingCache,
+    streaming_attention,
+    streaming_attention_step,
+)
+from attention_research.kernels.variants.temperature import temperature_attention
 
 __all__ = [
     "Choice",
     "FeatureSums",
+    "RollingCache",
+    "absorbed_latent_attention",
     "additive_scores",
     "attend",
     "attention_weights",
@@ -79,6 +99,9 @@ __all__ = [
     "cosine_scores",
     "dense_synthesizer_attention",
     "dense_synthesizer_scores",
+    "differential_attention",
+    "differential_lambda",
+    "differential_lambda_init",
     "dot_product_attention",
     "dot_scores",
     "dynamic_convolution",
@@ -90,6 +113,8 @@ __all__ = [
     "factorized_random_scores",
     "factorized_random_synthesizer_attention",
     "general_scores",
+    "grouped_query_attention",
+    "latent_attention",
     "layer_norm",
     "lightweight_convolution",
     "lightweight_convolution_step",
@@ -105,9 +130,12 @@ __all__ = [
     "padding_mask",
     "performer_attention",
     "performer_attention_step",
+    "pool_heads",
     "positive_features",
     "project",
     "projected_additive_scores",
+    "query_key_l2_attention",
+    "query_key_norm_attention",
     "reduced_rank_scores",
     "relative_attention",
     "relative_weights",
@@ -117,9 +145,15 @@ __all__ = [
     "rms_norm",
     "scaled_dot_scores",
     "segment_mask",
+    "sigmoid_attention",
+    "sink_attention",
     "sinusoidal_positions",
+    "softcap_attention",
+    "streaming_attention",
+    "streaming_attention_step",
     "synthesizer_attention",
     "t5_buckets",
     "t5_relative_bias",
+    "temperature_attention",
     "window_mask",
 ]

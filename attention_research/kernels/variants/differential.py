@@ -1,0 +1,80 @@
+"""Differential attention, Ye et al. 2024 (arXiv 2410.05258), equations 1 to 3: (A1 - lambda A2) V.
+
+A1 = softmax(Q1 K1^T scale), A2 likewise, and lambda = exp(q1 k1) - exp(q2 k2) + lambda_init, from four learned
+vectors shared by the heads of a layer. Each head's output goes through a root mean square norm of its own and is
+multiplied by 1 - lambda_init. As in the released code: the norm has a gain [Hv] shared by the heads and epsilon
+1e-5, and the values are as wide as both queries together (Hv = 2 H, which nothing here depends on). A pair of
+queries is [2 H] of a head (the code's heads 2 n and 2 n + 1).
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.rms_norm import rms_norm
+from attention_research.kernels.shapes import check_shapes
+
+
+def differential_lambda_init(layer: int) -> float:
+    """0.8 - 0.6 exp(-0.3 layer), layers counted from 0 (the paper's l - 1).
+
+    >>> round(differential_lambda_init(0), 6)
+    0.2
+    """
+    return 0.8 - 0.6 * math.exp(-0.3 * layer)
+
+
+def differential_lambda(
+    lambda_query: Float[Array, "2 H"], lambda_key: Float[Array, "2 H"], *, lambda_init: float
+) -> Float[Array, ""]:
+    """exp(q1 k1) - exp(q2 k2) + lambda_init, equation 2, in float32."""
+    check_shapes(lambda_query=(lambda_query, "2 H"), lambda_key=(lambda_key, "2 H"))
+    dtype = accumulator(lambda_query.dtype)
+    first, second = jnp.exp(jnp.sum(lambda_query.astype(dtype) * lambda_key.astype(dtype), axis=-1))
+    return first - second + jnp.asarray(lambda_init, dtype)
+
+
+def differential_attention(
+    query: Float[Array, "B T N 2 H"],
+    key: Float[Array, "B S K 2 H"],
+    value: Float[Array, "B S K Hv"],
+    lambda_query: Float[Array, "2 H"],
+    lambda_key: Float[Array, "2 H"],
+    gain: Float[Array, "Hv"],
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    lambda_init: float,
+    epsilon: float = 1e-5,
+    scale: float | int | None = None,
+    is_causal: bool = False,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+) -> Float[Array, "B T N Hv"]:
+    """(1 - lambda_init) RMSNorm(A1 V - lambda A2 V) gain, head by head; A1 V and A2 V are `dot_product_attention`.
+
+    The other arguments are its. An empty row is 0 with gradient 0. Raises ValueError naming the argument and the axis.
+    """
+    check_shapes(
+        query=(query, "B T N 2 H"),
+        key=(key, "B S K 2 H"),
+        value=(value, "B S K Hv"),
+        lambda_query=(lambda_query, "2 H"),
+        lambda_key=(lambda_key, "2 H"),
+        gain=(gain, "Hv"),
+    )
+    first, second = (
+        dot_product_attention(
+            query[:, :, :, part], key[:, :, :, part], value, mask=mask, scale=scale, is_causal=is_causal,
+            local_window_size=local_window_size, implementation=implementation,
+        )
+        for part in (0, 1)
+    )  # fmt: skip
+    share = differential_lambda(lambda_query, lambda_key, lambda_init=lambda_init)
+    difference = first.astype(share.dtype) - share * second.astype(share.dtype)
+    normal = rms_norm(difference, gain.astype(share.dtype), epsilon=epsilon)
+    return (normal * jnp.asarray(1 - lambda_init, share.dtype)).astype(query.dtype)

@@ -1,0 +1,58 @@
+"""Grouped-query attention, Ainslie et al. 2023 (arXiv 2305.13245), section 2.2: softmax(Q_n K_g(n)^T scale) V_g(n).
+
+K groups of N/K neighbouring query heads share a key and a value head, g(n) = floor(n K / N). One group is the
+multi-query attention of Shazeer 2019 (arXiv 1911.02150), N groups are multi-head attention. Section 2.1 converts a
+multi-head checkpoint by replacing the key and value projections of a group by their mean (`pool_heads`), and trains
+on. Projections are linear, so that to pool the projected keys is the same.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.shapes import check_shapes
+
+
+def pool_heads(x: Float[Array, "*B N H"], num_groups: int) -> Float[Array, "*B K H"]:
+    """The mean of each of `num_groups` runs of neighbouring heads; for keys and for a kernel [D N H] alike.
+
+    Raises ValueError naming the axis.
+
+    >>> pool_heads(jnp.array([[1.0], [3.0], [5.0], [7.0]]), 2)[:, 0].tolist()
+    [2.0, 6.0]
+    """
+    *batch, N, H = x.shape
+    if num_groups < 1 or N % num_groups:
+        raise ValueError(f"num_groups: expected a divisor of the {N} heads on axis N, got {num_groups}")
+    groups = x.astype(accumulator(x.dtype)).reshape(*batch, num_groups, N // num_groups, H)
+    return jnp.mean(groups, axis=-2).astype(x.dtype)
+
+
+def grouped_query_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    bias: Float[Array, "#B #N #T #S"] | None = None,
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    num_groups: int | None = None,
+    scale: float | int | None = None,
+    is_causal: bool = False,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+) -> Float[Array, "B T N Hv"]:
+    """`dot_product_attention` with fewer key and value heads than query heads: their K heads pooled to `num_groups`.
+
+    None pools nothing: key and value have one head a group already. Raises ValueError naming the argument and the
+    axis.
+    """
+    check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"))
+    if num_groups is not None:
+        key, value = pool_heads(key, num_groups), pool_heads(value, num_groups)
+    return dot_product_attention(
+        query, key, value, bias, mask, scale=scale, is_causal=is_causal, local_window_size=local_window_size,
+        implementation=implementation,
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Query-key normalisation as a layer, Dehghani et al. 2023 (arXiv 2302.05442), section 2:
+softmax(LN(Q) LN(K)^T / sqrt(H)) V.
+
+The norm is over a head's width; its gain [H] is shared by the heads. ViT-22B has a layer norm without a bias
+(`center=True`); what followed it in language models (Chameleon, OLMo 2, Qwen3, Gemma 3) is the same with a root mean
+square norm (`center=False`), before rotary positions.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.normalization import layer_norm
+from attention_research.kernels.rms_norm import rms_norm
+from attention_research.kernels.shapes import check_shapes
+
+
+def query_key_norm_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    query_gain: Float[Array, "H"],
+    key_gain: Float[Array, "H"],
+    bias: Float[Array, "#B #N #T #S"] | None = None,
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    center: bool = False,
+    epsilon: float = 1e-6,
+    scale: float | int | None = None,
+    is_causal: bool = False,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+) -> Float[Array, "B T N Hv"]:
+    """`dot_product_attention` of normalised queries and keys, by their root mean square or (`center`) layer norm.
+
+    Positions that rotate queries and keys come after the norm: apply `rms_norm` and rotate before
+    `dot_product_attention` instead. Raises ValueError naming the argument and the axis.
+    """
+    check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), query_gain=(query_gain, "H"), key_gain=(key_gain, "H"))
+
+    def norm(x: Array, gain: Array) -> Array:
+        if center:
+            return layer_norm(x, gain, jnp.zeros_like(gain), epsilon=epsilon)
+        return rms_norm(x, gain, epsilon=epsilon)
+
+    return dot_product_attention(
+        norm(query, query_gain), norm(key, key_gain), value, bias, mask, scale=scale, is_causal=is_causal,
+        local_window_size=local_window_size, implementation=implementation,
+    )  # fmt: skip

@@ -1,0 +1,120 @@
+"""Attention whose weights are not a plain softmax, a block of queries at a time: memory linear in the keys.
+
+For each block the logits against the keys that it can see are computed, turned into weights and applied; the
+gradient computes them again. With a window on both sides a block reads only the keys within it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
+
+#: (logits [B N t S] in float32, visible or None) -> weights, 0 where not visible.
+Weigh = Callable[[Float[Array, "B N t S"], Bool[Array, "..."] | None], Float[Array, "B N t S"]]
+
+
+def attend_by_rows(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    mask: Bool[Array, "#B #N #T #S"] | None,
+    weigh: Weigh,
+    *,
+    scale: float | int | None,
+    is_causal: bool,
+    local_window_size: int | tuple[int, int] | None,
+    block_size: int,
+    num_first: int = 0,
+) -> Float[Array, "B T N Hv"]:
+    """weigh(query key^T scale, visible) value; arguments as `dot_product_attention`, window and causality top-left.
+
+    `num_first` keys are visible beside the window (not beside causality or the mask). Raises ValueError naming the
+    argument and the axis.
+    """
+    check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "#B #N #T #S"))
+    (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
+    if N % K:
+        raise ValueError(f"key: axis K of [B S K H]: expected a divisor of the query's {N} heads, got {K}")
+    if block_size < 1:
+        raise ValueError(f"block_size: expected at least 1, got {block_size}")
+    left, right = _band(is_causal, local_window_size)
+    block = min(block_size, T)
+    count = math.ceil(T / block)
+    sliced = left is not None and right is not None and block + left + right + num_first < S
+    width = block + left + right if sliced else S
+
+    def rows_of(first: Array, rows: Array, key: Array, value: Array) -> Array:
+        """One block: rows [B t K G H] from position `first`, keys and values [B width K H]."""
+        start = jnp.clip(first - left, 0, S - width) if sliced else jnp.int32(0)
+        columns = start + jnp.arange(width, dtype=jnp.int32)
+        positions = first + jnp.arange(block, dtype=jnp.int32)[:, None]
+        visible = _visible(positions, columns, left, right, num_first, sliced)
+        if sliced and num_first:
+            columns = jnp.concatenate([jnp.arange(num_first, dtype=jnp.int32), columns])
+        if mask is not None:
+            allowed = mask
+            if mask.shape[2] > 1:
+                allowed = jnp.take(allowed, jnp.minimum(positions[:, 0], T - 1), axis=2)
+            if mask.shape[3] > 1 and sliced:
+                allowed = jnp.take(allowed, columns, axis=3)
+            visible = allowed if visible is None else visible & allowed
+        logits = einsum("BTKGH,BSKH->BKGTS", rows, key) * jnp.asarray(scale, accumulator(rows.dtype))
+        weights = weigh(logits.reshape(B, N, block, -1), visible).astype(value.dtype)
+        return einsum("BKGTS,BSKH->BTKGH", weights.reshape(logits.shape), value).astype(rows.dtype)
+
+    scale = H**-0.5 if scale is None else scale
+    rows = query.reshape(B, T, K, N // K, H)
+    if count == 1 and not sliced:
+        return rows_of(jnp.int32(0), rows, key, value).reshape(B, T, N, -1)
+    first = jnp.arange(count, dtype=jnp.int32) * block
+    rows = jnp.pad(rows, [(0, 0), (0, count * block - T), (0, 0), (0, 0), (0, 0)])
+    rows = jnp.moveaxis(rows.reshape(B, count, block, K, N // K, H), 1, 0)
+    rows_of = jax.checkpoint(rows_of)
+    if not sliced:
+        context = lax.map(lambda one: rows_of(*one, key, value), (first, rows))
+    else:
+        index = jnp.clip(first - left, 0, S - width)[:, None] + jnp.arange(width, dtype=jnp.int32)
+
+        def seen(x: Array) -> Array:
+            """[c B num_first+width K H]: gathered once, so that the gradient is summed once."""
+            windows = jnp.moveaxis(jnp.take(x, index, axis=1), 1, 0)
+            always = jnp.broadcast_to(x[None, :, :num_first], (count, B, num_first, *x.shape[2:]))
+            return jnp.concatenate([always, windows], axis=2)
+
+        context = lax.map(lambda one: rows_of(*one), (first, rows, seen(key), seen(value)))
+    return jnp.moveaxis(context, 0, 1).reshape(B, count * block, N, -1)[:, :T]
+
+
+def _band(is_causal: bool, window: int | tuple[int, int] | None) -> tuple[int | None, int | None]:
+    """(left, right) of the visible keys, the position itself not counted; None: no bound."""
+    left, right = (window, window) if isinstance(window, int) or window is None else window
+    if (left is not None and left < 0) or (right is not None and right < 0):
+        raise ValueError(f"local_window_size: expected (left, right) of at least 0, got {window!r}")
+    return left, 0 if is_causal else right
+
+
+def _visible(
+    positions: Array, columns: Array, left: int | None, right: int | None, num_first: int, sliced: bool
+) -> Array | None:
+    """[t S] of the band and the first keys; those stand before the sliced ones, which then leave them out."""
+    if left is None and right is None:
+        return None
+    seen = jnp.ones((), bool)
+    if right is not None:
+        seen = seen & (columns <= positions + right)
+    if left is None:
+        return seen
+    near = columns >= positions - left
+    if not sliced:
+        return seen & (near | (columns < num_first))
+    seen = seen & near & (columns >= num_first)
+    always = jnp.arange(num_first, dtype=jnp.int32) <= positions + right
+    return jnp.concatenate([always, seen], axis=-1)

@@ -1,0 +1,46 @@
+"""Sigmoid attention, Ramapuram et al. 2024 (arXiv 2409.04431): sigmoid(Q K^T / sqrt(H) + b) V with b = -log S.
+
+Keys do not compete, and nothing is normalised: the bias keeps the sum of the weights near 1 at the start. S is the
+number of key positions, padding and future included, as in the paper; where lengths vary, pass the bias.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.variants.row_blocks import attend_by_rows
+
+
+def sigmoid_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    logit_bias: Float[Array, "#N"] | None = None,
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    scale: float | int | None = None,
+    is_causal: bool = False,
+    local_window_size: int | tuple[int, int] | None = None,
+    block_size: int = 512,
+) -> Float[Array, "B T N Hv"]:
+    """sigmoid(q k scale + logit_bias_n) value, `block_size` queries at a time: memory linear in the keys.
+
+    `logit_bias` is [N] or [1], None -log S. The other arguments are `dot_product_attention`'s. A row that may attend
+    to nothing is 0 with gradient 0. Raises ValueError naming the argument and the axis.
+    """
+    check_shapes(query=(query, "B T N H"), logit_bias=(logit_bias, "#N"))
+
+    def weigh(logits: Array, visible: Array | None) -> Array:
+        offset = jnp.full((1,), -math.log(key.shape[1])) if logit_bias is None else logit_bias
+        weights = jax.nn.sigmoid(logits + offset.astype(logits.dtype)[:, None, None])
+        return weights if visible is None else jnp.where(visible, weights, jnp.zeros_like(weights))
+
+    return attend_by_rows(
+        query, key, value, mask, weigh, scale=scale, is_causal=is_causal, local_window_size=local_window_size,
+        block_size=block_size,
+    )  # fmt: skip

@@ -1,0 +1,45 @@
+"""Learned attention sinks, OpenAI 2025 (arXiv 2508.10925): exp(l_ij) / (exp(sink_n) + sum_j exp(l_ij)), then times V.
+
+The sink is a logit a head without a key and with the value 0 (gpt-oss): a head may attend to nothing. A sink of 0 is
+the "softmax off by one", of -inf the softmax. Attention sinks that are tokens are `streaming_attention`.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.variants.row_blocks import attend_by_rows
+
+
+def sink_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    sink: Float[Array, "#N"],
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    scale: float | int | None = None,
+    is_causal: bool = False,
+    local_window_size: int | tuple[int, int] | None = None,
+    block_size: int = 512,
+) -> Float[Array, "B T N Hv"]:
+    """Attention with exp(sink_n) in the denominator, `block_size` queries at a time: memory linear in the keys.
+
+    `sink` is [N] or [1], in the units of the scaled logits. The other arguments are `dot_product_attention`'s. An
+    empty row is 0 with gradient 0. Raises ValueError naming the argument and the axis.
+    """
+    check_shapes(query=(query, "B T N H"), sink=(sink, "#N"))
+
+    def weigh(logits: Array, visible: Array | None) -> Array:
+        if visible is not None:
+            logits = jnp.where(visible, logits, -jnp.inf)
+        column = jnp.broadcast_to(sink.astype(logits.dtype)[:, None, None], (*logits.shape[:-1], 1))
+        return softmax_or_zero(jnp.concatenate([logits, column], axis=-1))[..., :-1]
+
+    return attend_by_rows(
+        query, key, value, mask, weigh, scale=scale, is_causal=is_causal, local_window_size=local_window_size,
+        block_size=block_size,
+    )  # fmt: skip

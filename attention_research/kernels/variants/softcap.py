@@ -1,0 +1,42 @@
+"""Logit soft-capping, Gemma Team 2024 (arXiv 2408.00118), section 2: softmax(cap tanh(Q K^T scale / cap)) V.
+
+No logit exceeds the cap (50 in Gemma 2); the mask comes after the cap, so that what is hidden stays hidden.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.variants.row_blocks import attend_by_rows
+
+
+def softcap_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    cap: float | int,
+    scale: float | int | None = None,
+    is_causal: bool = False,
+    local_window_size: int | tuple[int, int] | None = None,
+    block_size: int = 512,
+) -> Float[Array, "B T N Hv"]:
+    """Attention with capped logits, `block_size` queries at a time: memory linear in the keys.
+
+    The other arguments are `dot_product_attention`'s. An empty row is 0 with gradient 0. Raises ValueError naming
+    the argument and the axis, and where cap is not above 0.
+    """
+    if cap <= 0:
+        raise ValueError(f"cap: expected more than 0, got {cap}")
+
+    def weigh(logits: Array, visible: Array | None) -> Array:
+        limit = jnp.asarray(cap, logits.dtype)
+        return softmax_or_zero(limit * jnp.tanh(logits / limit), visible)
+
+    return attend_by_rows(
+        query, key, value, mask, weigh, scale=scale, is_causal=is_causal, local_window_size=local_window_size,
+        block_size=block_size,
+    )  # fmt: skip

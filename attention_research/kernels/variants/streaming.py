@@ -1,0 +1,82 @@
+"""Attention sinks in a rolling cache, Xiao et al. 2023 (arXiv 2309.17453), section 3.2:
+softmax(Q K^T scale) V over the keys j < s and i - w <= j <= i.
+
+StreamingLLM: position i sees the first s tokens (4 in the paper) and the last w before itself, so that the cache has
+s + w + 1 entries at any length. Here w does not count the position itself; the paper's window of L recent tokens is
+w = L - 1. The paper counts positions within the cache: keys are cached before a rotation and rotated by their place
+in it. That is the caller's; the kernel rotates nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.variants.row_blocks import attend_by_rows
+
+
+class RollingCache(NamedTuple):
+    """Keys [B C K H] and values [B C K Hv], C = s + w + 1: the first s tokens, then the others in a ring; all zeros
+    at first. `position` is the number of tokens seen."""
+
+    key: Float[Array, "B C K H"]
+    value: Float[Array, "B C K Hv"]
+    position: Int[Array, ""]
+
+
+def streaming_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    num_sinks: int,
+    window: int,
+    scale: float | int | None = None,
+    block_size: int = 512,
+) -> Float[Array, "B T N Hv"]:
+    """Causal attention to the first `num_sinks` tokens and to a window; time and memory O(T (block + window + sinks)).
+
+    An empty row is 0 with gradient 0. Raises ValueError naming the argument and the axis.
+    """
+    if num_sinks < 0 or window < 0:
+        raise ValueError(f"num_sinks, window: expected at least 0, got {num_sinks} and {window}")
+    return attend_by_rows(
+        query, key, value, mask, softmax_or_zero, scale=scale, is_causal=True, local_window_size=(window, 0),
+        block_size=block_size, num_first=min(num_sinks, key.shape[1]),
+    )  # fmt: skip
+
+
+def streaming_attention_step(
+    cache: RollingCache,
+    query: Float[Array, "B 1 N H"],
+    key: Float[Array, "B 1 K H"],
+    value: Float[Array, "B 1 K Hv"],
+    *,
+    num_sinks: int,
+    scale: float | int | None = None,
+) -> tuple[RollingCache, Float[Array, "B 1 N Hv"]]:
+    """The next token: it takes a free place or that of the oldest token which is no sink, and attends to all places.
+
+    Raises ValueError naming the argument and the axis.
+    """
+    check_shapes(query=(query, "B 1 N H"), key=(key, "B 1 K H"), value=(value, "B 1 K Hv"))
+    check_shapes(key=(key, "B 1 K H"), cache_key=(cache.key, "B C K H"))
+    check_shapes(value=(value, "B 1 K Hv"), cache_key=(cache.key, "B C K H"), cache_value=(cache.value, "B C K Hv"))
+    places = cache.key.shape[1]
+    if places <= num_sinks:
+        raise ValueError(f"cache: axis C of [B C K H]: expected more than the {num_sinks} sinks, got {places}")
+    position = cache.position.astype(jnp.int32)
+    ring = num_sinks + (position - num_sinks) % (places - num_sinks)
+    place = jnp.where(position < num_sinks, position, ring)
+    keys = lax.dynamic_update_slice_in_dim(cache.key, key, place, axis=1)
+    values = lax.dynamic_update_slice_in_dim(cache.value, value, place, axis=1)
+    filled = jnp.arange(places, dtype=jnp.int32) <= position
+    context = dot_product_attention(query, keys, values, mask=filled[None, None, None], scale=scale)
+    return RollingCache(keys, values, position + 1), context

@@ -1,0 +1,38 @@
+"""Learned temperature, Lee, Lee & Song 2021 (arXiv 2112.13492), locality self-attention: softmax(Q K^T / tau_n) V.
+
+Every head learns its temperature tau, sqrt(H) at first. The released code learns 1 / tau; here it is tau, so that
+it reads in the units of the logits. The paper's other half, a mask of the diagonal, is a `mask`.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.shapes import check_shapes
+
+
+def temperature_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    temperature: Float[Array, "N"],
+    bias: Float[Array, "#B #N #T #S"] | None = None,
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    is_causal: bool = False,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+) -> Float[Array, "B T N Hv"]:
+    """`dot_product_attention` with the logits q k / temperature_n + bias; a temperature is not 0, and has a gradient.
+
+    Raises ValueError naming the argument and the axis.
+    """
+    check_shapes(query=(query, "B T N H"), temperature=(temperature, "N"))
+    dtype = accumulator(query.dtype)
+    query = (query.astype(dtype) / temperature.astype(dtype)[:, None]).astype(query.dtype)
+    return dot_product_attention(
+        query, key, value, bias, mask, scale=1.0, is_causal=is_causal, local_window_size=local_window_size,
+        implementation=implementation,
+    )  # fmt: skip
