@@ -215,15 +215,25 @@ def test_streaming_sees_the_first_tokens_and_a_window(num_sinks, window, block_s
     np.testing.assert_allclose(call(*inputs), attention64(*inputs, mask=seen & mask)[0], atol=1e-5)
 
 
-def test_a_window_forms_nothing_of_queries_times_keys(normal):
-    """Sub-quadratic: no array, in the gradient neither, has two axes of the length."""
+LINEAR = {
+    "softcap": lambda *x, **k: softcap_attention(*x, cap=1.5, is_causal=True, **k),
+    "sigmoid": sigmoid_attention,
+    "sink": lambda *x, **k: sink_attention(*x, jnp.zeros(N), **k),
+    "streaming": lambda *x, **k: streaming_attention(*x, num_sinks=2, window=3, **k),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_nothing_of_queries_times_keys_is_formed(name, normal):
+    """Memory linear in the length, in the gradient too; a window reads fewer than a fifth of the pairs."""
     length = 101
     inputs = heads(normal, length, length)
-    loss = lambda *x: streaming_attention(*x, num_sinks=2, window=3, block_size=7).sum()
+    loss = lambda *x: LINEAR[name](*x, block_size=7).sum()
     text = str(jax.make_jaxpr(jax.grad(loss, (0, 1, 2)))(*inputs))
-    sizes = [[int(n) for n in dims.split(",")] for dims in re.findall(r"[a-z]\d+\[([\d,]+)\]", text)]
-    assert len(sizes) > 100 and all(sum(n >= length for n in shape) <= 1 for shape in sizes)
-    assert max(np.prod(shape) for shape in sizes) < length**2 * B * N
+    sizes = [[int(n) for n in dims.split(",")] for dims in re.findall(r"f\d+\[([\d,]+)\]", text)]
+    assert len(sizes) > 50 and all(sum(n >= length for n in shape) <= 1 for shape in sizes)
+    products = [shape for shape in sizes if 7 in shape and shape[-1] in (length, 2 + 7 + 3)]
+    assert products and all((shape[-1] < length / 5) == (name == "streaming") for shape in products)
 
 
 def test_differential_attention_is_the_equations(normal):
