@@ -1,8 +1,5 @@
-"""Attention with relative positions, Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equations 3 and 4.
-
-    e_ij = q_i (k_j + a^K_{j-i})^T scale,    z_i = sum_j softmax(e)_ij (v_j + a^V_{j-i}),
-
-with a_d = table[clip(d, -k, k) + k].
+"""Attention with relative positions, Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equations 3 and 4: z_i = sum_j
+softmax(e)_ij (v_j + a^V_{j-i}), e_ij = q_i (k_j + a^K_{j-i})^T scale, a_d = table[clip(d, -k, k) + k].
 
 A [T S H] tensor is never formed: queries are multiplied by the 2k+1 table rows and the products are shifted into
 place; weights are summed into their 2k+1 distances before they meet the value table (the transpose of that shift).

@@ -1,4 +1,8 @@
-"""The relative position bias of T5, Raffel et al. 2020 (arXiv 1910.10683), section 2.1, after the released code."""
+"""The relative position bias of T5, Raffel et al. 2020 (arXiv 1910.10683), section 2.1: logit_ij = q_i k_j +
+table[bucket(j - i), n].
+
+The paper leaves the buckets open; they are those of the released code, whose logits are not divided by sqrt(H).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import math
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+from attention_research.kernels.shapes import check_shapes
 
 
 def t5_buckets(
@@ -34,6 +40,27 @@ def t5_buckets(
     return bucket + jnp.where(distance < exact, distance, jnp.minimum(far, num_buckets - 1))
 
 
+def t5_distance_bias(
+    table: Float[Array, "buckets N"],
+    query_length: int,
+    key_length: int,
+    *,
+    bidirectional: bool,
+    max_distance: int = 128,
+    query_offset: int | Int[Array, ""] = 0,
+) -> Float[Array, "N distances"]:
+    """The bias by distance alone: column j - i + T - 1 is for query i and key j, [N, T + S - 1].
+
+    Its gradient is a small matrix product. Raises ValueError naming the argument.
+    """
+    offset = jnp.asarray(query_offset, jnp.int32)
+    buckets = check_shapes(table=(table, "buckets N"), query_offset=(offset, ""))["buckets"]
+    distances = jnp.arange(-(query_length - 1), key_length, dtype=jnp.int32) - offset
+    index = t5_buckets(distances, bidirectional=bidirectional, num_buckets=buckets, max_distance=max_distance)
+    one_hot = (index[:, None] == jnp.arange(buckets, dtype=jnp.int32)).astype(table.dtype)
+    return jnp.einsum("DR,RN->ND", one_hot, table)
+
+
 def t5_relative_bias(
     table: Float[Array, "buckets N"],
     query_length: int,
@@ -47,13 +74,12 @@ def t5_relative_bias(
 
     T5 adds it to logits that are not divided by sqrt(H): pass `scale=1` for that. `query_offset` is the position of
     the first query, for cached decoding. The bias depends on j - i alone, so one row of T + S - 1 distances is looked
-    up (its gradient is a small matrix product) and shifted into [T S].
+    up and shifted into [T S].
     """
-    T, S, buckets = query_length, key_length, table.shape[0]
-    distances = jnp.arange(-(T - 1), S, dtype=jnp.int32) - jnp.asarray(query_offset, jnp.int32)
-    index = t5_buckets(distances, bidirectional=bidirectional, num_buckets=buckets, max_distance=max_distance)
-    one_hot = (index[:, None] == jnp.arange(buckets, dtype=jnp.int32)).astype(table.dtype)
-    by_distance = jnp.einsum("DR,RN->ND", one_hot, table)
+    T, S = query_length, key_length
+    by_distance = t5_distance_bias(
+        table, T, S, bidirectional=bidirectional, max_distance=max_distance, query_offset=query_offset
+    )
     if T == 1:
         return by_distance[None, :, None, :]
     # Rows of T+S-1 read with a stride one shorter: row i starts at distance -i.

@@ -1,0 +1,23 @@
+"""Learned positions, Gehring et al. 2017 (arXiv 1705.03122), section 3.1: p_i = table[i].
+
+Vaswani et al. 2017, Table 3 row E, compares them with sinusoids. The table ends: beyond it nothing was learned.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.shapes import check_shapes
+
+
+def learned_positions(table: Float[Array, "P D"], positions: Int[Array, "B T"]) -> Float[Array, "B T D"]:
+    """table[positions]; a position outside of 0 .. P - 1 gives NaN, not the last row without a word.
+
+    The gradient of a row is summed in float32 over all the places where its position stands.
+    """
+    check_shapes(table=(table, "P D"), positions=(positions, "B T"))
+    wide = table.astype(accumulator(table.dtype))
+    rows = wide.at[positions].get(mode="fill", fill_value=jnp.nan, wrap_negative_indices=False)
+    return rows.astype(table.dtype)

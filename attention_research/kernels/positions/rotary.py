@@ -1,0 +1,50 @@
+"""Rotary positions, Su et al. 2021 (arXiv 2104.09864), equation 34: (x_2i, x_2i+1) turns by p base^(-2i/D).
+
+Apply it to queries and keys, not to values: then q_m . k_n depends on the positions by m - n alone. The paper and its
+code (and GPT-J) pair neighbours; GPT-NeoX and Llama pair feature i with i + D/2 and say the same with permuted
+features: `halves` is that layout, for their weights. A key is turned once, before it enters a cache.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels.positions.angles import angles, frequencies
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.shapes import check_shapes
+
+
+def rotary(
+    x: Float[Array, "B T N H"],
+    positions: Int[Array, "T"] | Int[Array, "B T"],
+    *,
+    base: float = 10000.0,
+    width: int | None = None,
+    halves: bool = False,
+) -> Float[Array, "B T N H"]:
+    """x with its pairs of features turned by their positions; angles and products in float32, result in x's dtype.
+
+    `width` is how many of the first features turn (None: all; an even number); the rest passes unchanged, as in GPT-J
+    and GPT-NeoX, and D in the equation is then `width`. Raises ValueError naming the argument and the axis.
+
+    >>> quarter = rotary(jnp.array([[[[1.0, 0.0]]]]), jnp.array([1]))[0, 0, 0]
+    >>> [round(float(v), 4) for v in quarter]  # cos 1, sin 1
+    [0.5403, 0.8415]
+    """
+    check_shapes(x=(x, "B T N H"), positions=(positions, "T" if positions.ndim == 1 else "B T"))
+    H = x.shape[-1]
+    width = H if width is None else width
+    if width % 2 or not 0 < width <= H:
+        raise ValueError(f"width: expected an even number from 2 to axis H of x, {H}, got {width}")
+    dtype = accumulator(x.dtype)
+    angle = angles(positions, frequencies(width, base), dtype)
+    angle = (angle if positions.ndim == 2 else angle[None])[:, :, None]
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    turning = x[..., :width].astype(dtype)
+    pairs = (2, width // 2) if halves else (width // 2, 2)
+    axis = -2 if halves else -1
+    first, second = jnp.moveaxis(turning.reshape(*x.shape[:-1], *pairs), axis, 0)
+    turned = jnp.stack([first * cos - second * sin, first * sin + second * cos], axis=axis)
+    turned = turned.reshape(turning.shape).astype(x.dtype)
+    return turned if width == H else jnp.concatenate([turned, x[..., width:]], axis=-1)

@@ -1,0 +1,128 @@
+"""Structural positions, Wang et al. 2019 (arXiv 1909.00383), section 3: d_ij = depth_j - depth_i where one word stands
+above the other in the tree, else (depth_i + depth_j) sign(j - i).
+
+Any tree (or forest) is given as head indices [B T]: heads[b, i] is the word above i; -1, i itself or anything outside
+of 0 .. T - 1 makes i a root. depth is the number of heads above a word (the paper's distance from the main verb), so
+the second case is the way through the root, not through the lowest common word. Signs are of key minus query, as Shaw's
+j - i: positive is below or after the query. Two roots of a forest have distance 0. Heads that run in a circle are not a
+tree and are not looked for: such words count each other as above them. Padding: any head, and a mask in the attention.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
+
+
+def _above(heads: Int[Array, "B T"]) -> Bool[Array, "B T T"]:
+    """[b, i, a]: a is i itself or above it. By pointer doubling: log2(T) rounds of [T T]."""
+    check_shapes(heads=(heads, "B T"))
+    T = heads.shape[1]
+    word = jnp.arange(T, dtype=jnp.int32)
+    heads = heads.astype(jnp.int32)
+    pointer = jnp.where((heads < 0) | (heads >= T), word, heads)
+    above = jnp.broadcast_to(word[:, None] == word, (*heads.shape, T))
+    for _ in range((T - 1).bit_length()):  # `above` holds what is less than 2^n away, `pointer` is 2^n away
+        above = above | jnp.take_along_axis(above, pointer[:, :, None], axis=1)
+        pointer = jnp.take_along_axis(pointer, pointer, axis=1)
+    return above
+
+
+def structural_depths(heads: Int[Array, "B T"]) -> Int[Array, "B T"]:
+    """How many words stand above each word: the absolute structural position; a root has 0.
+
+    >>> structural_depths(jnp.array([[1, -1, 3, 1]])).tolist()  # 1 is the root, 2 below 3 below 1
+    [[1, 0, 2, 1]]
+    """
+    return _above(heads).sum(axis=-1, dtype=jnp.int32) - 1
+
+
+def structural_distances(heads: Int[Array, "B T"]) -> Int[Array, "B T T"]:
+    """The relative structural position d_ij from word i to word j; 0 on the diagonal.
+
+    >>> structural_distances(jnp.array([[1, -1, 3, 1]]))[0].tolist()
+    [[0, -1, 3, 2], [1, 0, 2, 1], [-3, -2, 0, -1], [-2, -1, 1, 0]]
+    """
+    above = _above(heads)
+    depth = above.sum(axis=-1, dtype=jnp.int32) - 1
+    word = jnp.arange(heads.shape[1], dtype=jnp.int32)
+    to, of = depth[:, None, :], depth[:, :, None]
+    return jnp.where(above | above.swapaxes(1, 2), to - of, (of + to) * jnp.sign(word - word[:, None]))
+
+
+def structural_encoding(
+    sequential: Float[Array, "#B T P"],
+    structural: Float[Array, "#B T Q"],
+    sequential_weight: Float[Array, "P D"],
+    structural_weight: Float[Array, "Q D"],
+) -> Float[Array, "B T D"]:
+    """tanh(sequential W + structural U): the absolute position, from the encodings of word order and of depth.
+
+    The paper asks for "a nonlinear function"; this is one. Both encodings are sinusoids there: `sinusoidal_at` of the
+    position and of the depth. An encoding may be [1 T P], for every example. Sums and tanh in float32.
+    """
+    check_shapes(
+        sequential=(sequential, "#B T P"),
+        structural=(structural, "#B T Q"),
+        sequential_weight=(sequential_weight, "P D"),
+        structural_weight=(structural_weight, "Q D"),
+    )
+    dtype = sequential.dtype
+    of_order = einsum("BTP,PD->BTD", sequential, sequential_weight.astype(dtype))
+    of_depth = einsum("BTQ,QD->BTD", structural.astype(dtype), structural_weight.astype(dtype))
+    return jnp.tanh(of_order + of_depth).astype(dtype)
+
+
+def structural_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    distances: Int[Array, "B T S"],
+    key_table: Float[Array, "R H"],
+    value_table: Float[Array, "P Hv"] | None = None,
+    *,
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    scale: float | int | None = None,
+) -> Float[Array, "B T N Hv"]:
+    """Shaw's relative attention with any distances in place of j - i: row clip(d_ij, -k, k) + k of tables [2k+1 H].
+
+    e_ij = q_i (k_j + a^K_{d_ij})^T scale, z_i = sum_j softmax(e)_ij (v_j + a^V_{d_ij}); `scale` None is 1 / sqrt(H),
+    `value_table` None leaves a^V out. Distances of any origin will do, and one row of them for a query at a time. No
+    [T S H] tensor is formed: queries meet the table's rows and the products are gathered; weights are summed by
+    distance before they meet the value table. An empty row is 0 with gradient 0. Raises ValueError naming the axis.
+    """
+    arrays, options = prepare(query, key, value, None, mask, scale, False, None, None, None)
+    check_shapes(
+        query=(query, "B T N H"),
+        key=(key, "B S K H"),
+        value=(value, "B S K Hv"),
+        distances=(distances, "B T S"),
+        key_table=(key_table, "R H"),
+        value_table=(value_table, "P Hv"),
+    )
+    for name, table in (("key_table", key_table), ("value_table", value_table)):
+        if table is not None and table.shape[0] % 2 == 0:
+            raise ValueError(f"{name}: expected an odd number of rows, 2k+1, got {table.shape[0]}")
+    (B, T, N, H), (S, K, Hv) = query.shape, value.shape[1:]
+    dtype = accumulator(query.dtype)
+
+    def spread(by_row: Float[Array, "B K G T R"]) -> Float[Array, "B K G T S"]:
+        k = by_row.shape[-1] // 2
+        index = (jnp.clip(distances, -k, k) + k)[:, None, None]
+        return jnp.take_along_axis(by_row, jnp.broadcast_to(index, (*by_row.shape[:-1], S)), axis=-1)
+
+    heads = query.reshape(B, T, K, N // K, H).transpose(0, 2, 3, 1, 4)
+    to_table = einsum("BKGTH,RH->BKGTR", heads, key_table.astype(query.dtype))
+    logits = (einsum("BKGTH,BSKH->BKGTS", heads, key) + spread(to_table)) * jnp.asarray(options.scale, dtype)
+    weights = softmax_or_zero(logits.reshape(B, N, T, S), arrays.mask).reshape(logits.shape)
+    context = einsum("BKGTS,BSKH->BKGTH", weights.astype(value.dtype), value)
+    if value_table is not None:
+        rows = jax.ShapeDtypeStruct((B, K, N // K, T, value_table.shape[0]), dtype)
+        (by_row,) = jax.linear_transpose(spread, rows)(weights)
+        context = context + einsum("BKGTR,RH->BKGTH", by_row.astype(value.dtype), value_table.astype(value.dtype))
+    return context.reshape(B, N, T, Hv).swapaxes(1, 2).astype(query.dtype)

@@ -1,0 +1,116 @@
+"""Relative attention with segment memory, Dai et al. 2019 (arXiv 1901.02860), section 3.3: logit_ij = (q_i + u)^T k_j +
+(q_i + v)^T r_{i-j}.
+
+Keys and values come from [memory; current] hidden states, memory without gradient (`extend_with_memory`). r_d = W_R R_d
+with R sinusoidal is row d of `sinusoidal_positions(S, D)` times W_R, [S N H], for the distance d = i - j; u and v are
+one vector a head. Causal: query i of the T stands at position S - T + i of the S keys and sees those up to itself. The
+released code orders R's columns sines first (W_R absorbs it). A [T S H] tensor is never formed: queries meet the S rows
+r_d, and the products are shifted into place.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
+
+
+def extend_with_memory(memory: Float[Array, "B M D"], x: Float[Array, "B T D"]) -> Float[Array, "B S D"]:
+    """[memory; x], S = M + T: the hidden states that a layer takes its keys and values from; memory has no gradient."""
+    check_shapes(memory=(memory, "B M D"), x=(x, "B T D"))
+    return jnp.concatenate([jax.lax.stop_gradient(memory).astype(x.dtype), x], axis=1)
+
+
+def next_memory(
+    memory: Float[Array, "B M D"], x: Float[Array, "B T D"], *, length: int | None = None
+) -> Float[Array, "B L D"]:
+    """The last `length` (None: M) hidden states of [memory; x], for the next segment; all of them where fewer exist."""
+    both = jax.lax.stop_gradient(extend_with_memory(memory, x))
+    length = memory.shape[1] if length is None else length
+    return both[:, max(both.shape[1] - length, 0) :]
+
+
+def transformer_xl_weights(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    relative_key: Float[Array, "S N H"],
+    content_bias: Float[Array, "N H"],
+    position_bias: Float[Array, "N H"],
+    *,
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    scale: float | int | None = None,
+    query_offset: int | Int[Array, ""] | None = None,
+) -> Float[Array, "B N T S"]:
+    """The softmax of the logits over the visible keys: the weights of `transformer_xl_attention`, in float32."""
+    arrays, options = prepare(query, key, None, None, mask, scale, False, None, None, None)
+    (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
+    check_shapes(
+        query=(query, "B T N H"),
+        key=(key, "B S K H"),
+        relative_key=(relative_key, "S N H"),
+        content_bias=(content_bias, "N H"),
+        position_bias=(position_bias, "N H"),
+    )
+    if query_offset is None and S < T:
+        raise ValueError(f"key: axis S of [B S K H]: expected at least the query's {T}, got {S}")
+    dtype = query.dtype
+    to_key = (query + content_bias.astype(dtype)).reshape(B, T, K, N // K, H)
+    content = einsum("BTKGH,BSKH->BKGTS", to_key, key).reshape(B, N, T, S)
+    farthest_first = relative_key[::-1].astype(dtype)
+    by_distance = einsum("BTNH,SNH->BNTS", query + position_bias.astype(dtype), farthest_first)
+    logits = (content + _shift(by_distance, query_offset)) * jnp.asarray(options.scale, accumulator(dtype))
+    row = jnp.arange(T, dtype=jnp.int32)[:, None] + jnp.asarray(
+        S - T if query_offset is None else query_offset, jnp.int32
+    )
+    visible = (jnp.arange(S, dtype=jnp.int32) <= row)[None, None]
+    return softmax_or_zero(logits, visible if arrays.mask is None else visible & arrays.mask)
+
+
+def transformer_xl_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    relative_key: Float[Array, "S N H"],
+    content_bias: Float[Array, "N H"],
+    position_bias: Float[Array, "N H"],
+    *,
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    scale: float | int | None = None,
+    query_offset: int | Int[Array, ""] | None = None,
+) -> Float[Array, "B T N Hv"]:
+    """Causal attention by content and distance over S = memory + T keys; `scale` None is 1 / sqrt(H).
+
+    `content_bias` is u, `position_bias` v. `query_offset` is the position of the first query among the keys (None: the
+    queries are the last T), for a cache longer than what was written. Dense in T x S. An empty row is 0 with gradient
+    0. Raises ValueError naming the argument and the axis.
+    """
+    prepare(query, key, value, None, mask, scale, False, None, None, None)
+    (B, T, N, _), (S, K, Hv) = query.shape, value.shape[1:]
+    weights = transformer_xl_weights(
+        query, key, relative_key, content_bias, position_bias, mask=mask, scale=scale, query_offset=query_offset
+    )
+    weights = weights.reshape(B, K, N // K, T, S).astype(value.dtype)
+    context = einsum("BKGTS,BSKH->BKGTH", weights, value)
+    return context.reshape(B, N, T, Hv).swapaxes(1, 2).astype(query.dtype)
+
+
+def _shift(by_distance: Float[Array, "*B T S"], offset: int | Array | None) -> Float[Array, "*B T S"]:
+    """out[i, j] is the column of distance offset + i - j; columns hold the distances S - 1 .. 0. Anything beyond them.
+
+    Where the queries are the last T, that is column j + T - 1 - i: read with a row stride one shorter than the padded
+    rows, each row starts one column before the row above.
+    """
+    *batch, T, S = by_distance.shape
+    if offset is None:
+        if T == 1:
+            return by_distance
+        row = jnp.pad(by_distance, [(0, 0)] * (len(batch) + 1) + [(0, T - 1)])
+        flat = row.reshape(*batch, T * (S + T - 1))[..., T - 1 :]
+        return flat[..., : T * (S + T - 2)].reshape(*batch, T, S + T - 2)[..., :S]
+    key, query = jnp.arange(S, dtype=jnp.int32), jnp.arange(T, dtype=jnp.int32)[:, None]
+    column = jnp.clip(key + (S - 1) - query - jnp.asarray(offset, jnp.int32), 0, S - 1)
+    return jnp.take_along_axis(by_distance, jnp.broadcast_to(column, by_distance.shape), axis=-1)
