@@ -14,6 +14,7 @@ FAMILIES = {
     "no_dot_product": "No dot product",
     "scores": "Alignment scores",
     "efficient": "Cheaper than quadratic",
+    "copying": "Copying and coverage",
 }
 
 

@@ -6,6 +6,18 @@ from attention_research.kernels.attention import (
     dot_product_attention,
     explain_implementation,
 )
+from attention_research.kernels.copying import (
+    CopyAttention,
+    convolutional_copy_attention,
+    convolutional_features,
+    copy_distribution,
+    copy_mixture_log_probability,
+    coverage_attention,
+    coverage_loss,
+    coverage_vectors,
+    generation_probability,
+    pointer_generator,
+)
 from attention_research.kernels.cross_entropy import chunked_log_likelihood
 from attention_research.kernels.efficient.feature_attention import FeatureSums, no_sums
 from attention_research.kernels.efficient.linear import elu_features, linear_attention, linear_attention_step
@@ -106,6 +118,7 @@ from attention_research.kernels.variants.temperature import temperature_attentio
 
 __all__ = [
     "Choice",
+    "CopyAttention",
     "FeatureSums",
     "RollingCache",
     "absorbed_latent_attention",
@@ -122,7 +135,14 @@ __all__ = [
     "compress",
     "concat_scores",
     "concatenate_positions",
+    "convolutional_copy_attention",
+    "convolutional_features",
+    "copy_distribution",
+    "copy_mixture_log_probability",
     "cosine_scores",
+    "coverage_attention",
+    "coverage_loss",
+    "coverage_vectors",
     "dense_synthesizer_attention",
     "dense_synthesizer_scores",
     "differential_attention",
@@ -140,6 +160,7 @@ __all__ = [
     "factorized_random_scores",
     "factorized_random_synthesizer_attention",
     "general_scores",
+    "generation_probability",
     "grouped_query_attention",
     "latent_attention",
     "layer_norm",
@@ -160,6 +181,7 @@ __all__ = [
     "padding_mask",
     "performer_attention",
     "performer_attention_step",
+    "pointer_generator",
     "pool_heads",
     "positional_attention",
     "positive_features",

@@ -1,0 +1,24 @@
+"""Attention that copies: words of the source as outputs, and memory of what was attended to."""
+
+from attention_research.kernels.copying.convolutional_copy import (
+    CopyAttention,
+    convolutional_copy_attention,
+    convolutional_features,
+    copy_mixture_log_probability,
+)
+from attention_research.kernels.copying.copy_distribution import copy_distribution
+from attention_research.kernels.copying.coverage import coverage_attention, coverage_loss, coverage_vectors
+from attention_research.kernels.copying.pointer_generator import generation_probability, pointer_generator
+
+__all__ = [
+    "CopyAttention",
+    "convolutional_copy_attention",
+    "convolutional_features",
+    "copy_distribution",
+    "copy_mixture_log_probability",
+    "coverage_attention",
+    "coverage_loss",
+    "coverage_vectors",
+    "generation_probability",
+    "pointer_generator",
+]

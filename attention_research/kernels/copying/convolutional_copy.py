@@ -1,0 +1,169 @@
+"""Convolutional copy attention, Allamanis, Peng & Sutton 2016 (arXiv 1602.03001), section 2:
+alpha = softmax(conv(L, K_att)), kappa = softmax(conv(L, K_copy)), lambda = max_j sigmoid(conv(L, K_meta) + b),
+p(m) = lambda sum_{j: c_j = m} kappa_j + (1 - lambda) mu p_vocab(m), with L = F h / |F h|.
+
+F (`convolutional_features`) are two convolutions over the tokens' embeddings, h the decoder's state, and |.| is over
+all positions and maps of one snippet. The paper writes ReLU and h itself; the released code has leaky ReLUs of slope
+0.1 on the first convolution and 0.01 on h: `negative_slope` (0 and 1 are the paper's). Kernels are not flipped
+(Theano's are). Biases of alpha and kappa, which the released code has, cancel in their softmax and are left out. The
+padding of w1 + w2 + w3 - 3 tokens stands half on either side, an odd one on the left. For an even padding the
+released code then averages the embedding of token j + 1 by the weight of token j; here it is token j's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
+
+#: The released code's log-probability of copying a token that stands nowhere in the source.
+NOT_COPYABLE = -1000.0
+#: log mu: what generating the unknown word costs, so that copying is preferred.
+UNKNOWN = -10.0
+#: What the released code adds to the copied probability before its logarithm.
+FLOOR = 1e-7
+
+
+class CopyAttention(NamedTuple):
+    """`weights` (alpha) and `copy_weights` (kappa) [B T S], `context` [B T D], `copy_probability` (lambda) [B T]."""
+
+    context: Array
+    weights: Array
+    copy_weights: Array
+    copy_probability: Array
+
+
+def convolutional_features(
+    embeddings: Float[Array, "B S D"],
+    first_kernel: Float[Array, "W1 D K1"],
+    first_bias: Float[Array, "K1"],
+    second_kernel: Float[Array, "W2 K1 K"],
+    second_bias: Float[Array, "K"],
+    edge: Float[Array, "D"] | None = None,
+    *,
+    window: int,
+    mask: Bool[Array, "B S"] | None = None,
+    negative_slope: float = 0.1,
+) -> Float[Array, "B P K"]:
+    """F for P = S + window - 1, `window` being w3, that of the three convolutions which follow.
+
+    `edge` stands before, after and at the padding of a snippet: the embedding of the released code's padding token
+    (None: zeros). `mask` is True at real tokens. Raises ValueError naming the axis.
+    """
+    check_shapes(
+        embeddings=(embeddings, "B S D"), mask=(mask, "B S"), edge=(edge, "D"), first_kernel=(first_kernel, "W1 D K1"),
+        first_bias=(first_bias, "K1"), second_kernel=(second_kernel, "W2 K1 K"), second_bias=(second_bias, "K"),
+    )  # fmt: skip
+    B, _, D = embeddings.shape
+    dtype = embeddings.dtype
+    edge = jnp.zeros((D,), dtype) if edge is None else edge.astype(dtype)
+    if mask is not None:
+        embeddings = jnp.where(mask[..., None], embeddings, edge)
+    around = first_kernel.shape[0] + second_kernel.shape[0] + window - 3
+    beside = lambda count: jnp.broadcast_to(edge, (B, count, D))
+    x = jnp.concatenate([beside((around + 1) // 2), embeddings, beside(around // 2)], axis=1)
+    x = jax.nn.leaky_relu(_convolve(x, first_kernel, first_bias), negative_slope).astype(dtype)
+    return _convolve(x, second_kernel, second_bias).astype(dtype)
+
+
+def _convolve(x: Array, kernel: Array, bias: Array) -> Array:
+    dtype = accumulator(x.dtype)
+    y = jax.lax.conv_general_dilated(x, kernel.astype(x.dtype), (1,), "VALID", dimension_numbers=("NWC", "WIO", "NWC"))
+    return y.astype(dtype) + bias.astype(dtype)
+
+
+def convolutional_copy_attention(
+    embeddings: Float[Array, "B S D"],
+    features: Float[Array, "B P K"],
+    state: Float[Array, "B T K"],
+    attention_kernel: Float[Array, "W K"],
+    copy_kernel: Float[Array, "W K"],
+    meta_kernel: Float[Array, "W K"],
+    meta_bias: Float[Array, ""],
+    *,
+    mask: Bool[Array, "B S"] | None = None,
+    negative_slope: float = 0.01,
+) -> CopyAttention:
+    """alpha and its context (the average of *embeddings*), kappa and lambda for every state h.
+
+    lambda is a maximum over positions, not a mean. `mask` is True at real tokens; a snippet without any gives 0
+    throughout. A state of zeros, where the released code divides 0 by 0, attends to all tokens alike. No [T P K]
+    tensor is formed: the state multiplies the kernels. Raises ValueError naming the axis.
+    """
+    check_shapes(
+        embeddings=(embeddings, "B S D"), mask=(mask, "B S"), features=(features, "B P K"), state=(state, "B T K"),
+        attention_kernel=(attention_kernel, "W K"), copy_kernel=(copy_kernel, "W K"), meta_kernel=(meta_kernel, "W K"),
+        meta_bias=(meta_bias, ""),
+    )  # fmt: skip
+    S, W = embeddings.shape[1], attention_kernel.shape[0]
+    if features.shape[1] != S + W - 1:
+        raise ValueError(f"features: axis P of [B P K]: expected S + W - 1 = {S + W - 1}, got {features.shape[1]}")
+    dtype = accumulator(features.dtype)
+    if mask is not None:
+        features = jnp.where(_reached(mask, W)[..., None], features, jnp.zeros((), features.dtype))
+    gate = jax.nn.leaky_relu(state, negative_slope).astype(features.dtype)
+    squares = jnp.sum(jnp.square(features.astype(dtype)), axis=1)
+    norm = jnp.einsum("BK,BTK->BT", squares, jnp.square(gate.astype(dtype)))
+    norm = jnp.sqrt(jnp.where(norm == 0, jnp.ones_like(norm), norm))
+    windows = jnp.stack([features[:, start : start + S] for start in range(W)], axis=2)
+    kernels = jnp.stack([attention_kernel, copy_kernel, meta_kernel]).astype(features.dtype)
+    logits = einsum("OBTWK,BSWK->OBTS", gate[:, :, None] * kernels[:, None, None], windows) / norm[..., None]
+    visible = None if mask is None else mask[:, None]
+    alpha, kappa = (softmax_or_zero(logits[row], visible) for row in (0, 1))
+    meta = logits[2] if mask is None else jnp.where(visible, logits[2], -jnp.inf)
+    copy_probability = jax.nn.sigmoid(jnp.max(meta, axis=-1) + meta_bias.astype(dtype))
+    context = einsum("BTS,BSD->BTD", alpha.astype(embeddings.dtype), embeddings).astype(embeddings.dtype)
+    return CopyAttention(context, alpha, kappa, copy_probability)
+
+
+def _reached(mask: Array, window: int) -> Array:
+    """Which rows of the features some real token's window covers: [B S + window - 1]."""
+    S = mask.shape[1]
+    around = jnp.pad(mask, ((0, 0), (window - 1, window - 1)))
+    return jnp.stack([around[:, start : start + S + window - 1] for start in range(window)]).any(axis=0)
+
+
+def copy_mixture_log_probability(
+    copy_probability: Float[Array, "B T"],
+    copy_weights: Float[Array, "B T S"],
+    copyable: Bool[Array, "B T S"],
+    vocabulary_log_probability: Float[Array, "B T"],
+    unknown: Bool[Array, "B T"] | None = None,
+    *,
+    released: bool = False,
+) -> Float[Array, "B T"]:
+    """log p(m) of one target a step, over both ways to it: copying any position that holds it, and generating it.
+
+    `copyable` is True where c_j = m and c_j is real; `vocabulary_log_probability` is log p_vocab(m), -inf where the
+    vocabulary lacks m; `unknown` says where m is generated as the unknown word. The paper's form: mu = exp(-10) where
+    m is unknown and could be copied. `released`: every unknown m costs it, the copied probability is increased by
+    1e-7, and its logarithm is -1000 where nothing can be copied. log 0 is the logarithm of the smallest normal
+    number otherwise, with gradient 0. Raises ValueError naming the axis.
+    """
+    check_shapes(
+        copy_weights=(copy_weights, "B T S"), copyable=(copyable, "B T S"), copy_probability=(copy_probability, "B T"),
+        vocabulary_log_probability=(vocabulary_log_probability, "B T"), unknown=(unknown, "B T"),
+    )  # fmt: skip
+    dtype = accumulator(copy_weights.dtype)
+    probability = copy_probability.astype(dtype)
+    weights = copy_weights.astype(dtype)
+    copied = jnp.sum(jnp.where(copyable, weights, jnp.zeros_like(weights)), axis=-1)
+    anywhere = jnp.any(copyable, axis=-1)
+    copied = copied + jnp.asarray(FLOOR, dtype) if released else copied
+    nowhere = jnp.asarray(NOT_COPYABLE if released else -jnp.inf, dtype)
+    by_copying = jnp.where(anywhere, _log(probability) + _log(copied), nowhere)
+    by_generating = _log(1 - probability) + vocabulary_log_probability.astype(dtype)
+    if unknown is not None:
+        discouraged = unknown if released else unknown & anywhere
+        by_generating = by_generating + jnp.where(discouraged, jnp.asarray(UNKNOWN, dtype), jnp.zeros((), dtype))
+    return jnp.logaddexp(by_copying, by_generating)
+
+
+def _log(x: Array) -> Array:
+    return jnp.log(jnp.maximum(x, jnp.asarray(jnp.finfo(x.dtype).tiny, x.dtype)))

@@ -1,0 +1,68 @@
+"""Pointer-generator network, See, Liu & Manning 2017 (arXiv 1704.04368), equations 8 and 9:
+P(w) = p_gen P_vocab(w) + (1 - p_gen) sum_{i: w_i = w} a_i.
+
+The extended vocabulary of an example is the V known words followed by the words of its source that are not among
+them, numbered V, V+1, ... in the order of their first appearance; `extra` is the largest such number in the batch.
+Source ids are extended ids, also where the encoder embeds the unknown word. Allamanis, Peng & Sutton's lambda is
+1 - p_gen. The log-probability of given targets needs no [B T V] array: `copy_mixture_log_probability`.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.copying.copy_distribution import copy_distribution
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
+
+
+def generation_probability(
+    context: Float[Array, "B T Dv"],
+    state: Float[Array, "B T Dq"],
+    inputs: Float[Array, "B T D"],
+    context_weight: Float[Array, "Dv"],
+    state_weight: Float[Array, "Dq"],
+    input_weight: Float[Array, "D"],
+    bias: Float[Array, ""],
+) -> Float[Array, "B T"]:
+    """p_gen = sigmoid(w_h h* + w_s s_t + w_x x_t + b), equation 8, in float32.
+
+    The released code takes the LSTM's cell and output together as the state, and as x_t the decoder's input already
+    merged with the previous context. Raises ValueError naming the axis.
+    """
+    check_shapes(
+        context=(context, "B T Dv"), state=(state, "B T Dq"), inputs=(inputs, "B T D"),
+        context_weight=(context_weight, "Dv"), state_weight=(state_weight, "Dq"), input_weight=(input_weight, "D"),
+        bias=(bias, ""),
+    )  # fmt: skip
+    logit = bias.astype(accumulator(context.dtype))
+    for x, weight in ((context, context_weight), (state, state_weight), (inputs, input_weight)):
+        logit = logit + einsum("BTD,D->BT", x, weight.astype(x.dtype))
+    return jax.nn.sigmoid(logit)
+
+
+def pointer_generator(
+    vocabulary: Float[Array, "B T V"],
+    weights: Float[Array, "B T S"],
+    source_ids: Int[Array, "B S"],
+    generate: Float[Array, "B T"],
+    *,
+    extra: int,
+    mask: Bool[Array, "B S"] | None = None,
+) -> Float[Array, "B T X"]:
+    """P for X = V + extra words, of P_vocab (`vocabulary`), a (`weights`) and p_gen (`generate`), equation 9; float32.
+
+    A word that is both in the vocabulary and in the source gets both parts. `mask` is True at real source positions.
+    Raises ValueError naming the axis.
+    """
+    check_shapes(
+        weights=(weights, "B T S"), source_ids=(source_ids, "B S"), mask=(mask, "B S"),
+        vocabulary=(vocabulary, "B T V"), generate=(generate, "B T"),
+    )  # fmt: skip
+    dtype = accumulator(vocabulary.dtype)
+    generate = generate.astype(dtype)[..., None]
+    known = jnp.pad(vocabulary.astype(dtype), ((0, 0), (0, 0), (0, extra)))
+    copied = copy_distribution(weights, source_ids, vocabulary.shape[-1] + extra, mask=mask).astype(dtype)
+    return generate * known + (1 - generate) * copied
