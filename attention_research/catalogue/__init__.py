@@ -13,6 +13,7 @@ FAMILIES = {
     "variants": "Changes to dot-product attention",
     "no_dot_product": "No dot product",
     "scores": "Alignment scores",
+    "selection": "Soft, hard, local and monotonic selection",
     "efficient": "Cheaper than quadratic",
     "copying": "Copying and coverage",
 }

@@ -44,12 +44,16 @@ def weigh(mechanism: Mechanism, outputs) -> list[np.ndarray]:
 
 
 def of_floats(mechanism: Mechanism, inputs: dict):
-    """(function of the float inputs in order, their values); the other inputs are fixed."""
+    """(function of the float inputs in order to the float outputs, their values); the other inputs are fixed."""
     names = mechanism.floats()
     fixed = {name: value for name, value in inputs.items() if name not in names}
-    return lambda *floats: mechanism.call({**fixed, **dict(zip(names, floats, strict=True))}), [
-        inputs[n] for n in names
-    ]
+    call = lambda *floats: floating(mechanism.call({**fixed, **dict(zip(names, floats, strict=True))}))
+    return call, [inputs[n] for n in names]
+
+
+def floating(outputs) -> tuple:
+    """Those outputs that have a gradient; positions and masks have none."""
+    return tuple(x for x in outputs if jnp.issubdtype(x.dtype, jnp.floating))
 
 
 def transforms(mechanism: Mechanism) -> None:
@@ -71,7 +75,7 @@ def transforms(mechanism: Mechanism) -> None:
         close(result, both)
     if mechanism.floats():
         function, floats = of_floats(mechanism, one)
-        pull = lambda f, values: jax.vjp(f, *values)[1](tuple(weigh(mechanism, outputs)))
+        pull = lambda f, values: jax.vjp(f, *values)[1](tuple(weigh(mechanism, floating(outputs))))
         plain, again = jax.jit(lambda x: (pull(function, x), pull(jax.checkpoint(function), x)))(floats)
         close(again, plain)
 

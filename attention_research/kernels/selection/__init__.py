@@ -1,0 +1,34 @@
+"""Attention that selects: hard, local and monotonic choices of where to look, and how they are learned."""
+
+from attention_research.kernels.selection.gumbel import gumbel_attention, gumbel_softmax
+from attention_research.kernels.selection.hard import hard_attention, semi_sampled_attention
+from attention_research.kernels.selection.local import local_weights, local_window, predicted_centers
+from attention_research.kernels.selection.mocha import mocha_weights
+from attention_research.kernels.selection.monotonic import monotonic_alignment
+from attention_research.kernels.selection.monotonic_decode import hard_monotonic_decode
+from attention_research.kernels.selection.monotonic_energy import choosing_probability, monotonic_energy
+from attention_research.kernels.selection.reinforce import (
+    attention_entropy,
+    cost_to_go,
+    moving_average_baseline,
+    reinforce_surrogate,
+)
+
+__all__ = [
+    "attention_entropy",
+    "choosing_probability",
+    "cost_to_go",
+    "gumbel_attention",
+    "gumbel_softmax",
+    "hard_attention",
+    "hard_monotonic_decode",
+    "local_weights",
+    "local_window",
+    "mocha_weights",
+    "monotonic_alignment",
+    "monotonic_energy",
+    "moving_average_baseline",
+    "predicted_centers",
+    "reinforce_surrogate",
+    "semi_sampled_attention",
+]

@@ -1,0 +1,43 @@
+"""Monotonic chunkwise attention (MoChA), Chiu & Raffel 2018 (arXiv 1712.05382), section 2.3:
+beta_j = sum_{k=j}^{j+w-1} alpha_k exp(u_j) / sum_{l=k-w+1}^{k} exp(u_l).
+
+Soft attention over the w positions that end where the monotonic process stops, in expectation over where that is. With
+a one-hot alpha it is the test-time form, the softmax of one chunk; with w = 1 it is alpha.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.shapes import check_shapes
+
+
+def mocha_weights(
+    alignment: Float[Array, "B S"],
+    chunk_scores: Float[Array, "B S"],
+    *,
+    chunk_size: int,
+    mask: Bool[Array, "B S"] | None = None,
+) -> Float[Array, "B S"]:
+    """beta of one output step from its monotonic alignment alpha and the chunk energies u; float32; sums as alpha does.
+
+    The paper's moving sums of exp(u) overflow, or divide 0 by 0 where a window lies far below the row's maximum; here
+    each window has a softmax of its own: memory S w. `mask` is True at real positions: others are in no chunk. Raises
+    ValueError naming the argument and the axis, or a chunk size below 1.
+    """
+    S = check_shapes(alignment=(alignment, "B S"), chunk_scores=(chunk_scores, "B S"), mask=(mask, "B S"))["S"]
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
+    w = min(chunk_size, S)
+    dtype = accumulator(jnp.promote_types(alignment.dtype, chunk_scores.dtype))
+    alignment, scores = alignment.astype(dtype), chunk_scores.astype(dtype)
+    if mask is not None:
+        alignment, scores = jnp.where(mask, alignment, jnp.zeros_like(alignment)), jnp.where(mask, scores, -jnp.inf)
+    # Entry i of the chunk that ends at k is position k - i.
+    padded = jnp.pad(scores, ((0, 0), (w - 1, 0)), constant_values=-jnp.inf)
+    chunks = jnp.stack([padded[:, w - 1 - i : w - 1 - i + S] for i in range(w)], axis=-1)
+    shares = jnp.pad(alignment[..., None] * softmax_or_zero(chunks), ((0, 0), (0, w - 1), (0, 0)))
+    return sum((shares[:, i : i + S, i] for i in range(w)), jnp.zeros_like(alignment))

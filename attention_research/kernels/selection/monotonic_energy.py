@@ -1,0 +1,61 @@
+"""Monotonic energy, Raffel et al. 2017 (arXiv 1704.00784), section 2.4: g v^T / ||v|| tanh(W s + U h + b) + r.
+
+The scale g starts at 1 / sqrt(A) and the offset r below 0 (-1 in text, -4 in speech): at 0, a position is chosen with
+probability 1/2 at once and nothing attends beyond the first few. A sigmoid, unlike a softmax, feels both.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
+
+
+def monotonic_energy(
+    query: Float[Array, "B T Dq"],
+    keys: Float[Array, "B S Dk"],
+    query_weight: Float[Array, "A Dq"],
+    key_weight: Float[Array, "A Dk"],
+    bias: Float[Array, "A"],
+    v: Float[Array, "A"],
+    gain: Float[Array, ""],
+    offset: Float[Array, ""],
+) -> Float[Array, "B T S"]:
+    """The energy of every query and key, float32: above 0 means chosen at test time. Memory B T S A.
+
+    The paper's own additive energy with weight normalisation on v, a bias and a scalar offset. Raises ValueError naming
+    the argument and the axis.
+    """
+    axes = {"query": "B T Dq", "keys": "B S Dk", "query_weight": "A Dq", "key_weight": "A Dk", "bias": "A", "v": "A",
+            "gain": "", "offset": ""}  # fmt: skip
+    arrays = (query, keys, query_weight, key_weight, bias, v, gain, offset)
+    check_shapes(**{name: (array, axes[name]) for name, array in zip(axes, arrays, strict=True)})
+    dtype = accumulator(query.dtype)
+    bias, v, gain, offset = (x.astype(dtype) for x in (bias, v, gain, offset))
+    from_query = einsum("BTD,AD->BTA", query, query_weight.astype(query.dtype))[:, :, None]
+    from_keys = einsum("BSD,AD->BSA", keys, key_weight.astype(keys.dtype))[:, None]
+    direction = gain * v / jnp.sqrt(jnp.sum(jnp.square(v)))
+    return einsum("BTSA,A->BTS", jnp.tanh(from_query + from_keys.astype(dtype) + bias), direction) + offset
+
+
+def choosing_probability(
+    energy: Float[Array, "B T S"],
+    key: PRNGKeyArray | None = None,
+    *,
+    deviation: float | int = 1.0,
+    mask: Bool[Array, "#B #T #S"] | None = None,
+) -> Float[Array, "B T S"]:
+    """p = sigmoid(energy + deviation noise), noise ~ N(0, 1) where there is a key; float32; 0 where the mask is False.
+
+    Section 2.5: the noise makes the model prefer energies far from 0, so that p at test time is all but binary, as the
+    hard process needs. None at test time.
+    """
+    check_shapes(energy=(energy, "B T S"), mask=(mask, "#B #T #S"))
+    energy = energy.astype(accumulator(energy.dtype))
+    if key is not None:
+        energy = energy + deviation * jax.random.normal(key, energy.shape, energy.dtype)
+    p = jax.nn.sigmoid(energy)
+    return p if mask is None else jnp.where(mask, p, jnp.zeros_like(p))
