@@ -65,7 +65,7 @@ def count_flops(function: Callable[..., Any], *arguments: Any, trips: int | None
       count where that is written in the program (a counter from and to constants by a constant step), else times
       `trips`; without `trips` a loop with matrix products raises, and one without counts once. `cond`: its dearest
       branch. `shard_map` and `pmap`: the body times the devices, so that the count is the whole mesh's. A Pallas
-      kernel: its grid times the body, blocks that it skips included.
+      kernel: its own cost estimate, or where it has none its grid times the body, blocks that it skips included.
     - A convolution counts its real multiply-adds, as XLA does: not those with padding nor with the holes of a dilated
       input, so that both gradients cost what the forward pass does. (Published counts often include the padding.)
     - `other`: 1 an output element of an elementwise operation, transcendental or not, and 1 an input element of a
@@ -98,6 +98,9 @@ def _equation(equation: Any, trips: int | None) -> Flops:
         branches = [_count(programs.opened(branch), trips) for branch in equation.params["branches"]]
         return Flops(*(max(counts) for counts in zip(*branches, strict=True)))
     if name == "pallas_call":
+        estimate = equation.params.get("cost_estimate")
+        if estimate is not None:
+            return Flops(estimate.flops, estimate.transcendentals)
         return _count(programs.opened(equation.params["jaxpr"]), trips) * math.prod(
             equation.params["grid_mapping"].grid
         )

@@ -5,6 +5,8 @@ The public face of its implementations: dot_product_attention, attention_weights
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import NamedTuple
 
 import jax
@@ -13,12 +15,16 @@ from jaxtyping import Array, Bool, Float, Int
 from attention_research.kernels.attention import blockwise, library, reference
 from attention_research.kernels.attention.arguments import Arrays, Options, prepare
 
-IMPLEMENTATIONS = ("reference", "blockwise", "xla", "cudnn")
+IMPLEMENTATIONS = ("reference", "blockwise", "xla", "cudnn", "pallas", "splash")
 
 #: Scores a head (T * S) from which blocks pay on a CPU: measured on 2 cores, see `benchmarks/attention.py`.
 CPU_SCORES = 384 * 384
 #: Bytes of float32 scores from which an accelerator is spared the dense form (a choice, not a measurement).
 DENSE_BYTES = 2**30
+#: Backend -> what is tried there in this order, before blockwise and the dense form.
+ACCELERATED = {"gpu": ("cudnn", "pallas"), "tpu": ("splash",)}
+#: With fewer queries than a side of a tile (decoding) the tiled kernels mostly compute padding.
+FEWEST_QUERIES = 16
 
 
 def prefers_blocks(arrays: Arrays) -> bool:
@@ -40,10 +46,9 @@ def _choose(implementation: str | None, arrays: Arrays, options: Options) -> Cho
         if implementation not in IMPLEMENTATIONS:
             names = ", ".join(IMPLEMENTATIONS)
             raise ValueError(f"implementation: expected None or one of {names}, got {implementation!r}")
-        if implementation in ("xla", "cudnn"):
-            reason = library.refusal(implementation, arrays, options)
-            if reason is not None:
-                raise ValueError(f"implementation={implementation!r}: {reason}")
+        reason = _refusal(implementation, arrays, options)
+        if reason is not None:
+            raise ValueError(f"implementation={implementation!r}: {reason}")
         return Choice(implementation, "asked for")
     (B, T, N, _), S = arrays.query.shape, arrays.key.shape[1]
     backend = jax.default_backend()
@@ -51,12 +56,39 @@ def _choose(implementation: str | None, arrays: Arrays, options: Options) -> Cho
         if T * S >= CPU_SCORES:
             return Choice("blockwise", f"{T} x {S} scores a head: on a CPU blocks pay from {CPU_SCORES} scores")
         return Choice("reference", f"{T} x {S} scores a head: on a CPU dense is faster below {CPU_SCORES} scores")
-    refused = library.refusal("cudnn", arrays, options)
-    if refused is None and arrays.bias is None and arrays.mask is None:
-        return Choice("cudnn", f"{arrays.query.dtype} on a GPU")
+    refusals = []
+    for name in ACCELERATED.get(backend, ()):
+        reason = _refusal(name, arrays, options)
+        if reason is None and name == "cudnn":
+            reason = _laid_out(arrays)
+        elif reason is None and T < FEWEST_QUERIES:
+            reason = f"axis T of query: expected at least {FEWEST_QUERIES}, a tile, got {T}"
+        if reason is None:
+            return Choice(name, "; ".join([f"{arrays.query.dtype} on {backend}", *refusals]))
+        refusals.append(f"not {name}: {reason}")
     size = 4 * B * N * T * S
-    why = f"{size / 2**20:.0f} MiB of scores on {backend}" + (f"; not cudnn: {refused}" if refused else "")
+    why = "; ".join([f"{size / 2**20:.0f} MiB of scores on {backend}", *refusals])
     return Choice("blockwise" if size >= DENSE_BYTES else "reference", why)
+
+
+def _refusal(implementation: str, arrays: Arrays, options: Options) -> str | None:
+    """Why an implementation cannot honour the arguments; None where it can."""
+    if implementation in ("xla", "cudnn"):
+        return library.refusal(implementation, arrays, options)
+    if implementation in ("pallas", "splash"):
+        return _accelerator(implementation).refusal(arrays, options)
+    return None
+
+
+def _accelerator(name: str) -> ModuleType:
+    """The module of "pallas" or "splash", imported where it is wanted: Pallas is slow to import."""
+    return importlib.import_module(f"attention_research.kernels.attention.{name}")
+
+
+def _laid_out(arrays: Arrays) -> str | None:
+    """Which argument cuDNN would be given as a dense [T S] array; None where there is none."""
+    dense = [name for name in ("bias", "mask", "distance_bias", "query_segments") if getattr(arrays, name) is not None]
+    return f"{dense[0]}: would be laid out as [B N T S]" if dense else None
 
 
 def explain_implementation(
@@ -122,8 +154,8 @@ def dot_product_attention(
     Where it differs: rank-2 masks raise, values may have their own width Hv, and a query that may attend to nothing
     gives 0 with gradient 0. Softmax is float32 (float64 for float64). Every array argument gets its gradient, a
     broadcast bias its sum. `implementation`: "reference" (dense: the specification), "blockwise" (memory linear in
-    S), "xla", "cudnn", or None to choose (see `explain_implementation`). Raises ValueError naming the argument and
-    the axis, and where an implementation cannot honour an argument.
+    S), "xla", "cudnn", "pallas" (on a GPU), "splash" (on a TPU), or None to choose (see `explain_implementation`).
+    Raises ValueError naming the argument and the axis, and where an implementation cannot honour an argument.
 
     >>> x = jax.numpy.ones((1, 3, 2, 4))
     >>> dot_product_attention(x, x, x, is_causal=True).shape
@@ -138,6 +170,8 @@ def dot_product_attention(
         return reference.attend(arrays, options)
     if chosen == "blockwise":
         return blockwise.attend(arrays, options)
+    if chosen in ("pallas", "splash"):
+        return _accelerator(chosen).attend(arrays, options)
     return library.attend(chosen, arrays, options)
 
 

@@ -1,0 +1,105 @@
+"""Splash attention, JAX authors 2023 (jax.experimental.pallas.ops.tpu.splash_attention): softmax(Q K^T scale) V.
+
+The TPU kernels that come with JAX, whose blocks outside a static mask are not visited, held to this project's laws;
+elsewhere they run interpreted, which is for tests. Lengths are padded to whole blocks, and lengths, packed segments
+and that padding all become segments. The library gives an empty row the mean of the masked values: here each head gets
+an attention sink, a logit of -1e30 without a value, which nothing feels but a row that sees no key; that row is then 0
+with gradient 0. The scale is multiplied into the query, and the product rounded to its dtype.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as library
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+from jaxtyping import Array
+
+from attention_research.kernels.attention.arguments import Arrays, Options
+
+#: Lengths are padded to a multiple of the lanes of a TPU's registers.
+LANES = 128
+#: The longest block; a choice, not a measurement.
+LONGEST = 512
+#: Far below any logit, far above the library's mask value of -2.4e38.
+SINK = -1e30
+#: The segments of queries that see nothing and of keys that nobody sees.
+BLIND, HIDDEN = -1, -2
+
+
+def refusal(arrays: Arrays, options: Options) -> str | None:
+    """Why Splash attention cannot honour the arguments; None where it can."""
+    backend = jax.default_backend()
+    if backend not in ("tpu", "cpu"):
+        return f"Splash attention needs a TPU (a CPU interprets it); the default backend is {backend}"
+    if arrays.query.dtype not in (jnp.bfloat16, jnp.float32):
+        return f"dtype of query: expected bfloat16 or float32, got {arrays.query.dtype}"
+    for name in ("bias", "distance_bias", "key_table", "value_table"):
+        if getattr(arrays, name) is not None:
+            return f"{name}: Splash attention adds nothing to the logits"
+    if arrays.mask is not None:
+        return "mask: Splash attention takes causality, a window, lengths and segments, not an array"
+    return None
+
+
+def attend(arrays: Arrays, options: Options) -> Array:
+    """Equals `reference.attend`, memory linear in the lengths; [B T N Hv].
+
+    Raises ValueError where `refusal` has a reason.
+    """
+    reason = refusal(arrays, options)
+    if reason is not None:
+        raise ValueError(f"implementation='splash': {reason}")
+    query, key, value = arrays.query, arrays.key, arrays.value
+    T, N = query.shape[1:3]
+    query = (query.astype(jnp.float32) * options.scale).astype(query.dtype)
+    heads = [_padded(array, 1).swapaxes(1, 2) for array in (query, key, value)]
+    lengths = heads[0].shape[2], heads[1].shape[2]
+    mask = masks.FullMask(lengths)
+    if options.left is not None or options.right is not None:
+        mask = masks.LocalMask(lengths, (options.left, options.right), offset=0)
+    kernel = library.make_splash_mha_single_device(
+        masks.MultiHeadMask([mask] * N), block_sizes=_block_sizes(*lengths), interpret=jax.default_backend() != "tpu"
+    )
+    sinks = jnp.full((N,), SINK, jnp.float32)
+    segments = _segments(arrays)
+    if segments is None:
+        output = jax.vmap(lambda *one: kernel(*one, None, sinks))(*heads)
+    else:
+        output = jax.vmap(lambda *one: kernel(*one, sinks))(*heads, segments)
+    return output.swapaxes(1, 2)[:, :T]
+
+
+def _padded(array: Array, axis: int, fill: int = 0) -> Array:
+    """With the axis at a multiple of the lanes."""
+    widths = [(0, -size % LANES if number == axis else 0) for number, size in enumerate(array.shape)]
+    return jnp.pad(array, widths, constant_values=fill)
+
+
+def _block_sizes(query_length: int, key_length: int) -> library.BlockSizes:
+    """The longest blocks that divide the padded lengths."""
+    query, key = (
+        max(size for size in range(LANES, LONGEST + 1, LANES) if length % size == 0)
+        for length in (query_length, key_length)
+    )
+    return library.BlockSizes(
+        block_q=query, block_kv=key, block_kv_compute=key, block_q_dkv=query, block_kv_dkv=key,
+        block_kv_dkv_compute=key, block_q_dq=query, block_kv_dq=key,
+    )  # fmt: skip
+
+
+def _segments(arrays: Arrays) -> library.SegmentIds | None:
+    """[B padded T], [B padded S]; None where every query may see every key that the band leaves."""
+    (B, T), S = arrays.query.shape[:2], arrays.key.shape[1]
+    sides = []
+    for length, real, given, nothing in (
+        (T, arrays.query_lengths, arrays.query_segments, BLIND),
+        (S, arrays.key_lengths, arrays.key_segments, HIDDEN),
+    ):
+        ids = jnp.ones((B, length), jnp.int32) if given is None else jnp.where(given == 0, nothing, given)
+        if real is not None:
+            ids = jnp.where(jnp.arange(length, dtype=jnp.int32) < real[:, None], ids, nothing)
+        sides.append(_padded(ids, 1, nothing))
+    if S % LANES == 0 and all(x is None for x in (arrays.query_lengths, arrays.key_lengths, arrays.query_segments)):
+        return None
+    return library.SegmentIds(*sides)

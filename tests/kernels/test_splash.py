@@ -1,0 +1,136 @@
+"""Splash attention, interpreted on the CPU: the equation, every gradient, the laws, and that it lowers for a TPU."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.kernels.attention import reference, splash
+from attention_research.kernels.attention.arguments import prepare
+from tests.kernels.conftest import attention64
+
+#: Two blocks of 128 queries, one of keys, or the other way about; both ragged.
+B, T, S, N, K, H, HV = 2, 131, 11, 4, 2, 5, 7
+
+
+def inputs(swapped: bool = False, dtype=jnp.float32) -> tuple[jax.Array, ...]:
+    """query, key, value and a weight for the output."""
+    random = np.random.default_rng(1)
+    t, s = (S, T) if swapped else (T, S)
+    shapes = ((B, t, N, H), (B, s, K, H), (B, s, K, HV), (B, t, N, HV))
+    return tuple(jnp.asarray(random.standard_normal(shape), dtype) for shape in shapes)
+
+
+def both(given, *settings):
+    """((output, gradients of sum(output * weight)) of Splash attention, and of the reference)."""
+    *qkv, weight = given
+    arrays, options = prepare(*qkv, None, None, *settings)
+
+    @jax.jit
+    def run(qkv):
+        def loss(attend, *qkv):
+            rest = arrays._replace(query=qkv[0], key=qkv[1], value=qkv[2])
+            output = attend(rest, options)
+            return jnp.vdot(output.astype(jnp.float32), weight.astype(jnp.float32)), output
+
+        return [
+            jax.value_and_grad(loss, (1, 2, 3), has_aux=True)(attend, *qkv)
+            for attend in (splash.attend, reference.attend)
+        ]
+
+    return [(output, gradients) for (_, output), gradients in run(tuple(qkv))]
+
+
+SEGMENTS = (
+    jnp.asarray(np.repeat([[1, 2, 0], [4, 1, 1]], [40, 61, 30], axis=1)),
+    jnp.array([[1] * 3 + [2] * 6 + [0] * 2, [1] * 2 + [4] * 4 + [7] * 5]),
+)
+LENGTHS = jnp.array([131, 77]), jnp.array([0, 7])
+#: After bias and mask: scale, is_causal, lengths of queries and keys, window, segments; then swapped or not.
+CASES = {
+    "plain": ((2, False, None, None, None), False),
+    "causal": ((None, True, None, None, None), True),
+    "window_lengths": ((None, False, *LENGTHS, (3, 4)), False),
+    "causal_window_swapped_lengths": ((None, True, *LENGTHS[::-1], (5, 0)), True),
+    "segments": ((None, False, None, None, None, *SEGMENTS), False),
+}
+
+
+@pytest.mark.parametrize("settings, swapped", CASES.values(), ids=CASES)
+def test_splash_is_the_equation_and_gradients_agree(settings, swapped):
+    """Among these rows are empty ones: beyond a window, a length, in a segment without keys, and in whole blocks."""
+    given = inputs(swapped)
+    (output, gradients), (dense, wanted) = both(given, *settings)
+    scale, is_causal, queries, keys, window, *segments = settings
+    mask = None
+    if segments:
+        mask = np.array(segments[0])[:, None, :, None] == np.array(segments[1])[:, None, None, :]
+        mask &= (np.array(segments[1]) != 0)[:, None, None, :]
+    expected, weights = attention64(
+        *given[:3], None, mask, scale=scale, is_causal=is_causal, query_seq_lengths=queries,
+        key_value_seq_lengths=keys, local_window_size=window,
+    )  # fmt: skip
+    np.testing.assert_allclose(output, expected, atol=2e-6, rtol=2e-5)
+    empty = ~weights.any(axis=-1).swapaxes(1, 2)
+    assert not np.any(np.asarray(output)[empty]) and np.any(empty) == (mask is not None or queries is not None)
+    for got, want in zip(gradients, wanted, strict=True):
+        assert got.shape == want.shape and got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-4)
+    assert not np.any(np.asarray(gradients[0])[empty])
+
+
+def test_causal_attention_has_exactly_no_gradient_from_the_future_and_padding_does_not_matter():
+    query, key, value, weight = inputs(swapped=True)
+    row = 6
+    only = jnp.zeros_like(weight).at[:, row].set(weight[:, row])
+    (output, gradients), _ = both((query, key, value, only), None, True, None, jnp.array([9, 5]), None)
+    for gradient in gradients[1:]:
+        assert not np.any(gradient[:, row + 1 :]) and not np.any(gradient[1, 5:])
+        assert np.all(np.any(np.asarray(gradient[0, : row + 1]) != 0, axis=(1, 2)))
+    spoiled = tuple(x.at[0, 9:].set(1e4).at[1, 5:].set(-1e4) for x in (key, value))
+    (again, others), _ = both((query, *spoiled, only), None, True, None, jnp.array([9, 5]), None)
+    np.testing.assert_array_equal(again, output)
+    np.testing.assert_array_equal(others[0], gradients[0])
+
+
+def test_bfloat16_is_near_the_bfloat16_reference():
+    exact = both(inputs(True), None, True, None, None, None)[1]
+    fast, plain = both(inputs(True, jnp.bfloat16), None, True, None, None, None)
+    assert fast[0].dtype == jnp.bfloat16
+    error = lambda x, y: np.abs(np.asarray(x, np.float32) - np.asarray(y, np.float32)).max()
+    assert error(fast[0], exact[0]) <= 2 * error(plain[0], exact[0])
+    for got, want, truth in zip(fast[1], plain[1], exact[1], strict=True):
+        assert got.dtype == want.dtype and error(got, truth) <= 3 * error(want, truth) + 1e-5
+
+
+def test_forward_and_gradients_lower_to_mosaic(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+
+    def loss(query, key, value, lengths):
+        arrays, options = prepare(query, key, value, None, None, None, True, None, lengths, (300, 0))
+        return jnp.sum(splash.attend(arrays, options).astype(jnp.float32))
+
+    shapes = [(2, 521, 4, 64), (2, 509, 2, 64), (2, 509, 2, 64)]
+    given = [jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in shapes]
+    given.append(jax.ShapeDtypeStruct((2,), jnp.int32))
+    lowered = jax.jit(jax.grad(loss, (0, 1, 2))).trace(*given).lower(lowering_platforms=("tpu",))
+    assert lowered.as_text().count("@tpu_custom_call") == 3
+
+
+def test_what_the_kernels_cannot_honour_is_refused(monkeypatch):
+    query, key, value, _ = inputs()
+
+    def refused(bias=None, mask=None, distance=None, dtype=jnp.float32):
+        floats = (x.astype(dtype) for x in (query, key, value))
+        return splash.refusal(*prepare(*floats, bias, mask, None, False, *[None] * 5, distance))
+
+    assert refused() is None
+    assert refused(bias=jnp.zeros((1, 1, T, S))).startswith("bias:")
+    assert refused(mask=jnp.ones((1, 1, T, S), bool)).startswith("mask:")
+    assert refused(distance=jnp.zeros((N, T + S - 1))).startswith("distance_bias:")
+    assert refused(dtype=jnp.float16).startswith("dtype of query: expected bfloat16 or float32, got float16")
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    with pytest.raises(ValueError, match="implementation='splash': Splash attention needs a TPU"):
+        splash.attend(*prepare(query, key, value, *[None] * 3, False, *[None] * 3))
