@@ -1,0 +1,257 @@
+"""Attention on one GPU: TFLOP/s of our Pallas kernels, cuDNN, jax.nn's XLA form and PyTorch's FlashAttention.
+
+    python -m benchmarks.accelerator [--json] [--lengths=2048,8192,32768] [--widths=64,128] [--rounds=10]
+
+bfloat16, 16,384 tokens a batch (one sequence at least), model width 2,048. A cell is the forward pass, or the forward
+pass and the gradients of query, key and value (and of the bias, where there is one). Operations are those of the pairs
+that the band leaves visible: two products forward, seven forward and backward, 2 H operations a pair in each (the
+FlashAttention papers' count, but for counting causal pairs exactly); so a form that computes hidden pairs is slow, not
+credited. `share` is the rate over that of a bfloat16 product of 8,192 x 8,192 matrices on the same card in the same
+run. Times are medians over rounds in which every form runs in turn, a round long enough to hide the dispatch. A cell
+that a form cannot compute says why. Without a GPU: one line, exit status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks._interleaved import has, log, made, present, versions
+
+TOKENS, MODEL_WIDTH = 16_384, 2_048
+FORMS = ("pallas", "cudnn", "xla", "torch")
+WINDOW = (1023, 0)
+#: Case -> settings of the call; "bias" also gets a bias [1 1 T T].
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "window": {"is_causal": True, "local_window_size": WINDOW},
+    "bias": {},
+}
+PASSES = ("forward", "forward+backward")
+#: Products of T x T x H in a pass.
+PRODUCTS = {"forward": 2, "forward+backward": 7}
+MATMUL = 8_192
+#: Seconds that one form runs in a round.
+LONG_ENOUGH = 0.02
+
+
+def visible_pairs(case: str, length: int) -> int:
+    """How many (query, key) pairs of a head the case leaves visible."""
+    if case == "causal":
+        return length * (length + 1) // 2
+    if case == "window":
+        seen = min(WINDOW[0] + 1, length)
+        return seen * (seen + 1) // 2 + (length - seen) * seen
+    return length * length
+
+
+def operations(case: str, name: str, shape: tuple[int, int, int, int]) -> int:
+    """Floating point operations of a pass over query, key and value of shape [B T N H]."""
+    B, T, N, H = shape
+    return PRODUCTS[name] * 2 * H * B * N * visible_pairs(case, T)
+
+
+def shape_of(length: int, width: int) -> tuple[int, int, int, int]:
+    """[B T N H] of a cell."""
+    return max(1, TOKENS // length), length, MODEL_WIDTH // width, width
+
+
+def jax_calls(form: str, case: str, shape: tuple[int, int, int, int]) -> dict[str, Callable[[], Any]]:
+    """Pass -> a compiled call that does not wait. Raises ValueError where the form cannot honour the case."""
+    import jax
+    import jax.numpy as jnp
+
+    from attention_research.kernels import dot_product_attention
+
+    keys = jax.random.split(jax.random.key(0), 5)
+    query, key, value, weight = (jax.random.normal(one, shape, jnp.bfloat16) for one in keys[:4])
+    length = shape[1]
+    bias = jax.random.normal(keys[4], (1, 1, length, length), jnp.bfloat16) if case == "bias" else None
+
+    def forward(query, key, value, bias):
+        return dot_product_attention(query, key, value, bias, implementation=form, **CASES[case])
+
+    def loss(query, key, value, bias):
+        return jnp.vdot(forward(query, key, value, bias).astype(jnp.float32), weight.astype(jnp.float32))
+
+    values = (query, key, value, bias)
+    gradient = jax.grad(loss, (0, 1, 2) if bias is None else (0, 1, 2, 3))
+    compiled = [jax.jit(function).lower(*values).compile() for function in (forward, gradient)]
+    return {name: lambda call=call: call(*values) for name, call in zip(PASSES, compiled, strict=True)}
+
+
+def torch_calls(case: str, shape: tuple[int, int, int, int]) -> dict[str, Callable[[], Any]]:
+    """The same of PyTorch's FlashAttention, which has neither bias nor window."""
+    if not has("torch"):
+        raise ValueError("PyTorch is not installed")
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    if not torch.cuda.is_available():
+        raise ValueError("this PyTorch has no CUDA")
+    if case in ("bias", "window"):
+        raise ValueError(f"PyTorch's FlashAttention has no {case}")
+    B, T, N, H = shape
+    query, key, value, weight = torch.randn((4, B, N, T, H), device="cuda", dtype=torch.bfloat16).unbind()
+
+    def run(*heads):
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return scaled_dot_product_attention(*heads, is_causal=case == "causal")
+
+    def forward():
+        with torch.no_grad():
+            return run(query, key, value)
+
+    def backward():
+        leaves = [x.detach().requires_grad_() for x in (query, key, value)]
+        return torch.autograd.grad(run(*leaves), leaves, weight)
+
+    return dict(zip(PASSES, (forward, backward), strict=True))
+
+
+def wait(result: Any) -> None:
+    """For the device to have finished what makes the result."""
+    import jax
+
+    if any(type(leaf).__module__.startswith("torch") for leaf in jax.tree.leaves(result)):
+        import torch
+
+        torch.cuda.synchronize()
+    else:
+        jax.block_until_ready(result)
+
+
+def timed(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, dict[str, float]]:
+    """Form -> {median_ms, low_ms, high_ms, samples} of one call, the forms in turn within a round."""
+
+    def milliseconds(call: Callable[[], Any], repeats: int) -> float:
+        begin = time.perf_counter()
+        for _ in range(repeats):
+            result = call()
+        wait(result)
+        return 1e3 * (time.perf_counter() - begin) / repeats
+
+    for call in calls.values():
+        wait(call())
+    repeats = {form: max(1, round(1e3 * LONG_ENOUGH / milliseconds(call, 1))) for form, call in calls.items()}
+    samples: dict[str, list[float]] = {form: [] for form in calls}
+    for _ in range(rounds):
+        for form, call in calls.items():
+            samples[form].append(milliseconds(call, repeats[form]))
+    return {
+        form: {"median_ms": statistics.median(one), "low_ms": min(one), "high_ms": max(one), "samples": len(one)}
+        for form, one in samples.items()
+    }
+
+
+def matmul_rate(rounds: int) -> float:
+    """TFLOP/s of a square bfloat16 product."""
+    import jax
+    import jax.numpy as jnp
+
+    a, b = (jax.random.normal(key, (MATMUL, MATMUL), jnp.bfloat16) for key in jax.random.split(jax.random.key(1)))
+    product = jax.jit(jnp.matmul)
+    found = timed({"matmul": lambda: product(a, b)}, rounds)["matmul"]["median_ms"]
+    return 2 * MATMUL**3 / found / 1e9
+
+
+def judged(case: str, name: str, shape: tuple[int, int, int, int], times: dict[str, float], best: float) -> dict:
+    """A cell: the times with TFLOP/s and the share of the product's rate."""
+    rate = operations(case, name, shape) / times["median_ms"] / 1e9
+    return {**times, "tflops": round(rate, 1), "share": round(rate / best, 3)}
+
+
+def measure(lengths: tuple[int, ...], widths: tuple[int, ...], rounds: int) -> dict[str, Any]:
+    """The whole document. Raises RuntimeError where there is no GPU."""
+    import jax
+
+    if jax.default_backend() != "gpu":
+        raise RuntimeError(f"benchmarks.accelerator needs a GPU; JAX's default backend here is {jax.default_backend()}")
+    best = matmul_rate(rounds)
+    document = {
+        "benchmark": "accelerator",
+        **made(),
+        "shape": {"tokens": TOKENS, "width": MODEL_WIDTH, "dtype": "bfloat16", "window": WINDOW[0] + 1},
+        "versions": versions("jax", "jaxlib", "torch", "jax-cuda12-plugin", "jax-cuda13-plugin"),
+        "card": jax.devices()[0].device_kind,
+        "matmul_tflops": round(best, 1),
+        "cells": [],
+    }
+    for width in widths:
+        for length in lengths:
+            for case in CASES:
+                log(f"H = {width}, T = S = {length}: {case}")
+                document["cells"] += cells(case, shape_of(length, width), rounds, best)
+    return document
+
+
+def cells(case: str, shape: tuple[int, int, int, int], rounds: int, best: float) -> list[dict[str, Any]]:
+    """One a form and pass: its numbers, or why there are none."""
+    ready: dict[str, dict[str, Callable[[], Any]]] = {}
+    why: dict[str, str] = {}
+    for form in FORMS:
+        try:
+            calls = torch_calls(case, shape) if form == "torch" else jax_calls(form, case, shape)
+            for call in calls.values():
+                wait(call())
+            ready[form] = calls
+        except Exception as error:  # refused, or out of the card's memory: the other forms are still measured
+            why[form] = f"{type(error).__name__}: {error}".splitlines()[0]
+    place = {"length": shape[1], "width": shape[3], "case": case}
+    found = []
+    for name in PASSES:
+        times = timed({form: calls[name] for form, calls in ready.items()}, rounds)
+        for form in FORMS:
+            result = {"why_not": why[form]} if form in why else judged(case, name, shape, times[form], best)
+            found.append({**place, "form": form, "pass": name, **result})
+    return found
+
+
+def table(document: dict[str, Any]) -> str:
+    """One line a shape, case and pass; TFLOP/s (share of the product's rate) a form; then why cells are blank."""
+    lines = [f"{document['card']}, product of {MATMUL} x {MATMUL}: {document['matmul_tflops']} TFLOP/s", ""]
+    lines.append("| H | T | case | pass | " + " | ".join(FORMS) + " |")
+    lines.append("| ---: | ---: | --- | --- |" + " ---: |" * len(FORMS))
+    rows: dict[tuple, dict[str, str]] = {}
+    blank: dict[str, None] = {}
+    for cell in document["cells"]:
+        row = rows.setdefault((cell["width"], cell["length"], cell["case"], cell["pass"]), {})
+        row[cell["form"]] = f"{cell['tflops']:.0f} ({cell['share']:.2f})" if "tflops" in cell else ""
+        if "why_not" in cell:
+            blank[f"{cell['form']}, {cell['case']}, H = {cell['width']}, T = {cell['length']}: {cell['why_not']}"] = (
+                None
+            )
+    for place, row in rows.items():
+        lines.append("| " + " | ".join([*map(str, place), *(row[form] for form in FORMS)]) + " |")
+    return "\n".join([*lines, *([""] if blank else []), *blank])
+
+
+def main(json: bool, lengths: tuple[int, ...], widths: tuple[int, ...], rounds: int) -> int:
+    """Measures and prints; the exit status."""
+    try:
+        document = measure(lengths, widths, rounds)
+    except RuntimeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    present(document, json, lambda document: print(table(document)))
+    return 0
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--lengths", type=numbers, default=(2048, 8192, 32768), help="comma-separated T = S")
+    parser.add_argument("--widths", type=numbers, default=(64, 128), help="comma-separated head widths")
+    parser.add_argument("--rounds", type=int, default=10)
+    given = parser.parse_args()
+    sys.exit(main(given.json, given.lengths, given.widths, given.rounds))
