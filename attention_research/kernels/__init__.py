@@ -19,6 +19,8 @@ from attention_research.kernels.copying import (
     pointer_generator,
 )
 from attention_research.kernels.cross_entropy import chunked_log_likelihood
+from attention_research.kernels.efficient.bigbird import bigbird_attention, bigbird_random_blocks
+from attention_research.kernels.efficient.block_local import block_local_attention, block_local_cache, block_local_step
 from attention_research.kernels.efficient.feature_attention import FeatureSums, no_sums
 from attention_research.kernels.efficient.linear import elu_features, linear_attention, linear_attention_step
 from attention_research.kernels.efficient.performer import (
@@ -26,6 +28,11 @@ from attention_research.kernels.efficient.performer import (
     performer_attention,
     performer_attention_step,
     positive_features,
+)
+from attention_research.kernels.efficient.sliding_window import (
+    sliding_window_attention,
+    sliding_window_cache,
+    sliding_window_step,
 )
 from attention_research.kernels.linformer import compress, linformer_attention
 from attention_research.kernels.masks import causal_mask, combine_masks, padding_mask, segment_mask, window_mask
@@ -148,6 +155,11 @@ __all__ = [
     "attend",
     "attention_entropy",
     "attention_weights",
+    "bigbird_attention",
+    "bigbird_random_blocks",
+    "block_local_attention",
+    "block_local_cache",
+    "block_local_step",
     "causal_mask",
     "choosing_probability",
     "chunked_log_likelihood",
@@ -238,6 +250,9 @@ __all__ = [
     "sink_attention",
     "sinusoidal_at",
     "sinusoidal_positions",
+    "sliding_window_attention",
+    "sliding_window_cache",
+    "sliding_window_step",
     "softcap_attention",
     "streaming_attention",
     "streaming_attention_step",

@@ -1,0 +1,100 @@
+"""Block-local attention, Liu et al. 2018 (arXiv 1801.10198), section 4.2.4: z_i = softmax(q_i K_A(i)^T scale) V_A(i),
+with A(i) = {j, floor(j / block_size) = floor(i / block_size)}.
+
+The "local attention" row of the Long Range Arena, Tay et al. 2021 (arXiv 2011.04006). Blocks are disjoint: nothing
+ever crosses a border, however many layers. The last block may be shorter.
+
+LRA's released code reshapes the T positions to [block_size, blocks] where [blocks, block_size] is meant, so that a
+position attends to every blocks-th position instead, A(i) = {j, j = i modulo blocks}, with blocks = floor(T /
+block_size) + 1; `strided` is that form (with the mask at the keys that it belongs to, which the released code lays
+out by blocks).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.efficient.blocks import (
+    Piece,
+    attend_pieces,
+    block_count,
+    join,
+    key_blocks,
+    query_blocks,
+    real_keys,
+    self_attention_scale,
+    split,
+)
+
+
+class BlockLocalCache(NamedTuple):
+    """What decoding carries: how many positions were seen, and the keys and values of the present block."""
+
+    position: Int[Array, ""]
+    key: Float[Array, "B P K H"]
+    value: Float[Array, "B P K Hv"]
+
+
+def block_local_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B T K H"],
+    value: Float[Array, "B T K Hv"],
+    *,
+    block_size: int,
+    mask: Bool[Array, "B T"] | None = None,
+    is_causal: bool = False,
+    strided: bool = False,
+    scale: float | int | None = None,
+) -> Float[Array, "B T N Hv"]:
+    """Each position attends within its own block of `block_size` positions: time and memory O(T block_size).
+
+    `mask` is True at real keys. `is_causal` hides the keys after the query. `strided` is the released code's form.
+    `scale` None is 1 / sqrt(H). A query whose block has no real key gives 0. Raises ValueError naming the argument
+    and the axis.
+    """
+    scale = self_attention_scale(query, key, value, mask, scale)
+    T, K, P = query.shape[1], key.shape[2], block_size
+    M = block_count(T, P)
+    real = real_keys(mask, T)
+    if strided:
+        M = T // P + 1
+        query, key, value, real = (_deal(x, M, P) for x in (query, key, value, real))
+    visible = split(real, P)[:, None, :, None, :]
+    if is_causal:
+        visible = visible & jnp.tril(jnp.ones((P, P), bool))
+    pieces = [Piece(key_blocks(key, P), key_blocks(value, P), visible)]
+    context = join(attend_pieces(query_blocks(query, K, P), pieces, scale), M * P if strided else T)
+    return _deal(context, P, M)[:, :T] if strided else context
+
+
+def _deal(x: Array, count: int, size: int) -> Array:
+    """Position i of [B T ...], padded to count * size, moved to block i % count: dealt like cards."""
+    x = jnp.pad(x, [(0, count * size - x.shape[1] if axis == 1 else 0) for axis in range(x.ndim)])
+    return x.reshape(x.shape[0], size, count, *x.shape[2:]).swapaxes(1, 2).reshape(x.shape)
+
+
+def block_local_cache(key: Float[Array, "B K H"], value: Float[Array, "B K Hv"], *, block_size: int) -> BlockLocalCache:
+    """An empty cache for keys and values like these: one block of positions."""
+    empty = lambda x: jnp.zeros((x.shape[0], block_size, *x.shape[1:]), x.dtype)
+    return BlockLocalCache(jnp.zeros((), jnp.int32), empty(key), empty(value))
+
+
+def block_local_step(
+    cache: BlockLocalCache,
+    query: Float[Array, "B N H"],
+    key: Float[Array, "B K H"],
+    value: Float[Array, "B K Hv"],
+    *,
+    scale: float | int | None = None,
+) -> tuple[BlockLocalCache, Float[Array, "B N Hv"]]:
+    """The next position of causal `block_local_attention` (not strided), block by block through the same slots."""
+    P = cache.key.shape[1]
+    slot = cache.position % P
+    keys, values = cache.key.at[:, slot].set(key), cache.value.at[:, slot].set(value)
+    visible = (jnp.arange(P, dtype=jnp.int32) <= slot)[None, None, None]
+    context = dot_product_attention(query[:, None], keys, values, mask=visible, scale=scale)
+    return BlockLocalCache(cache.position + 1, keys, values), context[:, 0]

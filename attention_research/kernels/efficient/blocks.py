@@ -1,0 +1,112 @@
+"""Blocks of queries that attend to pieces of the keys: what the sparse patterns have in common.
+
+The layout inside is B K M G P H: batch, key head, block, query head of that key head, position in the block, width.
+A pattern is a list of pieces, and the softmax runs over all of them together, so that no [T S] array is formed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
+from attention_research.kernels.precision import einsum
+from attention_research.kernels.shapes import check_shapes
+
+
+class Piece(NamedTuple):
+    """Keys that each block of queries meets, and which of them each query may attend to.
+
+    A key that stands in two pieces would count twice: `visible` shows it in one of them only. M is 1 where all
+    blocks meet the same keys.
+    """
+
+    key: Float[Array, "B K #M C H"]
+    value: Float[Array, "B K #M C Hv"]
+    visible: Bool[Array, "#B #K #M #P C"]
+
+
+def self_attention_scale(
+    query: Array, key: Array, value: Array, mask: Array | None, scale: float | int | None, **others
+) -> float:
+    """The scale of the logits; raises ValueError naming the argument and the axis. `others` as `check_shapes`."""
+    check_shapes(
+        query=(query, "B T N H"), key=(key, "B T K H"), value=(value, "B T K Hv"), mask=(mask, "B T"), **others
+    )
+    keys = None if mask is None else mask[:, None, None, :]
+    return prepare(query, key, value, None, keys, scale, False, None, None, None)[1].scale
+
+
+def block_count(length: int, block_size: int) -> int:
+    """Blocks that cover the length; raises ValueError for a block of less than 1."""
+    if block_size < 1:
+        raise ValueError(f"block_size: expected at least 1, got {block_size}")
+    return math.ceil(length / block_size)
+
+
+def real_keys(mask: Bool[Array, "B T"] | None, length: int) -> Bool[Array, "#B T"]:
+    """The mask, all real where there is none."""
+    return jnp.ones((1, length), bool) if mask is None else mask
+
+
+def split(x: Array, block_size: int, axis: int = 1) -> Array:
+    """The axis in blocks [M P], with zeros (False) after its end."""
+    count = block_count(x.shape[axis], block_size)
+    after = count * block_size - x.shape[axis]
+    x = jnp.pad(x, [(0, after if number == axis else 0) for number in range(x.ndim)])
+    return x.reshape(*x.shape[:axis], count, block_size, *x.shape[axis + 1 :])
+
+
+def key_blocks(x: Float[Array, "B T K H"], block_size: int) -> Float[Array, "B K M P H"]:
+    """Keys or values in blocks, heads first."""
+    return split(x, block_size).transpose(0, 3, 1, 2, 4)
+
+
+def query_blocks(x: Float[Array, "B T N H"], key_heads: int, block_size: int) -> Float[Array, "B K M G P H"]:
+    """Queries in blocks; head n belongs to key head n // G."""
+    x = split(x, block_size)
+    return x.reshape(*x.shape[:3], key_heads, -1, x.shape[-1]).transpose(0, 3, 1, 4, 2, 5)
+
+
+def join(x: Float[Array, "B K M G P H"], length: int) -> Float[Array, "B T N H"]:
+    """The inverse of `query_blocks`."""
+    B, K, M, G, P, H = x.shape
+    return x.transpose(0, 2, 4, 1, 3, 5).reshape(B, M * P, K * G, H)[:, :length]
+
+
+def neighbours(x: Array, left: int, right: int, axis: int) -> Array:
+    """Blocks m - left .. m + right side by side for each block m; zeros (False) beyond the ends.
+
+    `axis` is M and the next one P: [... M P ...] -> [... M (left + 1 + right) P ...].
+    """
+    count = x.shape[axis]
+    x = jnp.pad(x, [(left, right) if number == axis else (0, 0) for number in range(x.ndim)])
+    shifted = [x[(slice(None),) * axis + (slice(start, start + count),)] for start in range(left + 1 + right)]
+    return jnp.concatenate(shifted, axis=axis + 1)
+
+
+def attend_pieces(
+    query: Float[Array, "B K M G P H"], pieces: list[Piece], scale: float
+) -> Float[Array, "B K M G P Hv"]:
+    """softmax(q k^T scale) v over the visible keys of all pieces together; 0 where a query sees none."""
+    logits = []
+    for key, _, visible in pieces:
+        if key.shape[2] == 1:
+            products = einsum("BKMGPH,BKCH->BKMGPC", query, key[:, :, 0])
+        else:
+            products = einsum("BKMGPH,BKMCH->BKMGPC", query, key)
+        products = products * jnp.asarray(scale, products.dtype)
+        logits.append(jnp.where(visible[:, :, :, None], products, -jnp.inf))
+    weights = softmax_or_zero(jnp.concatenate(logits, axis=-1)).astype(query.dtype)
+    context, start = 0, 0
+    for _, value, _ in pieces:
+        part = weights[..., start : start + value.shape[3]]
+        if value.shape[2] == 1:
+            here = einsum("BKMGPC,BKCH->BKMGPH", part, value[:, :, 0])
+        else:
+            here = einsum("BKMGPC,BKMCH->BKMGPH", part, value)
+        context, start = context + here, start + value.shape[3]
+    return context.astype(query.dtype)
