@@ -23,6 +23,8 @@ from attention_research.kernels.efficient.bigbird import bigbird_attention, bigb
 from attention_research.kernels.efficient.block_local import block_local_attention, block_local_cache, block_local_step
 from attention_research.kernels.efficient.feature_attention import FeatureSums, no_sums
 from attention_research.kernels.efficient.linear import elu_features, linear_attention, linear_attention_step
+from attention_research.kernels.efficient.linformer_convolution import convolved_linformer_attention
+from attention_research.kernels.efficient.linformer_pooling import pooled_linformer_attention
 from attention_research.kernels.efficient.performer import (
     orthogonal_features,
     performer_attention,
@@ -169,6 +171,7 @@ __all__ = [
     "concatenate_positions",
     "convolutional_copy_attention",
     "convolutional_features",
+    "convolved_linformer_attention",
     "copy_distribution",
     "copy_mixture_log_probability",
     "cosine_scores",
@@ -226,6 +229,7 @@ __all__ = [
     "performer_attention_step",
     "pointer_generator",
     "pool_heads",
+    "pooled_linformer_attention",
     "positional_attention",
     "positive_features",
     "predicted_centers",

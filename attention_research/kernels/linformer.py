@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.shapes import check_shapes
 
 
 def linformer_attention(
@@ -25,6 +26,7 @@ def linformer_attention(
     `mask` is True at real keys and applies *before* the projection, which mixes positions: a padded key is 0, so
     that it adds nothing. An example without real keys gives 0. Cannot be causal. Raises ValueError naming the axis.
     """
+    check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"))
     S, K = key.shape[1:3]
     for name, projection in (("key_projection", key_projection), ("value_projection", value_projection)):
         if projection.ndim not in (2, 3) or projection.shape[-1] != S:

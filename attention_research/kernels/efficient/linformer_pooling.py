@@ -1,0 +1,62 @@
+"""Linformer with pooled keys and values, Wang et al. 2020 (arXiv 2006.04768), section 4 (general projections):
+z_i = softmax(q_i pool(K)^T scale) pool(V), where row r of pool(X) is the mean (or the largest) of the rows
+r * stride .. r * stride + stride - 1 of X.
+
+Kernel and stride are one number, the paper's n / k: stride = ceil(S / rank), which makes ceil(S / stride) cells, at
+most `rank`, the last of which may be shorter. What is padding is left out *before* pooling: a cell is the mean of its
+real positions, and a cell without any is hidden. The released code has the linear projection alone. No parameters;
+any length; cannot be causal.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.efficient.blocks import real_keys, split
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.shapes import check_shapes
+
+POOLINGS = ("mean", "max")
+
+
+def pooled_linformer_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    *,
+    rank: int,
+    pooling: str = "mean",
+    mask: Bool[Array, "B S"] | None = None,
+    scale: float | int | None = None,
+) -> Float[Array, "B T N Hv"]:
+    """Attention over at most `rank` pooled keys: time and memory O(T rank).
+
+    `pooling` is "mean" or "max" (of each feature by itself). `mask` is True at real keys. `scale` None is
+    1 / sqrt(H). An example without real keys gives 0. Raises ValueError naming the argument and the axis.
+    """
+    if pooling not in POOLINGS:
+        raise ValueError(f"pooling: expected one of {', '.join(POOLINGS)}, got {pooling!r}")
+    if rank < 1:
+        raise ValueError(f"rank: expected at least 1, got {rank}")
+    check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "B S"))
+    stride = math.ceil(key.shape[1] / rank)
+    real = split(real_keys(mask, key.shape[1]), stride)  # [B R stride]
+    pooled = (_pool(x, real, stride, pooling) for x in (key, value))
+    return dot_product_attention(query, *pooled, mask=jnp.any(real, axis=-1)[:, None, None, :], scale=scale)
+
+
+def _pool(
+    x: Float[Array, "B S K H"], real: Bool[Array, "#B R stride"], stride: int, pooling: str
+) -> Float[Array, "B R K H"]:
+    """The mean or the largest of the real positions of each cell, 0 where there are none; sums in float32."""
+    cells, real = split(x, stride), real[..., None, None]
+    if pooling == "max":
+        largest = jnp.max(jnp.where(real, cells, -jnp.inf), axis=2)
+        return jnp.where(jnp.any(real, axis=2), largest, jnp.zeros_like(largest))
+    cells = jnp.where(real, cells, jnp.zeros_like(cells)).astype(accumulator(x.dtype))
+    count = jnp.maximum(jnp.sum(real, axis=2, dtype=jnp.int32), 1).astype(cells.dtype)
+    return (jnp.sum(cells, axis=2) / count).astype(x.dtype)
