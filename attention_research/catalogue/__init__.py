@@ -16,6 +16,7 @@ FAMILIES = {
     "selection": "Soft, hard, local and monotonic selection",
     "efficient": "Cheaper than quadratic",
     "copying": "Copying and coverage",
+    "vision": "Images",
 }
 
 

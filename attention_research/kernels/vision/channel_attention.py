@@ -1,0 +1,42 @@
+"""CBAM's channel attention, Woo et al. 2018 (arXiv 1807.06521), equation 2:
+M_c(F) = sigmoid(MLP(avg(F)) + MLP(max(F))), with MLP(z) = W_1 relu(W_0 z) and avg, max over positions.
+
+One MLP serves both, so that a bias on its output counts twice, as in the released code; the paper has no biases.
+Images are [B Y X C].
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.vision.squeeze_excitation import excitation, gate_channels, mean_over_pixels
+
+
+def channel_attention(
+    x: Float[Array, "B Y X C"],
+    reduce_kernel: Float[Array, "C R"],
+    expand_kernel: Float[Array, "R C"],
+    reduce_bias: Float[Array, "R"] | None = None,
+    expand_bias: Float[Array, "C"] | None = None,
+    *,
+    mask: Bool[Array, "B Y X"] | None = None,
+) -> tuple[Float[Array, "B Y X C"], Float[Array, "B C"]]:
+    """(x times its gates, the gates in float32): `squeeze_excitation` that also looks at the largest value.
+
+    `mask` is True at real pixels, which alone are pooled; others come out as 0. An image without any has gates 0.
+    Raises ValueError naming the axis.
+    """
+    check_shapes(
+        x=(x, "B Y X C"), mask=(mask, "B Y X"), reduce_kernel=(reduce_kernel, "C R"),
+        expand_kernel=(expand_kernel, "R C"), reduce_bias=(reduce_bias, "R"), expand_bias=(expand_bias, "C"),
+    )  # fmt: skip
+    largest = jnp.max(x if mask is None else jnp.where(mask[..., None], x, jnp.finfo(x.dtype).min), axis=(1, 2))
+    if mask is not None:
+        largest = jnp.where(mask.any(axis=(1, 2))[:, None], largest, jnp.zeros((), x.dtype))
+    pooled = jnp.stack([mean_over_pixels(x, mask).astype(x.dtype), largest])
+    parameters = (reduce_kernel, expand_kernel, reduce_bias, expand_bias)
+    average, largest = jax.vmap(lambda z: excitation(z, *parameters))(pooled)
+    return gate_channels(x, jax.nn.sigmoid(average + largest), mask)

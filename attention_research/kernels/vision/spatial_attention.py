@@ -1,0 +1,42 @@
+"""CBAM's spatial attention, Woo et al. 2018 (arXiv 1807.06521), equation 3:
+M_s(F) = sigmoid(conv7x7([avg(F); max(F)])), with avg, max over channels.
+
+Images are [B Y X C]. The kernel's input channel 0 is the average, 1 the largest value; the released code has them the
+other way round, and a batch normalisation after the convolution, which at evaluation is a factor and a bias.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.vision.squeeze_excitation import only_real
+
+
+def spatial_attention(
+    x: Float[Array, "B Y X C"],
+    kernel: Float[Array, "Ky Kx 2 1"],
+    bias: Float[Array, ""] | None = None,
+    *,
+    mask: Bool[Array, "B Y X"] | None = None,
+) -> tuple[Float[Array, "B Y X C"], Float[Array, "B Y X"]]:
+    """(x times its gates, the gates in float32): one gate a pixel, in (0, 1), not a distribution over pixels.
+
+    Zeros stand around the image, and at pixels where `mask` is False (True = real): a padded image comes out as it
+    would alone, with gates 0 at the padding. Raises ValueError naming the axis, also where the kernel has no centre.
+    """
+    check_shapes(x=(x, "B Y X C"), mask=(mask, "B Y X"), kernel=(kernel, "Ky Kx 2 1"), bias=(bias, ""))
+    if not (kernel.shape[0] % 2 and kernel.shape[1] % 2):
+        raise ValueError(f"kernel: axes Ky Kx of [Ky Kx 2 1]: expected odd sizes, got {list(kernel.shape)}")
+    dtype = accumulator(x.dtype)
+    pooled = jnp.stack([jnp.mean(x.astype(dtype), axis=-1), jnp.max(x, axis=-1).astype(dtype)], axis=-1)
+    logits = jax.lax.conv_general_dilated(
+        only_real(pooled, mask), kernel.astype(dtype), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[..., 0]
+    gates = jax.nn.sigmoid(logits if bias is None else logits + bias.astype(dtype))
+    if mask is not None:
+        gates = jnp.where(mask, gates, jnp.zeros((), dtype))
+    return only_real((x.astype(dtype) * gates[..., None]).astype(x.dtype), mask), gates
