@@ -1,4 +1,4 @@
-"""Attention cheaper than quadratic by features of queries and keys: linear attention and the Performer."""
+"""Attention cheaper than quadratic by features of queries and keys or by hashing them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     linear_attention,
     linear_attention_step,
+    lsh_attention,
     no_sums,
     performer_attention,
     performer_attention_step,
@@ -25,6 +26,19 @@ _CAUSAL_LAWS = dict(**_LAWS, permutable=("B",), padding=("mask", "T"), causal="T
 _CHUNKS = {"is_causal": True, "chunk_size": 4}
 _LINEAR = "tests/kernels/test_linear_attention.py::test_linear_attention_is_the_equation"
 _PERFORMER = "tests/kernels/test_linear_attention.py::test_performer_is_the_equation"
+
+_LSH = dict(
+    inputs={"query": "B T N H", "value": "B T N Hv", "buckets": "int B T N R", "mask": "bool B T"},
+    outputs=("B T N Hv",),
+    sizes={"R": 3, "Hv": 7},
+    draw={"buckets": lambda random, shape: random.integers(0, 4, shape)},
+    permutable=("B", "N"),
+    padding=("mask", "T"),
+    empty=Empty("mask", np.s_[0], np.s_[0]),
+    blockwise=True,
+    grows=("T",),
+    oracle="tests/kernels/test_reformer.py::test_lsh_attention_is_the_equation_over_the_same_pattern",
+)
 
 
 def _one_position_at_a_time(step, width):
@@ -62,5 +76,13 @@ MECHANISMS = (
         cached=_one_position_at_a_time(performer_attention_step, _SIZES["M"]),
         oracle=_PERFORMER,
         **_CAUSAL_LAWS,
+    ),
+    Mechanism("lsh_attention", lsh_attention, settings={"chunk_size": 4}, **_LSH),
+    Mechanism(
+        "lsh_attention_causal",
+        lsh_attention,
+        settings={"chunk_size": 4, "is_causal": True, "count_repeats": True, "chunks_before": 2},
+        causal="T",
+        **_LSH,
     ),
 )

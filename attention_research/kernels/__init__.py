@@ -31,6 +31,7 @@ from attention_research.kernels.efficient.performer import (
     performer_attention_step,
     positive_features,
 )
+from attention_research.kernels.efficient.reformer import lsh_attention, lsh_buckets
 from attention_research.kernels.efficient.sliding_window import (
     sliding_window_attention,
     sliding_window_cache,
@@ -231,6 +232,8 @@ __all__ = [
     "local_window",
     "location_scores",
     "location_weights",
+    "lsh_attention",
+    "lsh_buckets",
     "mixture_scores",
     "mixture_synthesizer_attention",
     "mocha_weights",

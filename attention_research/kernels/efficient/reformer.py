@@ -1,0 +1,142 @@
+"""Reformer LSH attention, Kitaev, Kaiser & Levskaya 2020 (arXiv 2001.04451), section 2 and appendix A:
+o_i = sum_r exp(z_i^r - z_i) sum_{j in P_i^r} exp(q_i k_j / sqrt(H) - log N_ij - z_i^r) v_j with k_j = q_j / |q_j|.
+
+In each round r positions are sorted by bucket, ties by position, and cut into chunks; P_i^r is i's chunk and the one
+before, other buckets' keys included, without i itself. N_ij counts the rounds in which j is in P_i, so that the sum
+runs over each key once; `count_repeats=True` leaves log N_ij out, as the released code does by default. A query that
+is alone in every round gets its own value (the paper's logit of -10^5 for j = i, in the limit).
+
+The paper leaves the scale out "for clarity"; the released code's keys have length sqrt(H), which is scale=1 here. Its
+first chunk also looks at the last one; here, as in the paper's text, nothing is before the first.
+
+Causal: no gradient comes from the future, but a later position's *bucket* decides which earlier ones share a chunk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
+
+#: The bucket after all others, where padding is sorted to.
+LAST_BUCKET = 2**31 - 1
+
+
+def lsh_buckets(query: Float[Array, "B T N H"], rotations: Float[Array, "H R C"]) -> Int[Array, "B T N R"]:
+    """h(x) = argmax([xR; -xR]): one of 2C buckets in each of R rounds; `rotations` are standard normal.
+
+    Vectors of similar direction share a bucket with high probability. Whole numbers: no gradient.
+    """
+    check_shapes(query=(query, "B T N H"), rotations=(rotations, "H R C"))
+    turned = einsum("BTNH,HRC->BTNRC", query, rotations.astype(query.dtype))
+    return jnp.argmax(jnp.concatenate([turned, -turned], axis=-1), axis=-1).astype(jnp.int32)
+
+
+def lsh_attention(
+    query: Float[Array, "B T N H"],
+    value: Float[Array, "B T N Hv"],
+    buckets: Int[Array, "B T N R"],
+    *,
+    chunk_size: int,
+    chunks_before: int = 1,
+    mask: Bool[Array, "B T"] | None = None,
+    is_causal: bool = False,
+    count_repeats: bool = False,
+    scale: float | int | None = None,
+) -> Float[Array, "B T N Hv"]:
+    """Attention of queries that are their own keys to those that fall near them: time and memory O(R T chunk_size).
+
+    `buckets` are `lsh_buckets(query, rotations)`, or anything that groups positions; with one chunk for all, this is
+    attention to all other positions. `chunks_before`: how many chunks before its own a query sees. `mask` is True at
+    real positions; padding is sorted behind all buckets. A query that sees nothing real, itself included, gives 0 with
+    gradient 0. `scale` None is 1 / sqrt(H). Raises ValueError naming the argument and the axis.
+    """
+    sizes = check_shapes(
+        query=(query, "B T N H"), value=(value, "B T N Hv"), buckets=(buckets, "B T N R"), mask=(mask, "B T")
+    )
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
+    if chunks_before < 0:
+        raise ValueError(f"chunks_before: expected at least 0, got {chunks_before}")
+    B, T, N, H, Hv, R = (sizes[axis] for axis in ("B", "T", "N", "H", "Hv", "R"))
+    dtype = accumulator(query.dtype)
+    scale = H**-0.5 if scale is None else float(scale)
+    size = min(chunk_size, T)
+    chunks = math.ceil(T / size)
+    before = min(chunks_before, chunks - 1)
+    real = jnp.ones((B, T), bool) if mask is None else mask
+    query, value = (jnp.where(real[:, :, None, None], x, jnp.zeros_like(x)) for x in (query, value))
+
+    pad = chunks * size - T
+    real = jnp.pad(real, ((0, 0), (0, pad)))
+    places = jnp.pad(buckets.astype(jnp.int32), ((0, 0), (0, pad), (0, 0), (0, 0)))
+    places = jnp.where(real[:, :, None, None], places, LAST_BUCKET).transpose(0, 2, 3, 1)  # [B N R T]
+    order = jnp.argsort(places, axis=-1, stable=True).astype(jnp.int32)
+    back = jnp.argsort(order, axis=-1).astype(jnp.int32)
+
+    def chunked(x: Array) -> Array:
+        """x [B N T ...] in each round's order and chunks: [B N R M P ...]."""
+        rows = order.reshape(B, N, R * chunks * size)
+        return _take(x, rows).reshape(B, N, R, chunks, size, *x.shape[3:])
+
+    def with_before(x: Array) -> Array:
+        """Each chunk after the `before` ones before it: [B N R M P ...] -> [B N R M (before + 1) P ...]."""
+        x = jnp.pad(x, [(before if axis == 3 else 0, 0) for axis in range(x.ndim)])
+        return jnp.concatenate([x[:, :, :, step : step + chunks] for step in range(before + 1)], axis=4)
+
+    def restored(x: Array) -> Array:
+        """[B N R M P ...] back in the order of positions: [B N R T ...]."""
+        return _take(x.reshape(B, N, R, chunks * size, *x.shape[5:]), back)
+
+    heads, values = (jnp.pad(x, ((0, 0), (0, pad), (0, 0), (0, 0))).swapaxes(1, 2) for x in (query, value))
+    queries, keys = chunked(heads), with_before(chunked(_unit(heads)))
+    logits = einsum("BNRMPH,BNRMQH->BNRMPQ", queries, keys) * jnp.asarray(scale, dtype)
+
+    position = order.reshape(B, N, R, chunks, size)
+    there = with_before(chunked(jnp.broadcast_to(real[:, None], (B, N, chunks * size))))  # False before the first
+    i, j = position[..., :, None], with_before(position)[..., None, :]
+    visible = there[..., None, :] & (i != j)
+    if is_causal:
+        visible = visible & (j < i)
+    if not count_repeats and R > 1:
+        logits = logits - jnp.log(_rounds(back // size, chunked, with_before, before).astype(dtype))
+
+    logits = jnp.where(visible, logits, -jnp.inf)
+    largest = restored(jnp.max(lax.stop_gradient(logits), axis=-1)).max(axis=2, keepdims=True)  # of all rounds
+    largest = jnp.where(largest == -jnp.inf, jnp.zeros_like(largest), largest)
+    largest = _take(jnp.broadcast_to(largest, (B, N, R, chunks * size)), order).reshape(B, N, R, chunks, size)
+    weights = jnp.exp(logits - largest[..., None])
+    products = einsum("BNRMPQ,BNRMQH->BNRMPH", weights.astype(value.dtype), with_before(chunked(values)))
+    total = restored(weights.sum(-1)).sum(2)
+    context = restored(products).sum(2) / jnp.where(total > 0, total, jnp.ones_like(total))[..., None]
+    context = jnp.where(total[..., None] > 0, context, values.astype(dtype))  # alone; 0 at padding
+    return context[:, :, :T].swapaxes(1, 2).astype(query.dtype)
+
+
+def _take(x: Array, rows: Array) -> Array:
+    """x[..., rows, ...] along the last axis of `rows`, whose earlier axes are those of x."""
+    return jnp.take_along_axis(x, rows.reshape(*rows.shape, *(1,) * (x.ndim - rows.ndim)), axis=rows.ndim - 1)
+
+
+def _rounds(chunk: Int[Array, "B N R T"], chunked: Callable, with_before: Callable, before: int) -> Array:
+    """N_ij [B N R M P Q]: in how many rounds key j lies in the chunks that query i sees; `chunk` is where they lie."""
+    count = 0
+    for other in range(chunk.shape[2]):
+        there = chunked(chunk[:, :, other])
+        apart = there[..., :, None] - with_before(there)[..., None, :]
+        count = count + ((apart >= 0) & (apart <= before)).astype(jnp.int32)
+    return jnp.maximum(count, 1)
+
+
+def _unit(x: Float[Array, "*B H"]) -> Float[Array, "*B H"]:
+    """x / |x| in float32, rounded to x's dtype; 0 with gradient 0 for 0."""
+    wide = x.astype(accumulator(x.dtype))
+    square = jnp.sum(wide * wide, axis=-1, keepdims=True)
+    safe = jnp.where(square > 0, square, jnp.ones_like(square))
+    return jnp.where(square > 0, wide * lax.rsqrt(safe), jnp.zeros_like(wide)).astype(x.dtype)
