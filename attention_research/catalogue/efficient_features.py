@@ -1,4 +1,4 @@
-"""Attention cheaper than quadratic by features of queries and keys or by hashing them."""
+"""Attention cheaper than quadratic by features of queries and keys, by hashing them, by sorting blocks of them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from attention_research.kernels import (
     no_sums,
     performer_attention,
     performer_attention_step,
+    sinkhorn_attention,
 )
 
 _FULL = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B S"}
@@ -38,6 +39,17 @@ _LSH = dict(
     blockwise=True,
     grows=("T",),
     oracle="tests/kernels/test_reformer.py::test_lsh_attention_is_the_equation_over_the_same_pattern",
+)
+#: No axis grows by itself: with the length grow the blocks, and the scores with their square.
+_SINKHORN = dict(
+    inputs={"query": "B T N H", "key": "B T K H", "value": "B T K Hv", "scores": "B K C C", "mask": "bool B T"},
+    outputs=("B T N Hv",),
+    sizes={"N": 6, "K": 3, "Hv": 7, "C": 4},
+    permutable=("B",),
+    padding=("mask", "T"),
+    empty=Empty("mask", np.s_[0], np.s_[0]),
+    blockwise=True,
+    oracle="tests/kernels/test_sinkhorn.py::test_sinkhorn_attention_is_the_equation",
 )
 
 
@@ -84,5 +96,13 @@ MECHANISMS = (
         settings={"chunk_size": 4, "is_causal": True, "count_repeats": True, "chunks_before": 2},
         causal="T",
         **_LSH,
+    ),
+    Mechanism("sinkhorn", sinkhorn_attention, settings={"block_size": 3, "iterations": 2}, **_SINKHORN),
+    Mechanism(
+        "sinkhorn_causal",
+        sinkhorn_attention,
+        settings={"block_size": 3, "iterations": 2, "is_causal": True, "combine": "sum"},
+        causal="T",
+        **_SINKHORN,
     ),
 )

@@ -32,6 +32,7 @@ from attention_research.kernels.efficient.performer import (
     positive_features,
 )
 from attention_research.kernels.efficient.reformer import lsh_attention, lsh_buckets
+from attention_research.kernels.efficient.sinkhorn import block_summaries, sinkhorn, sinkhorn_attention
 from attention_research.kernels.efficient.sliding_window import (
     sliding_window_attention,
     sliding_window_cache,
@@ -176,6 +177,7 @@ __all__ = [
     "block_local_attention",
     "block_local_cache",
     "block_local_step",
+    "block_summaries",
     "causal_mask",
     "cbam",
     "channel_attention",
@@ -277,6 +279,8 @@ __all__ = [
     "semi_sampled_attention",
     "sigmoid_attention",
     "sink_attention",
+    "sinkhorn",
+    "sinkhorn_attention",
     "sinusoidal_at",
     "sinusoidal_positions",
     "sliding_window_attention",
