@@ -156,6 +156,8 @@ def test_memory_keeps_the_last_states(normal):
     np.testing.assert_array_equal(extend_with_memory(memory, x), both)
     for length, expected in ((None, both[:, 5:]), (7, both[:, 1:]), (11, both), (0, both[:, 8:])):
         np.testing.assert_array_equal(next_memory(memory, x, length=length), expected)
+    gradients = jax.grad(lambda *arrays: next_memory(*arrays).sum(), (0, 1))(memory, x)
+    assert not np.any(gradients[0]) and not np.any(gradients[1])
 
 
 def test_no_tensor_of_queries_keys_and_width_is_formed(normal):
