@@ -157,13 +157,12 @@ def test_the_mixture_over_all_words_sums_to_one():
     weights = jax.nn.softmax(jnp.float32(random.standard_normal((B, T, S))))
     log_vocabulary = jax.nn.log_softmax(jnp.float32(random.standard_normal((B, T, V))))
     probability = jnp.float32(random.random((B, T)))
-    each = [
-        copy_mixture_log_probability(
-            probability, weights, jnp.broadcast_to((ids == w)[:, None], (B, T, S)), log_vocabulary[..., w]
-        )
-        for w in range(V)
-    ]
-    together = np.exp(np.stack(each, -1))
+
+    def likely(w):
+        copyable = jnp.broadcast_to((ids == w)[:, None], (B, T, S))
+        return copy_mixture_log_probability(probability, weights, copyable, log_vocabulary[..., w])
+
+    together = np.exp(np.moveaxis(jax.jit(jax.vmap(likely))(jnp.arange(V)), 0, -1))
     np.testing.assert_allclose(together.sum(-1), 1, atol=1e-5)
     whole = probability[..., None] * copy_distribution(weights, ids, V)
     whole += (1 - probability[..., None]) * jnp.exp(log_vocabulary)

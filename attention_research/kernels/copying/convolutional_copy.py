@@ -1,13 +1,14 @@
 """Convolutional copy attention, Allamanis, Peng & Sutton 2016 (arXiv 1602.03001), section 2:
 alpha = softmax(conv(L, K_att)), kappa = softmax(conv(L, K_copy)), lambda = max_j sigmoid(conv(L, K_meta) + b),
-p(m) = lambda sum_{j: c_j = m} kappa_j + (1 - lambda) mu p_vocab(m), with L = F h / |F h|.
+with L = F h / |F h|.
 
 F (`convolutional_features`) are two convolutions over the tokens' embeddings, h the decoder's state, and |.| is over
 all positions and maps of one snippet. The paper writes ReLU and h itself; the released code has leaky ReLUs of slope
 0.1 on the first convolution and 0.01 on h: `negative_slope` (0 and 1 are the paper's). Kernels are not flipped
 (Theano's are). Biases of alpha and kappa, which the released code has, cancel in their softmax and are left out. The
 padding of w1 + w2 + w3 - 3 tokens stands half on either side, an odd one on the left. For an even padding the
-released code then averages the embedding of token j + 1 by the weight of token j; here it is token j's.
+released code then averages the embedding of token j + 1 by the weight of token j; here it is token j's. What is
+made of kappa and lambda is `copy_mixture_log_probability`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,6 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.attention.arguments import softmax_or_zero
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
-
-#: The released code's log-probability of copying a token that stands nowhere in the source.
-NOT_COPYABLE = -1000.0
-#: log mu: what generating the unknown word costs, so that copying is preferred.
-UNKNOWN = -10.0
-#: What the released code adds to the copied probability before its logarithm.
-FLOOR = 1e-7
 
 
 class CopyAttention(NamedTuple):
@@ -127,43 +121,3 @@ def _reached(mask: Array, window: int) -> Array:
     S = mask.shape[1]
     around = jnp.pad(mask, ((0, 0), (window - 1, window - 1)))
     return jnp.stack([around[:, start : start + S + window - 1] for start in range(window)]).any(axis=0)
-
-
-def copy_mixture_log_probability(
-    copy_probability: Float[Array, "B T"],
-    copy_weights: Float[Array, "B T S"],
-    copyable: Bool[Array, "B T S"],
-    vocabulary_log_probability: Float[Array, "B T"],
-    unknown: Bool[Array, "B T"] | None = None,
-    *,
-    released: bool = False,
-) -> Float[Array, "B T"]:
-    """log p(m) of one target a step, over both ways to it: copying any position that holds it, and generating it.
-
-    `copyable` is True where c_j = m and c_j is real; `vocabulary_log_probability` is log p_vocab(m), -inf where the
-    vocabulary lacks m; `unknown` says where m is generated as the unknown word. The paper's form: mu = exp(-10) where
-    m is unknown and could be copied. `released`: every unknown m costs it, the copied probability is increased by
-    1e-7, and its logarithm is -1000 where nothing can be copied. log 0 is the logarithm of the smallest normal
-    number otherwise, with gradient 0. Raises ValueError naming the axis.
-    """
-    check_shapes(
-        copy_weights=(copy_weights, "B T S"), copyable=(copyable, "B T S"), copy_probability=(copy_probability, "B T"),
-        vocabulary_log_probability=(vocabulary_log_probability, "B T"), unknown=(unknown, "B T"),
-    )  # fmt: skip
-    dtype = accumulator(copy_weights.dtype)
-    probability = copy_probability.astype(dtype)
-    weights = copy_weights.astype(dtype)
-    copied = jnp.sum(jnp.where(copyable, weights, jnp.zeros_like(weights)), axis=-1)
-    anywhere = jnp.any(copyable, axis=-1)
-    copied = copied + jnp.asarray(FLOOR, dtype) if released else copied
-    nowhere = jnp.asarray(NOT_COPYABLE if released else -jnp.inf, dtype)
-    by_copying = jnp.where(anywhere, _log(probability) + _log(copied), nowhere)
-    by_generating = _log(1 - probability) + vocabulary_log_probability.astype(dtype)
-    if unknown is not None:
-        discouraged = unknown if released else unknown & anywhere
-        by_generating = by_generating + jnp.where(discouraged, jnp.asarray(UNKNOWN, dtype), jnp.zeros((), dtype))
-    return jnp.logaddexp(by_copying, by_generating)
-
-
-def _log(x: Array) -> Array:
-    return jnp.log(jnp.maximum(x, jnp.asarray(jnp.finfo(x.dtype).tiny, x.dtype)))

@@ -1,0 +1,60 @@
+"""Copy mixture, Allamanis, Peng & Sutton 2016 (arXiv 1602.03001), section 2:
+log p(m) = log(lambda sum_{j: c_j = m} kappa_j + (1 - lambda) mu p_vocab(m)).
+
+kappa and lambda are those of `convolutional_copy_attention`, or the weights and 1 - p_gen of a pointer-generator.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.precision import accumulator
+from attention_research.kernels.shapes import check_shapes
+
+#: The released code's log-probability of copying a token that stands nowhere in the source.
+NOT_COPYABLE = -1000.0
+#: log mu: what generating the unknown word costs, so that copying is preferred.
+UNKNOWN = -10.0
+#: What the released code adds to the copied probability before its logarithm.
+FLOOR = 1e-7
+
+
+def copy_mixture_log_probability(
+    copy_probability: Float[Array, "B T"],
+    copy_weights: Float[Array, "B T S"],
+    copyable: Bool[Array, "B T S"],
+    vocabulary_log_probability: Float[Array, "B T"],
+    unknown: Bool[Array, "B T"] | None = None,
+    *,
+    released: bool = False,
+) -> Float[Array, "B T"]:
+    """log p(m) of one target a step, over both ways to it: copying any position that holds it, and generating it.
+
+    `copyable` is True where c_j = m and c_j is real; `vocabulary_log_probability` is log p_vocab(m), -inf where the
+    vocabulary lacks m; `unknown` says where m is generated as the unknown word. The paper's form: mu = exp(-10) where
+    m is unknown and could be copied. `released`: every unknown m costs it, the copied probability is increased by
+    1e-7, and its logarithm is -1000 where nothing can be copied. log 0 is the logarithm of the smallest normal
+    number otherwise, with gradient 0. Raises ValueError naming the axis.
+    """
+    check_shapes(
+        copy_weights=(copy_weights, "B T S"), copyable=(copyable, "B T S"), copy_probability=(copy_probability, "B T"),
+        vocabulary_log_probability=(vocabulary_log_probability, "B T"), unknown=(unknown, "B T"),
+    )  # fmt: skip
+    dtype = accumulator(copy_weights.dtype)
+    probability = copy_probability.astype(dtype)
+    weights = copy_weights.astype(dtype)
+    copied = jnp.sum(jnp.where(copyable, weights, jnp.zeros_like(weights)), axis=-1)
+    anywhere = jnp.any(copyable, axis=-1)
+    copied = copied + jnp.asarray(FLOOR, dtype) if released else copied
+    nowhere = jnp.asarray(NOT_COPYABLE if released else -jnp.inf, dtype)
+    by_copying = jnp.where(anywhere, _log(probability) + _log(copied), nowhere)
+    by_generating = _log(1 - probability) + vocabulary_log_probability.astype(dtype)
+    if unknown is not None:
+        discouraged = unknown if released else unknown & anywhere
+        by_generating = by_generating + jnp.where(discouraged, jnp.asarray(UNKNOWN, dtype), jnp.zeros((), dtype))
+    return jnp.logaddexp(by_copying, by_generating)
+
+
+def _log(x: Array) -> Array:
+    return jnp.log(jnp.maximum(x, jnp.asarray(jnp.finfo(x.dtype).tiny, x.dtype)))
