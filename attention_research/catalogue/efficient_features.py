@@ -1,6 +1,11 @@
-"""Attention cheaper than quadratic by features of queries and keys, by hashing them, by sorting blocks of them."""
+"""Attention cheaper than quadratic by features of queries and keys, by hashing them, by sorting blocks of them.
+
+Reversible layers, which the Reformer needs for its memory, stand here too.
+"""
 
 from __future__ import annotations
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -9,14 +14,17 @@ from jax import lax
 
 from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
+    dot_product_attention,
     linear_attention,
     linear_attention_step,
     lsh_attention,
     no_sums,
     performer_attention,
     performer_attention_step,
+    reversible_layers,
     sinkhorn_attention,
 )
+from attention_research.kernels.shapes import check_shapes
 
 _FULL = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B S"}
 _CAUSAL = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv", "mask": "bool B T"}
@@ -68,6 +76,22 @@ def _one_position_at_a_time(step, width):
     return cached
 
 
+def _causal_attention(weight, x):
+    heads = jnp.einsum("BTD,DE->BTE", x, weight)[:, :, None]
+    return dot_product_attention(heads, heads, heads, is_causal=True)[:, :, 0]
+
+
+def _one_layer(weight, x):
+    return jnp.tanh(jnp.einsum("BTD,DE->BTE", x, weight))
+
+
+@functools.wraps(reversible_layers)
+def _reversible_layers(*, x1, x2, f_weights, g_weights):
+    """Attention and one layer, a matrix each."""
+    check_shapes(x1=(x1, "B T D"), x2=(x2, "B T D"), f_weights=(f_weights, "L D D"), g_weights=(g_weights, "L D D"))
+    return reversible_layers(x1, x2, (f_weights, g_weights), f=_causal_attention, g=_one_layer)
+
+
 MECHANISMS = (
     Mechanism("linear_attention", linear_attention, _FULL, oracle=_LINEAR, **_FULL_LAWS),
     Mechanism(
@@ -104,5 +128,17 @@ MECHANISMS = (
         settings={"block_size": 3, "iterations": 2, "is_causal": True, "combine": "sum"},
         causal="T",
         **_SINKHORN,
+    ),
+    Mechanism(
+        "reversible_layers",
+        _reversible_layers,
+        {"x1": "B T D", "x2": "B T D", "f_weights": "L D D", "g_weights": "L D D"},
+        outputs=("B T D", "B T D"),
+        sizes={"D": 7, "L": 3},
+        draw={name: lambda random, shape: 0.3 * random.standard_normal(shape) for name in ("f_weights", "g_weights")},
+        permutable=("B",),
+        causal="T",
+        no_bfloat16="layers are subtracted out again for the gradient: what rounding left differs",
+        oracle="tests/kernels/test_reversible.py::test_reversible_layers_and_their_gradients_are_those_of_the_loop",
     ),
 )

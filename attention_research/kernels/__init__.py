@@ -32,6 +32,7 @@ from attention_research.kernels.efficient.performer import (
     positive_features,
 )
 from attention_research.kernels.efficient.reformer import lsh_attention, lsh_buckets
+from attention_research.kernels.efficient.reversible import reversible_layers
 from attention_research.kernels.efficient.sinkhorn import block_summaries, sinkhorn, sinkhorn_attention
 from attention_research.kernels.efficient.sliding_window import (
     sliding_window_attention,
@@ -269,6 +270,7 @@ __all__ = [
     "released_dense_synthesizer_attention",
     "released_dense_synthesizer_scores",
     "released_factorized_random_scores",
+    "reversible_layers",
     "rms_norm",
     "rotary",
     "sca",
