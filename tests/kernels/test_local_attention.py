@@ -111,6 +111,17 @@ def test_windows_give_the_weights_and_contexts_of_the_whole_sequence(half_width,
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
+@pytest.mark.parametrize("half_width", [0, 2])
+def test_a_window_is_the_whole_positions_within_reach_of_its_centre(half_width, normal):
+    keys, real = normal(B, S, D), np.arange(S) < np.array([[13], [6]])
+    entries, positions, visible = local_window(keys, CENTERS, half_width=half_width, mask=jnp.asarray(real))
+    for b, t in np.ndindex(B, T):
+        reach = [s for s in range(S) if abs(s - float(CENTERS[b, t])) <= half_width and real[b, s]]
+        assert positions[b, t][visible[b, t]].tolist() == reach
+        np.testing.assert_array_equal(entries[b, t][visible[b, t]], keys[b, np.array(reach, int)])
+        assert not np.any(entries[b, t][~visible[b, t]])
+
+
 def test_gradients_are_finite_differences_in_float64(normal):
     with jax.enable_x64(True):
         scores, centers = normal(B, T, S).astype(jnp.float64), CENTERS.astype(jnp.float64) + 0.1
