@@ -38,7 +38,7 @@ def inputs(dtype=jnp.float32, heads_of_keys: int = K) -> tuple[jax.Array, ...]:
 LENGTHS = {"query_seq_lengths": jnp.array([23, 10]), "key_value_seq_lengths": jnp.array([0, 13])}
 SEGMENTS = {
     "query_segments": jnp.array([[1] * 9 + [2] * 11 + [0] * 3, [3] * 4 + [1] * 19]),
-    "key_segments": jnp.array([[1] * 6 + [2] * 10 + [0] * 3, [1] * 2 + [3] * 9 + [5] * 8]),
+    "key_segments": jnp.array([[1] * 6 + [2] * 5 + [0] * 3 + [2] * 5, [1] * 2 + [3] * 9 + [5] * 8]),
 }
 CASES = {
     "plain": {"scale": 2},
@@ -195,7 +195,7 @@ def test_blocks_outside_the_band_the_lengths_and_the_segments_are_not_visited():
     by_key = pallas._ranges(arrays, options, 8, 4, of_keys=True)
     assert by_key[1].tolist() == [[0, 3], [2, 5], [4, 6]] and int(by_key[0, 2, 1]) <= int(by_key[0, 2, 0])
     packed, options = prepare(query, key, value, *[None] * 3, False, *[None] * 3, *SEGMENTS.values())
-    assert pallas._ranges(packed, options, 8, 4).tolist()[0] == [[0, 2], [0, 4], [1, 4]]
+    assert pallas._ranges(packed, options, 8, 4).tolist()[0] == [[0, 2], [0, 5], [1, 5]]
     plain, options = prepare(query, key, value, *[None] * 3, False, *[None] * 3)
     assert pallas._ranges(plain, options, 8, 4) is None
 
@@ -286,9 +286,16 @@ def test_on_a_tpu_splash_is_chosen_where_it_can(monkeypatch):
             choose(implementation=name)
 
 
-def test_dot_product_attention_runs_what_is_asked_for():
+@pytest.mark.parametrize("name", ["pallas", "splash"])
+def test_inside_shard_map_the_kernels_run_without_its_account_of_axes_or_are_refused(name):
+    """On a mesh of one device: the output is the reference's, and the default check_vma=True says what is wrong."""
     query, key, value, _ = inputs()
+    mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    split = jax.sharding.PartitionSpec("data")
+    attend = functools.partial(dot_product_attention, implementation=name)
+    mapped = functools.partial(jax.shard_map, attend, mesh=mesh, in_specs=(split,) * 3, out_specs=split)
+    got = jax.jit(mapped(check_vma=False))(query, key, value)
     plain = dot_product_attention(query, key, value, implementation="reference")
-    for name in ("pallas", "splash"):
-        got = jax.jit(functools.partial(dot_product_attention, implementation=name))(query, key, value)
-        np.testing.assert_allclose(got, plain, atol=2e-6, rtol=2e-5)
+    np.testing.assert_allclose(got, plain, atol=2e-6, rtol=2e-5)
+    with pytest.raises(ValueError, match=f"implementation='{name}': query: inside shard_map"):
+        mapped()(query, key, value)

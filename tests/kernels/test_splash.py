@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,24 +25,23 @@ def inputs(swapped: bool = False, dtype=jnp.float32) -> tuple[jax.Array, ...]:
     return tuple(jnp.asarray(random.standard_normal(shape), dtype) for shape in shapes)
 
 
-def both(given, *settings):
-    """((output, gradients of sum(output * weight)) of Splash attention, and of the reference)."""
+@functools.cache
+def compiled(attend, options):
+    """(query, key and value, the other arrays, weight) -> ((loss, output), gradients)."""
+
+    def loss(qkv, arrays, weight):
+        output = attend(arrays._replace(query=qkv[0], key=qkv[1], value=qkv[2]), options)
+        return jnp.vdot(output.astype(jnp.float32), weight.astype(jnp.float32)), output
+
+    return jax.jit(jax.value_and_grad(loss, has_aux=True))
+
+
+def value_and_gradients(attend, given, *settings):
+    """(output, gradients of sum(output * weight))."""
     *qkv, weight = given
     arrays, options = prepare(*qkv, None, None, *settings)
-
-    @jax.jit
-    def run(qkv):
-        def loss(attend, *qkv):
-            rest = arrays._replace(query=qkv[0], key=qkv[1], value=qkv[2])
-            output = attend(rest, options)
-            return jnp.vdot(output.astype(jnp.float32), weight.astype(jnp.float32)), output
-
-        return [
-            jax.value_and_grad(loss, (1, 2, 3), has_aux=True)(attend, *qkv)
-            for attend in (splash.attend, reference.attend)
-        ]
-
-    return [(output, gradients) for (_, output), gradients in run(tuple(qkv))]
+    (_, output), gradients = compiled(attend, options)(tuple(qkv), arrays, weight)
+    return output, gradients
 
 
 SEGMENTS = (
@@ -62,7 +63,8 @@ CASES = {
 def test_splash_is_the_equation_and_gradients_agree(settings, swapped):
     """Among these rows are empty ones: beyond a window, a length, in a segment without keys, and in whole blocks."""
     given = inputs(swapped)
-    (output, gradients), (dense, wanted) = both(given, *settings)
+    output, gradients = value_and_gradients(splash.attend, given, *settings)
+    _, wanted = value_and_gradients(reference.attend, given, *settings)
     scale, is_causal, queries, keys, window, *segments = settings
     mask = None
     if segments:
@@ -85,19 +87,21 @@ def test_causal_attention_has_exactly_no_gradient_from_the_future_and_padding_do
     query, key, value, weight = inputs(swapped=True)
     row = 6
     only = jnp.zeros_like(weight).at[:, row].set(weight[:, row])
-    (output, gradients), _ = both((query, key, value, only), None, True, None, jnp.array([9, 5]), None)
+    settings = (None, True, None, jnp.array([9, 5]), None)
+    output, gradients = value_and_gradients(splash.attend, (query, key, value, only), *settings)
     for gradient in gradients[1:]:
         assert not np.any(gradient[:, row + 1 :]) and not np.any(gradient[1, 5:])
         assert np.all(np.any(np.asarray(gradient[0, : row + 1]) != 0, axis=(1, 2)))
     spoiled = tuple(x.at[0, 9:].set(1e4).at[1, 5:].set(-1e4) for x in (key, value))
-    (again, others), _ = both((query, *spoiled, only), None, True, None, jnp.array([9, 5]), None)
+    again, others = value_and_gradients(splash.attend, (query, *spoiled, only), *settings)
     np.testing.assert_array_equal(again, output)
     np.testing.assert_array_equal(others[0], gradients[0])
 
 
 def test_bfloat16_is_near_the_bfloat16_reference():
-    exact = both(inputs(True), None, True, None, None, None)[1]
-    fast, plain = both(inputs(True, jnp.bfloat16), None, True, None, None, None)
+    settings, low = (None, True, None, None, None), inputs(True, jnp.bfloat16)
+    exact = value_and_gradients(reference.attend, inputs(True), *settings)
+    fast, plain = (value_and_gradients(attend, low, *settings) for attend in (splash.attend, reference.attend))
     assert fast[0].dtype == jnp.bfloat16
     error = lambda x, y: np.abs(np.asarray(x, np.float32) - np.asarray(y, np.float32)).max()
     assert error(fast[0], exact[0]) <= 2 * error(plain[0], exact[0])

@@ -50,12 +50,20 @@ class Blocks(NamedTuple):
     warps: int = 8
 
 
-def default_blocks(dtype: jnp.dtype, width: int) -> Blocks:
-    """By the bytes of a row of a tile; a choice from the published kernels, not a measurement."""
+def default_blocks(dtype: jnp.dtype, width: int, *, tiled: bool = False) -> Blocks:
+    """By the bytes of a row of a tile, and whether tiles of a bias or a mask are kept too.
+
+    A choice from the published kernels and from what fits into shared memory, not a measurement.
+    """
     row = jnp.dtype(dtype).itemsize * width
     if row <= 256:
-        return Blocks(128, 64, 64, 64 if row <= 128 else 32)
+        return Blocks(64 if tiled else 128, 64, 64, 64 if row <= 128 else 32)
     return Blocks(64, 32, 32, 32) if row <= 512 else Blocks(32, 16, 16, 16)
+
+
+def varies(arrays: Arrays) -> bool:
+    """Whether shard_map keeps account of the mesh axes over which some of the arrays vary."""
+    return any(jax.typeof(array).manual_axis_type.varying for array in jax.tree.leaves(arrays))
 
 
 def refusal(arrays: Arrays, options: Options) -> str | None:
@@ -65,6 +73,8 @@ def refusal(arrays: Arrays, options: Options) -> str | None:
         return f"these Pallas kernels need a GPU (a CPU interprets them); the default backend is {backend}"
     if backend == "gpu" and arrays.query.dtype not in (jnp.bfloat16, jnp.float16, jnp.float32):
         return f"dtype of query: expected bfloat16, float16 or float32 on a GPU, got {arrays.query.dtype}"
+    if backend == "cpu" and varies(arrays):
+        return "query: inside shard_map kernels are interpreted with check_vma=False only"
     for name in ("distance_bias", "key_table", "value_table"):
         if getattr(arrays, name) is not None:
             return f"{name}: these kernels have no gradient for terms by distance; blockwise has"
@@ -84,7 +94,8 @@ def attend(arrays: Arrays, options: Options, blocks: Blocks | None = None) -> Ar
         raise ValueError(f"implementation='pallas': {reason}")
     (_, T, _, H), S = arrays.query.shape, arrays.key.shape[1]
     if blocks is None:
-        blocks = default_blocks(arrays.query.dtype, _power_of_two(max(H, arrays.value.shape[3])))
+        tiled = arrays.bias is not None or arrays.mask is not None
+        blocks = default_blocks(arrays.query.dtype, _power_of_two(max(H, arrays.value.shape[3])), tiled=tiled)
     longest = _power_of_two(max(T, S))
     blocks = Blocks(*(min(size, longest) for size in blocks[:4]), blocks.warps)
     return _attend(_vary_together(arrays), options, blocks)

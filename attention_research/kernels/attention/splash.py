@@ -16,6 +16,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ma
 from jaxtyping import Array
 
 from attention_research.kernels.attention.arguments import Arrays, Options
+from attention_research.kernels.attention.pallas import varies
 
 #: Lengths are padded to a multiple of the lanes of a TPU's registers.
 LANES = 128
@@ -32,6 +33,8 @@ def refusal(arrays: Arrays, options: Options) -> str | None:
     backend = jax.default_backend()
     if backend not in ("tpu", "cpu"):
         return f"Splash attention needs a TPU (a CPU interprets it); the default backend is {backend}"
+    if varies(arrays):
+        return "query: inside shard_map Splash attention runs with check_vma=False only"
     if arrays.query.dtype not in (jnp.bfloat16, jnp.float32):
         return f"dtype of query: expected bfloat16 or float32, got {arrays.query.dtype}"
     for name in ("bias", "distance_bias", "key_table", "value_table"):
