@@ -191,13 +191,13 @@ def test_blocks_outside_the_band_the_lengths_and_the_segments_are_not_visited():
     query, key, value, _ = inputs()
     settings = (None, None, None, True, None, jnp.array([10, 19]), (3, 0))
     arrays, options = prepare(query, key, value, *settings)
-    assert pallas._ranges(arrays, options, 8, 4).tolist() == [[[0, 2], [1, 3], [3, 3]], [[0, 2], [1, 4], [3, 5]]]
-    by_key = pallas._ranges(arrays, options, 8, 4, of_keys=True)
+    assert pallas.visible_ranges(arrays, options, 8, 4).tolist() == [[[0, 2], [1, 3], [3, 3]], [[0, 2], [1, 4], [3, 5]]]
+    by_key = pallas.visible_ranges(arrays, options, 8, 4, of_keys=True)
     assert by_key[1].tolist() == [[0, 3], [2, 5], [4, 6]] and int(by_key[0, 2, 1]) <= int(by_key[0, 2, 0])
     packed, options = prepare(query, key, value, *[None] * 3, False, *[None] * 3, *SEGMENTS.values())
-    assert pallas._ranges(packed, options, 8, 4).tolist()[0] == [[0, 2], [0, 5], [1, 5]]
+    assert pallas.visible_ranges(packed, options, 8, 4).tolist()[0] == [[0, 2], [0, 5], [1, 5]]
     plain, options = prepare(query, key, value, *[None] * 3, False, *[None] * 3)
-    assert pallas._ranges(plain, options, 8, 4) is None
+    assert pallas.visible_ranges(plain, options, 8, 4) is None
 
 
 def test_flops_are_counted_by_the_pairs_that_the_band_leaves():

@@ -1,0 +1,172 @@
+"""The kernels of `pallas`: what one program of each grid computes.
+
+A kernel gets `inputs`, the arrays in memory (head widths padded to a power of 2), `ranges` (which blocks to walk over,
+see `pallas.visible_ranges`) and the real `shapes`. Logits and log-sum-exp are in base 2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jaxtyping import Array
+
+from attention_research.kernels.attention.arguments import Arrays, Options
+from attention_research.kernels.attention.tiles import Refs, Span, dot, store, store_rows
+
+
+class Blocks(NamedTuple):
+    """Forward: a program owns `query` rows and reads `key` keys at a time. Backward: it owns `own` rows (or keys) and
+    reads `step` keys (or rows) at a time."""
+
+    query: int
+    key: int
+    own: int
+    step: int
+    warps: int = 8
+
+
+def _bounds(ranges, batch: Array, block: Array, total: int) -> tuple[Array | int, Array | int]:
+    """From first to before last, of `total` blocks."""
+    return (0, total) if ranges is None else (ranges[batch, block, 0], ranges[batch, block, 1])
+
+
+def _loop(bounds: tuple[Array | int, Array | int], step, carry):
+    """step(int32 index, carry) from the first bound to before the second."""
+    return lax.fori_loop(*bounds, lambda index, state: step(jnp.asarray(index, jnp.int32), state), carry)
+
+
+def forward_kernel(inputs: Arrays, ranges, output, lse, *, shapes: Arrays, options: Options, blocks: Blocks):
+    """Algorithm 1. Grid: (blocks of queries, heads, batch)."""
+    at = Refs(inputs, shapes, options)
+    block, head, batch = (pl.program_id(axis) for axis in range(3))
+    group = shapes.query[2] // shapes.key[2]
+    key_head = lax.div(head, jnp.int32(group))
+    rows = Span(block * blocks.query, blocks.query, at.queries)
+    query = at.query(batch, rows, head)
+
+    def step(index, carry):
+        context, largest, total = carry
+        columns = Span(index * blocks.key, blocks.key, at.keys)
+        logits = at.logits(query, at.key(batch, columns, key_head), batch, head, rows, columns)
+        higher = jnp.maximum(largest, jnp.max(logits, axis=1))
+        shift = jnp.where(higher == -jnp.inf, jnp.zeros_like(higher), higher)
+        exponentials = jnp.exp2(logits - shift[:, None])
+        shrink = jnp.exp2(largest - shift)
+        value = at.value(batch, columns, key_head)
+        context = context * shrink[:, None] + dot(exponentials.astype(value.dtype), value)
+        return context, higher, total * shrink + jnp.sum(exponentials, axis=1)
+
+    width = inputs.value.shape[3]
+    start = (
+        jnp.zeros((blocks.query, width), at.dtype),
+        jnp.full((blocks.query,), -jnp.inf, at.dtype),
+        jnp.zeros((blocks.query,), at.dtype),
+    )
+    context, largest, total = _loop(_bounds(ranges, batch, block, pl.cdiv(at.keys, blocks.key)), step, start)
+    empty = total == 0
+    total = jnp.where(empty, jnp.ones_like(total), total)
+    store_rows(output, shapes.value, batch, rows, head, context / total[:, None])
+    result = jnp.where(empty, jnp.zeros_like(total), largest + jnp.log2(total))
+    store(lse, (batch, head, rows.slice()), result, rows.inside())
+
+
+class Saved(NamedTuple):
+    """What the gradient starts from: the output's cotangent [B T N Hv], log-sum-exp and rowsum(dO * O) [B N T]."""
+
+    cotangent: Array
+    lse: Array
+    delta: Array
+
+
+def _probabilities(at: Refs, saved: Saved, query, key, value, out, batch, head, rows: Span, columns: Span):
+    """(P, dS) of a block; the gradient of the logits in base e."""
+    logits = at.logits(query, key, batch, head, rows, columns)
+    probabilities = jnp.exp2(logits - at.vector(saved.lse, batch, head, rows)[:, None])
+    towards = dot(out, value, trans_b=True)
+    return probabilities, probabilities * (towards - at.vector(saved.delta, batch, head, rows)[:, None])
+
+
+def _cotangent(at: Refs, saved: Saved, batch, rows: Span, head) -> Array:
+    return at.rows(saved.cotangent, at.shapes.value, batch, rows, head)
+
+
+def query_kernel(inputs: Arrays, ranges, saved: Saved, gradient, *, shapes: Arrays, options: Options, blocks: Blocks):
+    """dQ. Grid: (blocks of queries, heads, batch)."""
+    at = Refs(inputs, shapes, options)
+    block, head, batch = (pl.program_id(axis) for axis in range(3))
+    key_head = lax.div(head, jnp.int32(shapes.query[2] // shapes.key[2]))
+    rows = Span(block * blocks.own, blocks.own, at.queries)
+    query, out = at.query(batch, rows, head), _cotangent(at, saved, batch, rows, head)
+
+    def step(index, total):
+        columns = Span(index * blocks.step, blocks.step, at.keys)
+        key, value = at.key(batch, columns, key_head), at.value(batch, columns, key_head)
+        _, slope = _probabilities(at, saved, query, key, value, out, batch, head, rows, columns)
+        return total + dot(slope.astype(key.dtype), key)
+
+    bounds = _bounds(ranges, batch, block, pl.cdiv(at.keys, blocks.step))
+    total = _loop(bounds, step, jnp.zeros(query.shape, at.dtype))
+    store_rows(gradient, shapes.query, batch, rows, head, total * options.scale)
+
+
+def key_kernel(inputs: Arrays, ranges, saved: Saved, keys, values, *, shapes: Arrays, options: Options, blocks: Blocks):
+    """dK and dV. Grid: (blocks of keys, key heads, batch)."""
+    at = Refs(inputs, shapes, options)
+    block, key_head, batch = (pl.program_id(axis) for axis in range(3))
+    group = shapes.query[2] // shapes.key[2]
+    columns = Span(block * blocks.own, blocks.own, at.keys)
+    key, value = at.key(batch, columns, key_head), at.value(batch, columns, key_head)
+
+    def over_heads(index, totals):
+        head = key_head * group + index
+
+        def step(index, totals):
+            rows = Span(index * blocks.step, blocks.step, at.queries)
+            query, out = at.query(batch, rows, head), _cotangent(at, saved, batch, rows, head)
+            weights, slope = _probabilities(at, saved, query, key, value, out, batch, head, rows, columns)
+            towards_key = dot(slope.astype(query.dtype), query, trans_a=True)
+            return totals[0] + towards_key, totals[1] + dot(weights.astype(out.dtype), out, trans_a=True)
+
+        return _loop(_bounds(ranges, batch, block, pl.cdiv(at.queries, blocks.step)), step, totals)
+
+    totals = jnp.zeros(key.shape, at.dtype), jnp.zeros(value.shape, at.dtype)
+    totals = over_heads(jnp.int32(0), totals) if group == 1 else _loop((0, group), over_heads, totals)
+    store_rows(keys, shapes.key, batch, columns, key_head, totals[0] * options.scale)
+    store_rows(values, shapes.value, batch, columns, key_head, totals[1])
+
+
+def bias_kernel(inputs: Arrays, ranges, saved: Saved, gradient, *, shapes: Arrays, options: Options, blocks: Blocks):
+    """dbias, summed over the batch elements and heads that share it, and over the block along an axis of 1.
+
+    Grid: (blocks of queries, blocks of keys, heads of the bias, batch of the bias).
+    """
+    at = Refs(inputs, shapes, options)
+    row_block, column_block, bias_head, bias_batch = (pl.program_id(axis) for axis in range(4))
+    rows = Span(row_block * blocks.own, blocks.own, at.queries)
+    columns = Span(column_block * blocks.step, blocks.step, at.keys)
+    (B, _, N, _), K = shapes.query, shapes.key[2]
+    heads = N if shapes.bias[1] == 1 else 1
+
+    def step(index, total):
+        batch = bias_batch if shapes.bias[0] > 1 else lax.div(index, jnp.int32(heads))
+        head = bias_head if heads == 1 else lax.rem(index, jnp.int32(heads))
+        key_head = lax.div(head, jnp.int32(N // K))
+        query, out = at.query(batch, rows, head), _cotangent(at, saved, batch, rows, head)
+        key, value = at.key(batch, columns, key_head), at.value(batch, columns, key_head)
+        return total + _probabilities(at, saved, query, key, value, out, batch, head, rows, columns)[1]
+
+    count = heads * (B if shapes.bias[0] == 1 else 1)
+    bounds = (0, count)
+    if ranges is not None:
+        first, last = ranges[bias_batch, row_block, 0], ranges[bias_batch, row_block, 1]
+        seen = (first <= column_block) & (column_block < last)
+        bounds = (jnp.int32(0), jnp.where(seen, jnp.int32(count), jnp.int32(0)))
+    total = _loop(bounds, step, jnp.zeros((rows.size, columns.size), at.dtype))
+    shared = tuple(axis for axis in (0, 1) if shapes.bias[2 + axis] == 1)
+    spans = [(rows, row_block), (columns, column_block)]
+    place = tuple(block if axis in shared else span.slice() for axis, (span, block) in enumerate(spans))
+    inside = [span.inside() for axis, (span, _) in enumerate(spans) if axis not in shared]
+    store(gradient, (bias_batch, bias_head, *place), jnp.sum(total, axis=shared), *inside)

@@ -1,0 +1,142 @@
+"""Tiles of the arrays inside a Pallas kernel: loads and stores that stop at the ragged edge, and a tile's logits."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+from jaxtyping import Array
+
+from attention_research.kernels.attention.arguments import Arrays, Options, in_band, same_segment
+from attention_research.kernels.precision import accumulator
+
+LOG2E = math.log2(math.e)
+
+
+class Span(NamedTuple):
+    """`size` positions from `start` on an axis of `length`, some of which may lie beyond the end."""
+
+    start: Array
+    size: int
+    length: int
+
+    def at(self) -> Array:
+        return self.start + lax.iota(jnp.int32, self.size)
+
+    def inside(self) -> Array | None:
+        """Which positions exist; None where all do."""
+        return None if self.length % self.size == 0 else self.at() < self.length
+
+    def slice(self):
+        return pl.ds(self.start, self.size)
+
+
+def _mask(shape: tuple[int, ...], inside: tuple[Array | None, ...]) -> Array | None:
+    """One vector an axis (None: all of it) as a mask of `shape`; None where all is inside."""
+    mask = None
+    for axis, part in enumerate(inside):
+        if part is not None:
+            part = part.reshape([-1 if n == axis else 1 for n in range(len(shape))])
+            mask = part if mask is None else mask & part
+    return None if mask is None else jnp.broadcast_to(mask, shape)
+
+
+def load(ref, at: tuple, shape: tuple[int, ...], *inside: Array | None) -> Array:
+    """ref[at] of this shape, 0 where `inside` (one vector an axis) says that nothing is there."""
+    mask = _mask(shape, inside)
+    if mask is None:
+        return ref[at]
+    return triton.load(ref.at[at], mask=mask, other=jnp.zeros((), ref.dtype))
+
+
+def store(ref, at: tuple, value: Array, *inside: Array | None) -> None:
+    triton.store(ref.at[at], value.astype(ref.dtype), mask=_mask(value.shape, inside))
+
+
+def dot(a: Array, b: Array, **transposed: bool) -> Array:
+    return triton.dot(a, b, **transposed)
+
+
+def _all(ref) -> pl.Slice:
+    """The last axis; with a start of int32, also under x64."""
+    return pl.ds(jnp.zeros((), jnp.int32), ref.shape[-1])
+
+
+def _columns(ref, shape: tuple[int, ...]) -> Array | None:
+    """Which columns of a padded ref exist; None where all do."""
+    return None if ref.shape[-1] == shape[-1] else lax.iota(jnp.int32, ref.shape[-1]) < shape[-1]
+
+
+class Refs:
+    """What a kernel reads: the arrays in memory, and the sizes that their refs do not show (widths are padded)."""
+
+    def __init__(self, refs: Arrays, shapes: Arrays, options: Options):
+        self.refs, self.shapes, self.options = refs, shapes, options
+        self.dtype = accumulator(refs.query.dtype)
+        self.queries, self.keys = shapes.query[1], shapes.key[1]
+
+    def rows(self, ref, shape: tuple[int, ...], batch: Array, span: Span, head: Array) -> Array:
+        """[size, padded width] of a [B T N H] array."""
+        at = (batch, span.slice(), head, _all(ref))
+        return load(ref, at, (span.size, ref.shape[3]), span.inside(), _columns(ref, shape))
+
+    def query(self, batch, span, head) -> Array:
+        return self.rows(self.refs.query, self.shapes.query, batch, span, head)
+
+    def key(self, batch, span, head) -> Array:
+        return self.rows(self.refs.key, self.shapes.key, batch, span, head)
+
+    def value(self, batch, span, head) -> Array:
+        return self.rows(self.refs.value, self.shapes.value, batch, span, head)
+
+    def vector(self, ref, batch, head, span: Span) -> Array:
+        """[size] of a [B N T] array."""
+        return load(ref, (batch, head, span.slice()), (span.size,), span.inside())
+
+    def ids(self, ref, batch, span: Span) -> Array:
+        """[size] of a [B T] array."""
+        return load(ref, (batch, span.slice()), (span.size,), span.inside())
+
+    def tile(self, ref, batch, head, rows: Span, columns: Span) -> Array:
+        """The block of a broadcast [B N T S] array: 2-D, each axis whole or 1."""
+        B, N, T, S = ref.shape
+        zero = jnp.zeros((), jnp.int32)
+        at = (batch if B > 1 else zero, head if N > 1 else zero)
+        spans = [span if size > 1 else None for span, size in ((rows, T), (columns, S))]
+        at += tuple(zero if span is None else span.slice() for span in spans)
+        kept = [span for span in spans if span is not None]
+        part = load(ref, at, tuple(span.size for span in kept), *(span.inside() for span in kept))
+        return part.reshape([1 if span is None else span.size for span in spans])
+
+    def logits(self, query: Array, key: Array, batch, head, rows: Span, columns: Span) -> Array:
+        """In base 2: log2(e) (query key^T scale + bias), -inf where a query may not look."""
+        refs = self.refs
+        logits = dot(query, key, trans_b=True) * (self.options.scale * LOG2E)
+        if refs.bias is not None:
+            logits = logits + self.tile(refs.bias, batch, head, rows, columns).astype(self.dtype) * LOG2E
+        row, column = rows.at()[:, None], columns.at()[None, :]
+        terms = [in_band(row, column, self.options)]
+        inside = columns.inside()
+        terms.append(None if inside is None else inside[None, :])
+        if refs.query_lengths is not None:
+            terms.append(row < refs.query_lengths[batch])
+        if refs.key_lengths is not None:
+            terms.append(column < refs.key_lengths[batch])
+        if refs.query_segments is not None:
+            ids = (self.ids(refs.query_segments, batch, rows)[:, None], self.ids(refs.key_segments, batch, columns))
+            terms.append(same_segment(ids[0], ids[1][None, :]))
+        if refs.mask is not None:
+            terms.append(self.tile(refs.mask, batch, head, rows, columns))
+        for term in terms:
+            if term is not None:
+                logits = jnp.where(jnp.broadcast_to(term, logits.shape), logits, -jnp.inf)
+        return logits
+
+
+def store_rows(ref, shape: tuple[int, ...], batch, span: Span, head, rows: Array) -> None:
+    """Writes [size, padded width] into a [B T N H] array of this real shape."""
+    store(ref, (batch, span.slice(), head, _all(ref)), rows, span.inside(), _columns(ref, shape))
