@@ -25,8 +25,9 @@ def test_weights_are_torchs_with_its_gradients(straight_through, temperature, no
     call = lambda x: sample(key, x, MASK, temperature=jnp.float32(temperature), straight_through=straight_through)
     weights, pull = jax.vjp(call, scores)
     (gradient,) = pull(cotangent)
+    scores, cotangent, weights, gradient, mask = map(np.asarray, (scores, cotangent, weights, gradient, MASK))
     for b, t in np.ndindex(B, T):
-        seen = np.asarray(MASK[b, t])
+        seen = mask[b, t]
         assert not np.any(weights[b, t][~seen]) and not np.any(gradient[b, t][~seen])
         if not seen.any():
             continue
@@ -58,9 +59,9 @@ def test_without_a_key_it_is_the_softmax_or_its_argmax(normal):
     context, weights = gumbel_attention(None, scores, values, MASK, temperature=2, straight_through=False)
     np.testing.assert_allclose(weights, soft, atol=1e-6)
     np.testing.assert_allclose(context, soft @ np.asarray(values, np.float64), atol=2e-6)
-    context, weights = gumbel_attention(None, scores, values, MASK)
+    context, weights, values = map(np.asarray, (*gumbel_attention(None, scores, values, MASK), values))
     np.testing.assert_array_equal(weights, (soft == soft.max(-1, keepdims=True)) & np.asarray(MASK))
-    for b, t in np.argwhere(MASK.any(-1)):
+    for b, t in np.argwhere(np.asarray(MASK).any(-1)):
         np.testing.assert_array_equal(context[b, t], values[b, soft[b, t].argmax()])
 
 

@@ -23,7 +23,7 @@ def test_log_probabilities_and_contexts(sampled, normal):
     probabilities = softmax64(np.asarray(scores, np.float64), np.asarray(MASK))
     for seed in range(5):
         key = jax.random.key(seed) if sampled else None
-        context, weights, log_prob = attend(key, scores, values, MASK)
+        context, weights, log_prob = map(np.asarray, attend(key, scores, values, MASK))
         for b, t in np.ndindex(B, T):
             chosen = np.flatnonzero(weights[b, t])
             if not MASK[b, t].any():

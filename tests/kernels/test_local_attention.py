@@ -114,7 +114,8 @@ def test_windows_give_the_weights_and_contexts_of_the_whole_sequence(half_width,
 @pytest.mark.parametrize("half_width", [0, 2])
 def test_a_window_is_the_whole_positions_within_reach_of_its_centre(half_width, normal):
     keys, real = normal(B, S, D), np.arange(S) < np.array([[13], [6]])
-    entries, positions, visible = local_window(keys, CENTERS, half_width=half_width, mask=jnp.asarray(real))
+    window = local_window(keys, CENTERS, half_width=half_width, mask=jnp.asarray(real))
+    keys, entries, positions, visible = map(np.asarray, (keys, *window))
     for b, t in np.ndindex(B, T):
         reach = [s for s in range(S) if abs(s - float(CENTERS[b, t])) <= half_width and real[b, s]]
         assert positions[b, t][visible[b, t]].tolist() == reach
