@@ -1,11 +1,12 @@
-"""Attention on a CPU: time and peak memory of `blockwise`, `reference`, jax.nn and PyTorch, interleaved in one run.
+"""Attention on a CPU: time and peak memory of `blockwise` and its peers, interleaved in one run.
 
-    python -m benchmarks.attention [--json] [--lengths=4096] [--rounds=5]
+    python -m benchmarks.attention [--json] [--lengths=512,1024,2048,4096,8192,16384] [--rounds=5] [--cases=plain,bias]
 
-At T = 4096 about three minutes on 2 cores. Times are medians over rounds in which every form runs once
-(`_interleaved` says how; the malloc's settings are printed). Peak memory is a fresh process per form: its highest
-resident size less that after inputs and compilation, forward+backward, for a plain call and with a mask [1 1 T S], a
-bias [1 1 T S] (with its gradient) and a causal window of 256.
+At T = 4096 about five minutes on 2 cores. Times are medians over rounds in which every form runs once
+(`_interleaved` says how; the malloc's settings are printed): one attention, full and causal; a whole layer with its
+projections; `blockwise` with each structure that it computes inside its loop. Peak memory is a fresh process per form:
+its highest resident size less that after inputs and compilation, forward+backward, for each structure. Forms that hold
+all scores stop at the lengths in LONGEST. PyTorch's flex_attention on a CPU has no backward pass.
 """
 
 from __future__ import annotations
@@ -35,84 +36,168 @@ from benchmarks._interleaved import (
 
 MODULE = "benchmarks.attention"
 BATCH, HEADS, WIDTH = 1, 8, 64
-FORMS = ("blockwise", "reference", "jax.nn", "torch")
-CASES = ("plain", "mask", "bias", "window")
-WINDOW = (255, 0)
+#: What the structures are: a causal window of 256, eight packed examples, half of the keys padding, 33 distances
+#: (Shaw's k = 16), a bias by distance (T5, ALiBi), two key heads.
+CASES = ("plain", "causal", "mask", "bias", "window", "segments", "lengths", "distance", "relative", "groups")
+FORMS = ("blockwise", "reference", "jax.nn", "torch", "flex_attention")
+LAYERS = ("blockwise layer", "nnx.MultiHeadAttention", "torch.nn.MultiheadAttention")
+#: The longest T = S at which a form that holds all scores is run: (forward, forward and backward).
+LONGEST = {"reference": (4096, 4096), "jax.nn": (8192, 4096), "nnx.MultiHeadAttention": (4096, 4096)}
+#: Every length is run forward and backward, full and causal.
+NAMES = ("forward", "forward+backward", "forward, causal", "forward+backward, causal")
 
 
 def inputs(length: int, case: str) -> dict[str, Any]:
-    """Float32 arrays of the case: query, key, value [B T N H], the output's weight, and a mask or a bias."""
+    """NumPy arrays of the case by argument of the kernel, float32, and the output's weight."""
     import numpy as np
 
     random = np.random.default_rng(0)
-    names = ("query", "key", "value", "weight")
-    arrays = {name: random.standard_normal((BATCH, length, HEADS, WIDTH), np.float32) for name in names}
-    arrays["mask"] = random.random((1, 1, length, length), np.float32) < 0.8 if case == "mask" else None
-    arrays["bias"] = random.standard_normal((1, 1, length, length), np.float32) if case == "bias" else None
+    heads = {"query": HEADS, "key": 2 if case == "groups" else HEADS, "value": 2 if case == "groups" else HEADS}
+    normal = lambda *shape: random.standard_normal(shape, np.float32)
+    arrays: dict[str, Any] = {name: normal(BATCH, length, n, WIDTH) for name, n in {**heads, "weight": HEADS}.items()}
+    if case == "mask":
+        arrays["mask"] = random.random((1, 1, length, length), np.float32) < 0.8
+    if case == "bias":
+        arrays["bias"] = normal(1, 1, length, length)
+    if case == "distance":
+        arrays["distance_bias"] = normal(HEADS, 2 * length - 1)
+    if case == "segments":
+        segments = (1 + 8 * np.arange(length) // length).astype(np.int32)[None]
+        arrays |= {"query_segments": segments, "key_segments": segments}
+    if case == "lengths":
+        arrays["key_value_seq_lengths"] = np.array([length // 2], np.int32)
+    if case == "relative":
+        arrays |= {"key_table": normal(33, WIDTH), "value_table": normal(33, WIDTH)}
     return arrays
 
 
-def jax_calls(form: str, case: str, arrays: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """(forward, forward and backward), compiled, waiting for the result."""
+def settings(case: str) -> dict[str, Any]:
+    """The static arguments of the case."""
+    if case == "window":
+        return {"is_causal": True, "local_window_size": (255, 0)}
+    return {"is_causal": True} if case == "causal" else {}
+
+
+def jax_calls(form: str, case: str, length: int) -> list[Callable[[], Any]]:
+    """[forward, forward and backward], compiled, waiting for the result."""
     import jax
     import jax.numpy as jnp
 
-    from attention_research.kernels import dot_product_attention
+    from attention_research.kernels import dot_product_attention, relative_attention
 
-    window = {"is_causal": True, "local_window_size": WINDOW} if case == "window" else {}
-    at = {name: None if array is None else jnp.asarray(array) for name, array in arrays.items()}
+    arrays = {name: jnp.asarray(array) for name, array in inputs(length, case).items()}
+    weight = arrays.pop("weight")
+    floats = {name: arrays.pop(name) for name in list(arrays) if arrays[name].dtype == jnp.float32}
+    attend = relative_attention if case == "relative" else dot_product_attention
+    if form == "jax.nn":
+        attend, chosen = jax.nn.dot_product_attention, {}
+    else:
+        chosen = {"implementation": form}
 
-    def forward(query, key, value, bias):
-        if form == "jax.nn":
-            return jax.nn.dot_product_attention(query, key, value, bias, at["mask"], **window)
-        return dot_product_attention(query, key, value, bias, at["mask"], implementation=form, **window)
+    def forward(floats):
+        return attend(**floats, **arrays, **settings(case), **chosen)
 
-    def loss(query, key, value, bias):
-        return jnp.vdot(forward(query, key, value, bias), at["weight"])
+    def loss(floats):
+        return jnp.vdot(forward(floats), weight)
 
-    numbers = (0, 1, 2) if at["bias"] is None else (0, 1, 2, 3)
-    values = (at["query"], at["key"], at["value"], at["bias"])
-    calls = [jax.jit(forward).lower(*values).compile(), jax.jit(jax.grad(loss, numbers)).lower(*values).compile()]
-    return tuple(lambda call=call: jax.block_until_ready(call(*values)) for call in calls)
+    return _compiled(forward, loss, floats)
 
 
-def torch_calls(case: str, arrays: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """(forward, forward and backward) of scaled_dot_product_attention; a window is a mask to it."""
+def _compiled(forward: Callable, loss: Callable, values: Any) -> list[Callable[[], Any]]:
+    import jax
+
+    calls = [jax.jit(forward).lower(values).compile(), jax.jit(jax.grad(loss)).lower(values).compile()]
+    return [lambda call=call: jax.block_until_ready(call(values)) for call in calls]
+
+
+def torch_calls(form: str, case: str, length: int) -> list[Callable[[], Any]]:
+    """[forward, forward and backward] of scaled_dot_product_attention; [forward] of flex_attention, compiled."""
     import torch
     from torch.nn.functional import scaled_dot_product_attention
 
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    torch.set_flush_denormal(True)
-    at = {name: None if array is None else torch.from_numpy(array) for name, array in arrays.items()}
-    heads = [at[name].transpose(1, 2) for name in ("query", "key", "value")]
-    weight, hidden = at["weight"].transpose(1, 2), at["mask"]
-    if case == "window":
-        row, column = torch.arange(heads[0].shape[2])[:, None], torch.arange(heads[0].shape[2])[None, :]
-        hidden = (column <= row) & (column >= row - WINDOW[0])
+    arrays = {name: torch.from_numpy(array) for name, array in inputs(length, case).items()}
+    heads = [arrays[name].transpose(1, 2) for name in ("query", "key", "value")]
+    weight, causal = arrays["weight"].transpose(1, 2), case == "causal"
+    if form == "flex_attention":
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        flex, mask = torch.compile(flex_attention), None
+        if causal:
+            mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device="cpu")
+        return [lambda: flex(*heads, block_mask=mask)]
 
     def backward():
         leaves = [x.detach().requires_grad_() for x in heads]
-        extra = hidden if at["bias"] is None else at["bias"].detach().requires_grad_()
-        (scaled_dot_product_attention(*leaves, attn_mask=extra) * weight).sum().backward()
+        (scaled_dot_product_attention(*leaves, is_causal=causal) * weight).sum().backward()
 
-    return lambda: scaled_dot_product_attention(
-        *heads, attn_mask=hidden if at["bias"] is None else at["bias"]
-    ), backward
+    return [lambda: scaled_dot_product_attention(*heads, is_causal=causal), backward]
 
 
-def calls(form: str, case: str, length: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """The two calls of a form."""
-    arrays = inputs(length, case)
-    return torch_calls(case, arrays) if form == "torch" else jax_calls(form, case, arrays)
+def layer_calls(form: str, length: int) -> list[Callable[[], Any]]:
+    """[forward, forward and backward] of self-attention with its four projections, [1 T 512], parameters included."""
+    import numpy as np
+
+    x = np.random.default_rng(0).standard_normal((BATCH, length, HEADS * WIDTH)).astype(np.float32)
+    if form == "torch.nn.MultiheadAttention":
+        import torch
+
+        layer, given = torch.nn.MultiheadAttention(HEADS * WIDTH, HEADS, batch_first=True), torch.from_numpy(x)
+        forward = lambda: layer(given, given, given, need_weights=False)[0]
+        return [forward, lambda: forward().square().sum().backward()]
+    import jax.numpy as jnp
+    from flax import nnx
+
+    if form == "nnx.MultiHeadAttention":
+        layer = nnx.MultiHeadAttention(HEADS, HEADS * WIDTH, decode=False, rngs=nnx.Rngs(0))
+        apply = lambda layer, x: layer(x)
+    else:
+        from attention_research.layers.attention.standard import StandardAttention
+
+        layer = StandardAttention(
+            width=HEADS * WIDTH, num_heads=HEADS, head_width=None, implementation="blockwise", rngs=nnx.Rngs(0)
+        )
+        apply = lambda layer, x: layer(x, x)[0]
+    graph, state = nnx.split(layer)
+    given = jnp.asarray(x)
+    forward = lambda state: apply(nnx.merge(graph, state), given)
+    return _compiled(forward, lambda state: jnp.sum(jnp.square(forward(state))), state)
 
 
-def time_worker(length: int, rounds: int) -> dict[str, Any]:
-    """{"forward" | "forward+backward": {form: {median_ms, low_ms, high_ms, samples}}}."""
-    compiled = {form: calls(form, "plain", length) for form in FORMS if form != "torch" or has("torch")}
-    return {
-        name: interleaved({form: both[number] for form, both in compiled.items()}, rounds)
-        for number, name in enumerate(("forward", "forward+backward"))
-    }
+def calls(form: str, case: str, length: int) -> list[Callable[[], Any]]:
+    """The calls of a form, those that would hold too many scores left out."""
+    if form in LAYERS:
+        made = layer_calls(form, length)
+    else:
+        made = (torch_calls if form in ("torch", "flex_attention") else jax_calls)(form, case, length)
+    return [call for call, longest in zip(made, LONGEST.get(form, (length,) * 2), strict=False) if length <= longest]
+
+
+def time_worker(what: str, length: int, rounds: int) -> dict[str, Any]:
+    """{name: {form: {median_ms, low_ms, high_ms, samples}}}, or "refused": why a peer does not run."""
+    if has("torch"):
+        import torch
+
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        torch.set_flush_denormal(True)
+    found: dict[str, Any] = {}
+    if what == "structures":
+        compiled = {case: calls("blockwise", case, length)[1] for case in CASES}
+        return {"forward+backward": interleaved(compiled, rounds)}
+    for case in ("plain",) if what == "layers" else ("plain", "causal"):
+        compiled: dict[str, list[Callable[[], Any]]] = {}
+        for form in LAYERS if what == "layers" else FORMS:
+            if not has("torch") and form.startswith(("torch", "flex")):
+                continue
+            try:
+                compiled[form] = calls(form, case, length)
+                [call() for call in compiled[form]]
+            except Exception as error:  # a peer that does not run here is a finding, not a failure
+                found.setdefault("refused", {})[form] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+                compiled.pop(form, None)
+        for number, name in enumerate(NAMES[:2]):
+            chosen = {form: both[number] for form, both in compiled.items() if len(both) > number}
+            found[name + (", causal" if case == "causal" else "")] = interleaved(chosen, rounds)
+    return found
 
 
 def memory_worker(form: str, case: str, length: int) -> dict[str, Any]:
@@ -120,15 +205,21 @@ def memory_worker(form: str, case: str, length: int) -> dict[str, Any]:
     return {"peak_bytes": peak_of(calls(form, case, length)[1])}
 
 
-def _targets(times: dict[str, Any], memory: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
-    """What the kernel promises at T = 4096, with the measured ratio."""
+def _targets(times: dict[str, Any], memory: dict[str, dict[str, int]], length: int) -> list[dict[str, Any]]:
+    """What the kernel promises, with the measured ratio."""
     rows = []
-    for name, slower, faster in (("forward", 4.0, 1.4), ("forward+backward", 3.0, 1.5)):
-        median = {form: row["median_ms"] for form, row in times[name].items() if form in FORMS}
-        rows.append(target(f"{name}: jax.nn / blockwise", median["jax.nn"] / median["blockwise"], at_least=slower))
-        if "torch" in median:
-            rows.append(target(f"{name}: blockwise / torch", median["blockwise"] / median["torch"], at_most=faster))
-    for case, peaks in memory.items():
+    medians = {name: {f: r["median_ms"] for f, r in times[name].items() if isinstance(r, dict)} for name in NAMES}
+    for name in NAMES:
+        median = medians[name]
+        if "jax.nn" in median:
+            slower = 5.0 if name.startswith("forward,") or name == "forward" else 4.0
+            rows.append(target(f"{name}: jax.nn / blockwise", median["jax.nn"] / median["blockwise"], at_least=slower))
+        if "torch" in median and length >= 2048:
+            rows.append(target(f"{name}: blockwise / torch", median["blockwise"] / median["torch"], at_most=1.2))
+    for name in NAMES[:2]:
+        ratio = medians[f"{name}, causal"]["blockwise"] / medians[name]["blockwise"]
+        rows.append(target(f"{name}: causal / full", ratio, at_most=0.65))
+    for case, peaks in memory.items() if length >= 2048 else ():  # a block is no small part of shorter ones
         ratio = peaks["blockwise"] / max(peaks["reference"], 1)
         rows.append(target(f"memory {case}: blockwise / dense", ratio, at_most=0.1))
     return rows
@@ -140,51 +231,63 @@ def measure(lengths: tuple[int, ...] = (4096,), rounds: int = 5, cases: tuple[st
         "benchmark": "attention",
         "shape": {"batch": BATCH, "heads": HEADS, "head_width": WIDTH, "dtype": "float32"},
         **made(),
-        "versions": versions("jax", "jaxlib", "torch"),
+        "versions": versions("jax", "jaxlib", "flax", "torch"),
         "malloc": {"time": KEEP_PAGES, "memory": RETURN_PAGES},
         "lengths": {},
     }
     for length in lengths:
-        log(f"T = S = {length}: {rounds} interleaved rounds of {', '.join(FORMS if has('torch') else FORMS[:-1])}")
-        times = worker(MODULE, KEEP_PAGES, "time", str(length), str(rounds))
+        result: dict[str, Any] = {}
+        for what in ("times", "layers", "structures"):
+            log(f"T = S = {length}: {what}, {rounds} interleaved rounds")
+            result[what] = worker(MODULE, KEEP_PAGES, "time", what, str(length), str(rounds))
         memory: dict[str, dict[str, int]] = {}
-        for case in cases:
-            forms = FORMS if case == "plain" and has("torch") else FORMS[:-1]
+        for case in cases if length <= LONGEST["reference"][1] else ():
             log(f"T = S = {length}: peak memory, {case}")
+            forms = ("blockwise", "reference", *(("torch",) if case in ("plain", "causal") and has("torch") else ()))
             memory[case] = {
                 form: worker(MODULE, RETURN_PAGES, "memory", form, case, str(length))["peak_bytes"] for form in forms
             }
-        document["lengths"][str(length)] = {"times": times, "memory": memory, "targets": _targets(times, memory)}
+        document["lengths"][str(length)] = {
+            **result, "memory": memory, "targets": _targets(result["times"], memory, length)
+        }  # fmt: skip
     return document
 
 
 def show(document: dict[str, Any]) -> None:
     """The tables."""
-    for use, settings in document["malloc"].items():
-        print(f"malloc ({use}): " + " ".join(f"{name}={value}" for name, value in settings.items()))
+    for use, values in document["malloc"].items():
+        print(f"malloc ({use}): " + " ".join(f"{name}={value}" for name, value in values.items()))
     for length, result in document["lengths"].items():
         print(f"\nT = S = {length}")
-        for name, rows in result["times"].items():
-            print_times(name, rows)
+        for what in ("times", "layers", "structures"):
+            for name, rows in result[what].items():
+                if name == "refused":
+                    for form, why in rows.items():
+                        print(f"  {form} does not run here: {why}")
+                else:
+                    print_times(name if what != "structures" else "structures", rows)
         for case, peaks in result["memory"].items():
             print(f"  memory {case:10s} " + "   ".join(f"{form} {size / 1e6:.0f} MB" for form, size in peaks.items()))
         print_targets(result["targets"])
 
 
-def main(json: bool = False, lengths: tuple[int, ...] = (4096,), rounds: int = 5) -> None:
+def main(
+    json: bool = False, lengths: tuple[int, ...] = (4096,), rounds: int = 5, cases: tuple[str, ...] = CASES
+) -> None:
     """Measures and prints: tables, or with `json` one JSON document."""
-    present(measure(lengths, rounds), json, show)
+    present(measure(lengths, rounds, cases), json, show)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
-        what, *rest = sys.argv[2:]
-        result = time_worker(int(rest[0]), int(rest[1])) if what == "time" else memory_worker(*rest[:2], int(rest[2]))
-        print(json_module.dumps(result))
+        kind, *rest = sys.argv[2:]
+        run = time_worker if kind == "time" else memory_worker
+        print(json_module.dumps(run(*(int(x) if x.isdigit() else x for x in rest))))
     else:
         parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--json", action="store_true")
         parser.add_argument("--lengths", default="4096", help="comma-separated T = S")
         parser.add_argument("--rounds", type=int, default=5)
+        parser.add_argument("--cases", default=",".join(CASES), help="comma-separated structures to measure memory of")
         given = parser.parse_args()
-        main(given.json, tuple(int(length) for length in given.lengths.split(",")), given.rounds)
+        main(given.json, tuple(map(int, given.lengths.split(","))), given.rounds, tuple(given.cases.split(",")))

@@ -36,17 +36,20 @@ def ordered(row: dict) -> bool:
 
 @pytest.mark.slow
 def test_the_attention_benchmark_prints_one_document(root):
-    found = document(root, "attention", "--lengths=509", "--rounds=2")
+    found = document(root, "attention", "--lengths=509", "--rounds=2", "--cases=plain,bias")
     assert found["malloc"]["time"]["MALLOC_TOP_PAD_"]
     result = found["lengths"]["509"]
-    for name in ("forward", "forward+backward"):
+    for name in ("forward", "forward+backward", "forward, causal", "forward+backward, causal"):
         assert all(ordered(result["times"][name][form]) for form in ("blockwise", "reference", "jax.nn"))
-    assert set(result["memory"]) == {"plain", "mask", "bias", "window"}
+    assert all(ordered(result["layers"]["forward"][form]) for form in ("blockwise layer", "nnx.MultiHeadAttention"))
+    structures = result["structures"]["forward+backward"]
+    assert set(structures) >= {"plain", "causal", "window", "segments", "distance", "relative", "groups"}
+    assert set(result["memory"]) == {"plain", "bias"}
     for peaks in result["memory"].values():
         assert 0 < peaks["blockwise"] and 0 < peaks["reference"]
     assert promised(result["targets"]) >= {
         "forward: jax.nn / blockwise",
-        "memory bias: blockwise / dense",
+        "forward+backward: causal / full",
     }
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from attention_research import kernels
 from attention_research.catalogue import FAMILIES, mechanisms
+from attention_research.catalogue.__main__ import scaling
+from attention_research.catalogue.page import page
 
 #: Modules whose functions are parts of mechanisms or of models, not attention themselves.
 PARTS = {
@@ -48,3 +50,11 @@ def test_every_kernel_stands_in_a_module_of_the_catalogue():
         if inspect.isfunction(value):
             module = inspect.unwrap(value).__module__
             assert module in walked | PARTS, f"{name} of {module} is in no family of the catalogue"
+
+
+def test_the_page_is_what_the_catalogue_says_now(root, request):
+    path = root / "docs" / "catalogue.md"
+    if request.config.getoption("--rewrite-goldens"):
+        path.write_text(page(scaling(root)), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == page(scaling(root))
+    assert all(f"[{mechanism.name}](../{mechanism.file})" in page() for mechanism in ALL)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
-from jax.test_util import check_grads
 
 from attention_research.catalogue import Mechanism, mechanisms
 from tests.kernels.rounding import rounded
@@ -37,10 +39,10 @@ def close(got, want, tolerance: float = 2e-5) -> None:
         np.testing.assert_allclose(one, other, atol=tolerance, rtol=tolerance)
 
 
-def weigh(mechanism: Mechanism, outputs) -> list[np.ndarray]:
+def weigh(outputs) -> tuple[np.ndarray, ...]:
     """Fixed random cotangents for the outputs."""
     random = np.random.default_rng(1)
-    return [jnp.asarray(random.standard_normal(one.shape), one.dtype) for one in outputs]
+    return tuple(random.standard_normal(one.shape).astype(one.dtype) for one in outputs)
 
 
 def of_floats(mechanism: Mechanism, inputs: dict):
@@ -56,63 +58,86 @@ def floating(outputs) -> tuple:
     return tuple(x for x in outputs if jnp.issubdtype(x.dtype, jnp.floating))
 
 
+class Programs(NamedTuple):
+    """A mechanism compiled: call(inputs) -> outputs; pull(inputs, cotangents) -> (float outputs, gradients)."""
+
+    call: Callable[[dict], tuple]
+    pull: Callable[[dict, tuple], tuple[tuple, tuple]]
+
+
+_COMPILED: dict[str, Programs] = {}
+
+
+def programs(mechanism: Mechanism) -> Programs:
+    """Compiled once for all laws of the mechanism."""
+
+    def pull(inputs, cotangents):
+        function, floats = of_floats(mechanism, inputs)
+        outputs, back = jax.vjp(function, *floats)
+        return outputs, back(tuple(w.astype(x.dtype) for w, x in zip(cotangents, outputs, strict=True)))
+
+    return _COMPILED.setdefault(mechanism.name, Programs(jax.jit(mechanism.call), jax.jit(pull)))
+
+
 def transforms(mechanism: Mechanism) -> None:
     """jit, vmap, scan, checkpoint and grad change nothing; the outputs have the axes that the catalogue gives."""
     one, other = mechanism.arrays(), mechanism.arrays(seed=1)
-    outputs = mechanism.call(one)
+    call, pull = programs(mechanism)
+    outputs = call(one)
     assert [x.shape for x in outputs] == [tuple(map(mechanism.size, axes.split())) for axes in mechanism.outputs]
     assert all(np.isfinite(x).all() for x in outputs)
+    cotangents = weigh(floating(outputs))
 
     @jax.jit
-    def batched(inputs):
+    def transformed(both, first):
         over = lambda _, x: (None, mechanism.call(x))
-        return jax.vmap(mechanism.call)(inputs), jax.lax.scan(over, None, inputs)[1]
+        again = None
+        if mechanism.floats():
+            function, floats = of_floats(mechanism, first)
+            again = jax.vjp(jax.checkpoint(function), *floats)[1](cotangents)
+        return jax.vmap(mechanism.call)(both), jax.lax.scan(over, None, both)[1], again
 
-    both = jax.jit(lambda x, y: jax.tree.map(lambda a, b: jnp.stack([a, b]), mechanism.call(x), mechanism.call(y)))
-    both = both(one, other)
-    close([x[0] for x in both], outputs)
-    for result in batched(jax.tree.map(lambda a, b: jnp.stack([a, b]), one, other)):
-        close(result, both)
+    mapped, scanned, again = transformed(jax.tree.map(lambda a, b: jnp.stack([a, b]), one, other), one)
+    looped = [np.stack([a, b]) for a, b in zip(outputs, call(other), strict=True)]
+    close(list(mapped), looped)
+    close(list(scanned), looped)
     if mechanism.floats():
-        function, floats = of_floats(mechanism, one)
-        pull = lambda f, values: jax.vjp(f, *values)[1](tuple(weigh(mechanism, floating(outputs))))
-        plain, again = jax.jit(lambda x: (pull(function, x), pull(jax.checkpoint(function), x)))(floats)
-        close(again, plain)
+        close(again, pull(one, cotangents)[1])
 
 
 def gradients(mechanism: Mechanism) -> None:
     """Every float input has a gradient, that of finite differences in float64; `flat` ones have none at all."""
+    names, step = mechanism.floats(), 1e-6
     with jax.enable_x64(True):
-        inputs = {n: x.astype(jnp.float64) if n in mechanism.floats() else x for n, x in mechanism.arrays().items()}
-        function, floats = of_floats(mechanism, inputs)
-        function = jax.jit(function)
-        outputs, pull = jax.vjp(function, *floats)
-        found = pull(tuple(weigh(mechanism, outputs)))
-        for name, gradient in zip(mechanism.floats(), found, strict=True):
+        inputs = {n: np.asarray(x, np.float64) if n in names else x for n, x in mechanism.arrays().items()}
+        pull = programs(mechanism).pull
+        cotangents = weigh(floating(jax.eval_shape(mechanism.call, inputs)))
+        found = dict(zip(names, pull(inputs, cotangents)[1], strict=True))
+        for name, gradient in found.items():
             assert np.isfinite(gradient).all(), name
             assert np.any(gradient) != (name in mechanism.flat), f"{name}: gradient {gradient}"
-        if not mechanism.no_finite_differences:
-            check_grads(function, floats, order=1, modes=["rev"], atol=1e-6, rtol=1e-5)
+            if mechanism.no_finite_differences:
+                continue
+            direction = np.random.default_rng(2).standard_normal(np.shape(inputs[name]))
+            above, below = (pull({**inputs, name: inputs[name] + s * direction}, cotangents)[0] for s in (step, -step))
+            along = sum(np.vdot(w, (a - b) / (2 * step)) for w, a, b in zip(cotangents, above, below, strict=True))
+            np.testing.assert_allclose(np.vdot(gradient, direction), along, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def bfloat16(mechanism: Mechanism) -> None:
     """|bfloat16 - float32| <= 2 |every operation rounded - float32|, 3 for gradients, but for rounding the result."""
-    inputs = mechanism.arrays()
-    function, floats = of_floats(mechanism, inputs)
-    narrow = [x.astype(jnp.bfloat16) for x in floats]
-    exact = [x.astype(jnp.float32) for x in narrow]
-    cotangents = weigh(mechanism, jax.eval_shape(function, *exact))
-    cotangents = [x.astype(jnp.bfloat16).astype(jnp.float32) for x in cotangents]
-
-    def both(*values):
-        outputs, pull = jax.vjp(function, *values)
-        return outputs, pull(tuple(w.astype(x.dtype) for w, x in zip(cotangents, outputs, strict=True)))
-
-    got, want, naive = (jax.jit(call)(*x) for call, x in ((both, narrow), (both, exact), (rounded(both), exact)))
+    inputs, floats = mechanism.arrays(), mechanism.floats()
+    narrow = {name: x.astype(jnp.bfloat16) if name in floats else x for name, x in inputs.items()}
+    exact = {name: x.astype(jnp.float32) if name in floats else x for name, x in narrow.items()}
+    pull = programs(mechanism).pull
+    cotangents = weigh(floating(jax.eval_shape(mechanism.call, exact)))
+    cotangents = tuple(np.asarray(jnp.asarray(x).astype(jnp.bfloat16), np.float32) for x in cotangents)
+    got, want, naive = pull(narrow, cotangents), pull(exact, cotangents), jax.jit(rounded(pull))(exact, cotangents)
     for times, one, other, low in zip((2, 3), got, want, naive, strict=True):
         for x, y, z in zip(one, other, low, strict=True):
+            x, y, z = (np.asarray(value, np.float32) for value in (x, y, z))
             allowed = times * np.abs(z - y).max() + 2.0**-8 * np.abs(y).max()
-            assert np.abs(np.asarray(x, np.float32) - y).max() <= allowed
+            assert np.abs(x - y).max() <= allowed
 
 
 def shapes(mechanism: Mechanism) -> None:
@@ -142,15 +167,14 @@ def refused(mechanism: Mechanism, inputs: dict, *names: str) -> None:
 
 def permutations(mechanism: Mechanism) -> None:
     """Inputs permuted along an axis permute the outputs that have it and leave the others."""
-    inputs = mechanism.arrays()
-    call = jax.jit(mechanism.call)
+    inputs, call = mechanism.arrays(), programs(mechanism).call
     outputs = call(inputs)
     for axis in mechanism.permutable:
         order = np.random.default_rng(3).permutation(mechanism.size(axis))
 
         def permute(x, axes, axis=axis, order=order):
             for number, letter in enumerate(axes):
-                x = jnp.take(x, order, axis=number) if letter == axis else x
+                x = np.take(np.asarray(x), order, axis=number) if letter == axis else x
             return x
 
         moved = call({n: permute(x, mechanism.axes(n)) for n, x in inputs.items()})
@@ -159,21 +183,17 @@ def permutations(mechanism: Mechanism) -> None:
 
 def causality(mechanism: Mechanism) -> None:
     """No gradient from the future, exactly; some from the present or the past."""
-    inputs = mechanism.arrays()
-    function, floats = of_floats(mechanism, inputs)
-    outputs, pull = jax.vjp(jax.jit(function), *floats)
+    inputs, pull = mechanism.arrays(), programs(mechanism).pull
+    weights = weigh(jax.eval_shape(mechanism.call, inputs))
     length = mechanism.size(mechanism.causal)
     for now in (0, length // 2, length - 2):
         cotangents = []
-        for x, axes in zip(outputs, mechanism.outputs, strict=True):
-            number = axes.split().index(mechanism.causal)
+        for weight, axes in zip(weights, mechanism.outputs, strict=True):
             here = np.arange(length) == now
-            cotangents.append(
-                jnp.ones_like(x) * here.reshape([-1 if n == number else 1 for n in range(x.ndim)]).astype(x.dtype)
-            )
+            shape = [-1 if axis == mechanism.causal else 1 for axis in axes.split()]
+            cotangents.append(weight * here.reshape(shape).astype(weight.dtype))
         past = False
-        cotangents = [c * w for c, w in zip(cotangents, weigh(mechanism, outputs), strict=True)]
-        for name, gradient in zip(mechanism.floats(), pull(tuple(cotangents)), strict=True):
+        for name, gradient in zip(mechanism.floats(), pull(inputs, tuple(cotangents))[1], strict=True):
             for number, axis in enumerate(mechanism.axes(name)):
                 if axis == mechanism.causal:
                     by_time = np.moveaxis(np.asarray(gradient), number, 0)
@@ -204,9 +224,9 @@ def padding(mechanism: Mechanism) -> None:
     def spoiled(name):
         if name == mask_name or mechanism.kind(name) != "float" or axis not in mechanism.axes(name):
             return inputs[name]
-        return jnp.where(jnp.asarray(spread(mechanism.axes(name))), inputs[name], jnp.float32(1e4))
+        return np.where(spread(mechanism.axes(name)), inputs[name], np.float32(1e4))
 
-    call = jax.jit(mechanism.call)
+    call = programs(mechanism).call
     before, after = call(inputs), call({name: spoiled(name) for name in inputs})
     for one, other, axes in zip(before, after, mechanism.outputs, strict=True):
         real = spread(axes.split()) if axis in axes.split() else np.ones([1] * one.ndim, bool)
@@ -215,23 +235,20 @@ def padding(mechanism: Mechanism) -> None:
 
 def empty(mechanism: Mechanism) -> None:
     """A row that may attend to nothing is zero, and sends zero gradients, never NaN."""
-    rule, inputs = mechanism.empty, mechanism.arrays()
+    rule, inputs, pull = mechanism.empty, mechanism.arrays(), programs(mechanism).pull
     inputs[rule.mask] = inputs[rule.mask].at[rule.at].set(False)
-    function, floats = of_floats(mechanism, inputs)
-    outputs, pull = jax.vjp(jax.jit(function), *floats)
+    cotangents = []
+    for weight in weigh(floating(jax.eval_shape(mechanism.call, inputs))):
+        cotangents.append(np.zeros_like(weight))
+        cotangents[-1][rule.rows] = weight[rule.rows]
+    outputs, gradients = pull(inputs, tuple(cotangents))
     assert all(not np.any(x[rule.rows]) for x in outputs)
     assert any(np.any(x) for x in outputs)
-    only = tuple(
-        jnp.zeros_like(x).at[rule.rows].set(w[rule.rows])
-        for x, w in zip(outputs, weigh(mechanism, outputs), strict=True)
-    )
-    assert all(not np.any(x) for x in pull(only))
+    assert all(not np.any(x) for x in gradients)
 
 
 def cached(mechanism: Mechanism) -> None:
     """One position at a time, with what is carried, equals the whole sequence at once."""
     inputs = mechanism.arrays()
-    close(
-        jax.jit(lambda x: tuple(jax.tree.leaves(mechanism.cached(**x, **mechanism.settings))))(inputs),
-        jax.jit(mechanism.call)(inputs),
-    )
+    stepped = jax.jit(lambda x: tuple(jax.tree.leaves(mechanism.cached(**x, **mechanism.settings))))
+    close(stepped(inputs), programs(mechanism).call(inputs))

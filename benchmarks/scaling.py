@@ -1,0 +1,259 @@
+"""Time and peak memory of cheap and exact attention against length, on a CPU; where each crosses `blockwise`.
+
+    python -m benchmarks.scaling [--json] [--lengths=1024,2048,4096,8192,16384] [--rounds=3] [--names=performer,...]
+    python -m benchmarks.scaling --draw=benchmarks/results/scaling-....json --figure=docs/figures/scaling.png
+
+About twenty minutes on 2 cores. Every mechanism is that of the catalogue, with the sizes of its paper (SIZES) and one
+batch element of 8 heads of 64. Times are interleaved (`_interleaved` says how), forward and forward+backward; memory
+is the highest resident size of a fresh process per mechanism and length, less inputs and program, forward+backward.
+Exponents are least-squares slopes of the logarithms from 2,048 up. The crossing is the length from which a mechanism's
+forward+backward is faster than `blockwise`, interpolated between logarithms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json as json_module
+import math
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks._interleaved import (
+    KEEP_PAGES,
+    RETURN_PAGES,
+    interleaved,
+    log,
+    made,
+    peak_of,
+    present,
+    versions,
+    worker,
+)
+
+MODULE = "benchmarks.scaling"
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+FITTED_FROM = 2048
+COMMON = {"B": 1, "N": 8, "K": 8, "H": 64, "Hv": 64, "D": 512}
+BASELINE = "blockwise"
+#: mechanism -> (axes, settings) at a length; the mechanism's other settings are the catalogue's.
+SIZES: dict[str, Callable[[int], tuple[dict[str, int], dict[str, Any]]]] = {
+    BASELINE: lambda T: ({}, {}),
+    "causal": lambda T: ({}, {}),
+    "reference": lambda T: ({}, {}),
+    "linformer_headwise": lambda T: ({"R": 256}, {}),
+    "linformer_mean_pooling": lambda T: ({}, {"rank": 256}),
+    "sliding_window": lambda T: ({"G": 16}, {"window": 128, "block_size": 128}),
+    "sliding_window_causal": lambda T: ({}, {"window": 256, "block_size": 256, "global_positions": 16}),
+    "block_local": lambda T: ({}, {"block_size": 256}),
+    "bigbird": lambda T: ({}, {"block_size": 64, "random_blocks": 3}),
+    "performer": lambda T: ({"M": 256}, {}),
+    "performer_causal": lambda T: ({"M": 256}, {"chunk_size": 128}),
+    "linear_attention": lambda T: ({}, {}),
+    "linear_attention_causal": lambda T: ({}, {"chunk_size": 128}),
+    "lsh_attention": lambda T: ({"R": 4}, {"chunk_size": 64}),
+    "sinkhorn": lambda T: ({"C": math.ceil(T / 128)}, {"block_size": 128, "iterations": 8}),
+    "lightweight_convolution": lambda T: ({"N": 8, "W": 31}, {}),
+    "dynamic_convolution": lambda T: ({"N": 8, "W": 31}, {}),
+}
+#: The longest length at which a mechanism that holds all scores is run.
+LONGEST = {"reference": 4096}
+PASSES = ("forward", "forward+backward")
+
+
+def calls(name: str, length: int) -> list[Callable[[], Any]]:
+    """[forward, forward and backward] of the mechanism, compiled, waiting for the result."""
+    import dataclasses
+
+    import jax
+    import jax.numpy as jnp
+
+    from attention_research.catalogue import mechanisms
+
+    (found,) = (mechanism for mechanism in mechanisms() if mechanism.name == name)
+    axes, settings = SIZES[name](length)
+    draw = {**found.draw}
+    if "buckets" in found.inputs:  # as many as there are chunks, two chunks' worth a bucket
+        draw["buckets"] = lambda random, shape: random.integers(0, max(2, length // 128), shape)
+    if "global_positions" in found.inputs:
+        draw["global_positions"] = lambda random, shape: random.integers(0, length, shape)
+    found = dataclasses.replace(found, settings={**found.settings, **settings}, draw=draw)
+    arrays = found.arrays({**COMMON, "T": length, "S": length, **axes})
+    floats = {name: arrays.pop(name) for name in found.floats()}
+
+    def forward(floats, others):
+        return found.call({**floats, **others})
+
+    def loss(floats, others):
+        return sum(jnp.sum(jnp.square(x)) for x in forward(floats, others))
+
+    compiled = [jax.jit(call).lower(floats, arrays).compile() for call in (forward, jax.grad(loss))]
+    return [lambda call=call: jax.block_until_ready(call(floats, arrays)) for call in compiled]
+
+
+def time_worker(length: int, rounds: int, *names: str) -> dict[str, Any]:
+    """{pass: {mechanism: {median_ms, low_ms, high_ms, samples}}} at one length."""
+    compiled = {name: calls(name, length) for name in names}
+    return {
+        which: interleaved({name: both[number] for name, both in compiled.items()}, rounds)
+        for number, which in enumerate(PASSES)
+    }
+
+
+def memory_worker(name: str, length: int) -> dict[str, Any]:
+    """Peak resident bytes of one forward+backward above what inputs and compiled program hold."""
+    return {"peak_bytes": peak_of(calls(name, length)[1])}
+
+
+def slope(lengths: list[int], values: list[float]) -> float:
+    """The least-squares slope of log(values) against log(lengths)."""
+    x, y = [math.log(length) for length in lengths], [math.log(value) for value in values]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
+
+
+def crossing(lengths: list[int], ratios: list[float]) -> float | None:
+    """The length from which on the ratio stays below 1, interpolated; the first if it always is; None if never."""
+    if ratios[-1] >= 1:
+        return None
+    last = max((number for number, ratio in enumerate(ratios) if ratio >= 1), default=None)
+    if last is None:
+        return float(lengths[0])
+    low, high = math.log(ratios[last]), math.log(ratios[last + 1])
+    share = low / (low - high)
+    return math.exp(math.log(lengths[last]) * (1 - share) + math.log(lengths[last + 1]) * share)
+
+
+def _series(table: Mapping[str, Mapping[str, float]], name: str, least: int = 0) -> tuple[list[int], list[float]]:
+    pairs = [(int(T), row[name]) for T, row in table.items() if name in row and int(T) >= least]
+    return [T for T, _ in pairs], [value for _, value in pairs]
+
+
+def fitted(document: dict[str, Any]) -> tuple[dict[str, dict[str, float]], dict[str, float | None]]:
+    """(exponents of forward+backward time and memory, crossings of `blockwise`) by mechanism."""
+    times = {
+        T: {name: row["median_ms"] for name, row in result[PASSES[1]].items() if isinstance(row, dict)}
+        for T, result in document["times"].items()
+    }
+    exponents, crossings = {}, {}
+    for name in document["shape"]["mechanisms"]:
+        of_time, of_memory = (_series(table, name, FITTED_FROM) for table in (times, document["memory"]))
+        if len(of_time[0]) > 1 and len(of_memory[0]) > 1:
+            exponents[name] = {"time": round(slope(*of_time), 3), "memory": round(slope(*of_memory), 3)}
+        if name != BASELINE:
+            lengths, own = _series(times, name)
+            ratios = [value / times[str(T)][BASELINE] for T, value in zip(lengths, own, strict=True)]
+            crossings[name] = crossing(lengths, ratios)
+    return exponents, crossings
+
+
+def measure(
+    lengths: tuple[int, ...] = LENGTHS, rounds: int = 3, names: tuple[str, ...] = tuple(SIZES)
+) -> dict[str, Any]:
+    """The whole benchmark as one JSON document."""
+    document: dict[str, Any] = {
+        "benchmark": "scaling",
+        "shape": {**COMMON, "dtype": "float32", "lengths": list(lengths), "mechanisms": list(names)},
+        **made(),
+        "versions": versions("jax", "jaxlib"),
+        "malloc": {"time": KEEP_PAGES, "memory": RETURN_PAGES},
+        "settings": {name: list(SIZES[name](lengths[-1])) for name in names},
+        "times": {},
+        "memory": {},
+    }
+    for length in lengths:
+        here = [name for name in names if length <= LONGEST.get(name, length)]
+        log(f"T = {length}: {rounds} interleaved rounds of {', '.join(here)}")
+        document["times"][str(length)] = worker(MODULE, KEEP_PAGES, "time", str(length), str(rounds), *here)
+        log(f"T = {length}: peak memory")
+        document["memory"][str(length)] = {
+            name: worker(MODULE, RETURN_PAGES, "memory", name, str(length))["peak_bytes"] for name in here
+        }
+    document["exponents"], document["crossings"] = fitted(document)
+    return document
+
+
+def show(document: dict[str, Any]) -> None:
+    """A table in Markdown: forward+backward milliseconds and megabytes at each length, exponents, crossing."""
+    lengths = [str(T) for T in document["shape"]["lengths"]]
+    print(f"\n| forward+backward, ms (MB) | {' | '.join(lengths)} | exponents | faster than {BASELINE} from |")
+    print("| --- |" + " --- |" * (len(lengths) + 2))
+    for name in document["shape"]["mechanisms"]:
+        cells = []
+        for T in lengths:
+            row = document["times"][T][PASSES[1]].get(name)
+            cells.append(f"{row['median_ms']:,.0f} ({document['memory'][T][name] / 1e6:,.0f})" if row else "")
+        powers = document["exponents"].get(name)
+        at = document["crossings"].get(name)
+        first = at is not None and at <= int(lengths[0])
+        where = "" if name == BASELINE else "never here" if at is None else f"{'below ' if first else ''}{at:,.0f}"
+        shown = f"{powers['time']:.2f}, {powers['memory']:.2f}" if powers else ""
+        print(f"| {name} | {' | '.join(cells)} | {shown} | {where} |")
+
+
+def draw(document: dict[str, Any], path: Path) -> None:
+    """Time and memory against length, both logarithmic."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    times = {
+        T: {name: row["median_ms"] for name, row in result[PASSES[1]].items() if isinstance(row, dict)}
+        for T, result in document["times"].items()
+    }
+    megabytes = {T: {name: size / 1e6 for name, size in row.items()} for T, row in document["memory"].items()}
+    figure, panels = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
+    styles = [(color, line) for line in ("-", "--") for color in plt.get_cmap("tab10").colors]
+    for panel, table, title in zip(
+        panels, (times, megabytes), ("milliseconds, forward and backward", "megabytes of peak memory"), strict=True
+    ):
+        for number, name in enumerate(document["shape"]["mechanisms"]):
+            exact = name in (BASELINE, "causal", "reference")
+            color, line = (
+                ("black", {BASELINE: "-", "causal": "--", "reference": ":"}[name]) if exact else styles[number - 3]
+            )
+            panel.plot(*_series(table, name), line, color=color, marker="o", markersize=3.5,
+                       linewidth=2.5 if exact else 1.4, label=name.replace("_", " "))  # fmt: skip
+        panel.set(xscale="log", yscale="log", xlabel="sequence length", title=title)
+        lengths = document["shape"]["lengths"]
+        panel.set_xticks(lengths, [f"{T:,}" for T in lengths])
+        panel.minorticks_off()
+        panel.grid(alpha=0.3)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", frameon=False)
+    figure.suptitle(
+        f"8 heads of 64, float32, {document['cores']} cores of {document['processor']}, {document['date'][:10]}"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def main(
+    json: bool = False, lengths: tuple[int, ...] = LENGTHS, rounds: int = 3, names: tuple[str, ...] = tuple(SIZES)
+) -> None:
+    """Measures and prints: a table, or with `json` one JSON document."""
+    present(measure(lengths, rounds, names), json, show)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        kind, *rest = sys.argv[2:]
+        run = time_worker if kind == "time" else memory_worker
+        print(json_module.dumps(run(*(int(x) if x.isdigit() else x for x in rest))))
+    else:
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--json", action="store_true")
+        parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="comma-separated")
+        parser.add_argument("--rounds", type=int, default=3)
+        parser.add_argument("--names", default=",".join(SIZES), help="comma-separated mechanisms")
+        parser.add_argument("--draw", type=Path, help="a recorded document: draw it instead of measuring")
+        parser.add_argument("--figure", type=Path, default=Path("scaling.png"))
+        given = parser.parse_args()
+        if given.draw:
+            recorded = json_module.loads(given.draw.read_text("utf-8"))
+            draw(recorded, given.figure)
+            show(recorded)
+        else:
+            main(given.json, tuple(map(int, given.lengths.split(","))), given.rounds, tuple(given.names.split(",")))
