@@ -9,14 +9,14 @@ from attention_research.catalogue.mechanism import SIZES, Empty, Mechanism
 #: family -> what it is called; the module of that name here has its MECHANISMS.
 FAMILIES = {
     "exact": "Exact dot-product attention",
-    "efficient": "Cheaper than quadratic",
-    "no_dot_product": "No dot product",
-    "variants": "Changes to dot-product attention",
-    "positions": "Positions",
-    "copying": "Copying and coverage",
-    "vision": "Images",
     "scores": "Alignment scores",
     "selection": "Soft, hard, local and monotonic selection",
+    "copying": "Copying and coverage",
+    "positions": "Positions",
+    "efficient": "Cheaper than quadratic",
+    "no_dot_product": "No dot product",
+    "vision": "Images",
+    "variants": "Changes to dot-product attention",
 }
 
 

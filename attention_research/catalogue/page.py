@@ -37,7 +37,7 @@ def row(mechanism: Mechanism, exponents: Mapping[str, Mapping[str, float]]) -> s
     cells = (
         f"[{mechanism.name}](../{mechanism.file})",
         _cell(paper),
-        _cell(citation["equation"]),
+        "`" + citation["equation"].replace("|", "\\|") + "`",
         "yes" if mechanism.causal else "",
         "yes" if mechanism.cached else "",
         "yes" if mechanism.blockwise else "",

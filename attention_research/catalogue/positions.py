@@ -103,7 +103,7 @@ _ENCODINGS = (
         permutable=("T",),
         causal="T",
         cached=_each(no_positions, "x"),
-        oracle="tests/kernels/test_positions.py::test_without_positions_only_causal_attention_knows_the_order",
+        oracle="tests/kernels/test_position_encodings.py::test_without_positions_only_causal_attention_knows_the_order",
         grows=("T",),
     ),
     Mechanism(
@@ -116,7 +116,7 @@ _ENCODINGS = (
         outputs=("B T D",),
         permutable=("B", "T"),
         cached=_each(sinusoidal_at, "positions"),
-        oracle="tests/kernels/test_positions.py::test_sinusoids_at_any_position_are_the_equation",
+        oracle="tests/kernels/test_position_encodings.py::test_sinusoids_at_any_position_are_the_equation",
         grows=("T",),
     ),
     Mechanism(
@@ -128,7 +128,7 @@ _ENCODINGS = (
         outputs=("B T D",),
         permutable=("B", "T", "D"),
         cached=_each(learned_positions, "positions"),
-        oracle="tests/kernels/test_positions.py::test_learned_positions_are_an_embedding",
+        oracle="tests/kernels/test_position_encodings.py::test_learned_positions_are_an_embedding",
         grows=("T",),
     ),
     Mechanism(
@@ -139,7 +139,7 @@ _ENCODINGS = (
         permutable=("B", "T", "D"),
         causal="T",
         cached=_each(add_positions, "x", "encoding"),
-        oracle="tests/kernels/test_positions.py::test_concatenation_is_a_sum_of_projections_and_addition_the_tied_case",
+        oracle="tests/kernels/test_position_encodings.py::test_concatenation_is_a_sum_of_projections_and_addition_the_tied_case",
         grows=("T",),
     ),
     Mechanism(
@@ -151,7 +151,7 @@ _ENCODINGS = (
         permutable=("T",),
         causal="T",
         cached=_each(concatenate_positions, "x", "encoding"),
-        oracle="tests/kernels/test_positions.py::test_concatenation_is_a_sum_of_projections_and_addition_the_tied_case",
+        oracle="tests/kernels/test_position_encodings.py::test_concatenation_is_a_sum_of_projections_and_addition_the_tied_case",
         grows=("T",),
     ),
     Mechanism(
@@ -163,7 +163,7 @@ _ENCODINGS = (
         permutable=("T", "O"),
         causal="T",
         cached=_each(project_concatenated, "x", "encoding"),
-        oracle="tests/kernels/test_positions.py::test_concatenation_is_a_sum_of_projections_and_addition_the_tied_case",
+        oracle="tests/kernels/test_position_encodings.py::test_concatenation_is_a_sum_of_projections_and_addition_the_tied_case",
         grows=("T",),
     ),
 )
@@ -182,7 +182,7 @@ _INSIDE = (
         sizes=_GROUPED,
         permutable=("T", "S"),
         blockwise=True,
-        oracle="tests/kernels/test_positions.py::test_positions_in_attention_are_the_equation",
+        oracle="tests/kernels/test_position_encodings.py::test_positions_in_attention_are_the_equation",
         **_MASKED,
     ),
     Mechanism(
@@ -195,7 +195,7 @@ _INSIDE = (
         causal="T",
         loose=(("query", "T"),),
         blockwise=True,
-        oracle="tests/kernels/test_positions.py::test_positions_in_attention_are_the_equation",
+        oracle="tests/kernels/test_position_encodings.py::test_positions_in_attention_are_the_equation",
         grows=("T",),
     ),
     Mechanism(

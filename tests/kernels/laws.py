@@ -16,8 +16,12 @@ from tests.kernels.rounding import rounded
 
 
 def applicable(family: str) -> list:
-    """Parameters (mechanism, law) of a family."""
-    found = []
+    """Parameters (mechanism, law) of a family.
+
+    Where a file has several mechanisms (modes, sharings), the laws about numbers and compilation, which take longest,
+    are among the fast tests for its first one only.
+    """
+    found, files = [], set()
     for mechanism in mechanisms(family):
         claimed = {
             "transforms": transforms,
@@ -30,7 +34,11 @@ def applicable(family: str) -> list:
             "empty": empty if mechanism.empty else None,
             "cached": cached if mechanism.cached else None,
         }
-        found += [pytest.param(mechanism, law, id=f"{mechanism.name}-{name}") for name, law in claimed.items() if law]
+        later = {"transforms", "bfloat16"} if mechanism.file in files else set()
+        files.add(mechanism.file)
+        for name, law in claimed.items():
+            marks = [pytest.mark.slow] if name in later else []
+            found += [pytest.param(mechanism, law, id=f"{mechanism.name}-{name}", marks=marks)] if law else []
     return found
 
 

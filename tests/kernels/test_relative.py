@@ -66,7 +66,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(layout, "TOGETHER", 0)
 
 
-@pytest.mark.parametrize("k", [0, 1, 2, 3, 40])
+@pytest.mark.parametrize("k", [0, 1, 3, 40])
 @pytest.mark.parametrize("T, S", [(13, 23), (23, 13), (1, 7)], ids=["longer_keys", "longer_queries", "one_query"])
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 def test_blockwise_is_the_equation_and_its_gradients_are_the_dense_ones(T, S, k, is_causal, normal, small_blocks):

@@ -10,12 +10,12 @@ tree and are not looked for: such words count each other as above them. Padding:
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
-from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.attention.arguments import prepare
+from attention_research.kernels.precision import einsum
+from attention_research.kernels.relative import attend_by_distance
 from attention_research.kernels.shapes import check_shapes
 
 
@@ -108,21 +108,10 @@ def structural_attention(
     for name, table in (("key_table", key_table), ("value_table", value_table)):
         if table is not None and table.shape[0] % 2 == 0:
             raise ValueError(f"{name}: expected an odd number of rows, 2k+1, got {table.shape[0]}")
-    (B, T, N, H), (S, K, Hv) = query.shape, value.shape[1:]
-    dtype = accumulator(query.dtype)
 
-    def spread(by_row: Float[Array, "B K G T R"]) -> Float[Array, "B K G T S"]:
+    def spread(by_row: Float[Array, "*A T R"]) -> Float[Array, "*A T S"]:
         k = by_row.shape[-1] // 2
         index = (jnp.clip(distances, -k, k) + k)[:, None, None]
-        return jnp.take_along_axis(by_row, jnp.broadcast_to(index, (*by_row.shape[:-1], S)), axis=-1)
+        return jnp.take_along_axis(by_row, jnp.broadcast_to(index, (*by_row.shape[:-1], key.shape[1])), axis=-1)
 
-    heads = query.reshape(B, T, K, N // K, H).transpose(0, 2, 3, 1, 4)
-    to_table = einsum("BKGTH,RH->BKGTR", heads, key_table.astype(query.dtype))
-    logits = (einsum("BKGTH,BSKH->BKGTS", heads, key) + spread(to_table)) * jnp.asarray(options.scale, dtype)
-    weights = softmax_or_zero(logits.reshape(B, N, T, S), arrays.mask).reshape(logits.shape)
-    context = einsum("BKGTS,BSKH->BKGTH", weights.astype(value.dtype), value)
-    if value_table is not None:
-        rows = jax.ShapeDtypeStruct((B, K, N // K, T, value_table.shape[0]), dtype)
-        (by_row,) = jax.linear_transpose(spread, rows)(weights)
-        context = context + einsum("BKGTR,RH->BKGTH", by_row.astype(value.dtype), value_table.astype(value.dtype))
-    return context.reshape(B, N, T, Hv).swapaxes(1, 2).astype(query.dtype)
+    return attend_by_distance(arrays._replace(key_table=key_table, value_table=value_table), options, spread)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.kernels import attention_weights, dot_product_attention, t5_relative_bias
+from attention_research.kernels import attention_weights, dot_product_attention, t5_distance_bias
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.registry import Positive
 
@@ -27,9 +27,9 @@ class T5Bias(nnx.Module):
 
     def __call__(
         self, query_length: int, key_length: int, offset: Int[Array, ""] | int, *, bidirectional: bool
-    ) -> Float[Array, "1 N T S"]:
-        """The bias of queries offset .. offset + query_length - 1 against all keys."""
-        return t5_relative_bias(
+    ) -> Float[Array, "N L"]:
+        """The bias of queries offset .. offset + query_length - 1 against all keys, by distance: [N, T+S-1]."""
+        return t5_distance_bias(
             self.table[...], query_length, key_length,
             bidirectional=bidirectional, max_distance=self.max_distance, query_offset=offset,
         )  # fmt: skip
@@ -77,6 +77,5 @@ class T5Attention(MultiHeadAttention):
         """softmax(Q K^T + b) V; a step of decoding (offset not 0) uses the causal buckets."""
         stepping = not isinstance(offset, int)
         bias = shared(query.shape[1], key.shape[1], offset, bidirectional=not (is_causal or stepping))
-        where = {"mask": mask, "is_causal": is_causal, "scale": 1.0}
-        bias = bias.astype(query.dtype)
-        return dot_product_attention(query, key, value, bias, **where), attention_weights(query, key, bias, **where)
+        where = {"mask": mask, "is_causal": is_causal, "scale": 1.0, "distance_bias": bias}
+        return dot_product_attention(query, key, value, **where), attention_weights(query, key, **where)
