@@ -1,8 +1,9 @@
 """Attention on a CPU: time and peak memory of `blockwise` and its peers, interleaved in one run.
 
-    python -m benchmarks.attention [--json] [--lengths=512,1024,2048,4096,8192,16384] [--rounds=5] [--cases=plain,bias]
+    python -m benchmarks.attention [--json] [--lengths=512,1024,2048,4096,8192,16384] [--rounds=5]
+                                   [--cases=plain,bias] [--parts=times,layers,structures]
 
-At T = 4096 about five minutes on 2 cores. Times are medians over rounds in which every form runs once
+At T = 4096 about eight minutes on 2 cores. Times are medians over rounds in which every form runs once
 (`_interleaved` says how; the malloc's settings are printed): one attention, full and causal; a whole layer with its
 projections; `blockwise` with each structure that it computes inside its loop. Peak memory is a fresh process per form:
 its highest resident size less that after inputs and compilation, forward+backward, for each structure. Forms that hold
@@ -40,6 +41,7 @@ BATCH, HEADS, WIDTH = 1, 8, 64
 #: (Shaw's k = 16), a bias by distance (T5, ALiBi), two key heads.
 CASES = ("plain", "causal", "mask", "bias", "window", "segments", "lengths", "distance", "relative", "groups")
 FORMS = ("blockwise", "reference", "jax.nn", "torch", "flex_attention")
+PARTS = ("times", "layers", "structures")
 LAYERS = ("blockwise layer", "nnx.MultiHeadAttention", "torch.nn.MultiheadAttention")
 #: The longest T = S at which a form that holds all scores is run: (forward, forward and backward).
 LONGEST = {"reference": (4096, 4096), "jax.nn": (8192, 4096), "nnx.MultiHeadAttention": (4096, 4096)}
@@ -225,8 +227,13 @@ def _targets(times: dict[str, Any], memory: dict[str, dict[str, int]], length: i
     return rows
 
 
-def measure(lengths: tuple[int, ...] = (4096,), rounds: int = 5, cases: tuple[str, ...] = CASES) -> dict[str, Any]:
-    """The whole benchmark as one JSON document."""
+def measure(
+    lengths: tuple[int, ...] = (4096,),
+    rounds: int = 5,
+    cases: tuple[str, ...] = CASES,
+    parts: tuple[str, ...] = PARTS,
+) -> dict[str, Any]:
+    """The whole benchmark, or parts of it, as one JSON document; "times" is always measured."""
     document: dict[str, Any] = {
         "benchmark": "attention",
         "shape": {"batch": BATCH, "heads": HEADS, "head_width": WIDTH, "dtype": "float32"},
@@ -237,7 +244,7 @@ def measure(lengths: tuple[int, ...] = (4096,), rounds: int = 5, cases: tuple[st
     }
     for length in lengths:
         result: dict[str, Any] = {}
-        for what in ("times", "layers", "structures"):
+        for what in (part for part in PARTS if part == "times" or part in parts):
             log(f"T = S = {length}: {what}, {rounds} interleaved rounds")
             result[what] = worker(MODULE, KEEP_PAGES, "time", what, str(length), str(rounds))
         memory: dict[str, dict[str, int]] = {}
@@ -259,7 +266,7 @@ def show(document: dict[str, Any]) -> None:
         print(f"malloc ({use}): " + " ".join(f"{name}={value}" for name, value in values.items()))
     for length, result in document["lengths"].items():
         print(f"\nT = S = {length}")
-        for what in ("times", "layers", "structures"):
+        for what in (part for part in PARTS if part in result):
             for name, rows in result[what].items():
                 if name == "refused":
                     for form, why in rows.items():
@@ -272,10 +279,14 @@ def show(document: dict[str, Any]) -> None:
 
 
 def main(
-    json: bool = False, lengths: tuple[int, ...] = (4096,), rounds: int = 5, cases: tuple[str, ...] = CASES
+    json: bool = False,
+    lengths: tuple[int, ...] = (4096,),
+    rounds: int = 5,
+    cases: tuple[str, ...] = CASES,
+    parts: tuple[str, ...] = PARTS,
 ) -> None:
     """Measures and prints: tables, or with `json` one JSON document."""
-    present(measure(lengths, rounds, cases), json, show)
+    present(measure(lengths, rounds, cases, parts), json, show)
 
 
 if __name__ == "__main__":
@@ -289,5 +300,7 @@ if __name__ == "__main__":
         parser.add_argument("--lengths", default="4096", help="comma-separated T = S")
         parser.add_argument("--rounds", type=int, default=5)
         parser.add_argument("--cases", default=",".join(CASES), help="comma-separated structures to measure memory of")
+        parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated parts to time")
         given = parser.parse_args()
-        main(given.json, tuple(map(int, given.lengths.split(","))), given.rounds, tuple(given.cases.split(",")))
+        lengths, cases, parts = (tuple(x.split(",")) for x in (given.lengths, given.cases, given.parts))
+        main(given.json, tuple(map(int, lengths)), given.rounds, cases, parts)

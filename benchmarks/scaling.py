@@ -43,6 +43,7 @@ SIZES: dict[str, Callable[[int], tuple[dict[str, int], dict[str, Any]]]] = {
     "causal": lambda T: ({}, {}),
     "reference": lambda T: ({}, {}),
     "linformer_headwise": lambda T: ({"R": 256}, {}),
+    "linformer_convolution": lambda T: ({"W": T // 256}, {}),
     "linformer_mean_pooling": lambda T: ({}, {"rank": 256}),
     "sliding_window": lambda T: ({"G": 16}, {"window": 128, "block_size": 128}),
     "sliding_window_causal": lambda T: ({}, {"window": 256, "block_size": 256, "global_positions": 16}),
@@ -166,10 +167,11 @@ def measure(
         here = [name for name in names if length <= LONGEST.get(name, length)]
         log(f"T = {length}: {rounds} interleaved rounds of {', '.join(here)}")
         document["times"][str(length)] = worker(MODULE, KEEP_PAGES, "time", str(length), str(rounds), *here)
-        log(f"T = {length}: peak memory")
-        document["memory"][str(length)] = {
-            name: worker(MODULE, RETURN_PAGES, "memory", name, str(length))["peak_bytes"] for name in here
-        }
+        if length >= FITTED_FROM:
+            log(f"T = {length}: peak memory")
+            document["memory"][str(length)] = {
+                name: worker(MODULE, RETURN_PAGES, "memory", name, str(length))["peak_bytes"] for name in here
+            }
     document["exponents"], document["crossings"] = fitted(document)
     return document
 
@@ -183,7 +185,8 @@ def show(document: dict[str, Any]) -> None:
         cells = []
         for T in lengths:
             row = document["times"][T][PASSES[1]].get(name)
-            cells.append(f"{row['median_ms']:,.0f} ({document['memory'][T][name] / 1e6:,.0f})" if row else "")
+            memory = document["memory"].get(T, {}).get(name)
+            cells.append(f"{row['median_ms']:,.0f}" + (f" ({memory / 1e6:,.0f})" if memory else "") if row else "")
         powers = document["exponents"].get(name)
         at = document["crossings"].get(name)
         first = at is not None and at <= int(lengths[0])
