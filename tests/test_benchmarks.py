@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from attention_research.catalogue import mechanisms
+from benchmarks import scaling
 from benchmarks._where import kinds
 
 
@@ -76,6 +78,35 @@ def test_the_decoding_benchmark_finds_equal_tokens(root):
         assert ordered(row["ours"]) and ordered(row["generate"])
         assert row["equal_tokens"] or name.startswith("beam")  # whose last token ours takes to be the end
     assert promised(found["targets"]) == {f"{name}: ours / generate" for name in found["times"]}
+
+
+@pytest.mark.slow
+def test_the_scaling_benchmark_fits_exponents_and_draws_them(root, tmp_path):
+    found = document(root, "scaling", "--lengths=2048,3001", "--rounds=1", "--names=blockwise,linear_attention")
+    for length in ("2048", "3001"):
+        for which in ("forward", "forward+backward"):
+            assert all(ordered(found["times"][length][which][name]) for name in ("blockwise", "linear_attention"))
+        assert all(size > 0 for size in found["memory"][length].values())
+    assert found["exponents"]["blockwise"]["time"] > found["exponents"]["linear_attention"]["time"]
+    scaling.draw(found, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").stat().st_size > 10_000
+
+
+def test_every_mechanism_that_is_measured_against_length_is_in_the_catalogue():
+    known = {mechanism.name for mechanism in mechanisms()}
+    assert set(scaling.SIZES) <= known
+    for name in scaling.SIZES:
+        axes, settings = scaling.SIZES[name](4096)
+        (found,) = (mechanism for mechanism in mechanisms() if mechanism.name == name)
+        assert set(axes) <= {axis for argument in found.inputs for axis in found.axes(argument)}
+
+
+def test_slopes_and_crossings_are_those_of_powers():
+    lengths = [1000, 2000, 8000]
+    assert scaling.slope(lengths, [3e-6 * length**1.7 for length in lengths]) == pytest.approx(1.7)
+    ratios = [3000 / length for length in lengths]  # a linear cost against a quadratic one, equal at 3,000
+    assert scaling.crossing(lengths, ratios) == pytest.approx(3000)
+    assert scaling.crossing(lengths, [0.5, 0.4, 0.1]) == 1000 and scaling.crossing(lengths, [0.5, 2.0, 1.5]) is None
 
 
 def test_a_compiled_program_is_read_by_what_its_instructions_do():

@@ -23,7 +23,7 @@ from jax import lax
 from jaxtyping import Array
 
 from attention_research.kernels.attention.arguments import Arrays, Options
-from attention_research.kernels.attention.distances import gathered, unskewed
+from attention_research.kernels.attention.distances import gathered, spread, unskewed
 from attention_research.kernels.attention.head import FIRST, LAST, Head, at
 from attention_research.kernels.attention.layout import Plan, Ranges, Span, Strip, finds, plan, ranges
 from attention_research.kernels.precision import accumulator
@@ -60,11 +60,11 @@ def _forward_head(head: Head) -> tuple[Array, Array]:
         largest = jnp.where(largest == -jnp.inf, jnp.zeros_like(largest), largest)
         exponentials = jnp.exp(logits - largest[:, None])
         total = jnp.sum(exponentials, axis=-1)
-        empty = total == 0
-        total = jnp.where(empty, jnp.ones_like(total), total)
         context = exponentials @ head.keys(span, head.value)
         if table is not None:
-            context = context + gathered(exponentials, table.shape[0], head.first_distance(span, block)) @ table
+            context = context + gathered(exponentials, len(table), head.first_distance(span, block), total) @ table
+        empty = total == 0
+        total = jnp.where(empty, jnp.ones_like(total), total)
         return context / total[:, None], jnp.where(empty, jnp.zeros_like(total), largest + jnp.log(total))
 
     def step(strip: Strip, block: Array) -> tuple[Array, Array]:
@@ -114,8 +114,10 @@ def _backward_head(head: Head, output: Array, lse: Array, cotangent: Array, bias
             slope = jnp.where(fresh, slope, jnp.zeros_like(slope))
         towards = lax.dot_general(out, head.keys(span, head.value), LAST)
         if tables["value_table"] is not None:
-            towards = towards + head.spread(lax.dot_general(out, tables["value_table"], LAST), span, block)
-            shares = gathered(probabilities, len(tables["value_table"]), head.first_distance(span, block))
+            by_distance = lax.dot_general(out, tables["value_table"], LAST)
+            towards = spread(by_distance, head.first_distance(span, block), towards)
+            total = jnp.sum(probabilities, axis=-1)
+            shares = gathered(probabilities, len(tables["value_table"]), head.first_distance(span, block), total)
             sums = sums._replace(value_table=sums.value_table + lax.dot_general(shares, out, FIRST))
         logit_gradient = probabilities * (towards - slope[:, None])
         # Transposed sums: [H block] @ [block S] is the product that XLA's CPU kernels do without a copy.
@@ -131,7 +133,8 @@ def _backward_head(head: Head, output: Array, lse: Array, cotangent: Array, bias
             part = lax.dynamic_slice(sums.distance, starts, sizes) + logit_gradient
             sums = sums._replace(distance=lax.dynamic_update_slice(sums.distance, part, starts))
         if tables["key_table"] is not None:
-            shares = gathered(logit_gradient, len(tables["key_table"]), head.first_distance(span, block))
+            total = jnp.sum(logit_gradient, axis=-1)
+            shares = gathered(logit_gradient, len(tables["key_table"]), head.first_distance(span, block), total)
             sums = sums._replace(key_table=sums.key_table + lax.dot_general(shares, query, FIRST))
             query_gradient = query_gradient + shares @ tables["key_table"]
         return sums, query_gradient * jnp.asarray(options.scale, head.dtype)

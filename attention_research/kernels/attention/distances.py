@@ -32,37 +32,72 @@ def dense(by_distance: Float[Array, "N L"], query_length: int) -> Float[Array, "
     return jax.vmap(lambda x: skewed(x, query_length))(by_distance)[None]
 
 
-def spread(by_distance: Float[Array, "T R"], width: int, first: Array | int) -> Float[Array, "T width"]:
-    """by_distance[r, clip(c + first - r, -k, k) + k] for `width` keys of which key 0 is at distance `first` from row 0.
+def spread(
+    by_distance: Float[Array, "T R"], first: Array | int, onto: Float[Array, "T width"]
+) -> Float[Array, "T width"]:
+    """onto[r, c] + by_distance[r, clip(c + first - r, -k, k) + k]: key 0 is at distance `first` from row 0.
 
     Beyond k on either side a row is constant; the band between, at most T + 2k - 2 wide, is skewed into place.
     """
-    T, R = by_distance.shape
-    k, rows = R // 2, jnp.arange(T, dtype=jnp.int32)[:, None]
-    first = jnp.asarray(first, jnp.int32)
-    distance = jnp.arange(width, dtype=jnp.int32) + first - rows
-    band = T + 2 * k - 2
+    (T, R), width = by_distance.shape, onto.shape[1]
+    k, distance = R // 2, _distances(T, width, first)
     if k == 0:
-        return jnp.broadcast_to(by_distance, (T, width))
-    if band > width:
-        return jnp.take_along_axis(by_distance, jnp.clip(distance, -k, k) + k, axis=-1)
-    outside = jnp.where(distance < 0, by_distance[:, :1], by_distance[:, -1:])
+        return onto + by_distance
+    if T + 2 * k - 2 > width:
+        return onto + jnp.take_along_axis(by_distance, jnp.clip(distance, -k, k) + k, axis=-1)
+    onto = onto + jnp.where(distance < 0, by_distance[:, :1], by_distance[:, -1:])
     if k == 1:
-        return jnp.where(distance == 0, by_distance[:, 1:2], outside)
-    # inside[r, x] is the difference to `outside` at distance x - (k - 1) - r, for |distance| < k, and 0 elsewhere.
+        return jnp.where(distance == 0, onto + by_distance[:, 1:2] - by_distance[:, 2:], onto)
+    # inside[r, x] is what is left to add at distance x - (k - 1) - r, for |distance| < k, and 0 elsewhere.
     edges = jnp.where(jnp.arange(1 - k, k) < 0, by_distance[:, :1], by_distance[:, -1:])
+    band, at, shift = _band(T, k, width, first)
     inside = jnp.pad(by_distance[:, 1:-1] - edges, ((0, 0), (0, T)))
-    inside = inside.reshape(-1)[: T * (R - 2 + T - 1)].reshape(T, R - 2 + T - 1)
-    # The band begins at key -(first + k - 1); where that is not among the keys, it is moved and shifted back.
-    begin = -(first + k - 1)
-    at = jnp.clip(begin, 0, width - band)
-    shift = jnp.clip(at - begin, -band, band)
-    zero = jnp.zeros_like(shift)
-    piece = lax.dynamic_slice(jnp.pad(inside, ((0, 0), (band, band))), (zero, shift + band), (T, band))
-    return lax.dynamic_update_slice(outside, lax.dynamic_slice(outside, (zero, at), (T, band)) + piece, (zero, at))
+    inside = inside.reshape(-1)[: T * band].reshape(T, band)
+    piece = _moved(inside, shift)
+    return lax.dynamic_update_slice(onto, lax.dynamic_slice(onto, at, (T, band)) + piece, at)
 
 
-def gathered(scores: Float[Array, "T width"], table_rows: int, first: Array | Int[Array, ""]) -> Float[Array, "T R"]:
-    """The transpose of `spread`: each row's scores summed by their clipped distance."""
-    shape = jax.ShapeDtypeStruct((scores.shape[0], table_rows), scores.dtype)
-    return jax.linear_transpose(lambda x: spread(x, scores.shape[1], first), shape)(scores)[0]
+def gathered(
+    scores: Float[Array, "T width"], table_rows: int, first: Array | int, total: Float[Array, "T"]
+) -> Float[Array, "T R"]:
+    """The transpose of `spread`: each row's scores summed by their clipped distance; `total` are the rows' sums.
+
+    The left edge is what the others leave of the total: sums over a part of a row are slow on a CPU.
+    """
+    (T, width), R = scores.shape, table_rows
+    k, distance = R // 2, _distances(T, width, first)
+    if k == 0:
+        return total[:, None]
+    if T + 2 * k - 2 > width:
+        shape = jax.ShapeDtypeStruct((T, R), scores.dtype)
+        take = lambda x: jnp.take_along_axis(x, jnp.clip(distance, -k, k) + k, axis=-1)
+        return jax.linear_transpose(take, shape)(scores)[0]
+    right = jnp.sum(jnp.where(distance >= k, scores, jnp.zeros_like(scores)), axis=1, keepdims=True)
+    if k == 1:
+        inside = jnp.sum(jnp.where(distance == 0, scores, jnp.zeros_like(scores)), axis=1, keepdims=True)
+    else:
+        band, at, shift = _band(T, k, width, first)
+        piece = _moved(lax.dynamic_slice(scores, at, (T, band)), -shift)
+        inside = jnp.pad(piece.reshape(-1), (0, T)).reshape(T, band + 1)[:, : R - 2]
+    left = total[:, None] - right - jnp.sum(inside, axis=1, keepdims=True)
+    return jnp.concatenate([left, inside, right], axis=1)
+
+
+def _distances(rows: int, width: int, first: Array | int) -> Int[Array, "rows width"]:
+    columns = jnp.arange(width, dtype=jnp.int32) + jnp.asarray(first, jnp.int32)
+    return columns - jnp.arange(rows, dtype=jnp.int32)[:, None]
+
+
+def _band(rows: int, k: int, width: int, first: Array | int) -> tuple[int, tuple[Array, Array], Array]:
+    """(width of the band, where it stands among the keys, by how much it had to be moved to stand within them)."""
+    band = rows + 2 * k - 2
+    begin = -(jnp.asarray(first, jnp.int32) + k - 1)
+    start = jnp.clip(begin, 0, width - band)
+    return band, (jnp.zeros_like(start), start), jnp.clip(start - begin, -band, band)
+
+
+def _moved(band: Float[Array, "T W"], shift: Array) -> Float[Array, "T W"]:
+    """out[r, x] = band[r, x + shift], 0 from outside."""
+    T, width = band.shape
+    padded = jnp.pad(band, ((0, 0), (width, width)))
+    return lax.dynamic_slice(padded, (jnp.zeros_like(shift), shift + width), (T, width))

@@ -119,7 +119,8 @@ class Head:
         key = self.keys(span, self.key)
         logits = lax.dot_general(query, key, LAST)
         if self.tables["key_table"] is not None:
-            logits = logits + self.spread(lax.dot_general(query, self.tables["key_table"], LAST), span, block)
+            by_distance = lax.dot_general(query, self.tables["key_table"], LAST)
+            logits = spread(by_distance, self.first_distance(span, block), logits)
         if arrays.bias is not None:
             logits = logits + self.part(arrays.bias, span, block).astype(self.dtype)
         if self.by_distance is not None:
@@ -145,10 +146,6 @@ class Head:
             own = self.rows(block, arrays.query_segments[self.batch])
             terms.append(same_segment(own[:, None], self.keys(span, arrays.key_segments[self.batch])[None, :]))
         return terms
-
-    def spread(self, by_distance: Array, span: Span, block: Array) -> Array:
-        """[block R] by clipped distance -> [block width]."""
-        return spread(by_distance, span.width, self.first_distance(span, block))
 
     def first_distance(self, span: Span, block: Array) -> Array:
         """From the block's first query to the span's first key."""
