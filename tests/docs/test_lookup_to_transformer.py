@@ -44,6 +44,7 @@ def run(text: str) -> tuple[int, str]:
     return runner.tries, "".join(report)
 
 
+@pytest.mark.slow
 def test_every_block_prints_what_the_page_says(page):
     tries, report = run(page)
     assert tries > 80 and not report, report

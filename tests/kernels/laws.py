@@ -18,7 +18,7 @@ from tests.kernels.rounding import rounded
 def applicable(family: str) -> list:
     """Parameters (mechanism, law) of a family.
 
-    Where a file has several mechanisms (modes, sharings), the laws about numbers and compilation, which take longest,
+    Where a file has several mechanisms (modes, sharings), the laws that its code obeys or breaks in all of them alike
     are among the fast tests for its first one only.
     """
     found, files = [], set()
@@ -34,7 +34,7 @@ def applicable(family: str) -> list:
             "empty": empty if mechanism.empty else None,
             "cached": cached if mechanism.cached else None,
         }
-        later = {"transforms", "bfloat16"} if mechanism.file in files else set()
+        later = {"transforms", "bfloat16", "shapes", "permutations"} if mechanism.file in files else set()
         files.add(mechanism.file)
         for name, law in claimed.items():
             marks = [pytest.mark.slow] if name in later else []

@@ -66,9 +66,18 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(layout, "TOGETHER", 0)
 
 
-@pytest.mark.parametrize("k", [0, 1, 3, 40])
-@pytest.mark.parametrize("T, S", [(13, 23), (23, 13), (1, 7)], ids=["longer_keys", "longer_queries", "one_query"])
-@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+BLOCKS = {  # T, S, k, causal
+    "longer_keys": (13, 23, 2, False),
+    "longer_keys_causal": (13, 23, 3, True),
+    "longer_queries": (23, 13, 1, False),
+    "longer_queries_causal": (23, 13, 0, True),
+    "wide_table": (13, 23, 40, False),
+    "wide_table_causal": (23, 13, 40, True),
+    "one_query": (1, 7, 3, False),
+}
+
+
+@pytest.mark.parametrize("T, S, k, is_causal", BLOCKS.values(), ids=BLOCKS)
 def test_blockwise_is_the_equation_and_its_gradients_are_the_dense_ones(T, S, k, is_causal, normal, small_blocks):
     inputs = arrays(normal, T, S, k)
     mask = jnp.asarray(np.random.default_rng(1).random((B, 1, T, S)) < 0.7)
