@@ -131,12 +131,17 @@ def _series(table: Mapping[str, Mapping[str, float]], name: str, least: int = 0)
     return [T for T, _ in pairs], [value for _, value in pairs]
 
 
-def fitted(document: dict[str, Any]) -> tuple[dict[str, dict[str, float]], dict[str, float | None]]:
-    """(exponents of forward+backward time and memory, crossings of `blockwise`) by mechanism."""
-    times = {
+def _medians(document: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Milliseconds of forward+backward by length and mechanism."""
+    return {
         T: {name: row["median_ms"] for name, row in result[PASSES[1]].items() if isinstance(row, dict)}
         for T, result in document["times"].items()
     }
+
+
+def fitted(document: dict[str, Any]) -> tuple[dict[str, dict[str, float]], dict[str, float | None]]:
+    """(exponents of forward+backward time and memory, crossings of `blockwise`) by mechanism."""
+    times = _medians(document)
     exponents, crossings = {}, {}
     for name in document["shape"]["mechanisms"]:
         of_time, of_memory = (_series(table, name, FITTED_FROM) for table in (times, document["memory"]))
@@ -202,10 +207,7 @@ def draw(document: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    times = {
-        T: {name: row["median_ms"] for name, row in result[PASSES[1]].items() if isinstance(row, dict)}
-        for T, result in document["times"].items()
-    }
+    times = _medians(document)
     megabytes = {T: {name: size / 1e6 for name, size in row.items()} for T, row in document["memory"].items()}
     figure, panels = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
     styles = [(color, line) for line in ("-", "--") for color in plt.get_cmap("tab10").colors]

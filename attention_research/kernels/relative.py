@@ -17,24 +17,17 @@ from jaxtyping import Array, Bool, Float, Int
 from attention_research.kernels.attention import blockwise
 from attention_research.kernels.attention.api import prefers_blocks
 from attention_research.kernels.attention.arguments import Arrays, Options, prepare, softmax_or_zero, visible_keys
+from attention_research.kernels.attention.distances import shifted
 from attention_research.kernels.precision import einsum
 
 
 def _spread(by_distance: Float[Array, "*B T R"], key_length: int) -> Float[Array, "*B T S"]:
-    """by_distance[..., i, clip(j - i, -k, k) + k] for every i, j, by padding and reshaping alone.
-
-    Row i of [T, T+S-1] holds the distances -(T-1)..S-1 in order; read with a row stride one shorter, each row starts
-    one distance earlier than the row above: that is the shift j - i.
-    """
+    """by_distance[..., i, clip(j - i, -k, k) + k] for every i, j: padded to all T+S-1 distances, then shifted."""
     *batch, T, R = by_distance.shape
     S, k = key_length, R // 2
     low, high = min(k, T - 1), min(k, S - 1)
     padding = [(0, 0)] * (len(batch) + 1) + [(T - 1 - low, S - 1 - high)]
-    row = jnp.pad(by_distance[..., k - low : k + high + 1], padding, mode="edge")
-    if T == 1:
-        return row
-    flat = row.reshape(*batch, T * (T + S - 1))[..., T - 1 :]
-    return flat[..., : T * (T + S - 2)].reshape(*batch, T, T + S - 2)[..., :S]
+    return shifted(jnp.pad(by_distance[..., k - low : k + high + 1], padding, mode="edge"))
 
 
 def _spread_at(by_distance: Float[Array, "*B T R"], key_length: int, offset: Array) -> Float[Array, "*B T S"]:

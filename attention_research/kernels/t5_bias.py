@@ -11,6 +11,7 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.attention.distances import dense
 from attention_research.kernels.shapes import check_shapes
 
 
@@ -76,13 +77,8 @@ def t5_relative_bias(
     the first query, for cached decoding. The bias depends on j - i alone, so one row of T + S - 1 distances is looked
     up and shifted into [T S].
     """
-    T, S = query_length, key_length
     by_distance = t5_distance_bias(
-        table, T, S, bidirectional=bidirectional, max_distance=max_distance, query_offset=query_offset
-    )
-    if T == 1:
-        return by_distance[None, :, None, :]
-    # Rows of T+S-1 read with a stride one shorter: row i starts at distance -i.
-    flat = jnp.broadcast_to(by_distance[:, None], (table.shape[1], T, T + S - 1)).reshape(table.shape[1], -1)
-    shifted = flat[:, T - 1 : T - 1 + T * (T + S - 2)].reshape(table.shape[1], T, T + S - 2)
-    return shifted[None, :, :, :S]
+        table, query_length, key_length,
+        bidirectional=bidirectional, max_distance=max_distance, query_offset=query_offset,
+    )  # fmt: skip
+    return dense(by_distance, query_length)

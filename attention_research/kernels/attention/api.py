@@ -53,7 +53,7 @@ def _choose(implementation: str | None, arrays: Arrays, options: Options) -> Cho
     (B, T, N, _), S = arrays.query.shape, arrays.key.shape[1]
     backend = jax.default_backend()
     if backend == "cpu":
-        if T * S >= CPU_SCORES:
+        if prefers_blocks(arrays):
             return Choice("blockwise", f"{T} x {S} scores a head: on a CPU blocks pay from {CPU_SCORES} scores")
         return Choice("reference", f"{T} x {S} scores a head: on a CPU dense is faster below {CPU_SCORES} scores")
     refusals = []
@@ -68,7 +68,7 @@ def _choose(implementation: str | None, arrays: Arrays, options: Options) -> Cho
         refusals.append(f"not {name}: {reason}")
     size = 4 * B * N * T * S
     why = "; ".join([f"{size / 2**20:.0f} MiB of scores on {backend}", *refusals])
-    return Choice("blockwise" if size >= DENSE_BYTES else "reference", why)
+    return Choice("blockwise" if prefers_blocks(arrays) else "reference", why)
 
 
 def _refusal(implementation: str, arrays: Arrays, options: Options) -> str | None:

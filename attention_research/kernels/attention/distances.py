@@ -8,16 +8,21 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 
-def skewed(by_distance: Float[Array, "L"], rows: int) -> Float[Array, "rows L-rows+1"]:
-    """out[r, x] = by_distance[x + rows - 1 - r]: row after row starts one distance earlier.
+def shifted(rows: Float[Array, "*B T L"]) -> Float[Array, "*B T S"]:
+    """out[..., r, x] = rows[..., r, x + T - 1 - r], L = T + S - 1: each row starts one later than the row below.
 
     Rows of L read with a stride one shorter: padding and reshaping alone.
     """
-    if rows == 1:
-        return by_distance[None]
-    length = by_distance.shape[0]
-    flat = jnp.broadcast_to(by_distance, (rows, length)).reshape(-1)[rows - 1 :]
-    return flat[: rows * (length - 1)].reshape(rows, length - 1)[:, : length - rows + 1]
+    *batch, T, L = rows.shape
+    if T == 1:
+        return rows
+    flat = rows.reshape(*batch, T * L)[..., T - 1 :]
+    return flat[..., : T * (L - 1)].reshape(*batch, T, L - 1)[..., : L - T + 1]
+
+
+def skewed(by_distance: Float[Array, "L"], rows: int) -> Float[Array, "rows L-rows+1"]:
+    """out[r, x] = by_distance[x + rows - 1 - r]: row after row starts one distance earlier."""
+    return shifted(jnp.broadcast_to(by_distance, (rows, by_distance.shape[0])))
 
 
 def unskewed(scores: Float[Array, "rows X"]) -> Float[Array, "L"]:

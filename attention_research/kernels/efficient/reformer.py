@@ -22,6 +22,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.scores.cosine import direction
 from attention_research.kernels.shapes import check_shapes
 
 #: The bucket after all others, where padding is sorted to.
@@ -95,7 +96,7 @@ def lsh_attention(
         return _take(x.reshape(B, N, R, chunks * size, *x.shape[5:]), back)
 
     heads, values = (jnp.pad(x, ((0, 0), (0, pad), (0, 0), (0, 0))).swapaxes(1, 2) for x in (query, value))
-    queries, keys = chunked(heads), with_before(chunked(_unit(heads)))
+    queries, keys = chunked(heads), with_before(chunked(direction(heads)))
     logits = einsum("BNRMPH,BNRMQH->BNRMPQ", queries, keys) * jnp.asarray(scale, dtype)
 
     position = order.reshape(B, N, R, chunks, size)
@@ -132,11 +133,3 @@ def _rounds(chunk: Int[Array, "B N R T"], chunked: Callable, with_before: Callab
         apart = there[..., :, None] - with_before(there)[..., None, :]
         count = count + ((apart >= 0) & (apart <= before)).astype(jnp.int32)
     return jnp.maximum(count, 1)
-
-
-def _unit(x: Float[Array, "*B H"]) -> Float[Array, "*B H"]:
-    """x / |x| in float32, rounded to x's dtype; 0 with gradient 0 for 0."""
-    wide = x.astype(accumulator(x.dtype))
-    square = jnp.sum(wide * wide, axis=-1, keepdims=True)
-    safe = jnp.where(square > 0, square, jnp.ones_like(square))
-    return jnp.where(square > 0, wide * lax.rsqrt(safe), jnp.zeros_like(wide)).astype(x.dtype)

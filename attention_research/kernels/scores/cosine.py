@@ -26,7 +26,7 @@ def cosine_scores(
     Raises ValueError naming the argument and the axis.
     """
     check_scores((query, "B T D"), (keys, "B S D"))
-    scores = einsum("BTD,BSD->BTS", _direction(query), _direction(keys))
+    scores = einsum("BTD,BSD->BTS", direction(query), direction(keys))
     if temperature is None:
         return scores
     temperature = jnp.asarray(temperature, scores.dtype)
@@ -34,8 +34,8 @@ def cosine_scores(
     return scores / temperature
 
 
-def _direction(x: Array) -> Array:
-    """x / |x|, 0 for 0, computed in the accumulator's dtype and rounded to x's."""
+def direction(x: Array) -> Array:
+    """x / |x|, 0 with gradient 0 for 0, computed in the accumulator's dtype and rounded to x's."""
     wide = x.astype(accumulator(x.dtype))
     square = jnp.sum(jnp.square(wide), axis=-1, keepdims=True)
     inverse = jnp.where(square == 0, jnp.zeros_like(square), lax.rsqrt(jnp.where(square == 0, 1, square)))
