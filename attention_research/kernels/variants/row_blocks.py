@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from attention_research.kernels.attention.arguments import prepare
 from attention_research.kernels.precision import accumulator, einsum
-from attention_research.kernels.shapes import check_shapes
 
 #: (logits [B N t S] in float32, visible or None) -> weights, 0 where not visible.
 Weigh = Callable[[Float[Array, "B N t S"], Bool[Array, "..."] | None], Float[Array, "B N t S"]]
@@ -39,13 +39,11 @@ def attend_by_rows(
     `num_first` keys are visible beside the window (not beside causality or the mask). Raises ValueError naming the
     argument and the axis.
     """
-    check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "#B #N #T #S"))
+    _, options = prepare(query, key, value, None, mask, scale, is_causal, None, None, local_window_size)
+    scale, left, right = options
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
-    if N % K:
-        raise ValueError(f"key: axis K of [B S K H]: expected a divisor of the query's {N} heads, got {K}")
     if block_size < 1:
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
-    left, right = _band(is_causal, local_window_size)
     block = min(block_size, T)
     count = math.ceil(T / block)
     sliced = left is not None and right is not None and block + left + right + num_first < S
@@ -70,7 +68,6 @@ def attend_by_rows(
         weights = weigh(logits.reshape(B, N, block, -1), visible).astype(value.dtype)
         return einsum("BKGTS,BSKH->BTKGH", weights.reshape(logits.shape), value).astype(rows.dtype)
 
-    scale = H**-0.5 if scale is None else scale
     rows = query.reshape(B, T, K, N // K, H)
     if count == 1 and not sliced:
         return rows_of(jnp.int32(0), rows, key, value).reshape(B, T, N, -1)
@@ -91,14 +88,6 @@ def attend_by_rows(
 
         context = lax.map(lambda one: rows_of(*one), (first, rows, seen(key), seen(value)))
     return jnp.moveaxis(context, 0, 1).reshape(B, count * block, N, -1)[:, :T]
-
-
-def _band(is_causal: bool, window: int | tuple[int, int] | None) -> tuple[int | None, int | None]:
-    """(left, right) of the visible keys, the position itself not counted; None: no bound."""
-    left, right = (window, window) if isinstance(window, int) or window is None else window
-    if (left is not None and left < 0) or (right is not None and right < 0):
-        raise ValueError(f"local_window_size: expected (left, right) of at least 0, got {window!r}")
-    return left, 0 if is_causal else right
 
 
 def _visible(
