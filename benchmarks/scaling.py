@@ -1,6 +1,7 @@
 """Time and peak memory of cheap and exact attention against length, on a CPU; where each crosses `blockwise`.
 
     python -m benchmarks.scaling [--json] [--lengths=1024,2048,4096,8192,16384] [--rounds=3] [--names=performer,...]
+    python -m benchmarks.scaling --names=... --replace=benchmarks/results/scaling-....json   # these numbers of it anew
     python -m benchmarks.scaling --draw=benchmarks/results/scaling-....json --figure=docs/figures/scaling.png
 
 About twenty minutes on 2 cores. Every mechanism is that of the catalogue, with the sizes of its paper (SIZES) and one
@@ -147,7 +148,7 @@ def fitted(document: dict[str, Any]) -> tuple[dict[str, dict[str, float]], dict[
         of_time, of_memory = (_series(table, name, FITTED_FROM) for table in (times, document["memory"]))
         if len(of_time[0]) > 1 and len(of_memory[0]) > 1:
             exponents[name] = {"time": round(slope(*of_time), 3), "memory": round(slope(*of_memory), 3)}
-        if name != BASELINE:
+        if name != BASELINE and BASELINE in document["shape"]["mechanisms"]:
             lengths, own = _series(times, name)
             ratios = [value / times[str(T)][BASELINE] for T, value in zip(lengths, own, strict=True)]
             crossings[name] = crossing(lengths, ratios)
@@ -179,6 +180,20 @@ def measure(
             }
     document["exponents"], document["crossings"] = fitted(document)
     return document
+
+
+def replaced(recorded: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """A recorded document with the numbers of the mechanisms that were measured anew; it says which, when and at what
+    revision."""
+    names = document["shape"]["mechanisms"]
+    for T, result in document["times"].items():
+        for part in PASSES:
+            recorded["times"][T][part] |= {name: result[part][name] for name in names if name in result[part]}
+        recorded["memory"].setdefault(T, {}).update(document["memory"].get(T, {}))
+    anew = {"mechanisms": names, **{key: document[key] for key in ("git_revision", "date")}}
+    recorded["measured_anew"] = [*recorded.get("measured_anew", []), anew]
+    recorded["exponents"], recorded["crossings"] = fitted(recorded)
+    return recorded
 
 
 def show(document: dict[str, Any]) -> None:
@@ -236,10 +251,18 @@ def draw(document: dict[str, Any], path: Path) -> None:
 
 
 def main(
-    json: bool = False, lengths: tuple[int, ...] = LENGTHS, rounds: int = 3, names: tuple[str, ...] = tuple(SIZES)
+    json: bool = False,
+    lengths: tuple[int, ...] = LENGTHS,
+    rounds: int = 3,
+    names: tuple[str, ...] = tuple(SIZES),
+    replace: Path | None = None,
 ) -> None:
-    """Measures and prints: a table, or with `json` one JSON document."""
-    present(measure(lengths, rounds, names), json, show)
+    """Measures and prints: a table, or with `json` one JSON document; `replace` is a recorded one to write it into."""
+    document = measure(lengths, rounds, names)
+    if replace is not None:
+        document = replaced(json_module.loads(replace.read_text("utf-8")), document)
+        replace.write_text(json_module.dumps(document, indent=2) + "\n", "utf-8")
+    present(document, json, show)
 
 
 if __name__ == "__main__":
@@ -253,6 +276,7 @@ if __name__ == "__main__":
         parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="comma-separated")
         parser.add_argument("--rounds", type=int, default=3)
         parser.add_argument("--names", default=",".join(SIZES), help="comma-separated mechanisms")
+        parser.add_argument("--replace", type=Path, help="a recorded document in which to replace these mechanisms")
         parser.add_argument("--draw", type=Path, help="a recorded document: draw it instead of measuring")
         parser.add_argument("--figure", type=Path, default=Path("scaling.png"))
         given = parser.parse_args()
@@ -261,4 +285,5 @@ if __name__ == "__main__":
             draw(recorded, given.figure)
             show(recorded)
         else:
-            main(given.json, tuple(map(int, given.lengths.split(","))), given.rounds, tuple(given.names.split(",")))
+            lengths, names = tuple(map(int, given.lengths.split(","))), tuple(given.names.split(","))
+            main(given.json, lengths, given.rounds, names, given.replace)

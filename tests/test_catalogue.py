@@ -19,6 +19,11 @@ PARTS = {
     "attention_research.kernels.masks",
     "attention_research.kernels.normalization",
     "attention_research.kernels.projection",
+    "attention_research.kernels.recurrent.gru",
+    "attention_research.kernels.recurrent.gru_reset_before",
+    "attention_research.kernels.recurrent.lstm",
+    "attention_research.kernels.recurrent.recurrence",
+    "attention_research.kernels.recurrent.vanilla",
     "attention_research.kernels.rms_norm",
 }
 ALL = mechanisms()

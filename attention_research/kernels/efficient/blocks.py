@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.shapes import check_shapes
+
+#: Logits of the blocks that are computed at a time: 4 MiB in float32.
+GROUP_ELEMENTS = 2**20
 
 
 class Piece(NamedTuple):
@@ -91,7 +95,38 @@ def neighbours(x: Array, left: int, right: int, axis: int) -> Array:
 def attend_pieces(
     query: Float[Array, "B K M G P H"], pieces: list[Piece], scale: float
 ) -> Float[Array, "B K M G P Hv"]:
-    """softmax(q k^T scale) v over the visible keys of all pieces together; 0 where a query sees none."""
+    """softmax(q k^T scale) v over the visible keys of all pieces together; 0 where a query sees none.
+
+    Groups of blocks whose logits are about `GROUP_ELEMENTS` go one after the other, computed again for the gradient:
+    beside inputs and outputs no memory grows with the length.
+    """
+    B, K, M, G, P, _ = query.shape
+    size = max(1, GROUP_ELEMENTS // (B * K * G * P * sum(piece.key.shape[3] for piece in pieces)))
+    if M <= size:
+        return _attend(query, pieces, scale)
+    groups = math.ceil(M / size)
+    size = math.ceil(M / groups)
+
+    def grouped(x: Array) -> Array:
+        x = jnp.pad(x, [(0, groups * size - M if axis == 2 else 0) for axis in range(x.ndim)])
+        return jnp.moveaxis(x.reshape(*x.shape[:2], groups, size, *x.shape[3:]), 2, 0)
+
+    own = [[x.shape[2] == M for x in piece] for piece in pieces]
+    moving = [
+        [grouped(x) if mine else None for x, mine in zip(*both, strict=True)] for both in zip(pieces, own, strict=True)
+    ]
+
+    @jax.checkpoint
+    def one(group: tuple[Array, list[list[Array | None]]]) -> Array:
+        blocks = zip(pieces, group[1], strict=True)
+        here = [Piece(*(x if y is None else y for x, y in zip(piece, part, strict=True))) for piece, part in blocks]
+        return _attend(group[0], here, scale)
+
+    context = jnp.moveaxis(jax.lax.map(one, (grouped(query), moving)), 0, 2)
+    return context.reshape(B, K, groups * size, *context.shape[4:])[:, :, :M]
+
+
+def _attend(query: Array, pieces: list[Piece], scale: float) -> Array:
     logits = []
     for key, _, visible in pieces:
         if key.shape[2] == 1:

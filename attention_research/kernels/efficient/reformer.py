@@ -17,10 +17,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels.attention.arguments import softmax_or_zero
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.scores.cosine import direction
 from attention_research.kernels.shapes import check_shapes
@@ -80,43 +82,50 @@ def lsh_attention(
     places = jnp.where(real[:, :, None, None], places, LAST_BUCKET).transpose(0, 2, 3, 1)  # [B N R T]
     order = jnp.argsort(places, axis=-1, stable=True).astype(jnp.int32)
     back = jnp.argsort(order, axis=-1).astype(jnp.int32)
-
-    def chunked(x: Array) -> Array:
-        """x [B N T ...] in each round's order and chunks: [B N R M P ...]."""
-        rows = order.reshape(B, N, R * chunks * size)
-        return _take(x, rows).reshape(B, N, R, chunks, size, *x.shape[3:])
-
-    def with_before(x: Array) -> Array:
-        """Each chunk after the `before` ones before it: [B N R M P ...] -> [B N R M (before + 1) P ...]."""
-        x = jnp.pad(x, [(before if axis == 3 else 0, 0) for axis in range(x.ndim)])
-        return jnp.concatenate([x[:, :, :, step : step + chunks] for step in range(before + 1)], axis=4)
-
-    def restored(x: Array) -> Array:
-        """[B N R M P ...] back in the order of positions: [B N R T ...]."""
-        return _take(x.reshape(B, N, R, chunks * size, *x.shape[5:]), back)
+    chunk = back // size
 
     heads, values = (jnp.pad(x, ((0, 0), (0, pad), (0, 0), (0, 0))).swapaxes(1, 2) for x in (query, value))
-    queries, keys = chunked(heads), with_before(chunked(direction(heads)))
-    logits = einsum("BNRMPH,BNRMQH->BNRMPQ", queries, keys) * jnp.asarray(scale, dtype)
+    keys, reals = direction(heads), jnp.broadcast_to(real[:, None], (B, N, chunks * size))
 
-    position = order.reshape(B, N, R, chunks, size)
-    there = with_before(chunked(jnp.broadcast_to(real[:, None], (B, N, chunks * size))))  # False before the first
-    i, j = position[..., :, None], with_before(position)[..., None, :]
-    visible = there[..., None, :] & (i != j)
-    if is_causal:
-        visible = visible & (j < i)
-    if not count_repeats and R > 1:
-        logits = logits - jnp.log(_rounds(back // size, chunked, with_before, before).astype(dtype))
+    def chunked(x: Array, order: Array) -> Array:
+        """x [B N T ...] in a round's order and chunks: [B N M P ...]."""
+        return _take(x, order).reshape(B, N, chunks, size, *x.shape[3:])
 
-    logits = jnp.where(visible, logits, -jnp.inf)
-    largest = restored(jnp.max(lax.stop_gradient(logits), axis=-1)).max(axis=2, keepdims=True)  # of all rounds
-    largest = jnp.where(largest == -jnp.inf, jnp.zeros_like(largest), largest)
-    largest = _take(jnp.broadcast_to(largest, (B, N, R, chunks * size)), order).reshape(B, N, R, chunks, size)
-    weights = jnp.exp(logits - largest[..., None])
-    products = einsum("BNRMPQ,BNRMQH->BNRMPH", weights.astype(value.dtype), with_before(chunked(values)))
-    total = restored(weights.sum(-1)).sum(2)
-    context = restored(products).sum(2) / jnp.where(total > 0, total, jnp.ones_like(total))[..., None]
-    context = jnp.where(total[..., None] > 0, context, values.astype(dtype))  # alone; 0 at padding
+    def with_before(x: Array) -> Array:
+        """Each chunk after the `before` ones before it: [B N M P ...] -> [B N M (before + 1) P ...]."""
+        x = jnp.pad(x, [(before if axis == 2 else 0, 0) for axis in range(x.ndim)])
+        return jnp.concatenate([x[:, :, step : step + chunks] for step in range(before + 1)], axis=3)
+
+    @jax.checkpoint
+    def one(sorted_: tuple[Array, Array]) -> tuple[Array, Array]:
+        """(context, log of the sum of exponentials) of a round, in the order of positions: [B N T Hv], [B N T]."""
+        order, back = sorted_
+        near = with_before(chunked(keys, order))
+        logits = einsum("BNMPH,BNMQH->BNMPQ", chunked(heads, order), near) * jnp.asarray(scale, dtype)
+        position = order.reshape(B, N, chunks, size)
+        there = with_before(chunked(reals, order))  # False before the first
+        i, j = position[..., :, None], with_before(position)[..., None, :]
+        visible = there[..., None, :] & (i != j)
+        if is_causal:
+            visible = visible & (j < i)
+        if not count_repeats and R > 1:
+            logits = logits - jnp.log(_rounds(chunk, lambda x: chunked(x, order), with_before, before).astype(dtype))
+        logits = jnp.where(visible, logits, -jnp.inf)
+        largest = lax.stop_gradient(jnp.max(logits, axis=-1))
+        largest = jnp.where(largest == -jnp.inf, jnp.zeros_like(largest), largest)
+        weights = jnp.exp(logits - largest[..., None])
+        products = einsum("BNMPQ,BNMQH->BNMPH", weights.astype(value.dtype), with_before(chunked(values, order)))
+        total = weights.sum(-1)
+        some = jnp.where(total > 0, total, jnp.ones_like(total))
+        logged = jnp.where(total > 0, largest + jnp.log(some), -jnp.inf)
+        restored = lambda x: _take(x.reshape(B, N, chunks * size, *x.shape[4:]), back)
+        return restored(products / some[..., None]), restored(logged)
+
+    contexts, logged = lax.map(one, (jnp.moveaxis(order, 2, 0), jnp.moveaxis(back, 2, 0)))
+    shares = softmax_or_zero(jnp.moveaxis(logged, 0, -1))
+    context = einsum("RBNTH,BNTR->BNTH", contexts, shares)
+    alone = jnp.all(logged == -jnp.inf, axis=0)[..., None]
+    context = jnp.where(alone, values.astype(dtype), context)  # 0 at padding
     return context[:, :, :T].swapaxes(1, 2).astype(query.dtype)
 
 
@@ -126,7 +135,7 @@ def _take(x: Array, rows: Array) -> Array:
 
 
 def _rounds(chunk: Int[Array, "B N R T"], chunked: Callable, with_before: Callable, before: int) -> Array:
-    """N_ij [B N R M P Q]: in how many rounds key j lies in the chunks that query i sees; `chunk` is where they lie."""
+    """N_ij [B N M P Q]: in how many rounds key j lies in the chunks that query i sees; `chunk` is where they lie."""
     count = 0
     for other in range(chunk.shape[2]):
         there = chunked(chunk[:, :, other])
