@@ -93,6 +93,13 @@ from attention_research.kernels.positions import (
     transformer_xl_weights,
 )
 from attention_research.kernels.projection import project
+from attention_research.kernels.recurrent import (
+    gru_cell,
+    gru_reset_before_cell,
+    lstm_cell,
+    recurrence,
+    vanilla_cell,
+)
 from attention_research.kernels.relative import relative_attention, relative_weights
 from attention_research.kernels.rms_norm import rms_norm
 from attention_research.kernels.scores import (
@@ -218,6 +225,8 @@ __all__ = [
     "general_scores",
     "generation_probability",
     "grouped_query_attention",
+    "gru_cell",
+    "gru_reset_before_cell",
     "gumbel_attention",
     "gumbel_softmax",
     "hard_attention",
@@ -237,6 +246,7 @@ __all__ = [
     "location_weights",
     "lsh_attention",
     "lsh_buckets",
+    "lstm_cell",
     "mixture_scores",
     "mixture_synthesizer_attention",
     "mocha_weights",
@@ -263,6 +273,7 @@ __all__ = [
     "projected_additive_scores",
     "query_key_l2_attention",
     "query_key_norm_attention",
+    "recurrence",
     "reduced_rank_scores",
     "reinforce_surrogate",
     "relative_attention",
@@ -304,5 +315,6 @@ __all__ = [
     "temperature_attention",
     "transformer_xl_attention",
     "transformer_xl_weights",
+    "vanilla_cell",
     "window_mask",
 ]

@@ -1,0 +1,15 @@
+"""Recurrent networks: cells, each a pure function of input, state and weights, and the scan over time."""
+
+from attention_research.kernels.recurrent.gru import gru_cell
+from attention_research.kernels.recurrent.gru_reset_before import gru_reset_before_cell
+from attention_research.kernels.recurrent.lstm import lstm_cell
+from attention_research.kernels.recurrent.recurrence import recurrence
+from attention_research.kernels.recurrent.vanilla import vanilla_cell
+
+__all__ = [
+    "gru_cell",
+    "gru_reset_before_cell",
+    "lstm_cell",
+    "recurrence",
+    "vanilla_cell",
+]

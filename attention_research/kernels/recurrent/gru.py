@@ -1,0 +1,37 @@
+"""Gated recurrent unit with the reset gate after the product: Cho et al. 2014b (arXiv 1409.1259), PyTorch, cuDNN.
+
+    r = sigma(x W_r + h U_r + b_r)
+    z = sigma(x W_z + h U_z + b_z)
+    n = tanh(x W_n + b_n + r (h U_n + b_hn))
+    h' = (1 - z) n + z h            z keeps the old state
+
+The gates stand in the order r, z, n. Only n needs two biases (b_hn is inside the reset gate); those that
+`torch.nn.GRU` gives r and z twice are only ever added. Flax's `GRUCell` computes the same. Bahdanau et al. 2015 apply
+the reset gate before the product and turn z round: `gru_reset_before_cell`.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from attention_research.kernels.projection import project
+from attention_research.kernels.recurrent.gates import check_gates
+
+
+def gru_cell(
+    x: Float[Array, "B I"],
+    hidden: Float[Array, "B D"],
+    input_kernel: Float[Array, "I 3*D"],
+    state_kernel: Float[Array, "D 3*D"],
+    input_bias: Float[Array, "3*D"],
+    state_bias: Float[Array, "D"],
+) -> Float[Array, "B D"]:
+    """The state after x, in x's dtype; `state_bias` is b_hn. Raises ValueError naming the argument and the axis."""
+    check_gates(3, x, hidden, input_kernel, state_kernel, input_bias=(input_bias, 3), state_bias=(state_bias, 1))
+    reset_x, keep_x, new_x = jnp.split(project(x, input_kernel, input_bias), 3, axis=-1)
+    reset_h, keep_h, new_h = jnp.split(project(hidden, state_kernel), 3, axis=-1)
+    reset, keep = jax.nn.sigmoid(reset_x + reset_h), jax.nn.sigmoid(keep_x + keep_h)
+    new = jnp.tanh(new_x + reset * (new_h + state_bias.astype(x.dtype)))
+    return new + keep * (hidden - new)

@@ -1,0 +1,36 @@
+"""Long short-term memory, Hochreiter & Schmidhuber 1997, with the forget gate of Gers, Schmidhuber & Cummins 2000.
+
+    i, f, g, o = x W + h U + b      split in this order, which is PyTorch's and cuDNN's
+    c' = sigma(f) c + sigma(i) tanh(g)
+    h' = sigma(o) tanh(c')
+
+As `torch.nn.LSTM` without peepholes (Graves 2013 has them); its two biases are only ever added, so there is one here.
+Flax's `LSTMCell` is the same with a dense layer a gate, and its state is the pair (c, h).
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from attention_research.kernels.projection import project
+from attention_research.kernels.recurrent.gates import check_gates
+
+
+def lstm_cell(
+    x: Float[Array, "B I"],
+    hidden: Float[Array, "B D"],
+    cell: Float[Array, "B D"],
+    input_kernel: Float[Array, "I 4*D"],
+    state_kernel: Float[Array, "D 4*D"],
+    bias: Float[Array, "4*D"],
+) -> tuple[Float[Array, "B D"], Float[Array, "B D"]]:
+    """(hidden, cell) after x, in x's dtype. Raises ValueError naming the argument and the axis."""
+    check_gates(4, x, hidden, input_kernel, state_kernel, bias=(bias, 4))
+    if cell.shape != hidden.shape or cell.dtype != hidden.dtype:
+        raise ValueError(f"cell: expected {list(hidden.shape)} {hidden.dtype}, got {list(cell.shape)} {cell.dtype}")
+    gates = project(x, input_kernel, bias) + project(hidden, state_kernel)
+    write, keep, new, show = jnp.split(gates, 4, axis=-1)
+    cell = jax.nn.sigmoid(keep) * cell + jax.nn.sigmoid(write) * jnp.tanh(new)
+    return jax.nn.sigmoid(show) * jnp.tanh(cell), cell

@@ -1,0 +1,135 @@
+"""A scan over time whose weights get their gradients after the backward pass, each as one product over all steps.
+
+The gradient of `jax.lax.scan` adds x_t^T d_t to a weight's gradient at every step: T thin products, and T times the
+whole weight read and written. Here every step's x_t and d_t are kept instead and multiplied once, dW = X^T D, and the
+gradients of what is scanned over are one product too, dX = D W^T. Only the order of the sums differs.
+
+This is done to the program of the body, so that any body gains by it: a cell, or a decoder's whole step with attention
+(whose values are such a weight, for each example). Where `y = x W` with W from outside the loop, y passes a tap whose
+gradient, d_t, comes out of the backward loop; W is held constant inside. What does not depend on the step at all (a
+weight's cast or slice) is computed once, before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.core import Literal, Var
+from jaxtyping import Array, PyTree
+
+from attention_research.kernels.recurrent.late_products import Loop, gradient_of, read_loop, results_of
+
+#: Cheaper to compute again than to keep. A gate's derivative s (1 - s) need not stand beside s.
+CHEAP = frozenset("add add_any broadcast_in_dim convert_element_type integer_pow mul neg select_n square sub".split())
+
+
+def recurrence(
+    body: Callable[[Any, Any], tuple[Any, Any]], carry: PyTree, xs: PyTree, *, reverse: bool = False
+) -> tuple[PyTree, PyTree]:
+    """`jax.lax.scan(body, carry, xs, reverse=reverse)`, for reverse-mode differentiation only.
+
+    Inside a `shard_map` that keeps account of the mesh axes it is that very scan.
+    """
+    carry = jax.tree.map(jnp.asarray, carry)
+    if any(jax.typeof(leaf).manual_axis_type.varying for leaf in jax.tree.leaves((carry, xs))):
+        return lax.scan(body, carry, xs, reverse=reverse)
+    first, carry_tree = jax.tree.flatten(carry)
+    inputs, xs_tree = jax.tree.flatten(xs)
+
+    def flat(*leaves: Array) -> list[Array]:
+        carry, x = leaves[: len(first)], leaves[len(first) :]
+        after, y = body(jax.tree.unflatten(carry_tree, carry), jax.tree.unflatten(xs_tree, x))
+        if jax.tree.structure(after) != carry_tree:
+            raise TypeError(f"recurrence: the body was given {carry_tree} and gives {jax.tree.structure(after)}")
+        ys_tree.append(jax.tree.structure(y))
+        return [*jax.tree.leaves(after), *jax.tree.leaves(y)]
+
+    ys_tree: list[Any] = []
+    one_step = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in inputs]
+    program = jax.make_jaxpr(flat)(*(jax.ShapeDtypeStruct(c.shape, c.dtype) for c in first), *one_step)
+    loop, weights = read_loop(program, len(first), reverse)
+    last, ys = _scan(loop)(weights, first, inputs)
+    return jax.tree.unflatten(carry_tree, last), jax.tree.unflatten(ys_tree[0], ys)
+
+
+def _scan(loop: Loop) -> Callable[..., Any]:
+    """(weights, first carry, xs) -> (last carry, ys), with the gradient that this module is about."""
+    whole = jax.custom_vjp(lambda *given: _run(loop, *given, None)[0])
+
+    def forward(weights: list[Array], first: list[Array], xs: list[Array]) -> tuple[Any, Any]:
+        own_weights, own_xs, taps = loop.ordinary(loop.weights), loop.ordinary(loop.xs), loop.taps()
+        length = len(xs[0])
+        zeros = [jnp.zeros((length, *v.aval.shape), v.aval.dtype) for v in taps.values()]
+
+        def differentiated(some_weights: list[Array], first: list[Array], some_xs: list[Array], zeros: Any) -> Any:
+            every_weight = _with(loop.weights, weights, own_weights, some_weights)
+            return _run(loop, every_weight, first, _with(loop.xs, xs, own_xs, some_xs), zeros)
+
+        pick = lambda variables, values, own: [values[variables.index(v)] for v in own]
+        given = pick(loop.weights, weights, own_weights), first, pick(loop.xs, xs, own_xs), zeros
+        result, pull, kept = jax.vjp(differentiated, *given, has_aux=True)
+        return result, (pull, kept, weights, xs)
+
+    def backward(residuals: Any, cotangent: Any) -> tuple[list[Any], list[Any], list[Any]]:
+        pull, kept, weights, xs = residuals
+        weight_gradients, first_gradient, x_gradients, tapped = pull(cotangent)
+        total: dict[Var, Any] = dict(zip(loop.ordinary(loop.weights), weight_gradients, strict=True))
+        total.update(zip(loop.ordinary(loop.xs), x_gradients, strict=True))
+        known = dict(zip(loop.weights, weights, strict=True))
+        steps = {**dict(zip(loop.xs, xs, strict=True)), **dict(zip(loop.kept(), kept, strict=True))}
+        at_tap = dict(zip(loop.taps(), tapped, strict=True))
+        for (number, place), tap in loop.late.items():
+            variable = loop.operations[number].invars[place]
+            gradient = gradient_of(loop.operations[number], place, known, steps, at_tap[tap])
+            total[variable] = total[variable] + gradient if variable in total else gradient
+        return [total.get(v) for v in loop.weights], first_gradient, [total.get(v) for v in loop.xs]
+
+    whole.defvjp(forward, backward)
+    return whole
+
+
+def _run(loop: Loop, weights: list[Array], first: list[Array], xs: list[Array], zeros: list[Array] | None) -> Any:
+    """((last carry, ys), what is kept of every step): the forward loop."""
+    taps, keep = loop.taps(), loop.kept()
+
+    def step(carry: list[Array], inputs: tuple[list[Array], list[Array] | None]) -> tuple[list[Array], Any]:
+        x, zeros = inputs
+        values = dict(zip((*loop.weights, *loop.carry, *loop.xs), (*weights, *carry, *x), strict=True))
+        zero = dict(zip(taps, zeros or [], strict=zeros is not None))
+        for number, operation in enumerate(loop.operations):
+            held = {p for p in range(len(operation.invars)) if zeros is not None and (number, p) in loop.late}
+            results = results_of(operation, values, held)
+            if number in zero:
+                results = [_tap(results[0], zero[number])]
+            values.update(zip(operation.outvars, results, strict=True))
+        results = [v.val if isinstance(v, Literal) else values[v] for v in loop.results]
+        return results[: len(carry)], (results[len(carry) :], [values[v] for v in keep] if zeros is not None else None)
+
+    if zeros is not None:
+        step = jax.checkpoint(step, prevent_cse=False, policy=_saved)
+    last, (ys, kept) = lax.scan(step, first, (xs, zeros), reverse=loop.reverse)
+    return (last, ys), kept
+
+
+def _saved(primitive: Any, *_: Any, **__: Any) -> bool:
+    """What the backward loop reads rather than computes again: all but what costs less than its memory."""
+    return primitive.name not in CHEAP
+
+
+@jax.custom_vjp
+def _tap(y: Array, zero: Array) -> Array:
+    """y; its gradient is also that of `zero`, which is not looked at."""
+    return y
+
+
+_tap.defvjp(lambda y, zero: (y, None), lambda _, gradient: (gradient, gradient))
+
+
+def _with(variables: list[Var], values: list[Array], some: list[Var], others: list[Array]) -> list[Array]:
+    """`values`, those of `some` variables replaced by `others`."""
+    replaced = dict(zip(some, others, strict=True))
+    return [replaced.get(variable, value) for variable, value in zip(variables, values, strict=True)]

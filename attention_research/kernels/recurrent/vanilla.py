@@ -1,0 +1,24 @@
+"""The simple recurrent network, Elman 1990: h' = tanh(x W + h U + b).
+
+As `torch.nn.RNN`, whose two biases are only ever added, and Flax's `SimpleCell`.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from attention_research.kernels.projection import project
+from attention_research.kernels.recurrent.gates import check_gates
+
+
+def vanilla_cell(
+    x: Float[Array, "B I"],
+    hidden: Float[Array, "B D"],
+    input_kernel: Float[Array, "I D"],
+    state_kernel: Float[Array, "D D"],
+    bias: Float[Array, "D"],
+) -> Float[Array, "B D"]:
+    """The state after x, in x's dtype. Raises ValueError naming the argument and the axis."""
+    check_gates(1, x, hidden, input_kernel, state_kernel, bias=(bias, 1))
+    return jnp.tanh(project(x, input_kernel, bias) + project(hidden, state_kernel))
