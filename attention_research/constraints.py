@@ -52,6 +52,31 @@ def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
     return None
 
 
+def one_example_a_row(section: Section, sections: list[Section]) -> Broken:
+    """A recurrent network reads a row from its first word to its last, whatever the segments."""
+    for other in sections:
+        if other.family == "model" and other.kind in ("recurrent", "recurrent_language_model"):
+            return "kind", f"packed rows hold several sentences and {other.kind} reads a row as one; use buckets"
+    return None
+
+
+def states_that_fit(section: Section, sections: list[Section]) -> Broken:
+    """A dot product needs a decoder state as wide as the encoder's; a decoder that starts from the encoder's final
+    states needs as many of the same width."""
+    inside = {other.path.removeprefix(f"{section.path}."): other for other in sections}
+    encoder, decoder, score = (inside.get(name) for name in ("encoder", "decoder", "decoder.alignment.score"))
+    width, keys = decoder.settings["width"], encoder.settings["width"] * (1 + (encoder.kind == "bidirectional"))
+    if score is not None and score.kind in ("dot", "scaled_dot", "cosine") and width != keys:
+        what = f"{score.kind} needs equal widths; the decoder's state has {width}, the encoder's {keys}"
+        return "decoder.alignment.score.kind", f"{what}; take general"
+    if inside["decoder.start"].kind == "encoder_state":
+        layers = [side.settings.get("num_layers", 1) for side in (encoder, decoder)]
+        if width != keys or layers[0] != layers[1]:
+            what = f"encoder_state hands over {layers[0]} states of width {keys}"
+            return "decoder.start.kind", f"{what}, and the decoder has {layers[1]} of {width}; take projected"
+    return None
+
+
 def steps_that_exist(section: Section, sections: list[Section]) -> Broken:
     """A block's steps are its children, dropout and residual (`layers.block`)."""
     if "steps" not in section.settings:
@@ -118,6 +143,8 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("*attention", "*", heads_divide_width),
     ("*attention", "linformer", rank_within_length),
     ("batching", "packed", no_mixing_of_packed),
+    ("batching", "packed", one_example_a_row),
+    ("model", "recurrent", states_that_fit),
     ("encoder", "*", steps_that_exist),
     ("decoder", "*", steps_that_exist),
     ("causal_stack", "*", steps_that_exist),

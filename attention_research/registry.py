@@ -27,14 +27,25 @@ def _only(*kinds: str) -> dict[str, str]:
 #: family -> kind -> "module:Class"; a family's first kind is its default.
 FAMILIES: dict[str, dict[str, str]] = {
     "experiment": {"experiment": "attention_research.experiment:Experiment"},
-    "task": {"translation": "attention_research.tasks.translation:Translation"},
+    "task": {
+        "translation": "attention_research.tasks.translation:Translation",
+        "coverage": "attention_research.tasks.coverage:Coverage",
+        "classification": "attention_research.tasks.classification:Classification",
+        "rationale": "attention_research.tasks.rationale:Rationale",
+    },
     "data": {
         "pairs": "attention_research.data.pairs:PairData",
         "files": "attention_research.data.files:FileData",
+        "naming": "attention_research.data.naming:NamingData",
+        "copying": "attention_research.data.copying:CopyingData",
+        "agreement": "attention_research.data.copying:AgreementData",
+        "labelled": "attention_research.data.labelled:LabelledData",
+        "generated_reviews": "attention_research.data.generated_reviews:GeneratedReviews",
     },
     "tokenizer": {
         "sentencepiece": "attention_research.data.tokenizer:SentencePiece",
         "mixed_scripts": "attention_research.data.mixed_scripts:MixedScripts",
+        "words": "attention_research.data.words:Words",
     },
     "batching": {
         "buckets": "attention_research.data.batching:Buckets",
@@ -44,10 +55,65 @@ FAMILIES: dict[str, dict[str, str]] = {
         "transformer": "attention_research.models.transformer:Transformer",
         "transformer_decoder": "attention_research.models.decoder_only:TransformerDecoder",
         "transformer_encoder": "attention_research.models.encoder_only:TransformerEncoder",
+        "conv_attention": "attention_research.models.copying.conv_attention:ConvAttention",
+        "copy_attention": "attention_research.models.copying.copy_attention:CopyAttention",
+        "pointer_generator": "attention_research.models.copying.pointer_generator:PointerGenerator",
+        "recurrent_language_model": "attention_research.models.recurrent_language_model:RecurrentLanguageModel",
+        "recurrent": "attention_research.models.recurrent.seq2seq:RecurrentSeq2Seq",
+        "text_classifier": "attention_research.models.classifiers.text_classifier:TextClassifier",
+        "rationale": "attention_research.models.rationales.rationale:Rationale",
+        "soft_attention_ratings": "attention_research.models.rationales.soft_attention:SoftAttentionRatings",
     },
     "encoder": {"transformer": "attention_research.models.encoder:Encoder"},
     "decoder": {"transformer": "attention_research.models.decoder:Decoder"},
     "causal_stack": {"transformer": "attention_research.models.causal_stack:CausalStack"},
+    "rationale_generator": {
+        "independent": "attention_research.models.rationales.independent:IndependentGenerator",
+        "sequential": "attention_research.models.rationales.sequential:SequentialGenerator",
+        "random_words": "attention_research.models.rationales.random_words:RandomWords",
+        "every_word": "attention_research.models.rationales.every_word:EveryWord",
+    },
+    "recurrent_encoder": {
+        "unidirectional": "attention_research.models.recurrent.unidirectional:UnidirectionalEncoder",
+        "bidirectional": "attention_research.models.recurrent.bidirectional:BidirectionalEncoder",
+    },
+    "recurrent_decoder": {
+        "luong": "attention_research.models.recurrent.luong:LuongDecoder",
+        "bahdanau": "attention_research.models.recurrent.bahdanau:BahdanauDecoder",
+        "fixed_vector": "attention_research.models.recurrent.fixed_vector:FixedVectorDecoder",
+    },
+    "decoder_start": {
+        "encoder_state": "attention_research.models.recurrent.starts:EncoderState",
+        "projected": "attention_research.models.recurrent.starts:Projected",
+        "zeros": "attention_research.models.recurrent.starts:Zeros",
+    },
+    "alignment": {
+        "global": "attention_research.layers.alignment.global_alignment:GlobalAlignment",
+        "local_monotonic": "attention_research.layers.alignment.local_monotonic:LocalMonotonicAlignment",
+        "local_predictive": "attention_research.layers.alignment.local_predictive:LocalPredictiveAlignment",
+        "location": "attention_research.layers.alignment.location:LocationAlignment",
+        "monotonic": "attention_research.layers.alignment.monotonic:MonotonicAlignment",
+        "mocha": "attention_research.layers.alignment.mocha:MoChAAlignment",
+        "last_state": "attention_research.layers.alignment.last_state:LastStateAlignment",
+        "none": "attention_research.layers.alignment.none:NoAlignment",
+    },
+    "score": {
+        "additive": "attention_research.layers.alignment.scores.additive:AdditiveScore",
+        "dot": "attention_research.layers.alignment.scores.dot:DotScore",
+        "scaled_dot": "attention_research.layers.alignment.scores.scaled_dot:ScaledDotScore",
+        "cosine": "attention_research.layers.alignment.scores.cosine:CosineScore",
+        "general": "attention_research.layers.alignment.scores.general:GeneralScore",
+        "reduced_rank": "attention_research.layers.alignment.scores.reduced_rank:ReducedRankScore",
+        "concat": "attention_research.layers.alignment.scores.concat:ConcatScore",
+    },
+    "recurrent_vocabulary": {
+        "source_and_target": "attention_research.layers.embeddings.source_and_target:SourceAndTargetVocabulary",
+    },
+    "initialization": {
+        "as_built": "attention_research.layers.initialization.as_built:AsBuilt",
+        "uniform": "attention_research.layers.initialization.uniform:Uniform",
+        "bahdanau": "attention_research.layers.initialization.bahdanau:BahdanauInitialization",
+    },
     "attention": ATTENTION,
     "encoder_attention": _only("standard", "unscaled", "relative", "t5", "linformer"),
     "causal_attention": _only("standard", "unscaled", "relative", "t5", "unmasked"),
@@ -59,15 +125,38 @@ FAMILIES: dict[str, dict[str, str]] = {
         "none": "attention_research.layers.positions.none:NoPositions",
     },
     "feed_forward": {"dense": "attention_research.layers.feed_forward.dense:DenseFeedForward"},
+    "recurrent_cell": {
+        "lstm": "attention_research.layers.recurrent.lstm:LSTMCell",
+        "gru": "attention_research.layers.recurrent.gru:GRUCell",
+        "gru_reset_before": "attention_research.layers.recurrent.gru_reset_before:GRUResetBeforeCell",
+        "vanilla": "attention_research.layers.recurrent.vanilla:VanillaCell",
+        "rcnn": "attention_research.layers.recurrent.rcnn:RCNNCell",
+    },
     "norm": {
         "layer_norm": "attention_research.layers.norms.layer_norm:LayerNorm",
         "rms_norm": "attention_research.layers.norms.rms_norm:RMSNorm",
+    },
+    "embedding": {
+        "learned": "attention_research.layers.embeddings.learned:LearnedEmbedding",
+        "random_frozen": "attention_research.layers.embeddings.random_frozen:RandomFrozenEmbedding",
+        "from_file": "attention_research.layers.embeddings.from_file:FileEmbedding",
+    },
+    "pooling": {
+        "mean": "attention_research.layers.pooling.mean:MeanPooling",
+        "idf": "attention_research.layers.pooling.idf:IdfPooling",
+        "tf_idf": "attention_research.layers.pooling.tf_idf:TfIdfPooling",
+        "token_weight": "attention_research.layers.pooling.token_weight:TokenWeightPooling",
+        "query": "attention_research.layers.pooling.query:QueryPooling",
+        "self_attention": "attention_research.layers.pooling.self_attention:SelfAttentionPooling",
+        "qkv": "attention_research.layers.pooling.qkv:QKVPooling",
+        "bidirectional_recurrent": "attention_research.layers.pooling.bidirectional_recurrent:BidirectionalPooling",
     },
     "vocabulary": {
         "shared": "attention_research.layers.embeddings.shared:SharedVocabulary",
         "shared_with_bias": "attention_research.layers.embeddings.shared_with_bias:SharedVocabularyWithBias",
         "t5": "attention_research.layers.embeddings.t5:T5Vocabulary",
         "separate": "attention_research.layers.embeddings.separate:SeparateVocabulary",
+        "untied": "attention_research.layers.embeddings.untied:UntiedVocabulary",
     },
     "training": {"standard": "attention_research.training.settings:Training"},
     "optimizer": {
@@ -91,12 +180,18 @@ FAMILIES: dict[str, dict[str, str]] = {
         "beam": "attention_research.decoding.beam:BeamSearch",
         "greedy": "attention_research.decoding.greedy:Greedy",
         "sampling": "attention_research.decoding.sampling:Sampling",
+        "shrinking_beam": "attention_research.decoding.shrinking_beam:ShrinkingBeamSearch",
         "hugging_face_beam": "attention_research.decoding.hugging_face:HuggingFaceBeamSearch",
     },
     "evaluation": {
         "bleu": "attention_research.tasks.evaluation:BleuEvaluation",
         "compound_split_bleu": "attention_research.tasks.compound_split_bleu:CompoundSplitBleuEvaluation",
         "parseval": "attention_research.tasks.parseval:ParsevalEvaluation",
+        "perplexity": "attention_research.tasks.perplexity:PerplexityEvaluation",
+        "naming": "attention_research.tasks.naming:NamingEvaluation",
+        "error_rate": "attention_research.tasks.error_rate:ErrorRateEvaluation",
+        "classification": "attention_research.tasks.classification:ClassificationEvaluation",
+        "rationale": "attention_research.tasks.rationale_evaluation:RationaleEvaluation",
     },
 }
 
@@ -132,6 +227,13 @@ class Child:
 
     def __class_getitem__(cls, names: str | tuple[str, ...]) -> Any:
         return Annotated[Callable[..., Any], cls.__name__, names]
+
+
+class Given:
+    """Annotation of what only the parent module knows, ``Given[int]``: no setting; it is passed with ``rngs``."""
+
+    def __class_getitem__(cls, type_: Any) -> Any:
+        return Annotated[type_, cls.__name__]
 
 
 class Constructor:

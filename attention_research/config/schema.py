@@ -1,9 +1,10 @@
 """Schemas: the signatures of constructors, read from the source without importing it.
 
 A setting is a keyword-only parameter of ``__init__`` with an annotation from `registry`'s vocabulary; its default is a
-literal. ``rngs`` is never a setting. A class without ``__init__`` has the one of its bases, as far as they stand in the
-same package. What cannot be read so is a `SchemaError` for the developer: a dataclass, a decorated ``__init__``,
-``*args`` or ``**kwargs``, positional parameters, a default that is a name.
+literal. ``rngs`` and what is annotated `Given` come from the parent module and are never settings. A class without
+``__init__`` has the one of its bases, as far as they stand in the same package. What cannot be read so is a
+`SchemaError` for the developer: a dataclass, a decorated ``__init__``, ``*args`` or ``**kwargs``, positional
+parameters, a default that is a name.
 """
 
 from __future__ import annotations
@@ -100,7 +101,13 @@ def _signature(module: str, name: str, path: Path, stamp: int) -> dict[str, Sett
         if argument.arg not in NOT_SETTINGS:
             raise SchemaError(f"{where}: the parameter {argument.arg} is positional; settings stand after *")
     pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return {a.arg: _setting(where, a, default) for a, default in pairs if a.arg not in NOT_SETTINGS}
+    return {a.arg: _setting(where, a, default) for a, default in pairs if not _from_parent(a)}
+
+
+def _from_parent(argument: ast.arg) -> bool:
+    """Whether a parameter is what only the parent module knows."""
+    given = isinstance(argument.annotation, ast.Subscript) and ast.unparse(argument.annotation.value) == "Given"
+    return given or argument.arg in NOT_SETTINGS
 
 
 def _setting(where: str, argument: ast.arg, default: ast.expr | None) -> Setting:

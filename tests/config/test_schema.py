@@ -28,6 +28,13 @@ def test_settings(toy):
     assert [name for name, _, _ in settings("attention", "standard")] == ["width", "num_heads", "head_width", "scaled"]
 
 
+def test_what_only_the_parent_knows_is_no_setting(toy, tmp_path, monkeypatch):
+    source = "class X:\n    def __init__(self, *, a: Positive = 3, input_width: Given[int], rngs): ..."
+    (tmp_path / "toy_config" / "inner.py").write_text(source)
+    monkeypatch.setitem(registry.FAMILIES, "inner", {"inner": "toy_config.inner:X"})
+    assert settings("inner", "inner") == [("a", "Positive", 3)]
+
+
 BAD = {
     "**kwargs": ("class X:\n    def __init__(self, **settings): ...", "cannot be a schema"),
     "decorator": ("class X:\n    @wrap\n    def __init__(self, *, a: int): ...", "cannot be a schema"),
@@ -94,7 +101,8 @@ KINDS = [(family, kind) for family, kinds in registry.FAMILIES.items() for kind 
 def test_every_registered_kind_has_a_schema_equal_to_its_signature(family, kind):
     read = {name: default for name, _, default in settings(family, kind)}
     parameters = inspect.signature(registry.lookup(family, kind).__init__).parameters.values()
-    there = {p.name: p for p in parameters if p.name not in schemas.NOT_SETTINGS and p.kind is p.KEYWORD_ONLY}
+    given = lambda p: p.name in schemas.NOT_SETTINGS or str(p.annotation).startswith("Given[")
+    there = {p.name: p for p in parameters if not given(p) and p.kind is p.KEYWORD_ONLY}
     assert list(read) == list(there)
     for name, default in read.items():
         setting, real = schemas.signature(family, kind)[name], there[name].default
