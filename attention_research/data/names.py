@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 _LANGUAGES = (("fr", "French"), ("de", "German"), ("es", "Spanish"))
+_ORDERS = (
+    ("monotone", "in the source's order"),
+    ("local", "with adjectives and adverbs moved"),
+    ("reversed", "from its end"),
+)
 #: The sets that this package builds itself -> what they are.
 OWN = (
     {
@@ -24,6 +29,21 @@ OWN = (
     | {
         "parse_generated/en": "generated sentences (en) and their linearised constituency trees (tree); no real text",
         "parse_generated/short": "those of parse_generated/en whose trees have at most 31 symbols",
+        "pronunciation/en": "English words, letter by letter, and their 39 phonemes (CMU Pronouncing Dictionary)",
+        "pronunciation/en_stress": "the same, vowels with their stress",
+        "generated_translation/local_names": "those of generated_translation/local with rare names, which stay",
+        "reviews/imdb": "whole film reviews, negative or positive, split by text (IMDB's training half)",
+        "reviews/rotten_tomatoes": "sentences of film reviews, negative or positive, split by text",
+        "news/bbc": "news stories of five classes, split by text (BBC, 2004 and 2005)",
+        "labelled_generated/frequent": "generated texts of two classes that frequent words tell; no real text",
+        "labelled_generated/rare": "generated texts of two classes that rare words tell; no real text",
+        "labelled_generated/dissimilar": "generated texts of two classes that pairs of unlike words tell; no real text",
+    }
+    | {
+        f"generated_translation/{order}{length}": f"generated sentences of {words}, their translation {how}, and its "
+        "word alignment; no real text"
+        for order, how in _ORDERS
+        for length, words in (("", "4 to 20 words"), ("_long", "4 to 60 words"))
     }
 )
 #: TFDS sets of the papers -> what they are.

@@ -22,7 +22,13 @@ from attention_research.data.registry_package import fetch
 from attention_research.errors import RunError
 
 #: Our builders -> the module whose `PACKAGE` they read; a generated set reads none.
-PACKAGES = {"bible_translate": "bible", "ui_translate": "interface"}
+PACKAGES = {
+    "bible_translate": "bible",
+    "ui_translate": "interface",
+    "reviews": "reviews",
+    "news": "news",
+    "pronunciation": "pronouncing_dictionary",
+}
 #: What a set is taken to have where TFDS does not know before it is prepared (that is, under `mock_data`).
 USUAL_SPLITS = ("train", "validation", "test")
 

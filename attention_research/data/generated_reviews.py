@@ -1,0 +1,163 @@
+"""Generated reviews as batches: `source` [B S], the rating of one aspect in [0, 1], and which words are its reason.
+
+A batch has `source` int32, 0 where padding, `ratings` float32 [B 1] and `gold` int32 [B S], 1 at the words of the
+aspect's sentence; rows that only fill a batch are padding throughout. The text is made when it is asked for: 8,000
+reviews take half a second, and nothing is stored.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from attention_research.data import plan, storage
+from attention_research.data.review_sentences import GRADES, Review, reviews
+from attention_research.registry import Positive, Rate
+from attention_research.tokens import UNKNOWN
+
+Batch = dict[str, np.ndarray]
+#: Reviews of the splits that nothing is learned from.
+HELD_OUT = {"validation": 500, "test": 1000}
+_EVALUATION_SEED = 1606
+
+
+class Words:
+    """The words of the training split by frequency, at most `size` tokens with the four special ones."""
+
+    def __init__(self, texts: Sequence[Sequence[str]], size: int):
+        counts = Counter(word for text in texts for word in text)
+        ranked = sorted(counts, key=lambda word: (-counts[word], word))[: max(size - UNKNOWN - 1, 0)]
+        self._words = ("<pad>", "<s>", "</s>", "<unk>", *ranked)
+        self._ids = {word: number for number, word in enumerate(self._words) if number > UNKNOWN}
+
+    @property
+    def size(self) -> int:
+        """The number of tokens, special ones included."""
+        return len(self._words)
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """A token for each word."""
+        return [self._ids.get(word, UNKNOWN) for word in words]
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """The word of each token."""
+        return [self._words[int(token)] for token in tokens]
+
+
+class GeneratedReviews:
+    """Reviews of three aspects, of which `aspect` is rated; the grades of two aspects correlate by `correlation`.
+
+    `max_length` cuts a review; words beyond the `vocabulary_size` most frequent tokens are unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        aspect: Literal["appearance", "smell", "palate"] = "appearance",
+        correlation: Rate = 0.0,
+        train_examples: Positive = 8000,
+    ):
+        self.max_length, self.vocabulary_size = max_length, vocabulary_size
+        self.aspect, self.correlation = aspect, correlation
+        self.numbers = {"train": train_examples, **HELD_OUT}
+        self.reviews = functools.cache(lambda split: reviews(split, self._number(split), correlation))
+        self._arrays = functools.cache(self._made)
+        self.plan = functools.lru_cache(maxsize=4)(self._plan)
+
+    def prepare(self, progress: Callable[[str], None] | None = None) -> GeneratedReviews:
+        """Nothing has to be fetched."""
+        return self
+
+    @functools.cached_property
+    def tokenizer(self) -> Words:
+        """The vocabulary, of the training split."""
+        return Words([review.words for review in self.reviews("train")], self.vocabulary_size)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Hash of the text, ratings and reasons of every split."""
+        lines = [repr((one.words, one.topics, one.grades)) for split in self.numbers for one in self.reviews(split)]
+        return storage.content_hash([self.aspect, self.max_length, self.tokenizer.size], lines)
+
+    def describe(self) -> str:
+        """One line for the user."""
+        return f"generated reviews of {self.aspect} · {self.numbers['train']:,} · {self.tokenizer.size:,} words"
+
+    def sizes(self) -> dict[str, int]:
+        """Reviews of each split."""
+        return dict(self.numbers)
+
+    def _number(self, split: str) -> int:
+        if split not in self.numbers:
+            from attention_research.config import ConfigError
+
+            raise ConfigError(f"generated reviews have no split {split!r}; they have {', '.join(self.numbers)}")
+        return self.numbers[split]
+
+    def _made(self, split: str) -> Batch:
+        """All of a split as one batch."""
+        all_: list[Review] = self.reviews(split)
+        made = self._empty(len(all_))
+        for row, one in enumerate(all_):
+            tokens = self.tokenizer.encode(one.words)[: self.max_length]
+            made["source"][row, : len(tokens)] = tokens
+            made["gold"][row, : len(tokens)] = one.gold(self.aspect)[: len(tokens)]
+            made["ratings"][row] = one.grades[self.aspect] / (GRADES - 1)
+        return made
+
+    def _empty(self, rows: int) -> Batch:
+        (shapes,) = self.train_shapes(rows)
+        return {name: np.zeros(shape, np.float32 if name == "ratings" else np.int32) for name, shape in shapes.items()}
+
+    def _taken(self, split: str, ids: np.ndarray, rows: int) -> Batch:
+        """The batch of some reviews, filled up with padding."""
+        batch = self._empty(rows)
+        for name, array in self._arrays(split).items():
+            batch[name][: len(ids)] = array[ids]
+        return batch
+
+    # Training
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
+        """Name -> shape of every batch that training can see."""
+        long = (batch_size, self.max_length)
+        return [{"source": long, "ratings": (batch_size, 1), "gold": long}]
+
+    def _plan(self, seed: int, batch_size: int) -> plan.Plan:
+        lengths = np.full((self.numbers["train"], 2), self.max_length)
+        order = lambda epoch: np.random.default_rng([seed, epoch])
+        return plan.Plan(lambda epoch: plan.bucket_epoch(lengths, (self.max_length,), batch_size, order(epoch)))
+
+    def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
+        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        rows = self.plan(seed, batch_size)[step].host(host, hosts).rows
+        ids = np.array([example for row in rows for example in row], np.int64)
+        return self._taken("train", ids, len(rows))
+
+    def train_batches(
+        self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
+    ) -> Iterator[tuple[int, Batch]]:
+        """(step, batch) from `start_step` on, without end."""
+        step = start_step
+        while True:
+            yield step, self.batch_at(seed, step, batch_size, host, hosts)
+            step += 1
+
+    # Evaluation
+
+    def evaluation_batches(
+        self, split: str, batch_size: int, examples: int | None = None
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
+        """(ids [B], batch) over a split, or over `examples` reviews of a fixed permutation; -1 marks a filling row."""
+        ids = np.arange(self._number(split))
+        if examples is not None:
+            ids = np.sort(np.random.default_rng(_EVALUATION_SEED).permutation(ids)[:examples])
+        for start in range(0, len(ids), batch_size):
+            some = ids[start : start + batch_size]
+            yield np.pad(some, (0, batch_size - len(some)), constant_values=-1), self._taken(split, some, batch_size)

@@ -1,0 +1,182 @@
+"""Texts with one label each: from a data set's name to batches that are a pure function of (seed, step).
+
+A batch is {"source" [B S], "document_frequency" [B S], "documents" [B], "label" [B]}, all int32: the tokens (0 is
+padding); of each token, in how many training texts it stands (0 for padding and for what stands in none), and how many
+those texts are, which is what an inverse document frequency is made of; the class, -1 in rows that only fill a batch.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from attention_research.data import sources
+from attention_research.data.batching import Buckets
+from attention_research.data.names import check_name
+from attention_research.data.pairs import Batch, Pairs
+from attention_research.data.prepared import chosen
+from attention_research.data.tokens import TokenArray
+from attention_research.registry import Child, Positive
+
+#: Data set -> its classes in the order of their numbers.
+CLASSES = {
+    "reviews/imdb": ("negative", "positive"),
+    "reviews/rotten_tomatoes": ("negative", "positive"),
+    "news/bbc": ("business", "entertainment", "politics", "sports", "tech"),
+    "labelled_generated/frequent": ("0", "1"),
+    "labelled_generated/rare": ("0", "1"),
+    "labelled_generated/dissimilar": ("0", "1"),
+}
+_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
+
+
+def words_apart(text: str) -> str:
+    """Lower case, with a space between words and marks.
+
+    >>> words_apart("It isn't Beckham's, is it?")
+    "it isn't beckham's , is it ?"
+    """
+    return " ".join(_WORD.findall(text.lower()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """What `prepared.prepare` reads: the texts of a set as sources; its labels are no text, so targets are empty."""
+
+    name: str
+    normalization: str
+    train_examples: int | None = None
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Build what is missing before the text can be read."""
+        sources.prepare(self.name, report)
+
+    def stamp(self) -> str | None:
+        """Changes whenever the text may have changed; None where that cannot be told without reading it."""
+        return sources.stamp(self.name)
+
+    def splits(self) -> tuple[str, ...]:
+        return sources.split_names(self.name)
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """The texts of a split and as many empty ones, in the order of the token arrays."""
+        normalized = words_apart if self.normalization == "words" else str
+        texts = [normalized(text) for text in self.feature(split, "text")]
+        return texts, [""] * len(texts)
+
+    def feature(self, split: str, name: str) -> list[str]:
+        """The "text" of each example of a split as it is, or its "label": the class's name."""
+        there = sources.open_split(self.name, split)
+        return [there[index][name] for index in chosen(split, len(there), self.train_examples)]
+
+
+class LabelledData(Pairs):
+    """A labelled TFDS set, its vocabulary, and its batches; the interface is that of `Pairs`.
+
+    `normalization` "words" lowers the case and takes punctuation off the words, "none" leaves the text as it is. A text
+    of more than `max_length` tokens is cut, in training too. `train_examples` takes that many of a fixed permutation of
+    the training split, on which alone the vocabulary and the document frequencies then rest.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        tokenizer: Child["tokenizer"] = "words",
+        boundaries: tuple[Positive, ...] = (32, 64, 128, 256),
+        normalization: Literal["words", "none"] = "words",
+        train_examples: Positive | None = None,
+    ):
+        check_name(name)
+        if name.split(":")[0] not in CLASSES:
+            raise _config_error(f"data.name: {name} has no labels; {', '.join(CLASSES)} have")
+        batching = functools.partial(Buckets, boundaries=boundaries, max_length=max_length)
+        super().__init__(name, max_length, tokenizer, batching, train_examples)
+        self.classes, self.normalization = CLASSES[name.split(":")[0]], normalization
+        self.vocabulary_size = vocabulary_size
+        self._labels: dict[str, np.ndarray] = {}
+
+    @functools.cached_property
+    def _choice(self) -> Texts:
+        return Texts(self.name, self.normalization, self.train_examples)
+
+    @functools.cached_property
+    def _prepared(self) -> Any:
+        """Tokens as `Pairs` wants them: the target of a text is one token, its class plus one."""
+        prepared = super()._prepared
+        prepared.tokens = {
+            split: (tokens, TokenArray.join((label + 1,) for label in self.labels(split)))
+            for split, (tokens, _) in prepared.tokens.items()
+        }
+        return prepared
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """The texts of a split, normalised, and their classes' names. Example ids index them."""
+        return self._choice.text(split)[0], [self.classes[label] for label in self.labels(split)]
+
+    def labels(self, split: str) -> np.ndarray:
+        """The classes [n] of a split. Example ids index them."""
+        if split not in self._labels:
+            numbers = {name: number for number, name in enumerate(self.classes)}
+            names = self._choice.feature(split, "label")
+            self._labels[split] = np.asarray([numbers[name] for name in names], np.int32)
+        return self._labels[split]
+
+    def describe(self) -> str:
+        """One line for the user: name, texts, tokens."""
+        return f"{self.name} · {len(self._train_ids):,} texts · {self.tokenizer.size:,} tokens"
+
+    @functools.cached_property
+    def _train_lengths(self) -> np.ndarray:
+        lengths = np.minimum(self._prepared.tokens["train"][0].lengths, self.max_length)
+        return np.stack([lengths, np.ones_like(lengths)], axis=1)
+
+    def tokens(self, split: str) -> list[np.ndarray]:
+        """The tokens of each text of a split as a batch holds them: cut, with the end of sentence."""
+        cut = lambda ids: ids if len(ids) <= self.max_length else np.append(ids[: self.max_length - 1], ids[-1])
+        return [cut(ids) for ids in self._prepared.tokens[split][0]]
+
+    @functools.cached_property
+    def document_frequency(self) -> np.ndarray:
+        """[tokens] in how many training texts each token of the vocabulary stands."""
+        distinct = [np.unique(ids) for ids in self.tokens("train")]
+        return np.bincount(np.concatenate(distinct), minlength=self.tokenizer.size).astype(np.int32)
+
+    def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
+        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        return self._labelled(super().batch_at(seed, step, batch_size, host, hosts))
+
+    def evaluation_batches(
+        self, split: str, batch_size: int, examples: int | None = None
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
+        """(example ids [B], batch) over a split, as `Pairs.evaluation_batches`."""
+        for ids, batch in super().evaluation_batches(split, batch_size, examples):
+            yield ids, self._labelled(batch)
+
+    def _labelled(self, batch: Batch) -> Batch:
+        tokens = batch["source"]
+        return {
+            "source": tokens,
+            "document_frequency": self.document_frequency[tokens],
+            "documents": np.full(len(tokens), len(self._train_ids), np.int32),
+            "label": batch["target"][:, 0] - 1,
+        }
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
+        """Name -> shape of every batch that training can see; nothing is read."""
+        rows = {"documents": (batch_size,), "label": (batch_size,)}
+        return [
+            {"source": (batch_size, length), "document_frequency": (batch_size, length), **rows}
+            for length in self.batching.lengths
+        ]
+
+
+def _config_error(message: str) -> Exception:
+    from attention_research.config import ConfigError
+
+    return ConfigError(message)

@@ -1,0 +1,227 @@
+"""Naming functions from their bodies (`naming_source`), with ids also for sub-tokens outside the vocabulary.
+
+A batch is {"source" [B S], "target" [B T]}, int32, as of `Pairs`; T is at most `NAME_TOKENS`. The `vocabulary_size`
+first ids are the special tokens and the most frequent sub-tokens of the training split. Every other sub-token has an id
+too, from vocabulary_size + max_length on, by which a model can tell that a target stands in the source; a model embeds
+all of them as the unknown word (models.copying.extended) and writes the id vocabulary_size + s for "copied from
+position s", which `SubTokens.decode` reads with the source beside it. A plain model takes `extended` false: there such
+sub-tokens are the unknown word.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from attention_research.data import naming_source, storage
+from attention_research.data.pairs import Batch, Pairs
+from attention_research.data.prepared import chosen
+from attention_research.registry import Child, Positive
+from attention_research.tokens import EOS, UNKNOWN
+
+#: Tokens of a name with its end.
+NAME_TOKENS = naming_source.MAX_NAME + 1
+SPECIAL = ("<padding>", "<beginning>", "<end>", "<unknown>")
+
+
+@dataclasses.dataclass(frozen=True)
+class Functions:
+    """Which functions are read: those of a library (a folder) and a Python, and how many of training (None: all)."""
+
+    library: str
+    python: str
+    train_examples: int | None = None
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Nothing has to be built."""
+
+    def stamp(self) -> str:
+        """Changes whenever a file of the library does, or what is read of it."""
+        stats = [
+            (str(path), path.stat().st_size, path.stat().st_mtime_ns)
+            for path in [Path(naming_source.__file__), *naming_source.files(Path(self.library))]
+        ]
+        return hashlib.sha256(repr(stats).encode()).hexdigest()
+
+    def splits(self) -> tuple[str, ...]:
+        return ("train", "validation", "test")
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """The bodies of a split, and their names."""
+        functions = self.functions(split)
+        return [one.body for one in functions], [one.name for one in functions]
+
+    def functions(self, split: str) -> list[naming_source.Function]:
+        """The functions of a split."""
+        functions = _read(self.library, self.stamp())[0][split]
+        return [functions[index] for index in chosen(split, len(functions), self.train_examples)]
+
+
+@functools.lru_cache(maxsize=1)
+def _read(library: str, stamp: str) -> tuple[dict[str, list[naming_source.Function]], Counter[str]]:
+    """What `naming_source.read` gives, kept in a file: parsing the library takes a quarter of a minute."""
+    path = storage.folder("functions") / f"{stamp[:20]}.json"
+    if not path.exists():
+        found, left = naming_source.read(Path(library))
+        with storage.written(path) as temporary:
+            temporary.write_text(json.dumps([found, left]), encoding="utf-8")
+    found, left = json.loads(path.read_text(encoding="utf-8"))
+    return {split: [naming_source.Function(*one) for one in of] for split, of in found.items()}, Counter(left)
+
+
+class SubTokens:
+    """Sub-token <-> id; what text is, is said by the spaces in it. The interface of `tokenizer.SentencePiece`."""
+
+    def __init__(self, *, vocabulary_size: int, max_length: int, others: Callable[[], Iterable[str]]):
+        self.vocabulary_size, self.max_length, self._others = vocabulary_size, max_length, others
+        self.path: Path | None = None
+        self._known: list[str] = []
+        self._rest: list[str] = []
+        self._ids: dict[str, int] = {}
+
+    def settings(self) -> dict:
+        """What the ids depend on beside the text."""
+        return {"kind": "sub_tokens", "vocabulary_size": self.vocabulary_size, "max_length": self.max_length}
+
+    def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> SubTokens:
+        """The most frequent sub-tokens of the lines are known; the others, and those of `others`, only have an id."""
+        counts = Counter(word for line in lines for word in line.split())
+        known = sorted(counts, key=lambda word: (-counts[word], word))[: self.vocabulary_size - len(SPECIAL)]
+        rest = sorted({word for line in self._others() for word in line.split()}.union(counts).difference(known))
+        text = json.dumps({"known": known, "rest": rest})
+        path = storage.folder("tokenizers") / f"{storage.content_hash(self.settings(), [text])}.json"
+        report(f"{len(known):,} of {len(known) + len(rest):,} sub-tokens are in the vocabulary")
+        if not path.exists():
+            with storage.written(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        return self.load(path)
+
+    def load(self, path: Path) -> SubTokens:
+        """Take the ids from their file."""
+        words = json.loads(path.read_text(encoding="utf-8"))
+        self.path, self._known, self._rest = path, words["known"], words["rest"]
+        first = self.vocabulary_size + self.max_length
+        self._ids = {word: len(SPECIAL) + i for i, word in enumerate(self._known)}
+        self._ids |= {word: first + i for i, word in enumerate(self._rest)}
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the ids."""
+        return self.path.stem
+
+    @property
+    def size(self) -> int:
+        """The number of known sub-tokens, special ones included; at most `vocabulary_size`."""
+        return len(SPECIAL) + len(self._known)
+
+    @functools.cached_property
+    def known(self) -> frozenset[str]:
+        """The sub-tokens of the vocabulary."""
+        return frozenset(self._known)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, with the end at its end."""
+        return [[*(self._ids.get(word, UNKNOWN) for word in text.split()), EOS] for text in texts]
+
+    def decode(self, tokens: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None) -> list[str]:
+        """The text of each sequence up to its first end; `sources` are the ids that were read.
+
+        What was copied from a position is `<unknown>` without them.
+        """
+        sources = [()] * len(tokens) if sources is None else sources
+        texts = []
+        for sequence, source in zip(tokens, sources, strict=True):
+            ids = [int(token) for token in sequence]
+            ids = ids[: ids.index(EOS)] if EOS in ids else ids
+            texts.append(" ".join(self.pieces([self._copied(token, source) for token in ids if token >= UNKNOWN])))
+        return texts
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Each token as it is written."""
+        return [self._word(int(token)) for token in tokens]
+
+    def _copied(self, token: int, source: Sequence[int]) -> int:
+        position = token - self.vocabulary_size
+        return int(source[position]) if 0 <= position < len(source) else token
+
+    def _word(self, token: int) -> str:
+        if token < self.size:
+            return SPECIAL[token] if token < len(SPECIAL) else self._known[token - len(SPECIAL)]
+        rest = token - self.vocabulary_size - self.max_length
+        return self._rest[rest] if 0 <= rest < len(self._rest) else SPECIAL[UNKNOWN]
+
+
+class NamingData(Pairs):
+    """The functions of the standard library, their sub-tokens and batches (see the module's text, and `Pairs`).
+
+    A function of training with more than `max_length` sub-tokens is dropped, one of validation or test is cut.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        extended: bool = True,
+        batching: Child["batching"] = "buckets",
+        train_examples: Positive | None = None,
+    ):
+        name = f"standard library of Python {sys.version.split()[0]}"
+        super().__init__(name, max_length, self._sub_tokens, batching, train_examples)
+        self.vocabulary_size, self.extended = vocabulary_size, extended
+
+    def _sub_tokens(self) -> SubTokens:
+        def held_out() -> Iterator[str]:
+            for split in ("validation", "test"):
+                for side in self._choice.text(split):
+                    yield from side
+
+        return SubTokens(vocabulary_size=self.vocabulary_size, max_length=self.max_length, others=held_out)
+
+    @functools.cached_property
+    def _choice(self) -> Functions:
+        return Functions(str(naming_source.library()), sys.version, self.train_examples)
+
+    def functions(self, split: str) -> list[naming_source.Function]:
+        """The functions of a split, by example id."""
+        return self._choice.functions(split)
+
+    def left_out(self) -> dict[str, int]:
+        """How many functions are no examples, and why."""
+        return dict(_read(self._choice.library, self._choice.stamp())[1])
+
+    def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
+        """The batch of a step, as `Pairs` has it, its targets as wide as a name."""
+        return self._cut(super().batch_at(seed, step, batch_size, host, hosts))
+
+    def evaluation_batches(
+        self, split: str, batch_size: int, examples: int | None = None
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
+        """(example ids [B], batch) over a split, as `Pairs` has it, its targets as wide as a name."""
+        for ids, batch in super().evaluation_batches(split, batch_size, examples):
+            yield ids, self._cut(batch)
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
+        """Name -> shape of every batch that training can see; nothing is read."""
+        cut = lambda name, shape: (shape[0], min(shape[1], NAME_TOKENS)) if name == "target" else shape
+        return [{name: cut(name, shape) for name, shape in one.items()} for one in super().train_shapes(batch_size)]
+
+    def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
+        """The target tokens of a split as a vocabulary counts them: what is not in it is the unknown word."""
+        tokens = super().target_tokens(split, examples)
+        return np.where(tokens < self.vocabulary_size, tokens, UNKNOWN)
+
+    def _cut(self, batch: Batch) -> Batch:
+        batch = {**batch, "target": batch["target"][:, :NAME_TOKENS]}
+        if self.extended:
+            return batch
+        return {name: np.where(x < self.vocabulary_size, x, np.int32(UNKNOWN)) for name, x in batch.items()}

@@ -1,0 +1,37 @@
+"""TFDS builder `pronunciation/{en,en_stress}`: words as spaced `letters` and their `phonemes`.
+
+Features as `wmt14_translate`, so that pronouncing is translation from `letters` to `phonemes`. Written as array_record,
+so that neither building nor reading needs TensorFlow.
+"""
+
+import tensorflow_datasets as tfds
+
+from attention_research.data import pronouncing_dictionary
+from attention_research.data.registry_package import fetch
+
+
+class Pronunciation(tfds.core.GeneratorBasedBuilder):
+    """{"letters": "c a t", "phonemes": "K AE T"}; the key is the word and its number among its pronunciations."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    BUILDER_CONFIGS = [
+        tfds.core.BuilderConfig(name="en", description="39 phonemes, without stress"),
+        tfds.core.BuilderConfig(name="en_stress", description="vowels with their stress, a digit from 0 to 2"),
+    ]
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = tfds.features.Translation(languages=("letters", "phonemes"))
+        return tfds.core.DatasetInfo(builder=self, description=pronouncing_dictionary.__doc__, features=features)
+
+    def _split_generators(self, dl_manager):
+        archive, stress = fetch(pronouncing_dictionary.PACKAGE), self.builder_config.name == "en_stress"
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
+        said: dict[str, int] = {}
+        for word, phonemes in pronouncing_dictionary.read_entries(archive, stress=stress):
+            said[word] = said.get(word, 0) + 1
+            example = {"letters": " ".join(word), "phonemes": phonemes}
+            splits[pronouncing_dictionary.split_of(word)].append((f"{word}.{said[word]}", example))
+        return {split: self._generate_examples(examples) for split, examples in splits.items()}
+
+    def _generate_examples(self, examples):
+        yield from examples

@@ -1,0 +1,107 @@
+"""Vocabulary of whole tokens: what stands between spaces in the training text, the most frequent first.
+
+Token ids as `tokenizer.SentencePiece` has them: padding 0, beginning of sentence 1, end of sentence 2, unknown 3. It is
+stored as text, one token a line, line i being id i + 4.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from attention_research.data import storage
+from attention_research.registry import Positive
+from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
+
+#: What special tokens are called, as SentencePiece calls them.
+NAMES = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNKNOWN: "<unk>"}
+_MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # before a word, as in SentencePiece's pieces
+
+
+class Words:
+    """Tokens that stand at least `minimum_count` times in the text, the special four and they at most
+    `vocabulary_size`; of equally frequent ones the alphabetically first. Any other token is unknown.
+
+    Joint over both languages where they share it. A decoded unknown token is written <unk>: it takes a place, too.
+    """
+
+    def __init__(self, *, minimum_count: Positive = 1, vocabulary_size: Positive):
+        self.minimum_count = minimum_count
+        self.vocabulary_size = vocabulary_size
+        self.path: Path | None = None
+        self._words: tuple[str, ...] = ()
+        self._ids: dict[str, int] = {}
+        self._fingerprint = ""
+
+    def settings(self) -> dict:
+        """What the tokens depend on beside the text."""
+        return {"kind": "words", "minimum_count": self.minimum_count, "vocabulary_size": self.vocabulary_size}
+
+    def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> "Words":
+        """Count the lines' tokens, or take the vocabulary that was made of the same lines with the same settings.
+
+        Raises `ConfigError` where no token has a place.
+        """
+        key = storage.content_hash(self.settings(), lines)
+        path = storage.folder("tokenizers") / f"{key}.words"
+        with storage.locked(f"tokenizer-{key}"):
+            if not path.exists():
+                report(f"counting words for a vocabulary of at most {self.vocabulary_size:,}")
+                words = self._chosen(lines)
+                with storage.written(path) as temporary:
+                    temporary.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+        return self.load(path)
+
+    def _chosen(self, lines: Iterable[str]) -> list[str]:
+        counts = Counter(word for line in lines for word in line.split())
+        frequent = [word for word, count in counts.items() if count >= self.minimum_count]
+        chosen = sorted(frequent, key=lambda word: (-counts[word], word))[: max(0, self.vocabulary_size - len(NAMES))]
+        if not chosen:
+            from attention_research.config import ConfigError
+
+            raise ConfigError(
+                f"vocabulary_size: {self.vocabulary_size} tokens, {len(NAMES)} of them special, of a text with "
+                f"{len(counts):,} words, {len(frequent):,} of them at least {self.minimum_count} times: none is left"
+            )
+        return chosen
+
+    def load(self, path: Path) -> "Words":
+        """Take a vocabulary from its file."""
+        stored = Path(path).read_bytes()
+        self.path = Path(path)
+        self._words = tuple(stored.decode(errors="replace").split("\n")[:-1])
+        self._ids = {word: index + len(NAMES) for index, word in enumerate(self._words)}
+        self._fingerprint = hashlib.sha256(stored).hexdigest()[:20]
+        return self
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the stored vocabulary, 20 hexadecimal digits."""
+        return self._fingerprint
+
+    @property
+    def size(self) -> int:
+        """The number of tokens, special ones included; at most `vocabulary_size`."""
+        return len(NAMES) + len(self._words)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, with the end of sentence at the end and without a beginning."""
+        return [[*(self._ids.get(word, UNKNOWN) for word in text.split()), EOS] for text in texts]
+
+    def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each sequence up to its first end of sentence; padding and beginnings are left out."""
+        return [" ".join(self._named(token) for token in self._visible(sequence)) for sequence in tokens]
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Each token as a SentencePiece piece, U+2581 before a word; beyond `size`, the id in brackets."""
+        named = lambda token: f"{_MARK}{self._named(token)}" if token >= len(NAMES) else NAMES[token]
+        return [named(int(token)) if token < self.size else f"[{token}]" for token in tokens]
+
+    def _named(self, token: int) -> str:
+        return NAMES[token] if token < len(NAMES) else self._words[token - len(NAMES)]
+
+    def _visible(self, sequence: Sequence[int]) -> list[int]:
+        """What can be written: a model's vocabulary may be larger than the text's (`size`)."""
+        ids = [int(token) for token in sequence]
+        ids = ids[: ids.index(EOS)] if EOS in ids else ids
+        return [token for token in ids if UNKNOWN <= token < self.size]
