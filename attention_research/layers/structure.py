@@ -32,7 +32,8 @@ class Structure:
         return jax.tree.unflatten(self.tree, [arrays[name] for name in self.names])
 
 
-def _name(path: tuple[Any, ...]) -> str:
+def path_name(path: tuple[Any, ...]) -> str:
+    """The dotted name of a leaf, as parameters are called everywhere."""
     return ".".join(str(getattr(entry, "name", getattr(entry, "idx", getattr(entry, "key", entry)))) for entry in path)
 
 
@@ -46,7 +47,7 @@ def split(module: Any) -> tuple[Structure, Arrays, Arrays]:
     seen: dict[int, str] = {}
     parameters, statistics = {}, {}
     for (path, variable), leaf in zip(variables, leaves, strict=True):
-        name = _name(path)
+        name = path_name(path)
         if not isinstance(variable, (nnx.Param, nnx.BatchStat)):
             raise ValueError(
                 f"{name}: a bare {type(variable).__name__} on a module; wrap it in nnx.Param or nnx.BatchStat"
@@ -55,7 +56,7 @@ def split(module: Any) -> tuple[Structure, Arrays, Arrays]:
             raise ValueError(f"{name}: the same variable as {seen[id(variable)]}; a tied weight has one owner")
         seen[id(variable)] = name
         (parameters if isinstance(variable, nnx.Param) else statistics)[name] = leaf
-    names = tuple(_name(path) for path, _ in variables)
+    names = tuple(path_name(path) for path, _ in variables)
     return Structure(tree, names), parameters, statistics
 
 

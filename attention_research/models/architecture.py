@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from flax import nnx
+
 from attention_research.layers.attention.unmasked import UnmaskedAttention
 from attention_research.layers.block import Block
 from attention_research.layers.positions.none import NoPositions
@@ -51,13 +53,36 @@ class Part:
 
 
 def architecture(model: Any) -> tuple[Part, ...]:
-    """The parts of a model of this package (`layers.structure.abstract` gives one without memory)."""
+    """The parts of a model of this package (`layers.structure.abstract` gives one without memory): of a Transformer its
+    branches in the order of computation, of another model its modules by name."""
+    if not any(isinstance(getattr(model, name, None), Layered) for name in ("encoder", "decoder")):
+        return tuple(Part(name, _modules(module) or (Step(type(module).__name__),)) for name, module in _held(model))
     parts, vocabulary = [], type(model.vocabulary).__name__
     if hasattr(model, "encoder"):
         parts.append(_stack("encoder", Step("source embedding", vocabulary), model.encoder))
     if hasattr(model, "decoder"):
         parts.append(_stack("decoder", Step("target embedding, shifted right", vocabulary), model.decoder))
     return (*parts, Part("output", (Step("linear", vocabulary), Step("softmax"))))
+
+
+def _held(module: nnx.Module) -> list[tuple[str, nnx.Module]]:
+    """The modules that a module holds itself, by attribute; of a list of them the first, with how many there are."""
+    found = []
+    for name, value in vars(module).items():
+        if isinstance(value, nnx.List) and len(value) and isinstance(value[0], nnx.Module):
+            found.append((f"{name} ({len(value)} x)" if len(value) > 1 else name, value[0]))
+        elif isinstance(value, nnx.Module) and not isinstance(value, nnx.List):
+            found.append((name, value))
+    return found
+
+
+def _modules(module: nnx.Module) -> tuple[Step, ...]:
+    """One step a module that has none inside; what stands between is in its name."""
+    steps = []
+    for name, child in _held(module):
+        inner = _modules(child)
+        steps += [Step(f"{name}.{one.name}", one.kind) for one in inner] or [Step(name, type(child).__name__)]
+    return tuple(steps)
 
 
 def _stack(name: str, embedding: Step, stack: Layered) -> Part:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.config import build, resolve
-from attention_research.registry import FAMILIES, lookup
+from attention_research.config import build, resolve, schema
+from attention_research.registry import FAMILIES, Constructor, lookup
 
 STATIC = (int, float, str, bool, type(None), type, np.dtype, types.FunctionType)
 MODULES = (
@@ -21,27 +21,52 @@ MODULES = (
     "feed_forward",
     "norm",
     "vocabulary",
+    "recurrent_cell",
+    "score",
+    "alignment",
+    "recurrent_vocabulary",
+    "pooling",
 )
 VARIANTS = [(family, kind) for family in MODULES for kind in FAMILIES[family]]
 MODELS = list(FAMILIES["model"])
 SETTINGS = dict(
-    width=12, num_heads=3, head_width=None, max_length=11, rank=5, hidden_width=17, vocabulary_size=23, dtype="float32"
-)
+    width=12, num_heads=3, head_width=None, max_length=11, rank=5, hidden_width=17, vocabulary_size=23, dtype="float32",
+    input_width=13, query_width=12, key_width=12, embedding_width=7, output_width=5, attention_width=5,
+)  # fmt: skip
+TRANSFORMER = {"width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
+#: What a model of another kind than a Transformer needs.
+SECTIONS = {
+    "recurrent": {"width": 12, "num_layers": 2},
+    "recurrent_language_model": {"width": 12, "num_layers": 2},
+    "rationale": {"width": 12, "num_layers": 2, "embedding_width": 7},
+    "soft_attention_ratings": {"width": 12, "num_layers": 2, "embedding_width": 7, "attention_width": 5},
+    "conv_attention": {"width": 12},
+    "copy_attention": {"width": 12},
+    "text_classifier": {"width": 12},
+    "pointer_generator": {"width": 12},
+}
 
 
 def maker(family, kind):
-    """rngs -> the module, its required settings from SETTINGS."""
+    """rngs -> the module, its required settings from SETTINGS, its children of their default kinds."""
     target = lookup(family, kind)
+    parameters = inspect.signature(target.__init__).parameters.items()
     needed = {
         name: SETTINGS[name]
-        for name, parameter in inspect.signature(target.__init__).parameters.items()
+        for name, parameter in parameters
         if parameter.default is inspect.Parameter.empty and name not in ("self", "rngs")
     }
+    for name, setting in schema.signature(family, kind).items():
+        if setting.section is not None and setting.default is not schema.REQUIRED:
+            family, child = setting.section.family, setting.default["kind"]
+            wanted = schema.signature(family, child).items()
+            missing = {setting for setting, one in wanted if one.section is None and one.default is schema.REQUIRED}
+            needed[name] = Constructor(lookup(family, child), {setting: SETTINGS[setting] for setting in missing})
     return lambda rngs: target(**needed, rngs=rngs)
 
 
 def model_maker(kind):
-    section = {"kind": kind, "width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
+    section = {"kind": kind, **SECTIONS.get(kind, TRANSFORMER)}
     return lambda rngs: build(resolved_model(section), "model")(rngs=rngs)
 
 

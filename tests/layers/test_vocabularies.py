@@ -18,6 +18,9 @@ SAYS = {
     "separate": lambda a: (
         a["source_table"] * D**0.5, a["target_table"] * D**0.5, lambda h: h @ a["output_kernel"],
     ),
+    "untied": lambda a: (
+        a["table"] * D**0.5, a["table"] * D**0.5, lambda h: h @ a["output_kernel"] + a["output_bias"],
+    ),
 }  # fmt: skip
 
 

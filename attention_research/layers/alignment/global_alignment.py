@@ -1,0 +1,35 @@
+"""Global attention, Bahdanau et al. 2015, equations 5 and 6; Luong et al. 2015, section 3.1: the softmax of a score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from attention_research.kernels import attend
+from attention_research.layers.alignment.alignment import Alignment, Arrays, prepared
+from attention_research.registry import Child, Given
+
+
+class GlobalAlignment(Alignment):
+    """Every real source position takes part, by the softmax of its `score`."""
+
+    def __init__(
+        self, *, score: Child["score"] = "additive", query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs
+    ):
+        self.context_width = key_width
+        self.score = score(query_width=query_width, key_width=key_width, rngs=rngs)
+
+    def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
+        """The keys are prepared once; nothing is handed on."""
+        return prepared(self.score, memory), {}
+
+    def __call__(
+        self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
+        """softmax(scores) and the average of the source's states under it."""
+        del key
+        context, weights = attend(self.score(query, fixed["keys"]), fixed["values"], fixed["real"])
+        return context, weights, state

@@ -1,0 +1,50 @@
+"""Local-m attention, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.2: a window around p_t = t."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from attention_research.kernels import local_weights
+from attention_research.layers.alignment.alignment import Alignment, Arrays, average, prepared, steps
+from attention_research.registry import Child, Given, Positive
+
+
+class LocalMonotonicAlignment(Alignment):
+    """The softmax over the positions within `half_width` (D, 10 in the paper) of the step's own number, from 0.
+
+    Where a target is longer than its source the window leaves it in the end, and the context is 0.
+    """
+
+    def __init__(
+        self,
+        *,
+        score: Child["score"] = "general",
+        half_width: Positive = 10,
+        query_width: Given[int],
+        key_width: Given[int],
+        rngs: nnx.Rngs,
+    ):
+        self.context_width, self.half_width = key_width, half_width
+        self.score = score(query_width=query_width, key_width=key_width, rngs=rngs)
+
+    def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
+        """The number of the step is handed on."""
+        return prepared(self.score, memory), {"index": jnp.zeros((), jnp.int32)}
+
+    def __call__(
+        self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
+        """No Gaussian: the window's softmax itself."""
+        del key
+        batch, count = query.shape[:2]
+        scores = self.score(query, fixed["keys"])
+        centers = jnp.broadcast_to(steps(state["index"], count).astype(scores.dtype), (batch, count))
+        mask = fixed["real"][:, None]
+        weights = local_weights(scores, centers, half_width=self.half_width, gaussian=False, mask=mask)
+        context = average(weights, fixed["values"])
+        return context, weights, {"index": state["index"] + count}

@@ -1,0 +1,35 @@
+"""Location-based attention, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: a_t = softmax(W_a h_t)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from attention_research.kernels import attend, location_scores
+from attention_research.layers.alignment.alignment import Alignment, Arrays
+from attention_research.layers.alignment.scores.score import weight
+from attention_research.registry import Given, Positive
+
+
+class LocationAlignment(Alignment):
+    """The source's states are not looked at: row j of W_a scores position j. Words beyond `max_length` are ignored."""
+
+    def __init__(self, *, max_length: Positive, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs):
+        self.context_width = key_width
+        self.weight = weight(rngs, max_length, query_width)
+
+    def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
+        """Nothing is prepared or handed on."""
+        return {"values": memory["hidden"], "real": memory["real"]}, {}
+
+    def __call__(
+        self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
+        """The softmax over the positions that the source has."""
+        del key
+        scores = location_scores(query, self.weight[...].astype(query.dtype), fixed["values"].shape[1])
+        context, weights = attend(scores, fixed["values"], fixed["real"])
+        return context, weights, state

@@ -1,0 +1,54 @@
+"""MoChA, Chiu & Raffel 2018 (arXiv 1712.05382): soft attention to the chunk that ends where the monotonic one stops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from attention_research.kernels import mocha_weights
+from attention_research.layers.alignment.alignment import Arrays, average
+from attention_research.layers.alignment.monotonic import MonotonicAlignment
+from attention_research.registry import Child, Given, NonNegativeFloat, Positive
+
+
+class MoChAAlignment(MonotonicAlignment):
+    """Soft attention by `score` over the `chunk_size` states up to where the monotonic process stops."""
+
+    def __init__(
+        self,
+        *,
+        attention_width: Positive | None = None,
+        chunk_size: Positive = 2,
+        score: Child["score"] = "additive",
+        noise: NonNegativeFloat = 1.0,
+        offset: float = -1.0,
+        mode: Literal["recursive", "parallel"] = "recursive",
+        test: Literal["hard", "soft"] = "hard",
+        query_width: Given[int],
+        key_width: Given[int],
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(
+            attention_width=attention_width, noise=noise, offset=offset, mode=mode, test=test,
+            query_width=query_width, key_width=key_width, rngs=rngs,
+        )  # fmt: skip
+        self.chunk_size = chunk_size
+        self.score = score(query_width=query_width, key_width=key_width, rngs=rngs)
+
+    def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
+        """As the monotonic alignment, with the keys of the chunk's score."""
+        fixed, state = super().start(memory)
+        return {**fixed, "keys": self.score.prepare(fixed["values"])}, state
+
+    def __call__(
+        self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
+        """beta of the paper's equation; `state` is the monotonic process's."""
+        alignment, state = self.expected(query, fixed, state, key)
+        chunked = lambda alpha, u: mocha_weights(alpha, u, chunk_size=self.chunk_size, mask=fixed["real"])
+        weights = jax.vmap(chunked, in_axes=1, out_axes=1)(alignment, self.score(query, fixed["keys"]))
+        return average(weights, fixed["values"]), weights, state

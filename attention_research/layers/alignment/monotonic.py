@@ -1,0 +1,78 @@
+"""Monotonic attention, Raffel et al. 2017 (arXiv 1704.00784): trained in expectation, read left to right when used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from attention_research.kernels import choosing_probability, monotonic_alignment, monotonic_energy
+from attention_research.layers.alignment.alignment import Alignment, Arrays, average
+from attention_research.layers.alignment.scores.score import weight
+from attention_research.registry import Given, NonNegativeFloat, Positive
+
+
+class MonotonicAlignment(Alignment):
+    """With a key (training) the alignment in expectation, with `noise` N(0, 1) times that on the energies; without one
+    the process itself, which stops at the first position from the last stop on whose energy is above 0 (`test` "hard"),
+    or the expectation without noise ("soft"). `mode` is the kernel's; the energy's offset starts at `offset`, and
+    its hidden layer has `attention_width` units (None: the query's width).
+    """
+
+    def __init__(
+        self,
+        *,
+        attention_width: Positive | None = None,
+        noise: NonNegativeFloat = 1.0,
+        offset: float = -1.0,
+        mode: Literal["recursive", "parallel"] = "recursive",
+        test: Literal["hard", "soft"] = "hard",
+        query_width: Given[int],
+        key_width: Given[int],
+        rngs: nnx.Rngs,
+    ):
+        attention_width = query_width if attention_width is None else attention_width
+        self.context_width, self.noise, self.mode, self.test = key_width, noise, mode, test
+        self.query_weight = weight(rngs, attention_width, query_width)
+        self.key_weight = weight(rngs, attention_width, key_width)
+        self.bias = nnx.Param(jnp.zeros((attention_width,), jnp.float32))
+        self.v = nnx.Param(jax.random.normal(rngs.params(), (attention_width,), jnp.float32))
+        self.gain = nnx.Param(jnp.asarray(attention_width**-0.5, jnp.float32))
+        self.offset = nnx.Param(jnp.asarray(offset, jnp.float32))
+
+    def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
+        """The alignment of the step before is handed on; before the first it is all on position 0."""
+        hidden, real = memory["hidden"], memory["real"]
+        first = jnp.zeros(real.shape, jnp.float32).at[:, 0].set(1.0)
+        return {"values": hidden, "real": real}, {"previous": first}
+
+    def energies(self, query: Float[Array, "B T Dq"], fixed: Arrays) -> Float[Array, "B T S"]:
+        """The energy of every step and position."""
+        parts = (self.query_weight, self.key_weight, self.bias, self.v, self.gain, self.offset)
+        return monotonic_energy(query, fixed["values"], *(part[...].astype(query.dtype) for part in parts))
+
+    def expected(
+        self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, key: Key[Array, ""] | None
+    ) -> tuple[Float[Array, "B T S"], Arrays]:
+        """(alignment of each step, state after them)."""
+        mask = fixed["real"]
+        p = choosing_probability(self.energies(query, fixed), key, deviation=self.noise, mask=mask[:, None])
+        mode = "hard" if key is None and self.test == "hard" else self.mode
+
+        def advance(previous: Array, p: Array) -> tuple[Array, Array]:
+            alignment = monotonic_alignment(p, previous, mode=mode, mask=mask)
+            return alignment, alignment
+
+        last, alignments = jax.lax.scan(advance, state["previous"], jnp.swapaxes(p, 0, 1))
+        return jnp.swapaxes(alignments, 0, 1), {"previous": last}
+
+    def __call__(
+        self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
+        """The context is the state where the process stopped, or 0 where it did not."""
+        weights, state = self.expected(query, fixed, state, key)
+        return average(weights, fixed["values"]), weights, state

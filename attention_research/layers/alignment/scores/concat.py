@@ -1,0 +1,41 @@
+"""Concat score, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: v^T tanh(W [h_t; h_s])."""
+
+from __future__ import annotations
+
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels.precision import einsum
+from attention_research.kernels.scores.additive import projected_additive_scores
+from attention_research.layers.alignment.scores.score import Score, vector, weight
+from attention_research.registry import Given
+
+
+class ConcatScore(Score):
+    """The additive score with one matrix on the joined vectors, as wide as the query.
+
+    `source_is_identity` is what the paper ran: the block of W that meets h_s is the identity, which it blames for its
+    perplexities; it needs keys as wide as the query (ValueError).
+    """
+
+    def __init__(
+        self, *, source_is_identity: bool = False, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs
+    ):
+        if source_is_identity and query_width != key_width:
+            raise ValueError(f"score concat: the identity needs keys of width {query_width}, got {key_width}")
+        self.query_width, self.source_is_identity = query_width, source_is_identity
+        self.weight = weight(rngs, query_width, query_width + (0 if source_is_identity else key_width))
+        self.v = vector(rngs, query_width)
+
+    def prepare(self, keys: Float[Array, "B S Dk"]) -> Float[Array, "B S A"]:
+        """The part of W [h_t; h_s] that h_s gives."""
+        if self.source_is_identity:
+            return keys
+        block = self.weight[...][:, self.query_width :]
+        return einsum("BSD,AD->BSA", keys, block.astype(keys.dtype)).astype(keys.dtype)
+
+    def __call__(self, query: Float[Array, "B T Dq"], prepared: Float[Array, "B S A"]) -> Float[Array, "B T S"]:
+        """v^T tanh(W [h_t; h_s])."""
+        block = self.weight[...][:, : self.query_width]
+        query = einsum("BTD,AD->BTA", query, block.astype(query.dtype)).astype(query.dtype)
+        return projected_additive_scores(query, prepared, self.v[...].astype(query.dtype))

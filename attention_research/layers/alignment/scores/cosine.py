@@ -1,0 +1,16 @@
+"""Cosine score: q^T k / (|q| |k|), the dot product without the lengths; no parameters."""
+
+from __future__ import annotations
+
+from jaxtyping import Array, Float
+
+from attention_research.kernels import cosine_scores
+from attention_research.layers.alignment.scores.dot import DotScore
+
+
+class CosineScore(DotScore):
+    """Between -1 and 1. Raises ValueError where the widths of query and key differ."""
+
+    def __call__(self, query: Float[Array, "B T Dq"], prepared: Float[Array, "B S A"]) -> Float[Array, "B T S"]:
+        """The cosine of the angle between q and k."""
+        return cosine_scores(query, prepared)

@@ -1,0 +1,51 @@
+"""Embeddings that were made before, from a NumPy file: latent semantic analysis, skip-gram (`analysis.embeddings`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.registry import Positive
+
+
+class FileEmbedding(nnx.Module):
+    """table [V D] from `file` (.npy, [v D] with v at most V; the rows that it lacks are 0), `frozen` or trained on.
+
+    The file is read when parameters are initialised, not before: counting needs none. It fails there where the file
+    is missing or of another shape.
+    """
+
+    def __init__(
+        self,
+        *,
+        file: str,
+        frozen: bool = True,
+        vocabulary_size: Positive,
+        width: Positive,
+        dtype: Literal["float32", "bfloat16"],
+        rngs: nnx.Rngs,
+    ):
+        shape = jax.ShapeDtypeStruct((vocabulary_size, width), jnp.float32)
+        # The key is passed so that replicas, whose keys are mapped over, get a table each.
+        key = jax.random.key_data(rngs.params())
+        table = jax.pure_callback(partial(_read, file, shape.shape), shape, key, vmap_method="sequential")
+        self.dtype = dtype
+        self.table = nnx.BatchStat(table) if frozen else nnx.Param(table)
+
+    def __call__(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """The rows of the tokens, in the compute dtype."""
+        return self.table[...][ids].astype(self.dtype)
+
+
+def _read(file: str, shape: tuple[int, int], key: Any) -> np.ndarray:
+    del key
+    found = np.load(file)
+    if found.ndim != 2 or found.shape[0] > shape[0] or found.shape[1] != shape[1]:
+        raise ValueError(f"{file}: expected at most {shape[0]} rows of width {shape[1]}, got shape {found.shape}")
+    return np.pad(found.astype(np.float32), ((0, shape[0] - found.shape[0]), (0, 0)))

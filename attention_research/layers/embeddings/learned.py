@@ -1,0 +1,37 @@
+"""Embeddings learned with the task, from a random start."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.registry import Positive, PositiveFloat
+
+
+def random_table(vocabulary_size: int, width: int, scale: float, rngs: nnx.Rngs) -> Float[Array, "V D"]:
+    """N(0, scale^2 / D): an embedding is about `scale` long."""
+    return jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32) * scale * width**-0.5
+
+
+class LearnedEmbedding(nnx.Module):
+    """table [V D], N(0, scale^2 / D)."""
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: Positive,
+        width: Positive,
+        scale: PositiveFloat = 1.0,
+        dtype: Literal["float32", "bfloat16"],
+        rngs: nnx.Rngs,
+    ):
+        self.dtype = dtype
+        self.table = nnx.Param(random_table(vocabulary_size, width, scale, rngs))
+
+    def __call__(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """The rows of the tokens, in the compute dtype."""
+        return self.table[...][ids].astype(self.dtype)

@@ -1,0 +1,65 @@
+"""Tables for source, target and output, none tied, as recurrent translators have them (Sutskever et al. 2014;
+Bahdanau et al. 2015: embeddings of width m, the output layer on a readout of width l)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.layers.embeddings.shared import log_likelihood, logits
+from attention_research.layers.linear import glorot_uniform
+from attention_research.registry import Given, Positive
+
+
+class SourceAndTargetVocabulary(nnx.Module):
+    """Tables [V M] with N(0, 1/M), not scaled by sqrt(M), and an output kernel [O V] with a bias [V] or none.
+
+    `source_vocabulary_size` None: one vocabulary for both languages, as ours are trained.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: Positive,
+        source_vocabulary_size: Positive | None = None,
+        use_bias: bool = True,
+        dtype: Literal["float32", "bfloat16"],
+        embedding_width: Given[int],
+        output_width: Given[int],
+        rngs: nnx.Rngs,
+    ):
+        def table(rows: int) -> nnx.Param:
+            values = jax.random.normal(rngs.params(), (rows, embedding_width), jnp.float32)
+            return nnx.Param(values * embedding_width**-0.5)
+
+        self.dtype = dtype
+        self.source_table = table(source_vocabulary_size or vocabulary_size)
+        self.target_table = table(vocabulary_size)
+        self.output_kernel = nnx.Param(glorot_uniform(rngs.params(), (output_width, vocabulary_size), jnp.float32))
+        self.output_bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32)) if use_bias else None
+
+    def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B M"]:
+        """Embeddings of source tokens."""
+        return self.source_table[...][ids].astype(self.dtype)
+
+    def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B M"]:
+        """Embeddings of target tokens."""
+        return self.target_table[...][ids].astype(self.dtype)
+
+    def logits(self, hidden: Float[Array, "*B O"]) -> Float[Array, "*B V"]:
+        """hidden kernel + bias, in float32."""
+        values = logits(hidden, self.output_kernel[...])
+        return values if self.output_bias is None else values + self.output_bias[...]
+
+    def log_probabilities(self, hidden: Float[Array, "B O"]) -> Float[Array, "B V"]:
+        """log p over the vocabulary, for decoding (all V of them)."""
+        return jax.nn.log_softmax(self.logits(hidden))
+
+    def log_likelihood(self, hidden: Float[Array, "B T O"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        bias = None if self.output_bias is None else self.output_bias[...]
+        return log_likelihood(hidden, self.output_kernel[...], targets, bias)

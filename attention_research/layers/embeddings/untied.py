@@ -1,0 +1,48 @@
+"""One table for what is read, source and target alike, and an output layer of its own (Zaremba et al. 2014)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.layers.embeddings.shared import embed, log_likelihood, logits
+from attention_research.registry import Positive
+
+
+class UntiedVocabulary(nnx.Module):
+    """A table [V D] for source and target (times sqrt(D)) and [D V] for the logits, N(0, 1/D), and a bias [V]."""
+
+    def __init__(
+        self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
+    ):
+        def normal(*shape: int) -> nnx.Param:
+            return nnx.Param(jax.random.normal(rngs.params(), shape, jnp.float32) * width**-0.5)
+
+        self.dtype = dtype
+        self.table = normal(vocabulary_size, width)
+        self.output_kernel = normal(width, vocabulary_size)
+        self.output_bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
+
+    def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of source tokens."""
+        return embed(self.table[...], ids, self.dtype)
+
+    def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of target tokens."""
+        return embed(self.table[...], ids, self.dtype)
+
+    def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+        """hidden kernel + b, in float32."""
+        return logits(hidden, self.output_kernel[...]) + self.output_bias[...]
+
+    def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
+        """log p over the vocabulary, for decoding (all V of them)."""
+        return jax.nn.log_softmax(self.logits(hidden))
+
+    def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        return log_likelihood(hidden, self.output_kernel[...], targets, self.output_bias[...])

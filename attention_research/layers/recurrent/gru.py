@@ -1,0 +1,31 @@
+"""Gated recurrent unit, Cho et al. 2014b (arXiv 1409.1259), with the reset gate after the product, as PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels import gru_cell
+from attention_research.layers.recurrent.weights import input_kernel, state_kernel, zeros
+from attention_research.registry import Given, Positive
+
+
+class GRUCell(nnx.Module):
+    """State "hidden" [B D]; kernels [I 3D], [D 3D] in the order r, z, n; biases [3D] and, inside r, [D]."""
+
+    def __init__(self, *, width: Positive, input_width: Given[int], rngs: nnx.Rngs):
+        self.width = width
+        self.input_kernel = input_kernel(input_width, width, 3, rngs)
+        self.state_kernel = state_kernel(width, 3, rngs)
+        self.input_bias, self.state_bias = zeros(3 * width), zeros(width)
+
+    def initial(self, batch: int, dtype: Any) -> dict[str, Array]:
+        """Zeros."""
+        return {"hidden": jnp.zeros((batch, self.width), dtype)}
+
+    def __call__(self, x: Float[Array, "B I"], state: dict[str, Float[Array, "B D"]]) -> dict[str, Float[Array, "B D"]]:
+        kernels = self.input_kernel[...], self.state_kernel[...]
+        return {"hidden": gru_cell(x, state["hidden"], *kernels, self.input_bias[...], self.state_bias[...])}

@@ -1,0 +1,1 @@
+"""Models that name functions, and those of them that copy sub-tokens out of the body."""

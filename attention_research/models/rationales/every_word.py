@@ -1,0 +1,29 @@
+"""A generator that leaves nothing out: what the encoder makes of the whole text."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Key
+
+from attention_research.models.rationales.selection import Selected
+from attention_research.registry import Given
+
+
+class EveryWord(nnx.Module):
+    """Takes every word."""
+
+    def __init__(self, *, input_width: Given[int], rngs: nnx.Rngs):
+        del input_width, rngs  # it has no parameters
+
+    def __call__(
+        self,
+        x: Float[Array, "B S E"],
+        real: Bool[Array, "B S"],
+        *,
+        key: Key[Array, ""] | None = None,
+        selected: Bool[Array, "B S"] | None = None,
+    ) -> Selected:
+        """(infinite scores, all real words)."""
+        del key, selected
+        return jnp.full(real.shape, jnp.inf, x.dtype), real

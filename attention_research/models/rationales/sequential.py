@@ -1,0 +1,60 @@
+"""The generator whose choices see the earlier ones, Lei et al. 2016, section 4.2 ("recurrent" in Table 2):
+
+    p(z_t = 1 | x, z_1 .. z_{t-1}) = sigmoid([h->_t; h<-_t; s_{t-1}] w + b)
+    s_t = cell([h->_t; h<-_t; z_t], s_{t-1})
+
+as the released code has it (rcnn, `ZLayer`), where s is 30 wide. Without a key each choice is the likelier one given
+those before it, which need not be the likeliest sequence.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Key
+
+from attention_research.layers.linear import Linear
+from attention_research.models.rationales.selection import BothDirections, Selected, draws, taken
+from attention_research.registry import Child, Given
+
+
+class SequentialGenerator(nnx.Module):
+    """Chooses word after word; `cell` reads the text, `choices` remembers what was chosen."""
+
+    def __init__(
+        self,
+        *,
+        cell: Child["recurrent_cell"],
+        choices: Child["recurrent_cell"] = {"kind": "rcnn", "width": 30},  # noqa: B006  read as a schema
+        input_width: Given[int],
+        rngs: nnx.Rngs,
+    ):
+        self.reader = BothDirections(cell, input_width, rngs=rngs)
+        self.choices = choices(input_width=self.reader.width + 1, rngs=rngs)
+        self.score = Linear(self.reader.width + self.choices.width, 1, rngs=rngs)
+
+    def __call__(
+        self,
+        x: Float[Array, "B S E"],
+        real: Bool[Array, "B S"],
+        *,
+        key: Key[Array, ""] | None = None,
+        selected: Bool[Array, "B S"] | None = None,
+    ) -> Selected:
+        """(scores, choice): sampled with a key, the likelier one without; or what scores a given choice has."""
+        states = self.reader(x, real)
+
+        def step(state: dict[str, Array], at: tuple[Array | None, ...]) -> tuple[dict[str, Array], tuple[Array, Array]]:
+            h, here, draw, given = at
+            score = self.score(jnp.concatenate([h, state["hidden"]], axis=-1))[:, 0]
+            choice = (taken(score, draw) if given is None else given) & here
+            after = self.choices(jnp.concatenate([h, choice[:, None].astype(h.dtype)], axis=-1), state)
+            after = {name: jnp.where(here[:, None], after[name], before) for name, before in state.items()}
+            return after, (score, choice)
+
+        start = self.choices.initial(x.shape[0], x.dtype)
+        given = None if selected is None else selected.T
+        along = (states.swapaxes(0, 1), real.T, draws(key, real.shape).T, given)
+        _, (scores, choice) = jax.lax.scan(step, start, along)
+        return scores.T, choice.T

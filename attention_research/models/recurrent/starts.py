@@ -1,0 +1,75 @@
+"""How a recurrent decoder starts: from the encoder's states themselves, from a projection of them, or from zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+
+from attention_research.layers.linear import Linear
+from attention_research.layers.recurrent.layers import RecurrentLayers
+from attention_research.registry import Given
+
+States = tuple[dict[str, Any], ...]
+
+
+class EncoderState(nnx.Module):
+    """Layer l starts where the encoder's layer l ended (Sutskever et al. 2014). Raises ValueError where the two differ
+    in width or in number of layers."""
+
+    def __init__(
+        self, *, layers: Given[RecurrentLayers], summary_width: Given[int], final_width: Given[int], rngs: nnx.Rngs
+    ):
+        del summary_width, rngs
+        if final_width != layers.width:
+            raise ValueError(
+                f"decoder.start encoder_state: the encoder's states have width {final_width}, the decoder's "
+                f"{layers.width}; take the kind projected"
+            )
+
+    def __call__(self, memory: Mapping[str, Any], zeros: States) -> States:
+        """The encoder's final states."""
+        if len(memory["final"]) != len(zeros):
+            raise ValueError(
+                f"decoder.start encoder_state: {len(memory['final'])} encoder layers, {len(zeros)} of the decoder; "
+                "take the kind projected"
+            )
+        return tuple({name: after[name] for name in there} for there, after in zip(zeros, memory["final"], strict=True))
+
+
+class Projected(nnx.Module):
+    """s_0 = tanh(W h) of the encoder's summary, a W for each layer's each state (Bahdanau et al. 2015, A.2.2, where h
+    is the backward state at the first word)."""
+
+    def __init__(
+        self, *, layers: Given[RecurrentLayers], summary_width: Given[int], final_width: Given[int], rngs: nnx.Rngs
+    ):
+        del final_width
+        self.names = tuple(tuple(state) for state in layers.initial(1, jnp.float32))
+        linear = lambda: Linear(summary_width, layers.width, rngs=rngs)
+        self.linear = nnx.List([nnx.List([linear() for _ in names]) for names in self.names])
+
+    def __call__(self, memory: Mapping[str, Any], zeros: States) -> States:
+        """The projected states."""
+        del zeros
+        both = zip(self.names, self.linear, strict=True)
+        project = lambda linear: jnp.tanh(linear(memory["summary"]))
+        return tuple(
+            {name: project(linear) for name, linear in zip(names, layer, strict=True)} for names, layer in both
+        )
+
+
+class Zeros(nnx.Module):
+    """The decoder starts knowing nothing of the source."""
+
+    def __init__(
+        self, *, layers: Given[RecurrentLayers], summary_width: Given[int], final_width: Given[int], rngs: nnx.Rngs
+    ):
+        del layers, summary_width, final_width, rngs
+
+    def __call__(self, memory: Mapping[str, Any], zeros: States) -> States:
+        """Zeros."""
+        del memory
+        return zeros

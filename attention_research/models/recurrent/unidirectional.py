@@ -1,0 +1,41 @@
+"""Recurrent encoder from left to right, Sutskever, Vinyals & Le 2014 (arXiv 1409.3215)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Key
+
+from attention_research.layers.recurrent.layers import RecurrentLayers
+from attention_research.registry import Child, Given, Positive, Rate
+
+
+class UnidirectionalEncoder(nnx.Module):
+    """Embeddings [B S I] -> "hidden" [B S D]; "last" and "summary" [B D] are the top layer's state after the last real
+    word, "final" the states of all layers. `residual` adds a layer's input to its output from the second layer on."""
+
+    def __init__(
+        self,
+        *,
+        num_layers: Positive,
+        width: Positive,
+        dropout_rate: Rate,
+        residual: bool = False,
+        cell: Child["recurrent_cell"],
+        input_width: Given[int],
+        rngs: nnx.Rngs,
+    ):
+        self.layers = RecurrentLayers(
+            cell=cell, num_layers=num_layers, width=width, dropout_rate=dropout_rate,
+            residual=residual, input_width=input_width, rngs=rngs,
+        )  # fmt: skip
+        self.output_width = self.summary_width = self.final_width = width
+
+    def __call__(
+        self, x: Float[Array, "B S I"], real: Bool[Array, "B S"], *, key: Key[Array, ""] | None = None
+    ) -> dict[str, Any]:
+        """The memory; states after padding are 0."""
+        hidden, final = self.layers(x, self.layers.initial(x.shape[0], x.dtype), real, key=key)
+        last = final[-1]["hidden"]
+        return {"hidden": hidden, "last": last, "summary": last, "final": final}
