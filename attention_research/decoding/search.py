@@ -34,7 +34,7 @@ class Search:
 
     An extension that ends and is among them finishes; the next best ones keep `beam_size` prefixes alive. A subclass
     says what an extension costs, which ones end, how hypotheses are ranked and when a row has its own: `prices`,
-    `ends`, `score` and `is_over`.
+    `ends`, `kept`, `score` and `is_over`.
 
     A row's result does not depend on the other rows nor on the padding. Cost: K model rows for each source row.
     """
@@ -50,6 +50,12 @@ class Search:
         """Which extensions are hypotheses: those by EOS."""
         del at_limit
         return tokens == EOS
+
+    def kept(self, values: Float[Array, "B C"], finished: Int[Array, "B"]) -> Float[Array, "B C"]:
+        """The extensions' log-probabilities, best first, -inf for those to drop, given how many hypotheses a row has:
+        all stay."""
+        del finished
+        return values
 
     def score(self, log_probabilities: Float[Array, "*B"], lengths: Int[Array, "*#B"]) -> Float[Array, "*B"]:
         """What hypotheses of these lengths (EOS counted; 0 where there is none, with log-probability -inf) rank by."""
@@ -73,6 +79,7 @@ class Search:
             log_probabilities = log_probabilities.astype(jnp.float32).reshape(*state.live.shape, -1)
             at_limit = state.step + 1 >= limits
             values, parents, tokens = self._candidates(state, self.prices(log_probabilities, at_limit))
+            values = self.kept(values, jnp.sum(state.finished.lengths > 0, axis=1))
             ends = self.ends(tokens, at_limit)
             finished = self._finish(state, values, parents, tokens, ends)
             live, chosen = _top_k(jnp.where(ends, -jnp.inf, values), self.beam_size)

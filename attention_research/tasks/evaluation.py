@@ -21,8 +21,13 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[f
 
 
 class Evaluation:
-    """Decodes a split and scores it. `examples` bounds how many of its sentences (None: all of them); the model is
-    the mean of the newest `average` checkpoints (`training.averaging`)."""
+    """Scores a split. `examples` bounds how many of its sentences (None: all of them); the model is the mean of the
+    newest `average` checkpoints (`training.averaging`).
+
+    One that decodes has `score(hypotheses, references, sources)`. One that looks at the model's outputs instead has
+    `outputs(model, batch)`, a pure function giving a dictionary of arrays, and `score(triples, data)` over (ids, batch,
+    outputs), where an id of -1 marks a row that only fills the batch. Both have `summary(scores)`.
+    """
 
     def __init__(
         self,

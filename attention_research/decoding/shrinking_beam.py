@@ -1,0 +1,46 @@
+"""Beam search of the recurrent translators: Sutskever et al. 2014 (arXiv 1409.3215), section 3.2; Bahdanau et al. 2015.
+
+A hypothesis that takes EOS leaves the beam for the complete ones. Here it takes its place with it, as in the code that
+was released with Bahdanau et al., so that the beam shrinks and a row is over when it is empty; the papers do not say.
+Sutskever et al. rank by log p; `normalized` ranks by log p / |y|, EOS counted (an option of that code).
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.decoding.hypotheses import allowed_tokens
+from attention_research.decoding.search import Search
+from attention_research.registry import NonNegative, Positive
+
+
+class ShrinkingBeamSearch(Search):
+    """At a row's limit (`length_limits`) every prefix left takes EOS, at the price that the model gives it; PAD and BOS
+    are never taken. A row has exactly `beam_size` hypotheses, if there are as many of its length."""
+
+    def __init__(self, *, beam_size: Positive = 12, normalized: bool = False, extra_length: NonNegative = 50):
+        self.beam_size, self.normalized, self.extra_length = beam_size, normalized, extra_length
+
+    def prices(self, log_probabilities: Float[Array, "B K V"], at_limit: Bool[Array, "B"]) -> Float[Array, "B K V"]:
+        """The model's, for allowed tokens: at the limit EOS alone."""
+        allowed = allowed_tokens(log_probabilities.shape[-1], at_limit)[:, None]
+        return jnp.where(allowed, log_probabilities, -jnp.inf)
+
+    def kept(self, values: Float[Array, "B C"], finished: Int[Array, "B"]) -> Float[Array, "B C"]:
+        """As many extensions as places are left in the beam."""
+        place = jnp.arange(values.shape[1])
+        return jnp.where(place < (self.beam_size - finished)[:, None], values, -jnp.inf)
+
+    def score(self, log_probabilities: Float[Array, "*B"], lengths: Int[Array, "*#B"]) -> Float[Array, "*B"]:
+        """log p, or log p / |y|."""
+        if not self.normalized:
+            return log_probabilities
+        return log_probabilities / jnp.maximum(lengths, 1).astype(jnp.float32)
+
+    def is_over(
+        self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, ""], limits: Int[Array, "B"]
+    ) -> Bool[Array, "B"]:
+        """The beam is empty."""
+        del scores, length, limits
+        return live[:, 0] == -jnp.inf

@@ -1,0 +1,78 @@
+"""Classification: cross-entropy of one label a text, and the accuracy and macro-F1 of what is most probable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from attention_research.tasks.evaluation import Evaluation, Scores
+
+
+class Classification:
+    """loss = -log p(label), summed over the texts; a label of -1 marks a row that only fills the batch.
+
+    A label that the model has no class for makes the loss nan, which stops the run.
+    """
+
+    def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
+        """The number of texts, at least 1."""
+        return jnp.maximum(jnp.sum(batch["label"] >= 0), 1).astype(jnp.float32)
+
+    def loss(
+        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        """(summed loss, {"correct": how many are right}, a share once divided by the count)."""
+        log_p, _ = model.log_probabilities(batch, key=key)
+        label, real = jnp.maximum(batch["label"], 0), batch["label"] >= 0
+        total = -jnp.sum(jnp.take_along_axis(log_p, label[:, None], axis=1)[:, 0], where=real)
+        right = jnp.sum((jnp.argmax(log_p, axis=1) == label) & real).astype(jnp.float32)
+        return total, {"correct": right}
+
+
+class ClassificationEvaluation(Evaluation):
+    """The class that the model thinks most probable, against the label."""
+
+    def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
+        """The most probable classes, "predicted" [B], and how much each position counts, "weights" [B S]."""
+        log_p, aux = model.log_probabilities(batch)
+        return {"predicted": jnp.argmax(log_p, axis=1), "weights": aux["pooling"]["weights"]}
+
+    def score(self, triples: Iterable[tuple[np.ndarray, Mapping, Mapping]], data: Any) -> Scores:
+        """`accuracy` and `macro_f1`, in percent, of how many `examples`; `majority_accuracy`: that of always saying the
+        class which is the most frequent in training."""
+        found = [(batch["label"][ids >= 0], outputs["predicted"][ids >= 0]) for ids, batch, outputs in triples]
+        label, predicted = (np.concatenate(side) for side in zip(*found, strict=True))
+        counts = confusion(label, predicted, len(data.classes))
+        most = np.bincount(data.labels("train")).argmax()
+        return {
+            "accuracy": 100.0 * float(np.trace(counts) / counts.sum()),
+            "macro_f1": 100.0 * macro_f1(counts),
+            "majority_accuracy": 100.0 * float(np.mean(label == most)),
+            "examples": len(label),
+        }
+
+    def summary(self, scores: Mapping[str, Any]) -> str:
+        """One line of what `score` gave."""
+        return (
+            f"accuracy {scores['accuracy']:.2f}% · macro-F1 {scores['macro_f1']:.2f} · {scores['examples']:,} texts · "
+            f"always the most frequent class {scores['majority_accuracy']:.2f}%"
+        )
+
+
+def confusion(label: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    """[classes classes] how often a text of class i was taken for one of class j.
+
+    >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
+    [[1, 1], [0, 1]]
+    """
+    return np.bincount(label * classes + predicted, minlength=classes * classes).reshape(classes, classes)
+
+
+def macro_f1(counts: np.ndarray) -> float:
+    """The mean over the classes of 2 right / (labelled + predicted); 0 for a class that none had and none was given."""
+    size = counts.sum(axis=0) + counts.sum(axis=1)
+    return float(np.mean(2 * np.diag(counts) / np.maximum(size, 1)))

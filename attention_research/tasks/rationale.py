@@ -1,0 +1,93 @@
+"""Ratings with rationales, Lei, Barzilay & Jaakkola 2016 (arXiv 1606.04155), equations 2 to 5.
+
+    cost(z, x, y) = ||enc(z, x) - y||^2 + l1 sum_t z_t + l2 sum_t |z_t - z_{t-1}|
+
+and its gradient in expectation over z ~ p(z | x): that of the squared error in the encoder, and by REINFORCE
+
+    E_z[ cost(z, x, y) d log p(z | x) ]
+
+in the generator, with one sample of z. `loss` is one number that has both gradients: the cost itself, plus a surrogate
+less its own value. A batch has `source` [B S] and `ratings` [B R] in [0, 1] or `label` [B], 0 or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key
+
+from attention_research.kernels import reinforce_surrogate
+from attention_research.kernels.precision import accumulator
+from attention_research.registry import NonNegativeFloat
+from attention_research.tokens import PAD
+
+
+class Rationale:
+    """`sparsity` is l1, `coherence` l2; the released code's are 0.0003 and twice that, with the error times 10.
+
+    `baseline` is subtracted from the cost in the surrogate: the paper's is `none`; `batch_mean` is the mean cost of the
+    batch's other reviews, which leaves the gradient unbiased, and needs no state as a moving average would. Switches
+    |z_t - z_{t-1}| are counted between words; a rationale that begins with the text begins without one.
+    """
+
+    def __init__(
+        self,
+        *,
+        sparsity: NonNegativeFloat = 0.0003,
+        coherence: NonNegativeFloat = 0.0006,
+        baseline: Literal["none", "batch_mean"] = "none",
+    ):
+        self.sparsity, self.coherence, self.baseline = sparsity, coherence, baseline
+
+    def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
+        """The number of reviews, at least 1."""
+        return jnp.maximum(jnp.sum(_reviews(batch)), 1).astype(jnp.float32)
+
+    def loss(
+        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        """(summed cost, summed "squared_error", "selected" words and "switches"); no key: no sample, no dropout."""
+        return self.of_choice(model.read(batch["source"], key=key), batch)
+
+    def of_choice(
+        self, read: Mapping[str, Array], batch: Mapping[str, Array]
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+        """`loss`, from what the model read."""
+        real, here = batch["source"] != PAD, _reviews(batch)
+        dtype = accumulator(read["ratings"].dtype)
+        kept = lambda x: jnp.where(here, x.astype(dtype), jnp.zeros((), dtype))
+        error = kept(jnp.sum(jnp.square(read["ratings"].astype(dtype) - wanted(batch).astype(dtype)), axis=1))
+        words, switches = kept(jnp.sum(read["selected"], axis=1)), kept(counted_switches(read["selected"], real))
+        price = self.sparsity * words + self.coherence * switches
+        surrogate = jnp.sum(self._surrogate(read["log_probability"], error + price, real, here))
+        total = jnp.sum(error + price) + surrogate - jax.lax.stop_gradient(surrogate)
+        sums = {"squared_error": error, "selected": words, "switches": switches}
+        return total, {name: jax.lax.stop_gradient(jnp.sum(x)) for name, x in sums.items()}
+
+    def _surrogate(self, log_p: Array, cost: Array, real: Array, here: Array) -> Float[Array, "B S"]:
+        """(cost - b) log p(z_t) of each word; b of a review is the mean over the others, (c - b) n / (n - 1) of all."""
+        zero = jnp.zeros((), cost.dtype)
+        if self.baseline == "none":
+            return reinforce_surrogate(log_p, cost[:, None], zero, real)
+        number = jnp.sum(here)
+        mean = jnp.sum(cost) / jnp.maximum(number, 1).astype(cost.dtype)
+        factor = number.astype(cost.dtype) / jnp.maximum(number - 1, 1).astype(cost.dtype)
+        return reinforce_surrogate(log_p, cost[:, None], mean, real) * factor
+
+
+def wanted(batch: Mapping[str, Array]) -> Float[Array, "B R"]:
+    """The true ratings; a label is one of them."""
+    return batch["ratings"] if "ratings" in batch else batch["label"][:, None].astype(jnp.float32)
+
+
+def counted_switches(selected: Bool[Array, "B S"], real: Bool[Array, "B S"]) -> Array:
+    """sum_t |z_t - z_{t-1}| over neighbouring real words, [B]."""
+    return jnp.sum((selected[:, 1:] != selected[:, :-1]) & real[:, 1:] & real[:, :-1], axis=1)
+
+
+def _reviews(batch: Mapping[str, Array]) -> Bool[Array, "B"]:
+    """Which rows hold a review: the others only fill the batch."""
+    return jnp.any(batch["source"] != PAD, axis=1)

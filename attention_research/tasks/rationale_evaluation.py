@@ -1,0 +1,144 @@
+"""How good ratings and rationales are: error, how much is selected, and how much of that a person would have marked.
+
+Lei, Barzilay & Jaakkola 2016, section 6.1: precision is the share of the selected words that stand in a sentence marked
+as the reason, over all selected words of all reviews. Taking words at random has the precision of `random_precision`:
+the expectation over choices of as many words of each review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array
+
+from attention_research.registry import Positive, Rate
+from attention_research.tasks.evaluation import Evaluation, Scores
+from attention_research.tasks.rationale import wanted
+from attention_research.tokens import PAD
+
+#: The shares of a review at which its words of greatest weight are looked at.
+SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
+
+
+class RationaleEvaluation(Evaluation):
+    """Ratings and rationales of a split.
+
+    `share` takes that share of each review's words, those of the greatest weight, in place of the model's own choice:
+    what is called the rationale of soft attention.
+    """
+
+    def __init__(
+        self,
+        *,
+        split: str = "test",
+        batch_size: Positive = 64,
+        examples: Positive | None = None,
+        average: Positive = 1,
+        share: Rate | None = None,
+    ):
+        super().__init__(split=split, batch_size=batch_size, examples=examples, average=average)
+        self.share = share
+
+    def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
+        """ "ratings" [B R], "selected" and "weights" [B S] of a batch."""
+        read = model.read(batch["source"])
+        return {name: read[name] for name in ("ratings", "selected", "weights")}
+
+    def chosen(self, outputs: Mapping[str, np.ndarray], row: int, words: int) -> np.ndarray:
+        """Which of a review's words are its rationale."""
+        if self.share is None:
+            return np.asarray(outputs["selected"][row, :words])
+        return heaviest(outputs["weights"][row, :words], self.share)
+
+    def score(
+        self, triples: Iterable[tuple[np.ndarray, Mapping[str, Array], Mapping[str, np.ndarray]]], data: Any
+    ) -> Scores:
+        """The scores, in percent but for the error; `data` is not asked. See `scores`."""
+        reviews = []
+        for ids, batch, outputs in triples:
+            source, truth = np.asarray(batch["source"]), np.asarray(wanted(batch))
+            for row in np.flatnonzero(ids >= 0):
+                words = int(np.sum(source[row] != PAD))
+                reviews.append({
+                    "predicted": np.asarray(outputs["ratings"][row], np.float64),
+                    "rating": np.asarray(truth[row], np.float64),
+                    "selected": self.chosen(outputs, row, words),
+                    "weights": np.asarray(outputs["weights"][row, :words]),
+                    "gold": np.asarray(batch["gold"][row, :words], bool) if "gold" in batch else None,
+                })  # fmt: skip
+        return scores(reviews)
+
+    def summary(self, scores: Mapping[str, Any]) -> str:
+        """One line of what `score` gave."""
+        said = f"squared error {scores['mean_squared_error']:.4f}, of the mean {scores['constant_error']:.4f}"
+        said += f" · {scores['selected_share']:.1f} % of the words in {scores['spans']:.1f} spans"
+        if "precision" in scores:
+            said += f" · precision {scores['precision']:.1f}, at random {scores['random_precision']:.1f}"
+        return said
+
+
+def heaviest(weights: np.ndarray, share: float) -> np.ndarray:
+    """True at the words of greatest weight, the earlier of equal ones; at least one word.
+
+    >>> heaviest(np.array([0.1, 0.5, 0.3, 0.1]), 0.5).tolist()
+    [False, True, True, False]
+    """
+    taken = np.zeros(len(weights), bool)
+    taken[np.argsort(-weights, kind="stable")[: max(round(share * len(weights)), 1)]] = True
+    return taken
+
+
+def spans(selected: np.ndarray) -> int:
+    """Runs of selected words.
+
+    >>> spans(np.array([True, True, False, True]))
+    2
+    """
+    return int(np.sum(selected[1:] & ~selected[:-1]) + np.sum(selected[:1]))
+
+
+def scores(reviews: list[dict[str, Any]]) -> Scores:
+    """Scores of reviews with "predicted" and "rating" [R], "selected" and "weights" [S], "gold" [S] or None.
+
+    `mean_squared_error`, and `constant_error`: that of the mean rating; `accuracy`: predictions on the right side of
+    0.5, where all ratings are 0 or 1; `selected_share`, `spans` and `words` a review; with gold `precision`, `recall`,
+    `rationale_f1`, `random_precision`, and at each of `shares` the precision of the words of greatest weight. A share,
+    or a precision of no word at all, is in percent; what is undefined is left out.
+    """
+    truth, said = (np.stack([one[name] for one in reviews]) for name in ("rating", "predicted"))
+    sizes = np.array([len(one["selected"]) for one in reviews])
+    taken = np.array([np.sum(one["selected"]) for one in reviews])
+    found: dict[str, Any] = {
+        "mean_squared_error": float(np.mean(np.square(said - truth))),
+        "constant_error": float(np.mean(np.square(truth.mean(axis=0) - truth))),
+        "selected_share": 100.0 * float(taken.sum() / sizes.sum()),
+        "spans": float(np.mean([spans(one["selected"]) for one in reviews])),
+        "words": float(sizes.mean()),
+        "reviews": len(reviews),
+    }
+    if np.isin(truth, (0.0, 1.0)).all():
+        found["accuracy"] = 100.0 * float(np.mean((said > 0.5) == (truth > 0.5)))
+    if reviews[0]["gold"] is not None:
+        found |= _against_gold(reviews, sizes, taken)
+    return found
+
+
+def _against_gold(reviews: list[dict[str, Any]], sizes: np.ndarray, taken: np.ndarray) -> dict[str, Any]:
+    gold = np.array([np.sum(one["gold"]) for one in reviews])
+    right = lambda choice: sum(int(np.sum(choice(one) & one["gold"])) for one in reviews)
+    own = right(lambda one: one["selected"])
+    found: dict[str, Any] = {"recall": 100.0 * own / gold.sum(), "gold_share": 100.0 * gold.sum() / sizes.sum()}
+    found["rationale_f1"] = 200.0 * own / (taken.sum() + gold.sum())
+    if taken.sum():
+        found["precision"] = 100.0 * own / taken.sum()
+        found["random_precision"] = 100.0 * np.sum(taken * gold / sizes) / taken.sum()
+    at = []
+    for share in SHARES:
+        choices = [heaviest(one["weights"], share) for one in reviews]
+        hits = sum(int(np.sum(choice & one["gold"])) for choice, one in zip(choices, reviews, strict=True))
+        words = sum(int(choice.sum()) for choice in choices)
+        at.append([100.0 * words / sizes.sum(), 100.0 * hits / words])
+    found["precision_at"] = [[float(x) for x in pair] for pair in at]
+    return {name: float(x) if np.ndim(x) == 0 else x for name, x in found.items()}

@@ -1,0 +1,90 @@
+"""Error rates: distances by hand and by a second implementation, several references, the floor, the evaluation."""
+
+import functools
+import random
+
+import pytest
+
+from attention_research.studies.results import FLOORS
+from attention_research.tasks.error_rate import ErrorRateEvaluation, edits, error_rates, nearest
+from attention_research.tasks.token_by_token import token_by_token
+
+CASES = {
+    "equal": ("K AE T", "K AE T", 0),
+    "substituted": ("K AE T", "K AH T", 1),
+    "inserted": ("K AE T S", "K AE T", 1),
+    "deleted": ("K T", "K AE T", 1),
+    "nothing written": ("", "K AE T", 3),
+    "nothing wanted": ("K AE T", "", 3),
+    "swapped": ("AE K T", "K AE T", 2),
+    "kitten": ("k i t t e n", "s i t t i n g", 3),
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[name.replace(" ", "-") for name in CASES])
+def test_by_hand(case):
+    hypothesis, reference, expected = CASES[case]
+    assert edits(hypothesis.split(), reference.split()) == expected
+    rate, whole = error_rates([hypothesis], [reference], ["x"])
+    size = len(reference.split())
+    assert rate == (pytest.approx(100 * expected / size) if size else float("inf"))
+    assert whole == 100.0 * (expected > 0)
+
+
+def recursive(first, second):
+    """Levenshtein's distance as it is defined, on all suffixes."""
+
+    @functools.cache
+    def between(i, j):
+        if i == len(first) or j == len(second):
+            return len(first) - i + len(second) - j
+        if first[i] == second[j]:
+            return between(i + 1, j + 1)
+        return 1 + min(between(i + 1, j), between(i, j + 1), between(i + 1, j + 1))
+
+    return between(0, 0)
+
+
+def test_is_the_recursive_distance():
+    chance = random.Random(3)
+    draw = lambda: tuple(chance.choice("abc") for _ in range(int(chance.random() * 9)))
+    pairs = [(draw(), draw()) for _ in range(300)]
+    assert [edits(*pair) for pair in pairs] == [recursive(*pair) for pair in pairs]
+    assert len({recursive(*pair) for pair in pairs}) > 6
+
+
+def test_the_rate_is_of_the_corpus_not_the_mean_of_sentences():
+    """1 edit of 1 and 1 of 9: 2 / 10, not (1 + 1/9) / 2."""
+    rate, whole = error_rates(["b", "a a a a a a a a b"], ["a", "a a a a a a a a a"], ["x", "y"])
+    assert rate == pytest.approx(20.0) and whole == 100.0
+
+
+def test_a_source_is_scored_once_against_its_nearest_reference():
+    """R EH D against R EH D (0 edits) and R IY D; Y UW Z against Y UW S, Y UW Z Z: 1 edit each, the longer counts."""
+    sources = ["r e a d", "u s e", "r e a d", "u s e", "a"]
+    references = ["R IY D", "Y UW S", "R EH D", "Y UW Z Z", "AH"]
+    hypotheses = ["R EH D", "Y UW Z", "R EH D", "Y UW Z", "AH"]
+    assert nearest("Y UW Z", ["Y UW S", "Y UW Z Z"]) == (1, 4)
+    rate, whole = error_rates(hypotheses, references, sources)
+    assert rate == pytest.approx(100 * 1 / (3 + 4 + 1)) and whole == pytest.approx(100 / 3)
+    shuffled = list(zip(hypotheses, references, sources, strict=True))[::-1]
+    assert error_rates(*zip(*shuffled, strict=True)) == (rate, whole)
+
+
+def test_the_floor_knows_one_sound_for_a_letter_and_silent_ones():
+    """c is K, a is AE, t is T, h is silent; one word that breaks the rule changes nothing."""
+    letters = ["c a t", "t a c", "h a t", "c h a t", "a", "c a", "t a h"]
+    sounds = ["K AE T", "T AE K", "AE T", "K AE T", "EY", "K AE", "T AE"]
+    assert token_by_token(letters, sounds) == [*sounds[:4], "AE", *sounds[5:]]
+    assert token_by_token(["", "x"], ["", ""]) == ["", ""]
+
+
+def test_the_evaluation_names_its_floor():
+    evaluation = ErrorRateEvaluation(examples=3)
+    scores = evaluation.score(["K AH T", "T AE K"], ["K AE T", "T AE K"], ["c a t", "t a c"])
+    assert scores["error_rate"] == pytest.approx(100 / 6) and scores["word_error_rate"] == 50.0
+    assert scores["token_by_token_error_rate"] == 0.0 and "nearest" in scores["error_rate_signature"]
+    assert (evaluation.split, evaluation.batch_size, evaluation.examples) == ("test", 64, 3)
+    assert evaluation.summary(scores).startswith("error rate 16.67 %, of whole sequences 50.00 % (edits:")
+    (floor,) = [floor for floor in FLOORS if floor.key == "evaluate.error_rate"]
+    assert floor.floor.removeprefix("evaluate.") in scores and not floor.higher
