@@ -25,6 +25,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     if arguments.json:
         return print_json(result)
     print(result["summary"])
-    print(f"{result['sentences']} sentences of {result['split']} · perplexity {result['perplexity']:.2f} a piece")
+    if "perplexity" in result:
+        print(f"{result['sentences']} sentences of {result['split']} · perplexity {result['perplexity']:.2f} a piece")
     print(Selection(result["checkpoint"], result["averaged"]))
     return 0

@@ -42,6 +42,7 @@ def draw(results: Results, folder: Path) -> list[Figure]:
     for column in results.study.columns:
         if column.at_points and len(results.points) > 1:
             drawn.append(_against(pyplot, results, column, folder / f"{column.key.split('.')[1]}.png"))
+    drawn += [function(results, folder) for function in results.study.figures]
     return [figure for figure in drawn if figure]
 
 

@@ -69,6 +69,27 @@ FLOORS = (
     ),
     Floor("evaluate.bleu", "evaluate.copy_bleu", "copying the source", "BLEU not above copying's {:.1f}"),
     Floor("evaluate.f1", "evaluate.flat_f1", "one bracket around all words", "F1 not above one bracket's {:.1f}"),
+    Floor(
+        "evaluate.accuracy",
+        "evaluate.majority_accuracy",
+        "the most frequent class",
+        "accuracy not above the most frequent class's {:.1f}",
+    ),
+    Floor("evaluate.f1", "evaluate.floor_f1", "a fixed name or the first words", "F1 not above a fixed name's {:.1f}"),
+    Floor(
+        "evaluate.error_rate",
+        "evaluate.token_by_token_error_rate",
+        "replacing token by token",
+        "error rate not below token by token's {:.1f}",
+        higher=False,
+    ),
+    Floor(
+        "evaluate.mean_squared_error",
+        "evaluate.constant_error",
+        "the mean rating",
+        "squared error not below the mean rating's {:.3f}",
+        higher=False,
+    ),
 )
 
 

@@ -55,7 +55,11 @@ evaluate = Stage("evaluate")
 
 
 def measure(function: Callable[..., dict], **settings: Any) -> Stage:
-    """A stage that calls ``function(**settings, **row.settings, **scale.settings, <axis>=point, seed=seed)``."""
+    """A stage that calls ``function(**settings, **row.settings, **scale.settings, <axis>=point, seed=seed)``; of a row
+    that is trained also with ``workdir=``, the run's folder (`training.evaluation.Trained` opens it).
+
+    It returns a flat dict; what is no number (a list by length, a sample's text) is for the study's `figures`.
+    """
     return Stage("measure", settings, function)
 
 
@@ -106,7 +110,8 @@ class Study:
     ``published`` is a CSV beside the study file with a column ``row`` of row ids; ``claims`` a CSV in the form of the
     project's claims, ``verdicts`` a function a claim id, called with the study's `results.Results`; ``count`` gives a
     measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's configuration
-    beside these.
+    beside these. ``figures`` are functions ``(results, folder) -> Figure | None`` (`studies.figures`) that draw what
+    the study alone has, beside the pictures that every study gets.
     """
 
     rows: tuple[Row, ...]
@@ -121,6 +126,7 @@ class Study:
     verdicts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     count: Callable[..., dict] | None = None
     counts: Callable[[Config], dict] | None = None
+    figures: tuple[Callable[..., Any], ...] = ()
     notes: tuple[str, ...] = ()
     name: str = ""
     path: Path | None = None

@@ -88,7 +88,7 @@ def _trial(study: Study, scale: str, row: Row, seed: int, point: int | None, fin
         stages=tuple(stages),
         fingerprint=hashlib.sha256("\0".join(sources).encode()).hexdigest()[:16] if len(sources) > 1 else fingerprint,
         steps=config.resolved["training"]["steps"] if config else None,
-        count=config is not None and seed == 0,
+        count=config is not None and seed == 0 and any(stage.kind == "train" for stage in row.stages or study.stages),
     )
 
 

@@ -70,7 +70,7 @@ def run_trial(folder: Path) -> dict[str, Any]:
     for stage in trial["stages"]:
         saved = folder / "stages" / f"{stage['address']}.json"
         if saved.exists():
-            results[stage["kind"]] = json.loads(saved.read_text(encoding="utf-8"))
+            _add(results, stage, json.loads(saved.read_text(encoding="utf-8")))
             continue
         write_json(folder / "progress.json", {"stage": stage["kind"]})
         memory.reset_peak_resident()
@@ -83,7 +83,7 @@ def run_trial(folder: Path) -> dict[str, Any]:
         outcome["stage_seconds"] = time.perf_counter() - began
         outcome.setdefault("peak_memory_bytes", memory.peak_resident_bytes())
         write_json(saved, outcome)
-        results[stage["kind"]] = outcome
+        _add(results, stage, outcome)
     if trial["count"] and trial["given"] is not None:
         from attention_research.training import inspection
 
@@ -105,6 +105,11 @@ def run_trial(folder: Path) -> dict[str, Any]:
     return result
 
 
+def _add(results: dict[str, Any], stage: dict[str, Any], outcome: dict[str, Any]) -> None:
+    """Several measurements of a trial are read as one."""
+    results[stage["kind"]] = {**results.get(stage["kind"], {}), **outcome}
+
+
 def _train(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
     from attention_research.training.run import train
 
@@ -118,7 +123,7 @@ def _evaluate(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any
 
 
 def _measure(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
-    settings = stage["settings"] if config is None else {**stage["settings"], "config": config}
+    settings = stage["settings"] if config is None else {**stage["settings"], "workdir": folder}
     return dereference(stage["function"])(**settings)
 
 

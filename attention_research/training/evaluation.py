@@ -1,4 +1,4 @@
-"""`evaluate` and `generate`: a trained workdir's losses, translations and BLEU."""
+"""`evaluate` and `generate`: a trained workdir's losses and scores, and what it writes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from attention_research.config import ConfigError
 from attention_research.models.sequences import sequence
+from attention_research.tasks.perplexity import unigram_perplexity
 from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.run import Trainer, mean_losses, of_replica
@@ -55,16 +56,25 @@ class Trained:
         restore = lambda step: checkpoints.restore(step, wanted, partial=("parameters", "statistics"))
         self.state = averaged(restore, self.averaged) if len(self.averaged) > 1 else restore(self.step)
         checkpoints.close()
-        max_length = self.config.resolved["model"]["max_length"]
+        max_length = self.config.resolved["model"].get("max_length", self.config.resolved["max_length"])
 
         def translate(model: tuple[Any, Any], source: dict[str, jax.Array]) -> Any:
             return self.decoding(self.trainer.structure.merge(*model), source, max_length=max_length)
 
         self._translate = jax.jit(translate)
+        merge = self.trainer.structure.merge
+        self._outputs = jax.jit(lambda model, batch: self.evaluation.outputs(merge(*model), batch))
 
     def model(self, replica: int = 0) -> tuple[Any, Any]:
         """(parameters, statistics) of one replica."""
         return of_replica(self.state, replica, self.settings.replicas)
+
+    def outputs(
+        self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]]
+    ) -> Iterator[tuple[np.ndarray, dict, dict]]:
+        """(ids, batch, the model's outputs on it): what an evaluation that decodes nothing scores."""
+        for ids, batch in batches:
+            yield ids, batch, jax.device_get(self._outputs(model, batch))
 
     def translations(self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]]) -> dict[int, str]:
         """Example id -> the best hypothesis as text."""
@@ -124,12 +134,15 @@ def evaluate(
 
 def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
     evaluation, data, model = trained.evaluation, trained.data, trained.model(replica)
-    sources, references = data.text(evaluation.split)
 
     def batches() -> Iterator[tuple[np.ndarray, dict]]:
         return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
 
     losses = mean_losses(trained.trainer.evaluation_step, model, batches())
+    if hasattr(evaluation, "outputs"):
+        scores = evaluation.score(trained.outputs(model, batches()), data)
+        return {**scores, "summary": evaluation.summary(scores), **losses, "seed": trained.trainer.seeds[replica]}
+    sources, references = data.text(evaluation.split)
     texts = trained.translations(model, batches())
     ids = sorted(texts)
     references, sources = [references[i] for i in ids], [sources[i] for i in ids]
@@ -149,12 +162,3 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
             for i, s, r in islice(zip(ids, sources, references, strict=True), 5)
         ],
     }
-
-
-def unigram_perplexity(data: Any, split: str, examples: int | None) -> float:
-    """Perplexity a piece of the training targets' piece frequencies (plus one each): what a trained model beats."""
-    size = data.tokenizer.size
-    counts = np.ones(size)
-    np.add.at(counts, data.target_tokens("train"), 1)
-    log_p = np.log(counts / counts.sum())
-    return float(np.exp(-np.mean(log_p[data.target_tokens(split, examples)])))

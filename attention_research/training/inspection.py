@@ -30,7 +30,7 @@ def inspect(config: Config) -> dict[str, Any]:
     width = config.resolved["model"]["width"]
     optimizer, schedule = settings.optimizer(width), settings.schedule(width)
     state = jax.eval_shape(initial_state(make, optimizer), 0)
-    shapes = max(parts.data().train_shapes(settings.batch_size), key=lambda s: int(np.prod(s["target"])))
+    shapes = max(parts.data().train_shapes(settings.batch_size), key=lambda s: sum(map(np.prod, s.values())))
     batch = {name: jax.ShapeDtypeStruct(shape, jnp.int32) for name, shape in shapes.items()}
     step = make_train_step(structure, task, optimizer, schedule, accumulation_steps=settings.accumulation_steps)
     flops = count_flops(step, state, batch)

@@ -14,7 +14,6 @@ import numpy as np
 from attention_research.config import Config, ConfigError, build_experiment
 from attention_research.layers.structure import abstract
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
-from attention_research.tokens import PAD
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
@@ -73,11 +72,10 @@ def of_replica(state: Mapping[str, Any], replica: int, replicas: int) -> tuple[A
 
 
 def mean_losses(step: Callable, model: tuple[Any, Any], batches: Iterator[tuple[Any, dict]]) -> dict[str, float]:
-    """Token-weighted means of the losses over evaluation batches; "tokens" is their number."""
+    """Means of the losses over evaluation batches, weighted by what the task counts; "tokens" is how many those are."""
     sums: dict[str, float] = {}
-    for _, batch in batches:
-        real = int(np.sum(batch["target"] != PAD))  # the task's count is at least 1: a filler batch counts nothing
-        if real:
+    for ids, batch in batches:
+        if np.any(ids >= 0):  # the task's count is at least 1: a filler batch counts nothing
             for name, value in step(model, batch).items():
                 sums[name] = sums.get(name, 0.0) + float(value)
     tokens = max(sums.pop("tokens", 0.0), 1.0)

@@ -129,3 +129,18 @@ def test_cores_are_dealt_whole(monkeypatch):
         and _shares(5) == [[2], [3], [5], [7], [11]]
         and _shares(1) == [[2, 3, 5, 7, 11]]
     )
+
+
+def test_measurements_of_a_trained_row_know_its_folder_and_are_read_as_one(tmp_path, monkeypatch):
+    seen = []
+
+    def measured(*, name, workdir, seed):
+        seen.append(workdir)
+        return {name: seed}
+
+    monkeypatch.setattr(worker, "dereference", lambda where: measured)
+    stages = [{"kind": "measure", "settings": {"name": n, "seed": 3}, "function": "x", "address": n} for n in "ab"]
+    results = {}
+    for stage in stages:
+        worker._add(results, stage, worker._measure(stage, {"model": {}}, tmp_path))
+    assert results == {"measure": {"a": 3, "b": 3}} and seen == [tmp_path, tmp_path]

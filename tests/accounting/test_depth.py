@@ -1,0 +1,55 @@
+"""The longest chain of matrix products, by hand, and of attention and recurrence by length."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import nnx
+
+from attention_research.accounting.depth import measure_depth
+from attention_research.kernels import dot_product_attention
+from attention_research.layers.recurrent.scan import run
+from attention_research.registry import lookup
+
+A = jax.ShapeDtypeStruct((5, 5), jnp.float32)
+
+
+def many(x, w):
+    """Three products in a chain, two beside it."""
+    return ((x @ w) @ w) @ w + jnp.tanh(w @ x) + x @ x
+
+
+def turns(x, w):
+    """Seven turns that do not read each other, two products each."""
+    return jax.lax.map(lambda row: row @ w @ w, jnp.broadcast_to(x, (7, 5, 5)))
+
+
+def chosen(x, w):
+    return jax.lax.cond(x[0, 0] > 0, lambda: x @ w @ w, lambda: x @ w)
+
+
+def summing(x, w):
+    """A carry that only adds up: its turns' products wait for nothing."""
+    return jax.lax.scan(lambda total, row: (total + row @ w, None), x, jnp.broadcast_to(x, (7, 5, 5)))[0]
+
+
+@pytest.mark.parametrize(("function", "chain"), [(many, 3), (turns, 2), (chosen, 2), (summing, 1), (jnp.add, 0)])
+def test_chains_by_hand(function, chain):
+    found = measure_depth(function, A, A)
+    assert found.chain == chain and found.in_loops == 0 and found.parallel_fraction == 1.0
+
+
+def test_a_chain_through_remat_and_jit_is_walked():
+    inner = jax.jit(jax.checkpoint(lambda x, w: x @ w @ w))
+    assert measure_depth(lambda x, w: inner(inner(x, w), w), A, A).chain == 4
+
+
+@pytest.mark.parametrize("length", [3, 11])
+def test_a_recurrence_waits_and_attention_does_not(length):
+    cell = lookup("recurrent_cell", "vanilla")(width=5, input_width=5, rngs=nnx.Rngs(0))
+    x = jax.ShapeDtypeStruct((2, length, 5), jnp.float32)
+    recurrent = measure_depth(lambda x: run(cell, x, cell.initial(2, x.dtype))[0], x)
+    assert recurrent.chain == length and recurrent.flops == 2 * 2 * length * 50 == recurrent.in_loops
+    assert recurrent.parallel_fraction == 0.0
+    heads = jax.ShapeDtypeStruct((2, length, 1, 5), jnp.float32)
+    attention = measure_depth(lambda q: dot_product_attention(q, q, q, implementation="reference"), heads)
+    assert attention.chain == 2 and attention.parallel_fraction == 1.0
