@@ -1,0 +1,87 @@
+"""Alignments as heat maps of words against words, Bahdanau et al. 2015, figure 3: rows are written, columns were read.
+
+The model's tokens may be pieces of words. Source pieces of a word add up (the weight that went to the word), target
+pieces are averaged (each piece's row sums to what the model's does), so that a row of words sums to the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from attention_research.tokens import UNKNOWN
+
+_MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # before a word
+_CELL, _COLUMNS = 0.27, 2  # inches, panels side by side
+
+
+def words_of(tokenizer: Any, tokens: Sequence[int]) -> tuple[list[str], list[list[int]]]:
+    """(words, which tokens each is made of); the end of the sentence is a word of its own."""
+    words: list[str] = []
+    members: list[list[int]] = []
+    for place, (token, piece) in enumerate(zip(tokens, tokenizer.pieces(tokens), strict=True)):
+        special = token <= UNKNOWN
+        if special or piece.startswith(_MARK) or not words or tokens[place - 1] <= UNKNOWN:
+            words.append(piece if special else piece.removeprefix(_MARK).replace(_MARK, " "))
+            members.append([place])
+        else:
+            words[-1] += piece
+            members[-1].append(place)
+    return words, members
+
+
+def over_words(
+    weights: Float[np.ndarray, "T S"], written: Sequence[Sequence[int]], read: Sequence[Sequence[int]]
+) -> Float[np.ndarray, "M N"]:
+    """The weights between words: sums over a source word's tokens, means over a target word's.
+
+    >>> over_words(np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]), [[0, 1]], [[0], [1, 2]]).tolist()
+    [[0.25, 0.75]]
+    """
+    columns = np.stack([weights[:, list(places)].sum(1) for places in read], axis=1)
+    return np.stack([columns[list(places)].mean(0) for places in written])
+
+
+def as_map(tokenizer: Any, source: Sequence[int], target: Sequence[int], weights: np.ndarray) -> dict[str, Any]:
+    """One sentence's map as JSON: "source" and "target" words, "weights" in rows of the target's words."""
+    read, read_members = words_of(tokenizer, source)
+    written, written_members = words_of(tokenizer, target)
+    merged = over_words(np.asarray(weights, np.float64), written_members, read_members)
+    return {"source": read, "target": written, "weights": np.round(merged, 4).tolist()}
+
+
+def draw(maps: Sequence[Mapping[str, Any]], path: Path, heading: str) -> None:
+    """Write a panel for each map: white is weight 1 and black 0, as in the paper, with the words on the axes."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    rows = math.ceil(len(maps) / _COLUMNS)
+    cells = [np.asarray(one["weights"]).shape for one in maps]
+    letters = max(len(word) for one in maps for word in [*one["source"], *one["target"]])
+    names = 0.075 * min(letters, 18) + 0.15
+    width = _COLUMNS * (max(n for _, n in cells) * _CELL + names) + 0.8
+    height = rows * (max(m for m, _ in cells) * _CELL + names + 0.35) + 0.5
+    with matplotlib.rc_context({"font.family": "sans-serif", "text.parse_math": False, "axes.linewidth": 0.5}):
+        figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+        FigureCanvasAgg(figure)
+        figure.suptitle(heading, x=0.01, ha="left", fontsize=11)
+        panels = figure.subplots(rows, _COLUMNS, squeeze=False).ravel()
+        for axes, one in zip(panels, maps, strict=False):
+            image = axes.imshow(np.asarray(one["weights"]), cmap="gray", vmin=0.0, vmax=1.0, interpolation="nearest")
+            axes.set_xticks(range(len(one["source"])), one["source"], rotation=90, fontsize=8)
+            axes.set_yticks(range(len(one["target"])), one["target"], fontsize=8)
+            axes.xaxis.tick_top()
+            axes.tick_params(length=0, pad=3)
+            axes.grid(False)
+            if one.get("title"):
+                axes.set_xlabel(one["title"], fontsize=9)
+        for axes in panels[len(maps) :]:
+            axes.set_visible(False)
+        figure.colorbar(image, ax=list(panels), shrink=0.4, label="weight")
+        figure.savefig(path, dpi=120, metadata={"Software": None})

@@ -1,0 +1,147 @@
+"""What was attended to, what was copied and how much of it, sub-token by sub-token (Allamanis et al. 2016, Table 3).
+
+A line a sub-token of the name: alpha and kappa over the tokens of the body, darker for more, and lambda, the weight of
+copying. Of a model that does not copy there is alpha alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array
+
+from attention_research.tokens import EOS, PAD
+
+END = "END"
+#: Inches: the figure's width, a row of weights, what stands above and below those of a table.
+_WIDTH, _ROW, _ABOVE, _BELOW = 12.0, 0.17, 1.35, 0.35
+
+
+@dataclasses.dataclass(frozen=True)
+class CopyTable:
+    """One function: the sub-tokens of its `body`, its true `name`, those that the model `wrote`, END after them, and
+    for each of these alpha and kappa over the body (lists of rows) and lambda."""
+
+    place: str
+    body: tuple[str, ...]
+    name: tuple[str, ...]
+    wrote: tuple[str, ...]
+    alpha: tuple[tuple[float, ...], ...]
+    kappa: tuple[tuple[float, ...], ...]
+    copy_probability: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Rounded, so that a record stays small."""
+        short = lambda rows: [[round(float(x), 4) for x in row] for row in rows]
+        said = {"place": self.place, "body": " ".join(self.body), "name": " ".join(self.name)}
+        weights = {"alpha": short(self.alpha), "kappa": short(self.kappa)}
+        return {**said, "wrote": list(self.wrote), **weights, "lambda": short([self.copy_probability])[0]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> CopyTable:
+        """What `to_json` gave."""
+        rows = lambda name: tuple(map(tuple, value[name]))
+        texts = tuple(value["body"].split()), tuple(value["name"].split()), tuple(value["wrote"])
+        return cls(value["place"], *texts, rows("alpha"), rows("kappa"), tuple(value["lambda"]))
+
+    def words(self) -> str:
+        """The lines as text: sub-token, lambda, and the token with the greatest kappa and alpha."""
+        most = lambda rows, line: self.body[int(np.argmax(rows[line]))] if rows and self.body else "-"
+        lines = [
+            f"{word} lambda {weight:.3f} kappa {most(self.kappa, i)} alpha {most(self.alpha, i)}"
+            for i, (word, weight) in enumerate(zip(self.wrote, self.copy_probability, strict=True))
+        ]
+        return "; ".join(lines)
+
+
+def collect(model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
+    """The attention at the targets of a batch, [B T S] and [B T]; pure. What is not copied has weight 0."""
+    _, aux = model.log_likelihood(batch)
+    decoder = aux["decoder"]
+    alpha = decoder["alignment"]
+    copies = "copy" in decoder
+    return {
+        "alpha": alpha,
+        "kappa": decoder["copy"] if copies else np.zeros(alpha.shape, np.float32),
+        "copy_probability": decoder["copy_probability"] if copies else np.zeros(alpha.shape[:2], np.float32),
+    }
+
+
+def table_of(
+    place: str, words: Sequence[str], name: str, source: np.ndarray, target: np.ndarray, found: Mapping[str, np.ndarray]
+) -> CopyTable:
+    """The table of one row of a batch; `words` are how its source and then its target are written."""
+    body = [i for i, token in enumerate(source) if token not in (PAD, EOS)]
+    steps = [t for t, token in enumerate(target) if token != PAD]
+    wrote = [END if target[t] == EOS else words[len(source) + t] for t in steps]
+    rows = lambda weights: tuple(tuple(float(weights[t, i]) for i in body) for t in steps)
+    weights = tuple(float(found["copy_probability"][t]) for t in steps)
+    texts = tuple(words[i] for i in body), tuple(name.split()), tuple(wrote)
+    return CopyTable(place, *texts, rows(found["alpha"]), rows(found["kappa"]), weights)
+
+
+def heading(table: CopyTable) -> str:
+    """What a table is of."""
+    return f"{table.place} · true name {'_'.join(table.name)} · written {'_'.join(table.wrote[:-1]) or '(nothing)'}"
+
+
+def figure_of(tables: Sequence[CopyTable], printed: Sequence[tuple[str, float]] = (), longest: int = 44) -> Any:
+    """The matplotlib figure; `printed` are the (sub-token, lambda) that a paper prints, drawn beneath as bars alone.
+
+    A body is shown up to `longest` tokens; the part of the weights that lies beyond is said.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    heights = [_ABOVE + _BELOW + 2 * _ROW * len(table.wrote) for table in tables]
+    heights += [_BELOW + 0.5 + _ROW * len(printed)] if printed else []
+    figure = Figure(figsize=(_WIDTH, sum(heights)), dpi=110, facecolor="white")
+    FigureCanvasAgg(figure)
+    parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for part, height, table in zip(parts, heights, tables, strict=False):
+        _draw(part, height, table, longest)
+    if printed:
+        part, title = parts[-1], "printed: setUseBrowserCache on { this.useBrowserCache = useBrowserCache; }"
+        part.text(0.01, 1 - 0.15 / heights[-1], title, va="top", fontsize=10)
+        axis = part.add_axes((0.10, _BELOW / heights[-1], 0.3, _ROW * len(printed) / heights[-1]))
+        _bars(axis, [word for word, _ in printed], [value for _, value in printed])
+    return figure
+
+
+def _draw(part: Any, height: float, table: CopyTable, longest: int) -> None:
+    part.text(0.01, 1 - 0.15 / height, textwrap.shorten(heading(table), 150), va="top", fontsize=10)
+    shown = min(len(table.body), longest)
+    weights = np.zeros((2 * len(table.wrote), max(1, shown)))
+    for i, rows in enumerate((table.alpha, table.kappa)):
+        for t, row in enumerate(rows):
+            weights[2 * t + i, :shown] = row[:shown]
+    bottom, tall = _BELOW / height, 2 * _ROW * len(table.wrote) / height
+    axis = part.add_axes((0.10, bottom, 0.74, tall))
+    axis.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    labels = [f"{word}  {sign}" if sign == "α" else sign for word in table.wrote for sign in "ακ"]
+    axis.set_yticks(range(len(labels)), labels, fontsize=8)
+    axis.set_xticks(range(shown), table.body[:shown], rotation=60, ha="left", fontsize=7)
+    axis.xaxis.tick_top()
+    axis.tick_params(length=0)
+    axis.grid(False)
+    for line in range(1, len(table.wrote)):
+        axis.axhline(2 * line - 0.5, color="#0072B2", linewidth=0.6)
+    beside = part.add_axes((0.86, bottom, 0.09, tall))
+    _bars(beside, [], table.copy_probability)
+    if len(table.body) > shown:
+        axis.set_xlabel(f"{len(table.body) - shown} more tokens of the body are not shown", fontsize=7)
+
+
+def _bars(axis: Any, words: Sequence[str], values: Sequence[float]) -> None:
+    axis.barh(range(len(values)), values, color="#0072B2", height=0.5)
+    for place, value in enumerate(values):
+        axis.text(1.03, place, f"{value:.3f}", va="center", fontsize=8)
+    axis.set_ylim(len(values) - 0.5, -0.5)
+    axis.set_xlim(0, 1)
+    axis.set_yticks(range(len(words)), words, fontsize=8)
+    axis.set_xticks([0, 1], ["0", "λ = 1"], fontsize=7)
+    axis.grid(False)

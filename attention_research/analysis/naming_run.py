@@ -1,0 +1,92 @@
+"""What the studies of naming read off a run: its scores, the copy tables of held-out functions, and the baseline's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attention_research.analysis import copy_table
+from attention_research.analysis.nearest_names import nearest_names
+from attention_research.config import build_experiment, resolve
+from attention_research.tasks.naming import naming_scores
+from attention_research.tokens import PAD
+from attention_research.training.evaluation import Trained
+
+#: The printed example, `{ this.useBrowserCache = useBrowserCache; }`, as Python has it.
+PRINTED = ("the printed example in Python", "self . use browser cache = use browser cache", "set use browser cache")
+
+
+def scores_of(workdir: Path) -> dict[str, Any]:
+    """The numbers of a run's evaluation."""
+    document = json.loads((Path(workdir) / "evaluation.json").read_text(encoding="utf-8"))
+    return {name: value for name, value in document.items() if isinstance(value, int | float) and name != "seconds"}
+
+
+def copy_tables(workdir: Path, count: int = 3) -> list[dict[str, Any]]:
+    """Tables (`copy_table.CopyTable.to_json`) of the printed example and of `count` held-out functions, each with the
+    name that the model writes. The functions are evenly spaced, by id, among the evaluated ones whose true name has a
+    sub-token of its body and one that is not in it, and whose body has at most 40 sub-tokens: not chosen by hand."""
+    trained = Trained(Path(workdir))
+    chosen = [PRINTED, *_held_out(trained, count)]
+    tokenizer, model = trained.data.tokenizer, trained.model()
+    length = max(len(ids) for ids in tokenizer.encode([body for _, body, _ in chosen]))
+    source = _padded(tokenizer.encode([body for _, body, _ in chosen]), length)
+    merge = trained.trainer.structure.merge
+    search = jax.jit(lambda model, batch: trained.evaluation.outputs(merge(*model), batch))
+    collect = jax.jit(lambda model, batch: copy_table.collect(merge(*model), batch))
+    suggested = jax.device_get(search(model, {"source": jnp.asarray(source), "target": jnp.asarray(source[:, :8])}))
+    first = np.argmax(suggested["lengths"] > 1, axis=1)  # as the scores, without the empty name
+    written = np.take_along_axis(suggested["tokens"], first[:, None, None], axis=1)[:, 0]
+    target = spelled(written, source, trained.config.resolved["vocabulary_size"])
+    found = jax.device_get(collect(model, {"source": jnp.asarray(source), "target": jnp.asarray(target)}))
+    tables = []
+    for row, (place, _, name) in enumerate(chosen):
+        words = tokenizer.pieces([*source[row], *target[row]])
+        of_row = {key: value[row] for key, value in found.items()}
+        tables.append(copy_table.table_of(place, words, name, source[row], target[row], of_row).to_json())
+    return tables
+
+
+def spelled(written: np.ndarray, source: np.ndarray, vocabulary_size: int) -> np.ndarray:
+    """Ids of words for what a model wrote: for vocabulary_size + s, that of the word at s."""
+    positions = np.clip(written - vocabulary_size, 0, source.shape[1] - 1)
+    return np.where(written >= vocabulary_size, np.take_along_axis(source, positions, axis=1), written).astype(np.int32)
+
+
+def nearest_scores(workdir: Path) -> dict[str, Any]:
+    """`naming_scores` of the names of the nearest bodies, on the functions that the configuration evaluates.
+
+    For a trial that trains nothing: its configuration is read from the trial.
+    """
+    given = json.loads((Path(workdir) / "trial.json").read_text(encoding="utf-8"))["given"]
+    parts = build_experiment(resolve(given))
+    data, evaluation = parts.data().prepare(), parts.evaluation()
+    batches = data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
+    ids = [int(i) for ids, _ in batches for i in ids if i >= 0]
+    bodies, names = data.text(evaluation.split)
+    cut = lambda body: " ".join(body.split()[: data.max_length - 1])
+    found = nearest_names(*data.text("train"), [cut(bodies[i]) for i in ids], evaluation.suggestions)
+    return naming_scores(found, [names[i] for i in ids], data.tokenizer.known)
+
+
+def _held_out(trained: Trained, count: int) -> Sequence[tuple[str, str, str]]:
+    data, evaluation = trained.data, trained.evaluation
+    batches = data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
+    ids = sorted(int(i) for ids, _ in batches for i in ids if i >= 0)
+    functions = data.functions(evaluation.split)
+    both = lambda one: 0 < len(set(one.name.split()) & set(one.body.split())) < len(set(one.name.split()))
+    fitting = [functions[i] for i in ids if both(functions[i]) and len(functions[i].body.split()) <= 40]
+    return [tuple(fitting[place]) for place in np.linspace(0, len(fitting) - 1, count).astype(int)] if fitting else []
+
+
+def _padded(rows: Sequence[Sequence[int]], length: int) -> np.ndarray:
+    ids = np.full((len(rows), length), PAD, np.int32)
+    for row, tokens in enumerate(rows):
+        ids[row, : len(tokens)] = tokens
+    return ids

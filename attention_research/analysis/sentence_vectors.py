@@ -1,0 +1,194 @@
+"""Sentences as the one vector that a recurrent encoder hands over, Sutskever et al. 2014, figure 2: does order show?
+
+The vector of a sentence is all that the decoder starts from: of every layer the last state, of an LSTM its cell too.
+Two numbers say whether it knows the order of words, which a bag of words cannot: how far a sentence lies from the same
+words in another order, and whether sentences fall together by who does what to whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
+from attention_research.analysis.by_length import sample
+from attention_research.analysis.teacher_forced import untrained
+from attention_research.tokens import EOS
+from attention_research.training.evaluation import Trained
+
+NAMES = ("David", "Saul")
+VERBS = ("loved", "feared", "served", "blessed", "hated")
+_MOST = 128  # sentences that are compared, two by two
+#: The same act told in three ways, as in the paper's right panel; {0} gives, {1} receives.
+VOICES = (
+    "{0} gave bread unto {1} in the house of the Lord.",
+    "In the house of the Lord {0} gave bread unto {1}.",
+    "{1} was given bread by {0} in the house of the Lord.",
+)
+
+
+def pca(vectors: Float[np.ndarray, "N D"], count: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(coordinates [N count], share of the variance of each [count], components [count D]), by SVD of the centred rows.
+
+    A component's sign is that of its greatest entry, so that a picture is the same on every machine.
+    """
+    centred = vectors - vectors.mean(0)
+    _, singular, components = np.linalg.svd(centred, full_matrices=False)
+    components = components[:count]
+    largest = np.take_along_axis(components, np.abs(components).argmax(1)[:, None], axis=1)
+    components = components * np.where(largest < 0, -1.0, 1.0)
+    total = np.sum(singular**2)
+    return centred @ components.T, singular[:count] ** 2 / (total if total else 1.0), components
+
+
+def silhouette(points: Float[np.ndarray, "N D"], groups: Int[np.ndarray, "N"]) -> float:
+    """Rousseeuw 1987: the mean of (b - a) / max(a, b), a a point's mean distance in its own group, b in the nearest
+    other one; a point alone in its group counts 0. Near 1 groups lie apart, near 0 they overlap."""
+    distances = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    values = []
+    for i, own in enumerate(groups):
+        same = (groups == own) & (np.arange(len(groups)) != i)
+        if not same.any():
+            values.append(0.0)
+            continue
+        a = distances[i, same].mean()
+        b = min(distances[i, groups == other].mean() for other in set(groups.tolist()) - {int(own)})
+        values.append((b - a) / max(a, b) if max(a, b) else 0.0)
+    return float(np.mean(values))
+
+
+def handed_over(
+    trained: Trained, sentences: Sequence[str], arrays: tuple[Any, Any] | None = None
+) -> Float[np.ndarray, "N D"]:
+    """What the decoder starts from after each sentence, one row a sentence (float64), by the trained parameters and
+    statistics or by `arrays`."""
+    encoded = trained.data.tokenizer.encode(list(sentences))
+    tokens = np.zeros((len(encoded), max(map(len, encoded))), np.int32)
+    for row, ids in enumerate(encoded):
+        tokens[row, : len(ids)] = ids
+
+    @jax.jit
+    def states(arrays: Any, tokens: jax.Array) -> list[jax.Array]:
+        model = trained.trainer.structure.merge(*arrays)
+        return jax.tree.leaves(model.start(model.encode({"tokens": tokens}))["state"]["layers"])
+
+    leaves = [np.asarray(leaf, np.float64) for leaf in states(arrays or trained.model(), tokens)]
+    return np.concatenate([leaf.reshape(len(encoded), -1) for leaf in leaves], axis=1)
+
+
+def bags(trained: Trained, sentences: Sequence[str]) -> Float[np.ndarray, "N V"]:
+    """How often each piece stands in each sentence: the vector that cannot know the order."""
+    counts = np.zeros((len(sentences), trained.data.tokenizer.size))
+    for row, ids in enumerate(trained.data.tokenizer.encode(list(sentences))):
+        np.add.at(counts[row], [i for i in ids if i != EOS], 1)
+    return counts
+
+
+def reordered(sentence: str, rng: np.random.Generator) -> str:
+    """The same words in another order; the last one, with the full stop, stays."""
+    words = sentence.split()
+    body = list(rng.permutation(words[:-1]))
+    return " ".join([*body, *words[-1:]])
+
+
+def order_distance(vectors: Callable[[Sequence[str]], np.ndarray], sentences: Sequence[str], seed: int = 0) -> float:
+    """Mean distance of a sentence to itself reordered, as a share of the mean distance of two different sentences."""
+    rng = np.random.default_rng(seed)
+    both = vectors([*sentences, *(reordered(sentence, rng) for sentence in sentences)])
+    own, other = both[: len(sentences)], both[len(sentences) :]
+    apart = np.linalg.norm(own[:, None] - own[None], axis=-1)
+    mean = apart[~np.eye(len(own), dtype=bool)].mean()
+    return float(np.linalg.norm(own - other, axis=1).mean() / mean) if mean else 0.0
+
+
+def roles() -> tuple[list[str], np.ndarray, np.ndarray]:
+    """(sentences, who acts, which verb): both names in both roles with every verb."""
+    told = [
+        (f"{first} {verb} {second}.", actor, number)
+        for actor, (first, second) in enumerate((NAMES, NAMES[::-1]))
+        for number, verb in enumerate(VERBS)
+    ]
+    return [text for text, _, _ in told], np.asarray([a for _, a, _ in told]), np.asarray([v for _, _, v in told])
+
+
+def voices() -> tuple[list[str], np.ndarray]:
+    """(sentences, who gives): one act in three wordings, and with the roles exchanged."""
+    told = [(voice.format(*names), giver) for giver, names in enumerate((NAMES, NAMES[::-1])) for voice in VOICES]
+    return [text for text, _ in told], np.asarray([giver for _, giver in told])
+
+
+def measure(*, workdir: Path, seed: int, examples: int = 128, longest: int = 24) -> dict[str, Any]:
+    """Of a trained run: "order_distance" (reordered against different sentences of the test split, of up to `longest`
+    words) and that of bags of words, which is 0; the silhouettes of `roles` by actor ("actor_silhouette") and by verb
+    ("verb_silhouette") and of `voices` by giver ("giver_silhouette"), each in the plane of the first two components;
+    and the planes ("roles_plane", "voices_plane": sentences, coordinates, shares of the variance).
+
+    Names that end in "_untrained" are of the parameters that the run began with: an encoder that has learnt nothing
+    tells orders apart, too, and remembers best what it read last.
+    """
+    del seed
+    trained = Trained(workdir)
+    sources, _ = trained.data.text("test")
+    fitting = [s for s in sources if 5 <= len(s.split()) <= longest]
+    chosen = [fitting[i] for i in sample(len(fitting), min(examples, _MOST))]
+    texts, actors, verbs = roles()
+    told, givers = voices()
+    numbers: dict[str, Any] = {"bag_order_distance": order_distance(lambda s: bags(trained, s), chosen)}
+    for ending, arrays in (("_untrained", untrained(trained)), ("", trained.model())):
+        vectors = lambda sentences, arrays=arrays: handed_over(trained, sentences, arrays)
+        (plane, shares, _), (second, second_shares, _) = pca(vectors(texts)), pca(vectors(told))
+        numbers |= {
+            f"order_distance{ending}": order_distance(vectors, chosen),
+            f"actor_silhouette{ending}": silhouette(plane, actors),
+            f"verb_silhouette{ending}": silhouette(plane, verbs),
+            f"giver_silhouette{ending}": silhouette(second, givers),
+        }
+    return {
+        **numbers,
+        "variance_share": float(shares.sum()),
+        "vector_width": int(vectors(texts[:1]).shape[1]),
+        "roles_plane": _plane(texts, actors, plane, shares),
+        "voices_plane": _plane(told, givers, second, second_shares),
+    }
+
+
+def _plane(texts: Sequence[str], groups: np.ndarray, points: np.ndarray, shares: np.ndarray) -> dict[str, Any]:
+    found = {"texts": list(texts), "groups": groups.tolist(), "points": np.round(points, 5).tolist()}
+    return {**found, "shares": np.round(shares, 4).tolist()}
+
+
+def draw(planes: Sequence[tuple[str, dict[str, Any]]], path: Path) -> None:
+    """Write a panel for each (title, plane): a point a sentence with its text, groups by marker and colour."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"font.family": "sans-serif", "text.parse_math": False}):
+        figure = Figure(figsize=(9.5, 4.6 * len(planes)), layout="constrained")
+        FigureCanvasAgg(figure)
+        for axes, (title, plane) in zip(figure.subplots(len(planes), 1, squeeze=False)[:, 0], planes, strict=True):
+            points, groups = np.asarray(plane["points"]), np.asarray(plane["groups"])
+            for group, (marker, colour) in enumerate((("o", "#0072B2"), ("^", "#D55E00"))):
+                inside = points[groups == group]
+                axes.scatter(inside[:, 0], inside[:, 1], marker=marker, color=colour, s=45, zorder=3)
+            middle = points[:, 0].mean()
+            for text, group, point in zip(plane["texts"], groups, points, strict=True):
+                # Names stand away from the nearer edge, one group's above its points and the other's below.
+                left = point[0] > middle
+                style = {"ha": "right" if left else "left", "va": "top" if group else "bottom", "fontsize": 8}
+                place = (-5 if left else 5, -4 if group else 4)
+                axes.annotate(
+                    text, point, xytext=place, textcoords="offset points", color=("#0072B2", "#D55E00")[group], **style
+                )
+            axes.margins(0.12, 0.15)
+            axes.set_title(title, loc="left", fontsize=11)
+            names = [f"component {i}: {share:.0%} of the variance" for i, share in enumerate(plane["shares"], 1)]
+            axes.set_xlabel(names[0])
+            axes.set_ylabel(names[1])
+            axes.grid(color="#dddddd", linewidth=0.6)
+            axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(path, dpi=130, metadata={"Software": None})

@@ -1,0 +1,81 @@
+"""Alignment figures by hand: links, error rates, reordered words, the diagonal, steps forward."""
+
+import math
+
+import numpy as np
+import pytest
+
+from attention_research.analysis import alignments
+
+W = np.asarray([
+    [0.7, 0.1, 0.1, 0.1],  # -> 0
+    [0.1, 0.2, 0.6, 0.1],  # -> 2
+    [0.2, 0.5, 0.2, 0.1],  # -> 1
+    [0.1, 0.1, 0.2, 0.6],  # -> 3, behind the words
+    [0.0, 0.0, 0.0, 0.0],  # nowhere
+])  # fmt: skip
+GOLD = [(0, 0), (1, 2), (2, 1)]
+
+
+def test_links_by_hand():
+    assert alignments.links(W, 3) == {(0, 0), (2, 1), (1, 2)}
+    assert alignments.links(W) == {(0, 0), (2, 1), (1, 2), (3, 3)}
+    assert alignments.links(np.full((2, 3), 1 / 3)) == {(0, 0), (0, 1)}
+
+
+def test_alignment_error_rate_by_hand():
+    """A = 3 links, S = 2 of which 1 found, P = 3 of which 2 found: 1 - (1 + 2) / (3 + 2)."""
+    found, sure, possible = [(0, 0), (1, 1), (2, 2)], [(0, 0), (2, 1)], [(1, 1), (3, 3)]
+    assert alignments.alignment_error_rate([found], [sure], [possible]) == pytest.approx(2 / 5)
+    assert alignments.alignment_error_rate([found], [sure]) == pytest.approx(1 - 2 / 5)
+    assert alignments.alignment_error_rate([found], [found]) == 0.0
+    assert alignments.alignment_error_rate([[]], [[]]) == alignments.alignment_error_rate([found], [[(5, 5)]]) == 1.0
+
+
+def test_the_rate_sums_counts_before_it_divides():
+    """1 of 1 and 0 of 3 links: 1 - (2 * 1) / (4 + 4), not the mean of 0 and 1."""
+    found, gold = [[(0, 0)], [(0, 0), (0, 1), (0, 2)]], [[(0, 0)], [(1, 0), (1, 1), (1, 2)]]
+    assert alignments.alignment_error_rate(found, gold) == pytest.approx(3 / 4)
+    assert alignments.accuracy(found, gold) == pytest.approx(1 / 4)
+
+
+def test_one_right_link_of_a_word_is_enough_for_accuracy():
+    assert alignments.accuracy([[(1, 0), (0, 1)]], [[(0, 0), (1, 0), (1, 1)]]) == pytest.approx(1 / 2)
+    assert math.isnan(alignments.accuracy([[]], [[]]))
+
+
+def test_reordered_words_by_hand():
+    """0-0 crosses nothing; 1-2 and 2-1 cross; of their target words 1 and 2 one link of two given is right, of two."""
+    assert alignments.reordered(GOLD) == {(1, 2), (2, 1)}
+    assert alignments.reordered([(0, 0), (0, 1), (1, 2)]) == set()
+    found = [(3, 0), (2, 1), (0, 2)]
+    assert alignments.inside_reordered([found], [GOLD]) == (pytest.approx(1 / 2), pytest.approx(1 / 2))
+    assert alignments.inside_reordered([[(0, 0), (2, 1)]], [GOLD]) == (1.0, pytest.approx(1 / 2))
+    assert all(map(math.isnan, alignments.inside_reordered([[(0, 0)]], [[(0, 0)]])))
+
+
+def test_diagonality_by_hand():
+    assert alignments.diagonality(np.eye(5)) == pytest.approx(1.0)
+    assert alignments.diagonality(np.eye(3)[::-1]) == pytest.approx(1 - (1 + 0 + 1) / 3)
+    assert alignments.diagonality(np.asarray([[1.0, 0, 0], [0, 0, 0], [0, 0.5, 0.5]])) == pytest.approx(1 - 0.25 / 2)
+    assert alignments.diagonality(np.full((101, 83), 1 / 83)) == pytest.approx(2 / 3, abs=0.01)
+    assert math.isnan(alignments.diagonality(np.zeros((2, 3)))) and alignments.diagonality(np.ones((1, 1))) == 1.0
+
+
+def test_monotone_steps_by_hand():
+    """0, 2, 1, 3, nowhere: forward, back, forward."""
+    assert alignments.monotone_steps(W) == pytest.approx(2 / 3)
+    assert alignments.monotone_steps(np.eye(4)) == 1.0 and alignments.monotone_steps(np.eye(4)[::-1]) == 0.0
+    assert alignments.monotone_steps(np.eye(4)[[1, 1, 2]]) == 1.0 and math.isnan(alignments.monotone_steps(W[:1]))
+
+
+def test_a_corpus_against_its_gold():
+    """The end of the sentence (the last column and row) is no word."""
+    perfect = np.zeros((4, 4))
+    for source, target in [*GOLD, (3, 3)]:
+        perfect[target, source] = 1.0
+    scores = alignments.against_gold([perfect, W[:4]], [GOLD, [(0, 0), (1, 1), (2, 2)]])
+    assert scores["alignment_error_rate"] == pytest.approx(1 - 2 * 4 / 12)
+    assert scores["alignment_accuracy"] == pytest.approx(4 / 6)
+    assert scores["reordered_precision"] == scores["reordered_recall"] == 1.0
+    assert scores["monotone_steps"] == pytest.approx(2 / 3) and 0 < scores["diagonality"] < 1

@@ -1,0 +1,70 @@
+"""PCA and silhouettes against scikit-learn; what the order of words does to a vector and to a bag of words."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.metrics import silhouette_score
+
+from attention_research.analysis import sentence_vectors
+from attention_research.analysis.sentence_vectors import bags, order_distance, pca, reordered, roles, silhouette, voices
+from attention_research.tokens import EOS
+
+POINTS = np.random.default_rng(3).normal(size=(17, 5)) * np.array([5.0, 3.0, 1.0, 0.5, 0.1]) + 7.0
+
+
+def test_components_are_scikit_learns_up_to_the_sign():
+    theirs = PCA(3).fit(POINTS)
+    coordinates, shares, components = pca(POINTS, 3)
+    np.testing.assert_allclose(shares, theirs.explained_variance_ratio_, rtol=1e-10)
+    np.testing.assert_allclose(np.abs(components), np.abs(theirs.components_), atol=1e-10)
+    np.testing.assert_allclose(np.abs(coordinates), np.abs(theirs.transform(POINTS)), atol=1e-9)
+    assert all(row[np.abs(row).argmax()] > 0 for row in components)
+
+
+def test_equal_vectors_have_no_spread_and_no_nan():
+    coordinates, shares, _ = pca(np.ones((4, 3)))
+    assert not coordinates.any() and not shares.any()
+
+
+@pytest.mark.parametrize("groups", [[0] * 8 + [1] * 9, [0, 1, 2] * 5 + [0, 3]], ids=["two", "one alone"])
+def test_the_silhouette_is_scikit_learns(groups):
+    assert silhouette(POINTS, np.asarray(groups)) == pytest.approx(silhouette_score(POINTS, groups), abs=1e-12)
+
+
+def test_the_same_words_in_another_order_are_the_same_bag():
+    ids = {word: number for number, word in enumerate(sorted({w for s in roles()[0] for w in s.split()}), start=4)}
+    tokenizer = SimpleNamespace(size=31, encode=lambda texts: [[*(ids[w] for w in t.split()), EOS] for t in texts])
+    trained = SimpleNamespace(data=SimpleNamespace(tokenizer=tokenizer))
+    sentences = roles()[0]
+    assert order_distance(lambda texts: bags(trained, texts), sentences) == 0.0
+    counted = bags(trained, sentences[:1])
+    assert counted.sum() == 3 and counted[0, EOS] == 0
+
+    def first_word(texts):
+        return np.asarray([[float(ids[text.split()[0]])] for text in texts])
+
+    assert order_distance(first_word, sentences) > 0
+
+
+def test_reordering_keeps_the_words_and_the_end():
+    text = "in the beginning was the word."
+    other = reordered(text, np.random.default_rng(0))
+    assert sorted(other.split()) == sorted(text.split()) and other != text and other.endswith(" word.")
+
+
+def test_roles_and_voices_have_both_names_in_both_places():
+    texts, actors, verbs = roles()
+    assert len(set(texts)) == 10 and texts[0] == "David loved Saul." and texts[5] == "Saul loved David."
+    assert actors.tolist() == [0] * 5 + [1] * 5 and verbs.tolist() == [0, 1, 2, 3, 4] * 2
+    told, givers = voices()
+    assert len(set(told)) == 6 and [t.startswith("David gave") for t in told].index(True) == 0
+    assert told[2].startswith("Saul was given bread by David") and givers.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_the_picture_has_a_panel_for_each_plane(tmp_path):
+    texts, actors, _ = roles()
+    plane = sentence_vectors._plane(texts, actors, POINTS[:10, :2], np.array([0.6, 0.3]))
+    sentence_vectors.draw([("one", plane), ("two", plane)], tmp_path / "planes.png")
+    assert (tmp_path / "planes.png").stat().st_size > 20_000
