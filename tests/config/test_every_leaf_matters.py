@@ -58,14 +58,46 @@ BASE = {
 NEEDED = {
     "linformer": {"rank": 5},
     "step": {"boundaries": (3, 7)},
+    "recurrent": {"width": 12, "num_layers": 2, "decoder": {"start": "projected"}},
+    "bahdanau": {"readout_width": 5},
+    "reduced_rank": {"attention_width": 5},
+    "recurrent_language_model": {"width": 12, "num_layers": 2},
     "files": {split: (f"{split}.fr", f"{split}.en") for split in ("train", "validation", "test")},
 }
+#: Families and models that are slow to walk.
+RECURRENT = {
+    "recurrent", "recurrent_language_model", "recurrent_encoder", "recurrent_decoder", "decoder_start", "alignment",
+    "score", "recurrent_vocabulary", "initialization", "recurrent_cell",
+}  # fmt: skip
+#: Kinds that mean something only with data of their own, which these probes do not have -> the test of what they do.
+ELSEWHERE = {
+    ("data", "naming"): "tests/data/test_naming.py",
+    ("data", "labelled"): "tests/data/test_labelled.py",
+    ("data", "generated_reviews"): "tests/data/test_generated_reviews.py",
+    ("task", "coverage"): "tests/models/test_copying_models.py",
+    ("task", "classification"): "tests/tasks/test_classification.py",
+    ("task", "rationale"): "tests/tasks/test_rationale.py",
+    ("evaluation", "perplexity"): "tests/tasks/test_perplexity.py",
+    ("evaluation", "naming"): "tests/tasks/test_naming_scores.py",
+    ("evaluation", "classification"): "tests/tasks/test_classification.py",
+    ("evaluation", "rationale"): "tests/tasks/test_rationale.py",
+    ("model", "conv_attention"): "tests/models/test_copying_models.py",
+    ("model", "copy_attention"): "tests/models/test_copying_models.py",
+    ("model", "pointer_generator"): "tests/models/test_copying_models.py",
+    ("model", "text_classifier"): "tests/models/test_classifiers.py",
+    ("model", "rationale"): "tests/models/test_rationales.py",
+    ("model", "soft_attention_ratings"): "tests/models/test_rationales.py",
+}
+for family, test in (("pooling", "test_classifiers"), ("embedding", "test_classifiers"),
+                     ("rationale_generator", "test_rationales")):  # fmt: skip
+    ELSEWHERE.update({(family, kind): f"tests/models/{test}.py" for kind in registry.FAMILIES[family]})
 #: Other values of what is a name: leaf -> values.
 NAMES = {
     "data.name": ["bible_translate/de-en"],
     "data.source_language": ["de"],
     "data.target_language": ["de"],
     "evaluation.split": ["validation"],
+    "data.tokenizer.minimum_count": [17, 10**6],
     **{f"data.{split}": [["other.fr", "other.en"]] for split in ("train", "validation", "test")},
 }
 BATCH = {name: jax.ShapeDtypeStruct((4, 9), jnp.int32) for name in ("source", "target")}
@@ -119,7 +151,7 @@ class Probes:
         kind, length = (self.config.resolved["model"][name] for name in ("kind", "max_length"))
         if kind == "transformer_encoder":  # generates nothing
             return ()
-        if kind == "transformer_decoder":  # has no source
+        if kind in ("transformer_decoder", "recurrent_language_model"):  # has no source
             first = lambda model: model.step(model.start(4), jnp.zeros(4, jnp.int32))[:2]
             return text_of(lambda model: first(structure.merge(*model)), model)
         decode = lambda model, source: self.parts.decoding()(structure.merge(*model), source, max_length=length)
@@ -299,23 +331,44 @@ def texts(tmp_path_factory):
 
 
 FIRST = resolve(BASE)
+
+
+def set_at(config, path, kind):
+    """The config with a section of another kind."""
+    valid = [config for config in (with_value(config, path, section) for section in as_section(kind)) if config]
+    assert valid, f"give NEEDED what {kind} cannot do without"
+    return valid[0]
+
+
+#: The first config with each other model, and what is walked with it: what stands in no config before it.
+MODELS: dict[str, Config] = {}
 #: Family -> where its first section is: in the first config, or in one with another model.
 PLACES: dict[str, tuple[Config, str]] = {}
-for config in (FIRST, *(FIRST.override([("model.kind", kind)]) for kind in registry.FAMILIES["model"])):
+WALKED = classes(FIRST)
+for model in registry.FAMILIES["model"]:
+    if ("model", model) in ELSEWHERE:
+        continue
+    config = FIRST if model == FIRST.resolved["model"]["kind"] else set_at(FIRST, "model", model)
+    if config is not FIRST:
+        MODELS[model] = config
     for path, family, _ in sections(config.resolved):
         PLACES.setdefault(family, (config, path))
 #: The other kinds, each class once: class -> its family and kind.
 OTHERS = {}
 for family, kind in [(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds]:
-    if target(family, kind) not in classes(FIRST) and family in PLACES:
+    of_models = WALKED.union(*map(classes, MODELS.values()))
+    if target(family, kind) not in of_models and family in PLACES and (family, kind) not in ELSEWHERE:
         OTHERS.setdefault(target(family, kind), (family, kind))
 
 
 def of_kind(family, kind):
-    config, path = PLACES[family]
-    valid = [config for config in (with_value(config, path, section) for section in as_section(kind)) if config]
-    assert valid, f"give NEEDED what {kind} cannot do without"
-    return valid[0]
+    return set_at(*PLACES[family], kind)
+
+
+def before(model):
+    """The classes that the configs before this model's hold."""
+    earlier = list(MODELS)[: list(MODELS).index(model)]
+    return WALKED.union(*(classes(MODELS[one]) for one in earlier))
 
 
 SECTIONS = ("data", "model.encoder", "model.decoder", "model", "")
@@ -327,14 +380,33 @@ def test_every_leaf_of_the_first_config(section):
     assert dead(FIRST, within=section, but_under=tuple(deeper)) == []
 
 
-@pytest.mark.parametrize(("family", "kind"), OTHERS.values(), ids=lambda word: word)
+def slow_where(family, mark=pytest.mark.slow):
+    """Recurrent models take a second to trace."""
+    return [mark] if family in RECURRENT else []
+
+
+@pytest.mark.parametrize("model", [pytest.param(one, marks=slow_where(one)) for one in MODELS])
+def test_every_leaf_of_every_other_model(model):
+    assert dead(MODELS[model], but=before(model)) == []
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"), [pytest.param(*other, marks=slow_where(other[0])) for other in OTHERS.values()]
+)
 def test_every_leaf_of_every_other_kind(family, kind):
-    assert dead(of_kind(family, kind), but=classes(FIRST)) == []
+    assert dead(of_kind(family, kind), but=classes(PLACES[family][0])) == []
 
 
 def test_every_kind_is_walked():
-    walked = classes(FIRST).union(*(classes(of_kind(*other)) for other in OTHERS.values()))
-    assert {target(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds} == walked
+    walked = WALKED.union(*map(classes, MODELS.values()), *(classes(of_kind(*other)) for other in OTHERS.values()))
+    named = {(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds}
+    assert {target(*one) for one in named - ELSEWHERE.keys()} <= walked
+    assert {one for one in named if target(*one) not in walked} == set(ELSEWHERE)
+
+
+def test_what_is_not_walked_is_tested_elsewhere():
+    for (family, kind), test in ELSEWHERE.items():
+        assert (ROOT / test).is_file() and kind in registry.FAMILIES[family], test
 
 
 def test_behaviour_names_leaves_and_tests_that_exist():
