@@ -1,0 +1,164 @@
+"""Allamanis, Peng & Sutton 2016: naming functions from their bodies, with and without a head that copies.
+
+    attention-research reproduce allamanis2016/naming --scale=cpu
+
+The paper's data are ten Java projects, a model for each; here they are the Python standard library of the interpreter
+that runs, split by top-level module, so that a test function's project is not in training either. The printed F1 are
+remembered and of other data: compare the rows with each other and with the two floors (the most frequent name, the
+first sub-tokens of the body), not with the printed column.
+
+`attention` is Bahdanau's attention over an LSTM in both directions (the pointer-generator without its pointer) for the
+paper's "standard attention"; `tf_idf` gives the names of the nearest bodies and trains nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
+
+CONFIG = "configs/naming/allamanis.py"
+HERE = Path(__file__).parent
+NOTE = (
+    "Functions of the standard library of the Python that ran, split by module; F1 is the mean over functions, in "
+    "percent, of the first suggestion and of the best of five. OOV: sub-tokens outside the 2,000 of the vocabulary."
+)
+
+
+def named(*, workdir: Path, seed: int) -> dict[str, Any]:
+    """The run's scores; of the first seed also the copy tables."""
+    from attention_research.analysis.naming_run import copy_tables, scores_of
+
+    return {**scores_of(workdir), **({"tables": copy_tables(workdir)} if seed == 0 else {})}
+
+
+def nearest(*, workdir: Path, seed: int) -> dict[str, Any]:
+    """The scores of the nearest bodies' names; `seed` changes nothing."""
+    from attention_research.analysis.naming_run import nearest_scores
+
+    del seed
+    return nearest_scores(workdir)
+
+
+def tables_of(results: Results, row: str = "copy_attention") -> list[dict[str, Any]]:
+    """The tables of a row's first finished seed that has some."""
+    stages = (entry.result["stages"].get("measure", {}) for entry in results.of(row) if entry.result)
+    return next((stage["tables"] for stage in stages if "tables" in stage), [])
+
+
+def printed_lambdas() -> list[tuple[str, float]]:
+    """(sub-token, lambda) of the printed example."""
+    with open(HERE / "lambdas.csv", encoding="utf-8", newline="") as file:
+        return [(line["target"].split()[1], float(line["lambda_meta_attention"])) for line in csv.DictReader(file)]
+
+
+def draw_tables(results: Results, folder: Path) -> Any:
+    """alpha, kappa and lambda for each sub-token that copy attention wrote, beside the printed lambdas."""
+    from attention_research.analysis.copy_table import CopyTable, figure_of
+    from attention_research.studies.figures import Figure
+
+    found = [CopyTable.from_json(table) for table in tables_of(results)]
+    if not found:
+        return None
+    path = folder / "copy_table.png"
+    figure_of(found, printed_lambdas()).savefig(path, bbox_inches="tight", metadata={"Software": None})
+    title = "Where copy attention looked (α), what it would copy (κ) and how much it copied (λ), sub-token by sub-token"
+    return Figure(path, title, ". ".join(f"{table.place}: {table.words()}" for table in found))
+
+
+def copying_helps(results: Results) -> Verdict:
+    """Copy attention against the same model without copying."""
+    keys = {"F1": "measure.f1", "exact match": "measure.exact_match", "OOV sub-tokens": "measure.oov_accuracy"}
+    cases = {
+        name: compare(results, "copy_attention", "conv_attention", key, higher=True) for name, key in keys.items()
+    }
+    return conclude(cases)
+
+
+def table_is_drawn(results: Results) -> Verdict:
+    """The table of the printed example and of held-out functions, beside the printed lambdas."""
+    tables, printed = tables_of(results), printed_lambdas()
+    if not tables:
+        return Verdict(UNTESTED, "no finished run of copy_attention has tables")
+    ours = "; ".join(f"{w} {v:.3f}" for w, v in zip(tables[0]["wrote"], tables[0]["lambda"], strict=True))
+    said = f"printed: {'; '.join(f'{w} {v:.3f}' for w, v in printed)}. Ours on the same function in Python: {ours}"
+    whole = all(len(one["wrote"]) == len(one["alpha"]) == len(one["kappa"]) == len(one["lambda"]) for one in tables)
+    places = f"{len(tables) - 1} held-out functions: {', '.join(one['place'] for one in tables[1:])}"
+    status = HELD if whole and len(tables) > 1 else FAILED
+    return Verdict(status, f"{said}. Drawn with two rows and lambda too: {places}")
+
+
+def lambda_separates(results: Results) -> Verdict:
+    """lambda at the true names of the test functions: above a half where the body has the sub-token, below elsewhere.
+
+    Only an order (lambda greater there than elsewhere, in every seed) is the condition.
+    """
+    names = ("lambda_copied", "lambda_invented", "lambda_end", "lambda_auc")
+    seeds = list(zip(*(results.values("copy_attention", f"measure.{name}") for name in names), strict=True))
+    if not seeds:
+        return Verdict(UNTESTED, "no finished run of copy_attention")
+    mean = [sum(values) / len(values) for values in zip(*seeds, strict=True)]
+    because = (
+        f"mean lambda {mean[0]:.3f} where the body has the sub-token, {mean[1]:.3f} where it has not, {mean[2]:.3f} at "
+        f"the end; area under the curve {mean[3]:.3f}; printed 0.974, 0.969, 0.583 against 0.012, 0.066; "
+        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
+    )
+    if all(copied > 0.5 > max(invented, end) for copied, invented, end, _ in seeds):
+        return Verdict(HELD, because)
+    if all(copied > max(invented, end) for copied, invented, end, _ in seeds):
+        return Verdict(CONDITION, f"held as an order, not as near one and near zero; {because}")
+    return Verdict(FAILED, because)
+
+
+#: The pointer-generator without its pointer; a step costs about twice as much, so that half as many take as long.
+LSTM = {"kind": "lstm", "width": 96}
+ATTENTION = {"kind": "pointer_generator", "max_length": 8, "copies": False, "dropout_rate": 0.2}
+STUDY = Study(
+    rows=(
+        Row("tf_idf", "TF-IDF, nearest body", stages=(measure(nearest),)),
+        Row(
+            "attention",
+            "standard attention",
+            {"model": {**ATTENTION, "width": 64, "cell": LSTM}, "training.learning_rate": 2e-3, "training.steps": 1500},
+            at={"smoke": {"model": {**ATTENTION, "width": 16, "cell": {**LSTM, "width": 8}}}},
+        ),
+        Row("conv_attention", "convolutional attention", {"model.kind": "conv_attention"}),
+        Row("copy_attention", "copy attention"),
+        Row("conv_attention_java_small", "convolutional attention, Java-small (code2seq's re-run)", scales=()),
+    ),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, note=NOTE),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, note=NOTE),
+        "gpu": Scale(f"{CONFIG}:allamanis", seeds=3, note=NOTE),
+    },
+    stages=(train, evaluate, measure(named)),
+    columns=(
+        PARAMETERS,
+        FLOPS,
+        STEPS_PER_SECOND,
+        LOSS,
+        Column("measure.f1", "F1", fixed(1), better="higher"),
+        Column("measure.f1_at_5", "F1 at 5", fixed(1), better="higher"),
+        Column("measure.precision", "precision", fixed(1), better="higher"),
+        Column("measure.recall", "recall", fixed(1), better="higher"),
+        Column("measure.exact_match", "exact %", fixed(1), better="higher"),
+        Column("measure.oov_accuracy", "OOV %", fixed(1), better="higher"),
+        Column("measure.lambda_copied", "lambda copied", fixed(2)),
+        Column("measure.lambda_invented", "lambda invented", fixed(2)),
+        Column("measure.lambda_auc", "lambda AUC", fixed(2), better="higher"),
+        Column("measure.floor_f1", "floor's F1", fixed(1), spread=False),
+    ),
+    published="naming.csv",
+    claims="claims.csv",
+    figures=(draw_tables,),
+    verdicts={
+        "copy-head-beside-regular": copying_helps,
+        "copy-naming-table": table_is_drawn,
+        "copy-lambda-separates": lambda_separates,
+    },
+)

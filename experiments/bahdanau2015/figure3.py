@@ -1,0 +1,225 @@
+"""Bahdanau et al. 2015, Figure 3: where RNNsearch looks, on real verses as heat maps, on generated ones against gold.
+
+    attention-research reproduce bahdanau2015/figure3 --scale=cpu
+
+The row of verses is `search` of `bahdanau2015/table1`, and so are its trials. Word alignments of real text are nowhere
+to be had; the generated rows carry theirs, in three orders of the same sentences: the source's own, a local reordering
+(adjectives and adverbs change places), and the opposite.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from attention_research.analysis import alignment_figure
+from attention_research.analysis.by_length import measure as by_length
+from attention_research.analysis.interventions import measure as interventions
+from attention_research.analysis.teacher_forced import measure_gold, measure_maps
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
+from attention_research.studies.figures import Figure
+from attention_research.studies.results import Results
+from attention_research.studies.trials import configuration
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
+
+CONFIG = "configs/translation/recurrent.py"
+LONG = 32
+ORDERS = {"monotone": "the same order", "local": "a local reordering", "reversed": "the opposite order"}
+VERSES = (
+    train,
+    evaluate,
+    measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96, fitting=LONG),
+    measure(interventions, longest=LONG),
+    measure(measure_maps),
+)
+GENERATED = (train, evaluate, measure(measure_gold), measure(measure_maps, count=2))
+
+
+def generated(order: str) -> Row:
+    """A row on generated sentences in one of the three orders."""
+    data = {
+        "name": f"generated_translation/{order}",
+        "source_language": "source",
+        "target_language": "target",
+        "tokenizer": {"kind": "words"},
+        "batching": {"kind": "buckets", "boundaries": (LONG,)},
+    }
+    changes = {"max_length": LONG, "vocabulary_size": 300, "data": data}
+    return Row(order, f"generated, {ORDERS[order]}", changes, stages=GENERATED)
+
+
+ROWS = (Row("search", "Bible verses", {"max_length": LONG}), *map(generated, ORDERS))
+
+
+def differentiable(results: Results) -> Verdict:
+    """The gradient of the translation loss in every parameter of the alignment of a small RNNsearch (smoke's, random
+    parameters, float64), along one random direction each, against central differences."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from attention_research.config import build_experiment
+    from attention_research.layers.structure import abstract
+
+    config = configuration(results.study, "smoke", ROWS[0])
+    parts = build_experiment(config)
+    structure, shapes, _ = abstract(lambda rngs: parts.model(rngs=rngs))
+    rng = np.random.default_rng(1409)
+    parameters = {name: rng.normal(0, 0.3, x.shape) for name, x in sorted(shapes.items())}
+    looking = [name for name in parameters if ".alignment." in name]
+    directions = {name: rng.normal(size=parameters[name].shape) for name in looking}
+    source, target = rng.integers(4, 50, (2, 7)), rng.integers(4, 50, (2, 5))
+    real = jnp.asarray(np.arange(7)[None] < np.asarray([[7], [4]]))
+
+    def loss(parameters: dict) -> jax.Array:
+        """As `log_likelihood`, with embeddings in float64."""
+        model = structure.merge(parameters)
+        embedded = lambda table, tokens: table[...][tokens]
+        memory = {**model.encoder(embedded(model.vocabulary.source_table, source), real), "real": real}
+        read = jnp.pad(jnp.asarray(target[:, :-1]), ((0, 0), (1, 0)), constant_values=1)
+        hidden, _ = model.decoder(embedded(model.vocabulary.target_table, read), memory)
+        log_p = jax.nn.log_softmax(model.vocabulary.logits(hidden))
+        return -jnp.take_along_axis(log_p, jnp.asarray(target)[..., None], axis=-1).mean()
+
+    errors, largest, step = {}, 0.0, 1e-6
+    with jax.enable_x64(True):
+        exact = {name: jnp.asarray(value, jnp.float64) for name, value in parameters.items()}
+        value, gradient = jax.jit(loss), jax.jit(jax.grad(loss))(exact)
+        for name in looking:
+            along = float(jnp.sum(gradient[name] * directions[name]))
+            moved = [value({**exact, name: exact[name] + sign * step * directions[name]}) for sign in (1, -1)]
+            numeric = float(moved[0] - moved[1]) / (2 * step)
+            errors[name] = abs(along - numeric) / max(abs(numeric), 1e-12)
+            largest = max(largest, errors[name])
+    nonzero = all(float(np.abs(np.asarray(gradient[name])).max()) > 0 for name in looking)
+    because = (
+        f"{len(looking)} arrays ({', '.join(name.split('.', 1)[1] for name in looking)}), relative difference of the "
+        f"gradient to central differences at most {largest:.1e}, none of them zero: {nonzero}"
+    )
+    return Verdict(HELD if looking and nonzero and largest < 1e-5 else FAILED, because)
+
+
+def aligned_for_free(results: Results) -> Verdict:
+    """Alignment error rate of the trained weights below that of each rival, on every order and seed."""
+    rivals = ("untrained", "even", "diagonal")
+    said, held, measured = [], True, False
+    for row in ORDERS:
+        ours = results.values(row, "measure.alignment_error_rate")
+        theirs = {rival: results.values(row, f"measure.aer_{rival}") for rival in rivals}
+        if not ours or not all(theirs.values()):
+            continue
+        measured = measured or len(ours) > 1
+        others = {rival: statistics.fmean(values) for rival, values in theirs.items()}
+        said.append(
+            f"{ORDERS[row]}: {statistics.fmean(ours):.2f} against "
+            + ", ".join(f"{value:.2f} ({rival})" for rival, value in others.items())
+        )
+        # On sentences in one order the diagonal is nearly the gold itself: no rival there, but the thing to be found.
+        beaten = [value for rival, value in others.items() if not (row == "monotone" and rival == "diagonal")]
+        held = held and max(ours) < min(beaten)
+    if not measured:
+        return Verdict(UNTESTED, "; ".join(said) or "alignments were not measured")
+    return Verdict(HELD if held else FAILED, "alignment error rate, " + "; ".join(said))
+
+
+def heat_map(results: Results) -> Verdict:
+    """Maps of held-out verses were drawn; how sharp they are is said beside it."""
+    found = [one for entry in results.of("search") if entry.result for one in _maps(entry.result)]
+    if not found:
+        return Verdict(UNTESTED, "no map was made")
+    peaks = statistics.fmean(max(row) for one in found for row in one["weights"])
+    even = statistics.fmean(1 / len(one["source"]) for one in found)
+    said = f"{len(found)} maps of test verses; the greatest weight of a row is {peaks:.2f} on average, even: {even:.2f}"
+    return Verdict(HELD if peaks > 2 * even else FAILED, said)
+
+
+def diagonal(results: Results) -> Verdict:
+    """Diagonality where the order agrees against where it does not."""
+    return conclude({
+        f"diagonality against {ORDERS[row]}": compare(results, "monotone", row, "measure.diagonality", higher=True)
+        for row in ("local", "reversed")
+    })  # fmt: skip
+
+
+def finds_reordering(results: Results) -> Verdict:
+    """Share of the words inside reordered spans that are aligned rightly, attention against the diagonal."""
+    said, held, seeds = [], [], 0
+    for row in ("local", "reversed"):
+        ours, theirs = (results.values(row, f"measure.reordered_{key}") for key in ("recall", "diagonal"))
+        if ours and theirs:
+            means = [statistics.fmean(values) for values in (ours, theirs)]
+            said.append(f"{ORDERS[row]}: {means[0]:.2f} against the diagonal's {means[1]:.2f}")
+            held.append(min(ours) > max(theirs))
+            seeds = max(seeds, len(ours))
+    if seeds < 2:
+        return Verdict(UNTESTED, "; ".join(said) or "alignments were not measured")
+    return Verdict(HELD if all(held) else FAILED, "; ".join(said))
+
+
+def verse_maps(results: Results, folder: Path) -> Figure | None:
+    """Four held-out verses, by the first finished seed."""
+    return _drawn(results, folder, "search", "Bible verses, the decoder reading the reference")
+
+
+def generated_maps(results: Results, folder: Path) -> Figure | None:
+    """Two generated sentences in each of the three orders."""
+    maps = [
+        {**one, "title": ORDERS[row]}
+        for row in ORDERS
+        for entry in [next((e for e in results.of(row) if e.result), None)]
+        if entry
+        for one in _maps(entry.result)
+    ]
+    return _draw(results, folder / "generated_alignments.png", maps, "generated sentences")
+
+
+def _drawn(results: Results, folder: Path, row: str, what: str) -> Figure | None:
+    entry = next((e for e in results.of(row) if e.result), None)
+    return _draw(results, folder / "alignments.png", _maps(entry.result) if entry else [], what)
+
+
+def _draw(results: Results, path: Path, maps: list[dict], what: str) -> Figure | None:
+    if not maps:
+        return None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    alignment_figure.draw(maps, path, f"{results.study.name} · {results.scale} · {what}")
+    texts = "; ".join(" ".join(one["source"]) for one in maps)
+    title = f"Alignment weights, {what}: rows are written, columns read; white is 1"
+    return Figure(path, title, f"Heat maps: {texts}.")
+
+
+def _maps(result: dict) -> list[dict]:
+    return result["stages"].get("measure", {}).get("maps", [])
+
+
+NOTE = "Real verses have no gold alignment; generated sentences do, and say nothing of French."
+STUDY = Study(
+    rows=ROWS,
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 8}, note=NOTE),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
+    },
+    stages=VERSES,
+    columns=(
+        PARAMETERS, PERPLEXITY,
+        Column("measure.alignment_error_rate", "AER", fixed(2), better="lower"),
+        Column("measure.aer_untrained", "untrained", fixed(2)),
+        Column("measure.aer_even", "even", fixed(2), spread=False),
+        Column("measure.aer_diagonal", "diagonal", fixed(2), spread=False),
+        Column("measure.alignment_accuracy", "accuracy", fixed(2), better="higher"),
+        Column("measure.diagonality", "diagonality", fixed(2)),
+        Column("measure.monotone_steps", "monotone steps", fixed(2)),
+        Column("measure.reordered_recall", "recall in reordered spans", fixed(2), better="higher"),
+        Column("measure.reordered_diagonal", "the diagonal's", fixed(2), spread=False),
+    ),
+    claims="claims.csv",
+    verdicts={
+        "no-alignment-supervision": differentiable,
+        "alignment-for-free": aligned_for_free,
+        "alignment-heat-map": heat_map,
+        "diagonal-when-order-agrees": diagonal,
+        "attention-finds-reordering": finds_reordering,
+    },
+    figures=(verse_maps, generated_maps),
+)  # fmt: skip

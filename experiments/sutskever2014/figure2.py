@@ -1,0 +1,107 @@
+"""Sutskever et al. 2014, Figure 2: sentences as the vector that the encoder hands over, in its first two components.
+
+    attention-research reproduce sutskever2014/figure2 --scale=cpu
+
+The paper's two panels, on names and acts that Bible verses know: who does what to whom, and one act told in three ways.
+Numbers beside the picture: how far a sentence lies from its own words in another order (a bag of words: 0), and whether
+sentences group by who acts rather than by the verb. The rows are those of `sutskever2014/table1`, and so are their
+trials: a result of one study can be copied to the other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attention_research.analysis import sentence_vectors
+from attention_research.analysis.by_length import measure as by_length
+from attention_research.analysis.weights import weights_without_biases
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
+from attention_research.studies.figures import Figure
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+
+CONFIG = "configs/translation/recurrent.py"
+#: As in table1, so that the trials are the same.
+BASE = {
+    "model.cell": {"kind": "lstm"},
+    "model.encoder": {"kind": "unidirectional"},
+    "model.decoder": {"kind": "fixed_vector"},
+    "model.alignment": {"kind": "none"},
+    "model.initialization": {"kind": "uniform", "scale": 0.08},
+    "model.reverse_source": True,
+    "model.num_layers": 2,
+}
+SMOKE = {"model.width": 16, "model.embedding_width": 16, "vocabulary_size": 1000}
+CPU = {"model.width": 128, "model.embedding_width": 128, "vocabulary_size": 4000}
+LENGTHS = measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96)
+
+
+def order_matters(results: Results) -> Verdict:
+    """Papers' must hold: sentences with other words in other roles lie apart, where a bag of words cannot tell them."""
+    many = lambda key: ", ".join(f"{value:.2f}" for value in results.values("reversed", f"measure.{key}"))
+    apart, actors, verbs = (
+        results.values("reversed", f"measure.{key}")
+        for key in ("order_distance", "actor_silhouette", "verb_silhouette")
+    )
+    if not apart or not actors or not verbs:
+        return Verdict(UNTESTED, "sentence vectors were not measured")
+    because = (
+        f"reordered against different sentences: {many('order_distance')} (a bag of words: 0; before training: "
+        f"{many('order_distance_untrained')}); silhouettes in the picture, by who acts: {many('actor_silhouette')} "
+        f"(before training: {many('actor_silhouette_untrained')}), by verb: {many('verb_silhouette')}, by giver over "
+        f"three wordings: {many('giver_silhouette')} (before training: {many('giver_silhouette_untrained')})"
+    )
+    if min(apart) <= 0 or min(actors) <= max(0.0, max(verbs)):
+        return Verdict(FAILED, because)
+    before = results.values("reversed", "measure.actor_silhouette_untrained")
+    if before and min(actors) <= max(before):
+        return Verdict(CONDITION, f"held, but no more than before training; {because}")
+    return Verdict(HELD, because)
+
+
+def planes(results: Results, folder: Path) -> Figure | None:
+    """Both panels of the first finished seed of the reversed LSTM."""
+    found = [
+        entry.result["stages"].get("measure", {}) for row in ("reversed", "forward") for entry in results.of(row)
+        if entry.result
+    ]  # fmt: skip
+    found = [numbers for numbers in found if "roles_plane" in numbers]
+    if not found:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    path, numbers = folder / "sentence_vectors.png", found[0]
+    titles = {"roles_plane": "who does what to whom", "voices_plane": "one act in three wordings, in both directions"}
+    sentence_vectors.draw([(title, numbers[key]) for key, title in titles.items()], path)
+    grouped = f"silhouette by who acts {numbers['actor_silhouette']:.2f}, by verb {numbers['verb_silhouette']:.2f}"
+    return Figure(path, "Sentence vectors, first two principal components", f"Scatter of sentences; {grouped}.")
+
+
+NOTE = "The encoder of a translator of Bible verses; blue circles and orange triangles tell who acts."
+STUDY = Study(
+    rows=(
+        Row("forward", "one forward LSTM", {"model.reverse_source": False}),
+        Row("reversed", "one reversed LSTM"),
+    ),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", BASE | SMOKE, seeds=1, jobs=2, settings={"examples": 8}, note=NOTE),
+        "cpu": Scale(f"{CONFIG}:cpu", BASE | CPU, seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
+    },
+    stages=(train, evaluate, LENGTHS, measure(sentence_vectors.measure)),
+    columns=(
+        PARAMETERS, PERPLEXITY,
+        Column("measure.vector_width", "reals in the vector", fixed(0), spread=False),
+        Column("measure.order_distance", "distance to itself reordered", fixed(2)),
+        Column("measure.bag_order_distance", "that of a bag of words", fixed(2), spread=False),
+        Column("measure.actor_silhouette", "silhouette by actor", fixed(2), better="higher"),
+        Column("measure.actor_silhouette_untrained", "before training", fixed(2)),
+        Column("measure.verb_silhouette", "silhouette by verb", fixed(2)),
+        Column("measure.giver_silhouette", "silhouette by giver, three voices", fixed(2), better="higher"),
+        Column("measure.giver_silhouette_untrained", "before training", fixed(2)),
+        Column("measure.variance_share", "variance in the picture %", fixed(0, 100)),
+    ),
+    claims="claims.csv",
+    counts=weights_without_biases,
+    verdicts={"must-hold-word-order-shows": order_matters},
+    figures=(planes,),
+)  # fmt: skip

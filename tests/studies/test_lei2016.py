@@ -1,0 +1,172 @@
+"""The study of rationales: its rows resolve, verdicts follow from numbers, pictures show what was measured."""
+
+import csv
+import doctest
+
+import numpy as np
+import pytest
+from results_of import trial
+
+from attention_research.analysis import rationale_page
+from attention_research.analysis.rationale_page import Marked, Marks, figure_of, places
+from attention_research.studies.results import Entry, Results, published
+from attention_research.studies.run import run_study
+from attention_research.studies.study import load_study
+from attention_research.studies.trials import configuration
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, claims_of, judge
+from attention_research.tasks import rationale_evaluation
+
+SOFT = [[10.0, 80.0], [20.0, 60.0], [80.0, 20.0]]
+WORDS = ["the", "head", "is", "dull", ".", "its", "nose", "fine"]
+
+
+@pytest.fixture(scope="module")
+def study(root):
+    return load_study("lei2016/rationales", root / "experiments")
+
+
+def entry(row, seed=0, *, reviews=None, **numbers):
+    """A finished trial with these numbers of its evaluation."""
+    stages = {"evaluate": numbers, **({"measure": {"reviews": reviews}} if reviews else {})}
+    result = {"stages": stages, "diverged": None, "cores": 1, "seconds": 1.0, "fingerprint": "sources"}
+    return Entry(trial(row, seed), {**result, "curves": {}, "environment": {}, "config_hash": "hash"})
+
+
+def results(study, *entries):
+    return Results(study, "cpu", study.rows, tuple(entries))
+
+
+def rows_of(precision, *, soft=SOFT, share=15.0):
+    """Three seeds of both generators at a share and a precision, and of soft attention."""
+    found = []
+    for seed in range(3):
+        own = {"precision": precision + seed, "selected_share": share, "random_precision": 16.0}
+        found += [entry("independent", seed, **own), entry("sequential", seed, **own)]
+        found.append(entry("soft_attention", seed, precision=70.0 + seed, random_precision=16.0, precision_at=soft))
+    return found
+
+
+def verdict(found, id):
+    return next(one.verdict for one in judge(found) if one.id == id)
+
+
+def test_every_row_has_a_configuration_and_the_claims_their_functions(study):
+    for scale in study.scales:
+        for row in study.rows_at(scale):
+            config = configuration(study, scale, row).resolved
+            assert config["task"]["kind"] == config["evaluation"]["kind"] == "rationale"
+    prices = {row.id: configuration(study, "cpu", row).resolved["task"] for row in study.rows_at("cpu")}
+    assert prices["sparsity_10"]["sparsity"] == pytest.approx(10 * prices["independent"]["sparsity"])
+    assert prices["coherence_10"]["coherence"] == pytest.approx(10 * prices["coherence_10"]["sparsity"])
+    assert {claim["id"] for claim in claims_of(study)} == set(study.verdicts)
+
+
+def test_the_printed_cells_are_the_papers(study):
+    cells = published(study)
+    assert cells["sequential"]["appearance precision %"] == "96.3" and cells["svm"]["smell selected %"] == "7"
+    with open(study.file("rationales.csv"), newline="") as file:
+        assert all(line["source"] and line["verified"] for line in csv.DictReader(file))
+
+
+def test_generators_are_judged_at_equal_share(study):
+    """Soft attention has 70 % at 15 % of the words: 75 is more, 65 is not, and at 50 % of the words it has 40."""
+    id = "hard-interpretable-rationale"
+    assert verdict(results(study, *rows_of(75.0)), id).status == HELD
+    below = verdict(results(study, *rows_of(65.0)), id)
+    assert (
+        below.status != HELD
+        and "held for" in below.because
+        and "(top words of soft attention), not clear" in below.because
+    )
+    assert verdict(results(study, *rows_of(65.0, share=50.0)), id).status == HELD
+    assert verdict(results(study), id).status == UNTESTED
+    assert verdict(results(study, *rows_of(75.0)[:3]), id).status == UNTESTED  # one seed
+
+
+def test_prices_are_judged_by_what_they_change(study):
+    shares = {"sparsity_third": 30.0, "independent": 20.0, "sparsity_3": 10.0, "sparsity_10": 1.0}
+    found = [
+        entry(
+            row,
+            seed,
+            selected_share=share + 0.1 * seed,
+            mean_squared_error=1 / share + 0.001 * seed,
+            spans=3.0 - 0.01 * seed,
+        )
+        for row, share in shares.items()
+        for seed in range(3)
+    ]
+    assert verdict(results(study, *found), "rationale-sparsity").status == HELD
+    found += [entry("coherence_0", seed, spans=2.0) for seed in range(3)]
+    found += [entry("coherence_10", seed, spans=4.0) for seed in range(3)]
+    assert verdict(results(study, *found), "rationale-coherence").status == FAILED
+
+
+def review(number, taken, **changes):
+    gold = [index < 5 for index in range(8)]
+    one = {"id": number, "words": WORDS, "selected": [index in taken for index in range(8)], "gold": gold}
+    return {**one, "predicted": 0.3, "rating": 0.25, **changes}
+
+
+def drawn(study, **changes):
+    return results(
+        study, *(entry(row, reviews=[review(7, {1, 3}, **changes)]) for row in ("independent", "smell", "palate"))
+    )
+
+
+def test_the_drawn_reviews_are_judged(study):
+    assert verdict(drawn(study), "beer-review-figure").status == HELD
+    assert verdict(drawn(study, selected=[False] * 8), "beer-review-figure").status == FAILED
+    assert verdict(drawn(study, predicted=0.9), "beer-review-figure").status == FAILED
+    assert verdict(results(study), "beer-review-figure").status == UNTESTED
+
+
+def test_the_pictures_say_what_they_show(study, tmp_path):
+    curves, reviews, real = study.figures
+    figure = reviews(drawn(study), tmp_path)
+    assert figure.path.stat().st_size > 5000 and "7, look: 0.30 (true 0.25): head dull" in figure.alt
+    assert real(drawn(study), tmp_path) is None and reviews(results(study), tmp_path) is None
+    pair = [entry(row, reviews=[review(3, {0}, gold=None)]) for row in ("real", "real_soft")]
+    assert "3, soft attention: 0.30 (true 0.25): the" in real(results(study, *pair), tmp_path).alt
+    drawn_curves = curves(results(study, *rows_of(75.0)), tmp_path)
+    assert drawn_curves.path.exists() and "generator, independent: precision % 76 at 15.0 %" in drawn_curves.alt
+    assert curves(results(study), tmp_path) is None
+
+
+def test_a_frame_stands_around_each_selected_word_and_a_line_under_each_gold_one():
+    marks = [
+        Marks("look", [True, False, True], 0.2, 0.25, [True, True, False]),
+        Marks("smell", [False, True, True], 0.9, 1.0),
+    ]
+    figure = figure_of([Marked("a review", ["one", "two", "three"], marks)])
+    (axes,) = figure.axes
+    assert len(axes.lines) == 2 and len(axes.patches) == 2 * (
+        2 + 4
+    )  # a frame is a surface and an edge; two in the head
+    at = {text.get_text(): text.get_position() for text in axes.texts}
+    assert {"a review", "look: 0.20 (true 0.25)", "smell: 0.90 (true 1.00)", "one", "two", "three"} == set(at)
+    surfaces = [patch for patch in axes.patches if patch.get_linewidth() == 0]
+    inside = lambda patch, word: patch.get_x() <= at[word][0] <= patch.get_x() + patch.get_width()
+    words = [word for patch in surfaces[2:] for word in ("one", "two", "three") if inside(patch, word)]
+    assert sorted(words) == ["one", "three", "three", "two"]
+
+
+def test_lines_are_broken_between_words():
+    place = places(["word"] * 100, 24)
+    assert max(column for _, column in place) == 20 and place[-1][0] == 19 and len(set(place)) == 100
+
+
+def test_the_examples_in_docstrings():
+    for module in (rationale_page, rationale_evaluation):
+        assert doctest.testmod(module).attempted and not doctest.testmod(module).failed
+
+
+@pytest.mark.slow
+def test_smoke_trains_measures_and_draws(study, tmp_path):
+    summary = run_study(study, scale="smoke", rows=["independent", "soft_attention"], workdir=tmp_path / "run")
+    assert not summary["failed"]
+    cells = {row["id"]: row["cells"] for row in summary["rows"]}
+    assert cells["soft_attention"]["evaluate.selected_share"]["mean"] == pytest.approx(15, abs=2)
+    assert 0 < cells["independent"]["evaluate.precision"]["mean"] < 100
+    assert any(name.endswith("selection.png") for name in summary["figures"])
+    assert np.isfinite(cells["independent"]["evaluate.mean_squared_error"]["mean"])

@@ -1,0 +1,119 @@
+"""Raffel et al. 2017 and Chiu & Raffel 2018: their rows, verdicts from made-up numbers, the whole path in seconds."""
+
+import csv
+
+import pytest
+from results_of import results_of
+
+from attention_research.studies import load_study
+from attention_research.studies.run import run_study
+from attention_research.studies.trials import configuration, plan
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
+
+NAMES = ("raffel2017/online", "chiu2018/table1")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def study(request, root):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        yield load_study(request.param)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu"])
+def test_rows_differ_in_their_alignment_and_data_alone(study, scale, root, monkeypatch):
+    """Encoder and decoder can be read online; nothing but the alignment, the data and what the data asks differ."""
+    monkeypatch.chdir(root)
+    configs = [configuration(study, scale, row).resolved for row in study.rows_at(scale)]
+    assert len({str(config) for config in configs}) == len(configs)
+    for config in configs:
+        assert config["model"]["encoder"]["kind"] == "unidirectional"
+        assert config["model"]["decoder"]["start"]["kind"] == "zeros"
+        assert config["evaluation"]["kind"] == "error_rate"
+        widths = [config["model"][name] for name in ("width", "embedding_width", "dropout_rate")]
+        assert widths == [configs[0]["model"][name] for name in ("width", "embedding_width", "dropout_rate")]
+
+
+def test_the_two_studies_share_trials(root, monkeypatch):
+    monkeypatch.chdir(root)
+    plans = []
+    for name in NAMES:
+        one = load_study(name)
+        plans.append({trial.id: trial.row for trial in plan(one, "cpu", one.rows_at("cpu"), 3, "sources")})
+    shared = {plans[0][id] for id in plans[0].keys() & plans[1].keys()}
+    assert shared == {f"{task}_{kind}" for task in ("sounds", "local") for kind in ("soft", "monotonic", "mocha")}
+
+
+def test_the_papers_cells(root):
+    with open(root / "experiments/chiu2018/table1.csv", newline="") as file:
+        table = {line["row"]: line for line in csv.DictReader(file)}
+    assert table["paper_soft"]["WSJ mean WER %"] == "14.6" and table["paper_mocha_2"]["WSJ best WER %"] == "13.9"
+    assert table["paper_monotonic"]["CNN/DM ROUGE-1"] == "31.14"
+    with open(root / "experiments/raffel2017/online.csv", newline="") as file:
+        assert {line["row"]: line["WSJ WER %"] for line in csv.DictReader(file)} == {
+            "wsj_ctc": "33.4", "wsj_monotonic": "17.4",
+        }  # fmt: skip
+
+
+def numbers(sounds=10.5, monotone=1.2, local=9.0, alike=1.0, early=0.4, bleu=60.0, lag=4.0):
+    """Results in which soft attention has 10, 1 and 2 % and BLEU 90 at lag 14, and the others what is asked."""
+    soft = {"measure.bleu": [90.0] * 3, "measure.average_lag": [14.0] * 3, "measure.monotone_steps": [0.8] * 3}
+    hard = {
+        "measure.bleu": [bleu] * 3, "measure.average_lag": [lag] * 3, "measure.online_equal": [1.0, alike, 1.0],
+        "measure.written_before_the_end": [0.5, early, 0.5],
+    }  # fmt: skip
+    error = lambda value: {"evaluate.error_rate": [value - 0.1, value, value + 0.1]}
+    return {
+        "sounds_soft": {**soft, **error(10.0)}, "sounds_monotonic": {**hard, **error(sounds)},
+        "monotone_soft": {**soft, **error(1.0)}, "monotone_monotonic": {**hard, **error(monotone)},
+        "local_soft": {**soft, **error(2.0)}, "local_monotonic": {**hard, **error(local)},
+        "local_mocha": {**hard, **error(3.0), "measure.bleu": [89.5] * 3},
+    }  # fmt: skip
+
+
+def verdicts(study, **asked):
+    results = results_of(numbers(**asked), verdicts=study.verdicts)
+    return {id: function(results) for id, function in study.verdicts.items()}
+
+
+def test_verdicts_follow_the_numbers(root, monkeypatch):
+    monkeypatch.chdir(root)
+    study = load_study("raffel2017/online")
+    good = verdicts(study)
+    assert good["monotonic-same-order"].status == HELD and "9.00 % (monotonic)" in good["monotonic-same-order"].because
+    assert good["monotonic-read-more-decisions"].status == HELD
+    assert good["monotonic-speech"].status == CONDITION
+    assert good["monotonic-incremental-translation"].status == CONDITION
+    assert good["monotonic-incremental-translation"].because.startswith("held for MoChA w = 4; soft: BLEU 90.0 at lag")
+    assert good["monotonic-inflection-summarization"].status == UNTESTED
+    assert verdicts(study, sounds=11.5)["monotonic-same-order"].status == CONDITION
+    assert verdicts(study, sounds=11.5, monotone=2.5)["monotonic-same-order"].status == FAILED
+    assert verdicts(study, sounds=11.5)["monotonic-speech"].status == FAILED
+    assert verdicts(study, alike=0.99)["monotonic-read-more-decisions"].status == FAILED
+    assert verdicts(study, early=0.0)["monotonic-read-more-decisions"].status == FAILED
+    assert verdicts(study, bleu=89.5)["monotonic-incremental-translation"].status == HELD
+    assert verdicts(study, bleu=95.0, lag=14.0)["monotonic-incremental-translation"].status == FAILED
+
+
+def test_nothing_run_is_nothing_tested(root, monkeypatch):
+    monkeypatch.chdir(root)
+    study = load_study("raffel2017/online")
+    results = results_of({}, verdicts=study.verdicts)
+    assert {function(results).status for function in study.verdicts.values()} == {UNTESTED}
+    assert len(study.verdicts) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_the_whole_path_at_smoke(root, monkeypatch, tmp_path):
+    """Four rows trained, evaluated, measured and drawn."""
+    monkeypatch.chdir(root)
+    rows = ["sounds_soft", "sounds_monotonic", "local_soft", "local_mocha"]
+    summary = run_study("raffel2017/online", scale="smoke", rows=rows, workdir=tmp_path / "run")
+    assert summary["failed"] == []
+    cells = {row["id"]: row["cells"] for row in summary["rows"] if row["id"] in rows}
+    assert cells.keys() == set(rows)
+    names = {path.name for path in (tmp_path / "run").glob("figures/*.png")}
+    assert {"alignments.png", "lag.png", "loss.png"} <= names
+    table = (tmp_path / "run" / "table.md").read_text()
+    assert "100.0" in next(line for line in table.splitlines() if line.startswith("| letters to sounds: monotonic "))
