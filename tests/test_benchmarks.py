@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -81,6 +82,22 @@ def test_the_decoding_benchmark_finds_equal_tokens(root):
 
 
 @pytest.mark.slow
+def test_the_recurrent_benchmark_runs_the_same_networks_in_every_form(root):
+    found = document(root, "recurrent", "--batch=3", "--length=5", "--width=16", "--rounds=1")
+    for kind in ("gru", "lstm"):
+        for which in ("forward", "forward+backward"):
+            forms = {"ours", "plain scan", "torch eager"}
+            assert all(ordered(found["times"][kind][which][form]) for form in forms)
+        assert found["largest_difference"][kind] <= 1e-4 and found["programs"][kind]["milliseconds"]["products"] >= 0
+        assert set(found["first_call_seconds"][kind]) >= {"ours", "torch eager"}
+    losses = found["rnnsearch"]["first_loss"]
+    assert abs(losses["ours"] - losses["torch eager"]) <= 1e-3
+    assert all(rate > 0 for rate in found["rnnsearch"]["words_per_second"].values())
+    of_cells = {f"{kind}, forward+backward: ours / torch eager" for kind in ("gru", "lstm")}
+    assert promised(found["targets"]) == {*of_cells, "RNNsearch, training step: ours / torch eager"}
+
+
+@pytest.mark.slow
 def test_the_scaling_benchmark_fits_exponents_and_draws_them(root, tmp_path):
     found = document(root, "scaling", "--lengths=2048,3001", "--rounds=1", "--names=blockwise,linear_attention")
     for length in ("2048", "3001"):
@@ -119,3 +136,17 @@ def test_a_compiled_program_is_read_by_what_its_instructions_do():
     assert {"products", "gathers", "reductions", "elementwise"} <= set(kinds(program.as_text()).values())
     only = jax.jit(lambda x: x * 2 + 1).lower(arrays[0]).compile()
     assert set(kinds(only.as_text()).values()) == {"elementwise"}
+
+
+def test_a_mechanism_measured_anew_replaces_its_numbers_alone(root):
+    """Without the baseline there is nothing to cross; with the recorded one there is."""
+    before = json.loads(next((root / "benchmarks/results").glob("scaling-*.json")).read_text())
+    anew = copy.deepcopy(before)
+    anew["shape"]["mechanisms"] = ["bigbird"]
+    for length, result in anew["times"].items():
+        result["forward+backward"]["bigbird"]["median_ms"] = 1e-3 * int(length)
+    assert scaling.fitted(anew)[1] == {}
+    after = scaling.replaced(copy.deepcopy(before), anew)
+    assert after["exponents"]["bigbird"]["time"] == pytest.approx(1.0) and after["measured_anew"]
+    changed = {name for name, power in after["exponents"].items() if power != before["exponents"][name]}
+    assert changed == {"bigbird"} and after["crossings"]["bigbird"] == 1024
