@@ -2,7 +2,8 @@
 
 A row is a configuration with one thing changed; a scale is a size at which all rows are run; a stage is one step of a
 trial (train, evaluate, measure). A study file defines ``STUDY = Study(...)``; the study's name is the file's path
-under ``experiments/`` without ``.py``, and the first line of the file's docstring is its title.
+under ``experiments/`` without ``.py``, and the first line of the file's docstring is its title. What several
+studies share stands in a file beside one of them, without a ``STUDY``, and is imported by its relative name.
 """
 
 from __future__ import annotations
@@ -215,7 +216,14 @@ _PREFIX = "attention_research_study_"
 
 
 def _module_of(path: Path) -> ModuleType:
-    name = _PREFIX + re.sub(r"\W", "_", str(path.with_suffix("")))
+    """The file run anew, as a module of its folder and that of the folder above, so that ``from .systems import ...``
+    and ``from ..luong2015.systems import ...`` are Python's own."""
+    root = path.parent.parent.resolve()
+    package = _PREFIX + re.sub(r"\W", "_", str(root))
+    if package not in sys.modules:
+        sys.modules[package] = ModuleType(package)
+        sys.modules[package].__path__ = [str(root)]
+    name = f"{package}.{path.resolve().parent.name}.{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

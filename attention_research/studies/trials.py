@@ -102,7 +102,11 @@ def _plain(value: Any) -> Any:
 
 
 class Folder:
-    """The folder of a study at a scale: ``trials/<id>/`` run folders, and the records kept beside the study."""
+    """The folder of a study at a scale: ``trials/<id>/`` run folders, and the records kept beside the study.
+
+    ``recorded`` is ``experiments/<paper>/results/<table>/<scale>``: a trial that stands there, or in the records of
+    another table, is finished (an id is an address, so that equal ids are equal trials).
+    """
 
     def __init__(self, workdir: Path, recorded: Path | None = None):
         self.workdir, self.recorded = workdir, recorded
@@ -112,15 +116,19 @@ class Folder:
 
     def result(self, trial: Trial) -> dict[str, Any] | None:
         """The finished trial's result, from its folder or from the records; None if it is not finished."""
-        places = [self.trial(trial) / "result.json"]
-        if self.recorded:
-            places.append(self.recorded / "trials" / f"{trial.id}.json")
-        for place in places:
+        for place in (self.trial(trial) / "result.json", *self._records(trial)):
             try:
                 return json.loads(place.read_text(encoding="utf-8"))
             except (FileNotFoundError, json.JSONDecodeError):  # a damaged result counts as none: the trial runs again
                 continue
         return None
+
+    def _records(self, trial: Trial) -> list[Path]:
+        if self.recorded is None:
+            return []
+        experiments, scale = self.recorded.parents[3], self.recorded.name
+        others = sorted(experiments.glob(f"*/results/*/{scale}/trials/{trial.id}.json"))
+        return [self.recorded / "trials" / f"{trial.id}.json", *others]
 
     def prepare(self, trial: Trial, *, rerun_stale: bool) -> Path:
         """The trial's folder, ready for a worker. Work begun by other sources keeps their fingerprint, or goes."""

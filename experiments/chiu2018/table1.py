@@ -10,50 +10,17 @@ two, which the paper's chunks are for. Six of the rows are rows of `raffel2017/o
 
 from __future__ import annotations
 
-from typing import Any
-
-from attention_research.analysis.reading import measure_reading
-from attention_research.studies import Row, Scale, Study
+from attention_research.studies import Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
-from attention_research.studies.study import evaluate, measure, train
 
-CONFIG = "configs/pronunciation/recurrent.py"
-TASKS = {"sounds": "letters to sounds", "local": "generated, words moved"}
-CHUNKS = (2, 4, 8)
-#: The changes of `raffel2017/online`'s rows of generated sentences.
-LOCAL = {
-    "data.name": "generated_translation/local",
-    "data.source_language": "source",
-    "data.target_language": "target",
-    "vocabulary_size": 320,
-    "decoding.extra_length": 16,
-}
-LOCAL_TRAINING = {"training.steps": 1200, "training.batch_size": 32, "training.checkpoint_every": 1200}
+from ..raffel2017.systems import AVERAGE_LAG, BLEU, ERROR_RATE, ONLINE_EQUAL, SEQUENCES_WRONG, STAGES, row, scales
 
-
-def alignments(width: int) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Row id -> (its name, its alignment), all additive energies of that width."""
-    score = {"kind": "additive", "attention_width": width}
-    monotonic = {"attention_width": width}
-    return {
-        "soft": ("soft", {"kind": "global", "score": score}),
-        "monotonic": ("hard monotonic", {"kind": "monotonic", **monotonic}),
-        **{
-            f"mocha_{size}": (f"MoChA w = {size}", {"kind": "mocha", **monotonic, "chunk_size": size, "score": score})
-            for size in CHUNKS
-        },
-    }
-
-
-def row(task: str, alignment: str) -> Row:
-    """A task with an alignment."""
-    data, trained = (LOCAL, LOCAL_TRAINING) if task == "local" else ({}, {})
-    name, section = alignments(64)[alignment]
-    small = {"model.alignment": alignments(8)[alignment][1], **data}
-    changes = {"model.alignment": section, **data}
-    return Row(
-        f"{task}_{alignment}", f"{TASKS[task]}: {name}", changes | trained, at={"smoke": small, "gpu": changes}
-    )  # fmt: skip
+#: (row id, its name, the alignment, what it changes)
+ALIGNMENTS = (
+    ("soft", "soft", "soft", {}),
+    ("monotonic", "hard monotonic", "monotonic", {}),
+    *((f"mocha_{size}", f"MoChA w = {size}", "mocha", {"chunk_size": size}) for size in (2, 4, 8)),
+)
 
 
 def printed(id: str, name: str) -> Row:
@@ -61,11 +28,14 @@ def printed(id: str, name: str) -> Row:
     return Row(id, f"paper: {name}", scales=())
 
 
-ONLINE = {"model.encoder": {"kind": "unidirectional"}, "model.decoder.start": {"kind": "zeros"}}
 NOTE = "Ours: error rate of phonemes or of words of generated sentences; the paper's: words of WSJ, ROUGE of CNN/DM."
 STUDY = Study(
     rows=(
-        *(row(task, alignment) for task in TASKS for alignment in alignments(64)),
+        *(
+            row(task, id, name, kind, **settings)
+            for task in ("sounds", "local")
+            for id, name, kind, settings in ALIGNMENTS
+        ),
         printed("paper_ctc", "CTC (Raffel 2017)"),
         printed("paper_rl", "reinforcement learning (Luo 2016)"),
         printed("paper_ctc_wang", "CTC (Wang 2016)"),
@@ -74,27 +44,17 @@ STUDY = Study(
         printed("paper_mocha_2", "MoChA w = 2"),
         printed("paper_mocha_8", "MoChA w = 8"),
     ),
-    scales={
-        "smoke": Scale(f"{CONFIG}:smoke", ONLINE, seeds=1, jobs=2, settings={"examples": 16}, note=NOTE),
-        "cpu": Scale(f"{CONFIG}:cpu", ONLINE, seeds=3, jobs=2, settings={"examples": 256}, note=NOTE),
-        "gpu": Scale(
-            f"{CONFIG}:cpu",
-            ONLINE | {"model.width": 256, "training.steps": 20_000, "training.batch_size": 256},
-            seeds=8,
-            settings={"examples": 1024},
-            note=NOTE,
-        ),
-    },
-    stages=(train, evaluate, measure(measure_reading)),
+    scales=scales(NOTE, gpu_seeds=8),
+    stages=STAGES,
     columns=(
         PARAMETERS,
         STEPS_PER_SECOND,
         LOSS,
-        Column("evaluate.error_rate", "error rate %", fixed(2), better="lower"),
-        Column("evaluate.word_error_rate", "sequences wrong %", fixed(1), better="lower"),
-        Column("measure.bleu", "BLEU", fixed(1), better="higher"),
-        Column("measure.average_lag", "average lag", fixed(2), better="lower"),
-        Column("measure.online_equal", "online = offline %", fixed(1, 100)),
+        ERROR_RATE,
+        SEQUENCES_WRONG,
+        BLEU,
+        AVERAGE_LAG,
+        ONLINE_EQUAL,
         Column("measure.reordered_recall", "moved words aligned %", fixed(1, 100), better="higher"),
     ),
     published="table1.csv",

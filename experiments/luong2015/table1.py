@@ -11,46 +11,50 @@ what replacing them by the source word that was looked at adds.
 
 from __future__ import annotations
 
-from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.teacher_forced import measure_gold
 from attention_research.analysis.unknown_words import measure as unknown_words
 from attention_research.analysis.weights import weights_without_biases
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
-from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies import Row, Study, evaluate, measure, train
+from attention_research.studies.columns import Column, fixed
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
-CONFIG = "configs/translation/recurrent.py"
-OURS = ("smoke", "cpu")
-STAGES = (train, evaluate, measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96))
+from .systems import (
+    BLEU,
+    CENTRE_DISTANCE,
+    COLUMNS,
+    FEED,
+    GENERATED_HALF_WIDTH,
+    HALF_WIDTH,
+    LOCATION,
+    NO_ATTENTION,
+    NO_FEED,
+    OURS,
+    VERSES,
+    VERSES_HALF_WIDTH,
+    WITHOUT_DROPOUT,
+    attention,
+    generated,
+    printed,
+    quality,
+    scales,
+)
+
+STAGES = (train, evaluate, VERSES)
 GOLD = (train, evaluate, measure(measure_gold))
 UNKNOWN = (train, evaluate, measure(unknown_words))
-#: Half the window: the paper's 10 for 50 words, in proportion to 32 pieces and to 20 generated words.
-HALF_WIDTH, VERSES_HALF_WIDTH, GENERATED_HALF_WIDTH = 10, 5, 4
-#: The paper's epochs are of 35,156 updates: 10 without dropout, halved each one after 5; 12 with it, after 8.
-WITHOUT_DROPOUT = {
-    "model.dropout_rate": 0.0,
-    "training.steps": 351_562,
-    "training.schedule.boundaries": (175_781, 210_937, 246_093, 281_250, 316_406),
-}
-NO_ATTENTION = {"model.decoder": {"kind": "fixed_vector"}, "model.alignment": {"kind": "none"}}
-FEED, NO_FEED = ({"model.decoder": {"kind": "luong", "input_feeding": fed}} for fed in (True, False))
+SCORE = {"kind": "general"}
+GENERAL = attention("global", SCORE)
 
 
 def local_p(half_width: int) -> dict:
     """Local-p attention with the general score."""
-    score = {"kind": "general"}
-    return {"model.alignment": {"kind": "local_predictive", "half_width": half_width, "score": score}}
+    return attention("local_predictive", SCORE, half_width)
 
 
 def local_m(half_width: int) -> dict:
     """Local-m attention with the general score."""
-    score = {"kind": "general"}
-    return {"model.alignment": {"kind": "local_monotonic", "half_width": half_width, "score": score}}
-
-
-LOCATION = {"model.alignment": {"kind": "location"}}
-GENERAL = {"model.alignment": {"kind": "global", "score": {"kind": "general"}}}
+    return attention("local_monotonic", SCORE, half_width)
 
 
 def row(
@@ -65,22 +69,9 @@ def row(
     return Row(id, name, at={**dict.fromkeys(OURS, ours), "paper": theirs}, stages=STAGES)
 
 
-def generated(id: str, name: str, changes: dict, stages: tuple, config: str = "local") -> Row:
-    """A row on generated sentences in a locally different order; the 260 most frequent words are known."""
-    data = {
-        "name": f"generated_translation/{config}",
-        "source_language": "source",
-        "target_language": "target",
-        "tokenizer": {"kind": "words"},
-        "batching": {"kind": "buckets", "boundaries": (32,)},
-    }
-    changes = {"vocabulary_size": 260, "data": data, "model.reverse_source": False, **FEED, **changes}
-    return Row(id, f"generated: {name}", changes, scales=OURS, stages=stages)
-
-
-def printed(id: str, name: str) -> Row:
-    """A system that stands here by its printed cells alone."""
-    return Row(id, name, scales=())
+def on_generated(id: str, name: str, changes: dict, stages: tuple = GOLD, data: str = "local") -> Row:
+    """A row on generated sentences with input feeding; 260 words are known, so that names are not."""
+    return generated(id, name, {**FEED, **changes}, stages, vocabulary=260, data=data)
 
 
 ROWS = (
@@ -109,36 +100,11 @@ ROWS = (
         paper={**FEED, **local_m(HALF_WIDTH)},
     ),
     row("last_state_feed", "... + the last state + feeding", {**FEED, "model.alignment": {"kind": "last_state"}}),
-    generated("generated_global", "global (general)", GENERAL, GOLD),
-    generated("generated_local_p", "local-p (general)", local_p(GENERATED_HALF_WIDTH), GOLD),
-    generated("generated_local_m", "local-m (general)", local_m(GENERATED_HALF_WIDTH), GOLD),
-    generated("generated_unk", "global (general), names", GENERAL, UNKNOWN, "local_names"),
+    on_generated("generated_global", "global (general)", GENERAL),
+    on_generated("generated_local_p", "local-p (general)", local_p(GENERATED_HALF_WIDTH)),
+    on_generated("generated_local_m", "local-m (general)", local_m(GENERATED_HALF_WIDTH)),
+    on_generated("generated_unk", "global (general), names", GENERAL, UNKNOWN, "local_names"),
 )  # fmt: skip
-
-
-def base(width: int, vocabulary: int) -> dict:
-    """The paper's system in place of the configuration's RNNsearch."""
-    return {
-        "data.name": "bible_translate/de-en",
-        "data.target_language": "de",
-        "vocabulary_size": vocabulary,
-        "model.width": width,
-        "model.embedding_width": width,
-        "model.cell": {"kind": "lstm"},
-        "model.encoder": {"kind": "unidirectional"},
-        "model.decoder": {"kind": "luong", "input_feeding": True},
-        "model.initialization": {"kind": "uniform", "scale": 0.1},
-        "model.reverse_source": True,
-        "model.dropout_rate": 0.2,
-    }
-
-
-def quality(results: Results, better: str, worse: str, name: str) -> dict:
-    """Perplexity and BLEU of two rows, under a name."""
-    return {
-        f"perplexity, {name}": compare(results, better, worse, "evaluate.perplexity"),
-        f"BLEU, {name}": compare(results, better, worse, "measure.bleu_fitting", higher=True),
-    }
 
 
 def all_states(results: Results) -> Verdict:
@@ -173,15 +139,11 @@ NOTE = (
 )
 STUDY = Study(
     rows=ROWS,
-    scales={
-        "smoke": Scale(f"{CONFIG}:smoke", base(16, 1000), seeds=1, jobs=2, settings={"examples": 8}, note=NOTE),
-        "cpu": Scale(f"{CONFIG}:cpu", base(128, 4000), seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
-        "paper": Scale(f"{CONFIG}:luong", seeds=1, note="Counted; WMT14 must be brought."),
-    },
+    scales=scales("en", "de", NOTE),
     columns=(
-        PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY,
-        Column("measure.bleu_fitting", "BLEU", fixed(1), better="higher"),
-        Column("measure.centre_distance", "words from gold", fixed(2), better="lower"),
+        *COLUMNS,
+        BLEU,
+        CENTRE_DISTANCE,
         Column("measure.bleu_before_unk", "BLEU before unk", fixed(1), better="higher"),
         Column("measure.bleu_after_unk", "after unk", fixed(1), better="higher"),
     ),
@@ -193,4 +155,4 @@ STUDY = Study(
         "local-position-then-window": position_then_window,
         "must-hold-attention-and-feeding": feeding,
     },
-)  # fmt: skip
+)

@@ -18,54 +18,41 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.analysis import alignment_figure
-from attention_research.analysis.reading import measure_reading
-from attention_research.studies import Row, Scale, Study
+from attention_research.studies import Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.study import evaluate, measure, train
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
 
-CONFIG = "configs/pronunciation/recurrent.py"
-SCORE = {"kind": "additive", "attention_width": 64}
-SOFT = {"kind": "global", "score": SCORE}
-MONOTONIC = {"kind": "monotonic", "attention_width": 64}
-CHUNKS = {"kind": "mocha", "attention_width": 64, "chunk_size": 4, "score": SCORE}
-ALIGNMENTS = {
-    "soft": ("soft", SOFT),
-    "monotonic": ("monotonic", MONOTONIC),
-    "mocha": ("MoChA w = 4", CHUNKS),
-    "no_noise": ("monotonic, trained without noise", MONOTONIC | {"noise": 0.0}),
-    "parallel": ("monotonic, trained in the parallel form", MONOTONIC | {"mode": "parallel"}),
+from .systems import AVERAGE_LAG, BLEU, ERROR_RATE, ONLINE_EQUAL, SEQUENCES_WRONG, STAGES, TASKS, row, scales
+
+#: row id -> (its name, the alignment, what it changes)
+ALIGNMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "soft": ("soft", "soft", {}),
+    "monotonic": ("monotonic", "monotonic", {}),
+    "mocha": ("MoChA w = 4", "mocha", {"chunk_size": 4}),
+    "no_noise": ("monotonic, trained without noise", "monotonic", {"noise": 0.0}),
+    "parallel": ("monotonic, trained in the parallel form", "monotonic", {"mode": "parallel"}),
 }
-#: task -> (what it is called, its data set, the alignments tried)
-TASKS = {
-    "sounds": ("letters to sounds", "pronunciation/en", tuple(ALIGNMENTS)),
-    "monotone": ("generated, source order", "generated_translation/monotone", ("soft", "monotonic", "mocha")),
-    "local": ("generated, words moved", "generated_translation/local", ("soft", "monotonic", "mocha")),
-    "reversed": ("generated, from the end", "generated_translation/reversed", ("soft", "monotonic")),
+TRIED = {
+    "sounds": tuple(ALIGNMENTS),
+    "monotone": ("soft", "monotonic", "mocha"),
+    "local": ("soft", "monotonic", "mocha"),
+    "reversed": ("soft", "monotonic"),
 }
 #: One point of error, or of BLEU: what "suffices" may cost, fixed before anything was run (papers.md, section 5).
 POINT = 1.0
-
-
-def row(task: str, alignment: str) -> Row:
-    """A task with an alignment; sentences are longer than words, so that they get fewer and smaller batches."""
-    name, data, _ = TASKS[task]
-    kind, section = ALIGNMENTS[alignment]
-    changes: dict[str, Any] = {"model.alignment": section}
-    trained: dict[str, Any] = {}
-    if task != "sounds":
-        sides = {"data.source_language": "source", "data.target_language": "target"}
-        changes |= {"data.name": data, **sides, "vocabulary_size": 320, "decoding.extra_length": 16}
-        trained = {"training.steps": 1200, "training.batch_size": 32, "training.checkpoint_every": 1200}
-    small = {**changes, "model.alignment": _small(section)}
-    return Row(f"{task}_{alignment}", f"{name}: {kind}", changes | trained, at={"smoke": small, "gpu": changes})
-
-
-def _small(section: dict[str, Any]) -> dict[str, Any]:
-    small = {**section, **({"attention_width": 8} if "attention_width" in section else {})}
-    return {**small, **({"score": SCORE | {"attention_width": 8}} if "score" in section else {})}
+PRINTED = (
+    Row("wsj_ctc", "Raffel et al. 2017, WSJ: CTC", scales=()),
+    Row("wsj_monotonic", "Raffel et al. 2017, WSJ: monotonic", scales=()),
+)
+OURS = tuple(
+    row(task, id, name, kind, **settings)
+    for task, tried in TRIED.items()
+    for id, (name, kind, settings) in ALIGNMENTS.items()
+    if id in tried
+)
+ROWS = (*OURS, *PRINTED)
 
 
 def _mean(results: Results, id: str, key: str) -> float | None:
@@ -109,7 +96,7 @@ def same_order(results: Results) -> Verdict:
 def reads_on(results: Results) -> Verdict:
     """Every sentence written alike when read online, and part of it before the source ends, in every monotonic row."""
     equal, early, said = [], [], []
-    for id, name in ((one.id, one.name) for one in ROWS if not one.id.endswith("_soft") and one.scales != ()):
+    for id, name in ((one.id, one.name) for one in OURS if not one.id.endswith("_soft")):
         alike, before, lag = (
             results.values(id, f"measure.{key}") for key in ("online_equal", "written_before_the_end", "average_lag")
         )
@@ -160,7 +147,7 @@ def incremental(results: Results) -> Verdict:
 def left_open(results: Results) -> Verdict:
     """The notes leave inflection and summarization open, and neither was run: what was measured on the tasks here."""
     said = ["neither inflection nor summarization was run"]
-    for task, (name, *_) in TASKS.items():
+    for task, (name, _) in TASKS.items():
         forward = _mean(results, f"{task}_soft", "measure.monotone_steps")
         if forward is not None:
             said.append(f"{name}: {100 * forward:.0f} % of soft attention's steps go forward")
@@ -210,39 +197,23 @@ def lags(results: Results, folder: Path) -> Figure | None:
     return Figure(folder / "lag.png", "Error rate against average lag; a point a seed", f"First seeds: {said}.")
 
 
-PRINTED = (
-    Row("wsj_ctc", "Raffel et al. 2017, WSJ: CTC", scales=()),
-    Row("wsj_monotonic", "Raffel et al. 2017, WSJ: monotonic", scales=()),
-)
-ROWS = (*(row(task, alignment) for task, (_, _, tried) in TASKS.items() for alignment in tried), *PRINTED)
-ONLINE = {"model.encoder": {"kind": "unidirectional"}, "model.decoder.start": {"kind": "zeros"}}
 NOTE = (
     "Error rate of phonemes (held-out words of the dictionary) or of words (generated sentences), not to be compared "
     "with WSJ's. The lag of a model that is not monotonic is the source's length."
 )
 STUDY = Study(
     rows=ROWS,
-    scales={
-        "smoke": Scale(f"{CONFIG}:smoke", ONLINE, seeds=1, jobs=2, settings={"examples": 16}, note=NOTE),
-        "cpu": Scale(f"{CONFIG}:cpu", ONLINE, seeds=3, jobs=2, settings={"examples": 256}, note=NOTE),
-        "gpu": Scale(
-            f"{CONFIG}:cpu",
-            ONLINE | {"model.width": 256, "training.steps": 20_000, "training.batch_size": 256},
-            seeds=3,
-            settings={"examples": 1024},
-            note=NOTE,
-        ),
-    },
-    stages=(train, evaluate, measure(measure_reading)),
+    scales=scales(NOTE, gpu_seeds=3),
+    stages=STAGES,
     columns=(
         PARAMETERS,
         LOSS,
-        Column("evaluate.error_rate", "error rate %", fixed(2), better="lower"),
-        Column("evaluate.word_error_rate", "sequences wrong %", fixed(1), better="lower"),
-        Column("measure.bleu", "BLEU", fixed(1), better="higher"),
-        Column("measure.average_lag", "average lag", fixed(2), better="lower"),
+        ERROR_RATE,
+        SEQUENCES_WRONG,
+        BLEU,
+        AVERAGE_LAG,
         Column("measure.written_before_the_end", "written before the end %", fixed(0, 100)),
-        Column("measure.online_equal", "online = offline %", fixed(1, 100)),
+        ONLINE_EQUAL,
         Column("measure.energies", "energies / token", fixed(2)),
         Column("measure.hard_loss", "loss, hard", fixed(3), better="lower"),
         Column("measure.soft_loss", "loss, expected", fixed(3), better="lower"),

@@ -104,12 +104,57 @@ def test_a_record_counts_as_finished_and_renders_elsewhere(fake, ran):
         assert ran() == sorted(["1.0 0", "1.0 1"] * 2 + ["2.0 0", "2.0 1"])
 
 
+SIBLING = '''"""Another table of the same paper."""
+
+from .shared import COLUMNS, second
+from attention_research.studies import Scale, Study, measure
+
+STUDY = Study(rows=(second("twin"),), scales={"quick": Scale(seeds=2)}, columns=COLUMNS)
+'''
+SHARED = '''"""What the paper's tables share: no study."""
+
+import os
+
+from attention_research.studies import Row, measure
+from attention_research.studies.columns import Column, fixed
+from attention_research.training import environment
+
+environment.describe = lambda: {"git_revision": "0123abc", "backend": "none"}
+COLUMNS = (Column("measure.value", "value", fixed(2)),)
+
+def measured(*, value, seed):
+    with open(os.environ["FAKE_LOG"], "a") as file:
+        file.write(f"{value} {seed}\\n")
+    return {"value": value + 0.5 * seed}
+
+def second(id):
+    """The row under that id."""
+    return Row(id, "the twin", settings={"value": 9.0}, stages=(measure(measured),))
+'''
+
+def test_tables_share_rows_by_name_and_trials_by_their_records(fake, ran):
+    (fake / "fake/shared.py").write_text(SHARED)
+    (fake / "fake/sibling.py").write_text(SIBLING)
+    (fake / "fake/cousin.py").write_text(SIBLING.replace("twin", "cousin"))
+    assert set(find_studies()) == {"fake/table", "fake/sibling", "fake/cousin"}
+    run_study("fake/sibling", scale="quick", record=True)
+    assert ran() == ["9.0 0", "9.0 1"]
+    found = run_study("fake/cousin", scale="quick", workdir=Path("elsewhere"), record=True)
+    assert ran() == ["9.0 0", "9.0 1"] and found["finished"] == 2
+    assert found["rows"][0]["id"] == "cousin" and found["rows"][0]["cells"]["measure.value"]["values"] == [9.0, 9.5]
+    ours, theirs = (sorted((fake / f"fake/results/{one}/quick/trials").iterdir()) for one in ("cousin", "sibling"))
+    assert [path.read_text() for path in ours] == [path.read_text() for path in theirs] and len(ours) == 2
+    (fake / "other").mkdir()
+    (fake / "other/table.py").write_text(SIBLING.replace("from .shared", "from ..fake.shared"))
+    assert run_study("other/table", scale="quick")["finished"] == 2 and len(ran()) == 2
+    run_study("fake/cousin", scale="quick", workdir=Path("anew"), ignore_records=True)
+    assert len(ran()) == 4
+
 def test_claims_are_judged_from_cpu_on(fake):
     cpu = {one["id"]: one for one in run_study("fake/table", scale="cpu", rows=("one", "two"))["verdicts"]}
     assert set(cpu) == {"one-below-two", "never-tested"}
     assert cpu["one-below-two"]["status"] == "held" and cpu["never-tested"]["status"] == "not tested"
     assert cpu["one-below-two"]["because"] == "value: value 1.25 (one) against 2.25 (two), clear over 2 seeds"
-
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_stopped_study_leaves_no_worker(fake, ran, number):
@@ -132,12 +177,10 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     stopped = "RunError: stopped; the same command continues from runs/fake-table-sleep"
     assert (err.strip().splitlines()[-1].endswith(stopped)) is (number != signal.SIGKILL)
 
-
 def test_a_folder_at_work_refuses_a_second_process(fake, ran):
     with locked(RUN), pytest.raises(RunError, match="runs/fake-table-quick: another process works there"):
         run_study("fake/table", scale="quick")
     assert ran() == []
-
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
@@ -156,11 +199,9 @@ def test_wrong_arguments_give_one_line_before_anything_starts(fake, ran, argumen
         run_study(**{"study": "fake/table", "scale": "quick", **arguments})
     assert not Path("runs").exists() and ran() == []
 
-
 def test_studies_are_found_by_their_path_without_running_them(fake):
     (fake / "fake/table.py").write_text('"""Title of it.\n\nMore."""\n\nSTUDY = explode()\n')
     assert find_studies(fake) == {"fake/table": "Title of it."}
-
 
 def test_a_study_knows_its_name_and_title(fake):
     study = load_study("fake/table", fake)
