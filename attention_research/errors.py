@@ -1,8 +1,15 @@
-"""The errors of a running program: a line for the user, exit status 1 (a wrong config is a `ConfigError`, 2)."""
+"""What goes wrong and is the user's to know: each error is one line that says what to do."""
+
+
+class ConfigError(Exception):
+    """The user's arguments or config are wrong (exit status 2)."""
+
+    def __init__(self, message: str):
+        super().__init__(" ".join(str(message).split()))
 
 
 class RunError(Exception):
-    """Something failed while running; the message is one line that says what to do."""
+    """Something failed while running (exit status 1)."""
 
 
 class Diverged(RunError):

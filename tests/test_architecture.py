@@ -19,7 +19,7 @@ BASEMENT = {
     "errors": None,
     "registry": None,
     "tokens": None,
-    "config": {"cli", "workdirs", "studies", "analysis", "export", "training", "tasks", "data"},
+    "config": {"cli", "workdirs", "studies", "analysis", "export", "training", "tasks"},
     "constraints": {"config"},
     "experiment": {"config", "training", "studies"},
 }
@@ -142,7 +142,7 @@ def test_a_bad_import_is_found(tmp_path, file):
 GOOD = {
     "kernels/scores.py": "import math\nimport jax.numpy as jnp\nfrom attention_research.kernels import masks",
     "layers/block.py": "from attention_research.kernels import dot\nfrom attention_research.registry import Child",
-    "data/pairs.py": "import tensorflow_datasets\ndef f():\n    from attention_research.config import ConfigError",
+    "data/pairs.py": "import tensorflow_datasets\ndef f():\n    from attention_research.errors import ConfigError",
     "config/files.py": "from ml_collections import ConfigDict\nfrom . import errors",
     "cli.py": "import argparse\nfrom attention_research.studies import run",
     "models/a.py": "from . import b\nfrom ..layers import block",

@@ -6,8 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attention_research.config import ConfigError
-from attention_research.errors import RunError
+from attention_research.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     from attention_research.analysis.attention import Attention

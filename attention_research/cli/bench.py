@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from attention_research.cli.arguments import Overrides, Parser, nearest, no_overrides
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:

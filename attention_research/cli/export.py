@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, say, trained_workdir
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 

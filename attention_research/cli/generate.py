@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attention_research.analysis import attention_file
 from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, say, trained_workdir
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from attention_research.cli.arguments import Overrides, Parser, configured, ids, no_study_overrides, print_json
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:

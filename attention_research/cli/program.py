@@ -8,8 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from attention_research.cli.arguments import Parser, nearest, say
-from attention_research.config import ConfigError
-from attention_research.errors import RunError
+from attention_research.errors import ConfigError, RunError
 
 #: The module of this package -> its line of `--help`.
 COMMANDS: dict[str, str] = {

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from attention_research.cli.arguments import Overrides, Parser, no_overrides
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from attention_research.cli.arguments import Overrides, Parser, configured, say
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
-class ConfigError(Exception):
-    """The user's arguments or config are wrong (exit status 2); the message is one line."""
-
-    def __init__(self, message: str):
-        super().__init__(" ".join(str(message).split()))
+from attention_research.errors import ConfigError
 
 
 class SchemaError(ConfigError):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from attention_research.data.names import check_files
 from attention_research.data.pairs import Pairs
+from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
 #: source file, target file
@@ -51,10 +52,10 @@ class Files:
         sides = [_lines(path, key) for path in paths]
         if len(sides[0]) != len(sides[1]):
             counts = " and ".join(f"{path} has {len(side):,} lines" for path, side in zip(paths, sides, strict=True))
-            raise _config_error(f"{key}: {counts}; line i of one has to translate line i of the other")
+            raise ConfigError(f"{key}: {counts}; line i of one has to translate line i of the other")
         pairs = [pair for pair in zip(*sides, strict=True) if all(pair)]
         if not pairs:
-            raise _config_error(f"{key}: {' and '.join(paths)} have no line that has text in both")
+            raise ConfigError(f"{key}: {' and '.join(paths)} have no line that has text in both")
         pairs = [pairs[index] for index in chosen(split, len(pairs), self.train_examples)]
         return [source for source, _ in pairs], [target for _, target in pairs]
 
@@ -92,11 +93,5 @@ def _lines(path: str, key: str) -> list[str]:
         text = data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _config_error(f"{key}: {path} is not UTF-8 text: byte {data[error.start]:#x} in line {line}") from None
+        raise ConfigError(f"{key}: {path} is not UTF-8 text: byte {data[error.start]:#x} in line {line}") from None
     return [" ".join(line.split()) for line in text.removesuffix("\n").split("\n")] if text else []
-
-
-def _config_error(message: str) -> Exception:
-    from attention_research.config import ConfigError
-
-    return ConfigError(message)

@@ -16,6 +16,7 @@ import numpy as np
 
 from attention_research.data import plan, storage
 from attention_research.data.review_sentences import GRADES, Review, reviews
+from attention_research.errors import ConfigError
 from attention_research.registry import Positive, Rate
 from attention_research.tokens import UNKNOWN
 
@@ -95,8 +96,6 @@ class GeneratedReviews:
 
     def _number(self, split: str) -> int:
         if split not in self.numbers:
-            from attention_research.config import ConfigError
-
             raise ConfigError(f"generated reviews have no split {split!r}; they have {', '.join(self.numbers)}")
         return self.numbers[split]
 

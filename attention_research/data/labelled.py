@@ -8,7 +8,7 @@ those texts are, which is what an inverse document frequency is made of; the cla
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -17,8 +17,9 @@ from attention_research.data import sources
 from attention_research.data.batching import Buckets
 from attention_research.data.names import check_name
 from attention_research.data.pairs import Batch, Pairs
-from attention_research.data.prepared import chosen
+from attention_research.data.prepared import Named, chosen
 from attention_research.data.tokens import TokenArray
+from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
 #: Data set -> its classes in the order of their numbers.
@@ -43,23 +44,11 @@ def words_apart(text: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Texts:
+class Texts(Named):
     """What `prepared.prepare` reads: the texts of a set as sources; its labels are no text, so targets are empty."""
 
-    name: str
     normalization: str
     train_examples: int | None = None
-
-    def prepare(self, report: Callable[[str], None]) -> None:
-        """Build what is missing before the text can be read."""
-        sources.prepare(self.name, report)
-
-    def stamp(self) -> str | None:
-        """Changes whenever the text may have changed; None where that cannot be told without reading it."""
-        return sources.stamp(self.name)
-
-    def splits(self) -> tuple[str, ...]:
-        return sources.split_names(self.name)
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The texts of a split and as many empty ones, in the order of the token arrays."""
@@ -94,7 +83,7 @@ class LabelledData(Pairs):
     ):
         check_name(name)
         if name.split(":")[0] not in CLASSES:
-            raise _config_error(f"data.name: {name} has no labels; {', '.join(CLASSES)} have")
+            raise ConfigError(f"data.name: {name} has no labels; {', '.join(CLASSES)} have")
         batching = functools.partial(Buckets, boundaries=boundaries, max_length=max_length)
         super().__init__(name, max_length, tokenizer, batching, train_examples)
         self.classes, self.normalization = CLASSES[name.split(":")[0]], normalization
@@ -174,9 +163,3 @@ class LabelledData(Pairs):
             {"source": (batch_size, length), "document_frequency": (batch_size, length), **rows}
             for length in self.batching.lengths
         ]
-
-
-def _config_error(message: str) -> Exception:
-    from attention_research.config import ConfigError
-
-    return ConfigError(message)

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attention_research.errors import ConfigError
+
 _LANGUAGES = (("fr", "French"), ("de", "German"), ("es", "Spanish"))
 _ORDERS = (
     ("monotone", "in the source's order"),
@@ -77,8 +79,6 @@ def check_name(name: str, key: str = "data.name") -> None:
     """Raise `ConfigError` with the nearest valid name, unless the name can be a translation set."""
     if is_known(name):
         return
-    from attention_research.config import ConfigError
-
     valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS)]
     nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
     raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
@@ -86,8 +86,6 @@ def check_name(name: str, key: str = "data.name") -> None:
 
 def check_files(files: Mapping[str, Sequence[str]], key: str = "config.data") -> None:
     """Raise `ConfigError` with the nearest file there is, unless every file is there; `files`: split -> its paths."""
-    from attention_research.config import ConfigError
-
     for split, paths in files.items():
         for path in map(Path, paths):
             if not path.is_file():

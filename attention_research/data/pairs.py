@@ -9,6 +9,7 @@ import numpy as np
 from attention_research.data import batching as batching_module
 from attention_research.data import plan as plan_module
 from attention_research.data.names import check_name
+from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
 Batch = dict[str, np.ndarray]
@@ -96,13 +97,13 @@ class Pairs:
     def _plan(self, seed: int, batch_size: int) -> plan_module.Plan:
         """The endless order of training; its examples are positions among the pairs that are not too long."""
         if not len(self._train_ids):
-            raise _config_error(f"max_length: no training pair of {self.name} has at most {self.max_length} tokens")
+            raise ConfigError(f"max_length: no training pair of {self.name} has at most {self.max_length} tokens")
         return self.batching.plan(self._train_lengths[self._train_ids], seed, batch_size)
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
         """The batch of a step, counted from 0; of several hosts, the rows of one."""
         if batch_size % hosts:
-            raise _config_error(f"training.batch_size: {batch_size} rows do not divide over {hosts} hosts")
+            raise ConfigError(f"training.batch_size: {batch_size} rows do not divide over {hosts} hosts")
         rows = self.plan(seed, batch_size)[step].host(host, hosts)
         kept = [_Selected(tokens, self._train_ids) for tokens in self._prepared.tokens["train"]]
         return batching_module.assemble(rows, *kept, parts=self.batching.parts)
@@ -132,7 +133,7 @@ class Pairs:
     def _evaluated(self, split: str, examples: int | None):
         """Token arrays of a split and the ids to look at: all, or the first `examples` of a fixed permutation."""
         if split not in self._prepared.tokens:
-            raise _config_error(f"{self.name} has no split {split!r}; it has {', '.join(self._prepared.tokens)}")
+            raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self._prepared.tokens)}")
         sources, targets = self._prepared.tokens[split]
         ids = self._train_ids if split == "train" else np.arange(len(sources))
         if examples is not None:
@@ -193,7 +194,7 @@ class PairData(Pairs):
         available = sources.languages(self.name)
         for key, language in zip(("source_language", "target_language"), self.languages, strict=True):
             if language not in available:
-                raise _config_error(f"data.{key}: {self.name} has no {language!r}; it has {', '.join(available)}")
+                raise ConfigError(f"data.{key}: {self.name} has no {language!r}; it has {', '.join(available)}")
         return prepared.Choice(self.name, *self.languages, self.train_examples)
 
 
@@ -205,9 +206,3 @@ class _Selected:
 
     def __getitem__(self, index: int) -> np.ndarray:
         return self._tokens[self._ids[index]]
-
-
-def _config_error(message: str) -> Exception:
-    from attention_research.config import ConfigError
-
-    return ConfigError(message)

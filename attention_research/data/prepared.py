@@ -29,13 +29,10 @@ def chosen(split: str, size: int, train_examples: int | None) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
-    """What of a data set is read: its name, the two languages, and how many training examples (None: all)."""
+class Named:
+    """A data set of `sources` by its name, as `prepare` asks for it; what is read of it (`text`) is a subclass's."""
 
     name: str
-    source_language: str
-    target_language: str
-    train_examples: int | None = None
 
     def prepare(self, report: Callable[[str], None]) -> None:
         """Build what is missing before the text can be read."""
@@ -47,6 +44,15 @@ class Choice:
 
     def splits(self) -> tuple[str, ...]:
         return sources.split_names(self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice(Named):
+    """What of a data set is read: its name, the two languages, and how many training examples (None: all)."""
+
+    source_language: str
+    target_language: str
+    train_examples: int | None = None
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The sentences of a split, source and target, in the order of the token arrays."""

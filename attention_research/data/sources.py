@@ -19,7 +19,7 @@ from typing import Any
 from attention_research.data import storage
 from attention_research.data.names import OWN, check_name
 from attention_research.data.registry_package import fetch
-from attention_research.errors import RunError
+from attention_research.errors import ConfigError, RunError
 
 #: Our builders -> the module whose `PACKAGE` they read; a generated set reads none.
 PACKAGES = {
@@ -52,11 +52,6 @@ def _tfds() -> Any:
     return tfds
 
 
-def _config_error(message: str) -> Exception:
-    from attention_research.config import ConfigError
-
-    return ConfigError(message)
-
 
 def builder(name: str) -> Any:
     """TFDS's builder of a set. Raises `ConfigError` where there is no such set or config."""
@@ -67,7 +62,7 @@ def builder(name: str) -> Any:
     try:
         built = [tfds.builder(name, data_dir=place, file_format="array_record") for place in places]
     except tfds.core.registered.DatasetNotFoundError as error:
-        raise _config_error(f"data.name: TFDS has no set {name!r}") from error
+        raise ConfigError(f"data.name: TFDS has no set {name!r}") from error
     except ValueError as error:
         known = list(tfds.builder_cls(name.split("/")[0]).builder_configs)
         wanted = name.split("/")[-1].split(":")[0]
@@ -75,7 +70,7 @@ def builder(name: str) -> Any:
             raise RunError(f"{name} is on this machine in another format; {_how_to_provide(name)}") from error
         nearest = difflib.get_close_matches(wanted, known, n=1, cutoff=0.0)
         hint = f"; did you mean {name.split('/')[0]}/{nearest[0]}?" if nearest else ""
-        raise _config_error(f"data.name: TFDS has no set {name!r}{hint}") from error
+        raise ConfigError(f"data.name: TFDS has no set {name!r}{hint}") from error
     return next((one for one in built if one.info.splits), built[0])
 
 
@@ -151,7 +146,7 @@ def open_split(name: str, split: str) -> Texts:
     built = builder(name)
     available = tuple(built.info.splits)
     if available and split.split("[")[0] not in available:
-        raise _config_error(f"{name} has no split {split!r}; it has {', '.join(available)}")
+        raise ConfigError(f"{name} has no split {split!r}; it has {', '.join(available)}")
     try:
         return Texts(built.as_data_source(split=split))
     except (ValueError, KeyError, NotImplementedError, AssertionError, OSError) as error:

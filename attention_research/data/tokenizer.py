@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attention_research.data import storage
+from attention_research.errors import ConfigError
 from attention_research.registry import Positive
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
@@ -71,8 +72,6 @@ class SentencePiece:
         try:
             sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
         except (RuntimeError, OSError) as error:
-            from attention_research.config import ConfigError
-
             reason = str(error).splitlines()[-1].split("] ")[-1]
             message = f"vocabulary_size: {self.vocabulary_size} pieces cannot be made of this text: {reason}"
             raise ConfigError(message) from error

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from attention_research.data import storage
+from attention_research.errors import ConfigError
 from attention_research.registry import Positive
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
@@ -57,8 +58,6 @@ class Words:
         frequent = [word for word, count in counts.items() if count >= self.minimum_count]
         chosen = sorted(frequent, key=lambda word: (-counts[word], word))[: max(0, self.vocabulary_size - len(NAMES))]
         if not chosen:
-            from attention_research.config import ConfigError
-
             raise ConfigError(
                 f"vocabulary_size: {self.vocabulary_size} tokens, {len(NAMES)} of them special, of a text with "
                 f"{len(counts):,} words, {len(frequent):,} of them at least {self.minimum_count} times: none is left"

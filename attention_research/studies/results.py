@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 from attention_research.studies.columns import Column, exponent
 from attention_research.studies.study import Row, Study
 from attention_research.studies.trials import Folder, Trial, is_stale

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 from attention_research.studies.run import RUNS, reproduce
 from attention_research.studies.study import Row, Scale, Study, digest
 

@@ -18,8 +18,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from attention_research.config import ConfigError
-from attention_research.errors import Diverged, RunError
+from attention_research.errors import ConfigError, Diverged, RunError
 from attention_research.studies.study import dereference
 from attention_research.studies.trials import write_json
 from attention_research.training.environment import keep_compiled_programs

@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 from attention_research.training import digests
 from attention_research.training.checkpoints import Checkpoints
 

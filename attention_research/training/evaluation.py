@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 from attention_research.models.sequences import sequence
 from attention_research.tasks.perplexity import unigram_perplexity
 from attention_research.training.averaging import averaged

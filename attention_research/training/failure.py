@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attention_research.config import ConfigError
-from attention_research.errors import RunError
+from attention_research.errors import ConfigError, RunError
 
 
 def line_of(error: Exception) -> str:

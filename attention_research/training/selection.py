@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from attention_research.config import ConfigError
-from attention_research.errors import RunError
+from attention_research.errors import ConfigError, RunError
 from attention_research.training import digests
 from attention_research.training.averaging import newest_scheduled
 from attention_research.training.checkpoints import Checkpoints

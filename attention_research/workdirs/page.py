@@ -10,10 +10,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from attention_research.config import ConfigError
 from attention_research.config.annotations import spell
 from attention_research.config.record import flat
-from attention_research.errors import RunError
+from attention_research.errors import ConfigError, RunError
 from attention_research.studies import document
 from attention_research.studies.columns import significant
 from attention_research.studies.figures import Figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from attention_research.config import ConfigError
+from attention_research.errors import ConfigError
 
 RUNNERS = {"local": "attention_research.studies.runners.local:LocalRunner"}
 
