@@ -8,7 +8,6 @@ reviews take half a second, and nothing is stored.
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from attention_research.data import plan, storage
 from attention_research.data.review_sentences import GRADES, Review, reviews
+from attention_research.data.words import most_frequent
 from attention_research.errors import ConfigError
 from attention_research.registry import Positive, Rate
 from attention_research.tokens import UNKNOWN
@@ -30,8 +30,7 @@ class Words:
     """The words of the training split by frequency, at most `size` tokens with the four special ones."""
 
     def __init__(self, texts: Sequence[Sequence[str]], size: int):
-        counts = Counter(word for text in texts for word in text)
-        ranked = sorted(counts, key=lambda word: (-counts[word], word))[: max(size - UNKNOWN - 1, 0)]
+        ranked = most_frequent((word for text in texts for word in text), size - UNKNOWN - 1)
         self._words = ("<pad>", "<s>", "</s>", "<unk>", *ranked)
         self._ids = {word: number for number, word in enumerate(self._words) if number > UNKNOWN}
 

@@ -24,6 +24,7 @@ import numpy as np
 from attention_research.data import naming_source, storage
 from attention_research.data.pairs import Batch, Pairs
 from attention_research.data.prepared import chosen
+from attention_research.data.words import most_frequent
 from attention_research.registry import Child, Positive
 from attention_research.tokens import EOS, UNKNOWN
 
@@ -93,9 +94,8 @@ class SubTokens:
 
     def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> SubTokens:
         """The most frequent sub-tokens of the lines are known; the others, and those of `others`, only have an id."""
-        counts = Counter(word for line in lines for word in line.split())
-        known = sorted(counts, key=lambda word: (-counts[word], word))[: self.vocabulary_size - len(SPECIAL)]
-        rest = sorted({word for line in self._others() for word in line.split()}.union(counts).difference(known))
+        known = most_frequent((word for line in lines for word in line.split()), self.vocabulary_size - len(SPECIAL))
+        rest = sorted({word for line in [*lines, *self._others()] for word in line.split()}.difference(known))
         text = json.dumps({"known": known, "rest": rest})
         path = storage.folder("tokenizers") / f"{storage.content_hash(self.settings(), [text])}.json"
         report(f"{len(known):,} of {len(known) + len(rest):,} sub-tokens are in the vocabulary")

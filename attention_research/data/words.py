@@ -6,7 +6,7 @@ stored as text, one token a line, line i being id i + 4.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from attention_research.data import storage
@@ -17,6 +17,12 @@ from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 #: What special tokens are called, as SentencePiece calls them.
 NAMES = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNKNOWN: "<unk>"}
 _MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # before a word, as in SentencePiece's pieces
+
+
+def most_frequent(words: Iterable[str] | Mapping[str, int], number: int) -> list[str]:
+    """At most that many distinct words, or keys of counts, the most frequent first; ties in the alphabet's order."""
+    counts = Counter(words)
+    return sorted(counts, key=lambda word: (-counts[word], word))[: max(number, 0)]
 
 
 class Words:
@@ -55,8 +61,8 @@ class Words:
 
     def _chosen(self, lines: Iterable[str]) -> list[str]:
         counts = Counter(word for line in lines for word in line.split())
-        frequent = [word for word, count in counts.items() if count >= self.minimum_count]
-        chosen = sorted(frequent, key=lambda word: (-counts[word], word))[: max(0, self.vocabulary_size - len(NAMES))]
+        frequent = {word: count for word, count in counts.items() if count >= self.minimum_count}
+        chosen = most_frequent(frequent, self.vocabulary_size - len(NAMES))
         if not chosen:
             raise ConfigError(
                 f"vocabulary_size: {self.vocabulary_size} tokens, {len(NAMES)} of them special, of a text with "
