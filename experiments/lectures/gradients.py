@@ -180,7 +180,7 @@ def draw_recall(results: Results, folder: Path) -> Figure | None:
         axis.set_ylim(-0.03, 1.03)
         axis.set_xlabel("words between")
         if axis.get_legend_handles_labels()[0]:
-            axis.legend(loc="lower left", fontsize=8)
+            axis.legend(loc="center left", fontsize=8)
     axes[0].set_ylabel("right, share of examples")
     where = folder / "recall.png"
     save(pyplot, figure, where)

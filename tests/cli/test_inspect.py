@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from attention_research.cli import main
-from attention_research.config import load
+from attention_research.config import load, variants
 
-GOLDEN = Path(__file__).with_name("golden.json")
+GOLDENS = Path(__file__).with_name("goldens")
+CONFIGS = sorted(Path(__file__).parents[2].joinpath("configs").rglob("*.py"))
 CONFIG = "configs/translation/transformer.py"
 
 
@@ -62,17 +63,23 @@ def test_json_is_one_document(capsys, monkeypatch, root):
     assert document["parameters"] == parameters(2000, 1, 64, 64) and document["config"]["model"]["width"] == 64
 
 
-def test_goldens_of_every_variant(inspected, request):
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_goldens_of_every_variant(file, inspected, request):
     """Resolved hash, parameters, FLOPs and the tree of names; `--rewrite-goldens` writes them anew."""
     now = {}
-    for variant in ("vaswani_base", "vaswani_big", "cpu", "quick", "smoke"):
-        counted = inspected(f"{CONFIG}:{variant}")
+    for variant in variants(file):
+        counted = inspected(f"{file}:{variant}")
         now[variant] = {
-            "hash": load(f"{CONFIG}:{variant}").hash,
+            "hash": load(f"{file}:{variant}").hash,
             "parameters": counted["parameters"],
             "flops": counted["flops"],
             "arrays": {array["name"]: array["shape"] for array in counted["arrays"]},
         }
+    golden = GOLDENS / f"{file.parent.name}-{file.stem}.json"
     if request.config.getoption("--rewrite-goldens"):
-        GOLDEN.write_text(json.dumps(now, indent=1) + "\n")
-    assert json.loads(GOLDEN.read_text()) == now
+        golden.write_text(json.dumps(now, indent=1) + "\n")
+    assert json.loads(golden.read_text()) == now
+
+
+def test_no_golden_is_left_over():
+    assert {path.stem for path in GOLDENS.iterdir()} == {f"{file.parent.name}-{file.stem}" for file in CONFIGS}

@@ -12,15 +12,16 @@ from attention_research.config import variants
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").rglob("*.py"))
-TRANSFORMER = "configs/translation/transformer.py"
+TRANSFORMER, RECURRENT = "configs/translation/transformer.py", "configs/translation/recurrent.py"
+GOLDENS = ROOT / "tests/cli/goldens"
 
 
 def header(file):
     return ast.get_docstring(ast.parse((ROOT / file).read_text(encoding="utf-8")))
 
 
-def line_of(variant):
-    return next(line for line in header(TRANSFORMER).splitlines() if line.startswith(f"{variant} "))
+def line_of(variant, file=TRANSFORMER):
+    return next(line for line in header(file).splitlines() if line.startswith(f"{variant} "))
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -34,10 +35,17 @@ def test_a_header_has_its_command_and_says_what_to_expect_of_every_variant(file)
 
 @pytest.mark.parametrize("variant", variants(ROOT / TRANSFORMER))
 def test_counts_are_those_of_inspect(variant):
-    golden = json.loads((ROOT / "tests/cli/golden.json").read_text())[variant]
+    golden = json.loads((GOLDENS / "translation-transformer.json").read_text())[variant]
     flops = golden["flops"] / 1e9
     counts = [f"{golden['parameters']:,}", f"{flops:,.0f}" if flops > 1000 else f"{flops:.1f}"]
     assert line_of(variant).split()[1:3] == counts
+
+
+@pytest.mark.parametrize("variant", variants(ROOT / RECURRENT))
+def test_weights_without_biases_are_those_of_inspect(variant):
+    arrays = json.loads((GOLDENS / "translation-recurrent.json").read_text())[variant]["arrays"]
+    weights = sum(np.prod(shape, dtype=int) for name, shape in arrays.items() if not name.endswith("bias"))
+    assert line_of(variant, RECURRENT).split()[1] == f"{weights:,}"
 
 
 @pytest.mark.parametrize("scale", ["quick", "cpu"])
