@@ -276,8 +276,8 @@ def draw_weights(results: Results, folder: Path) -> Any:
         idf, weight, bits = (np.asarray(terms[name]) for name in ("idf", "weight", "bits"))
         points = axis.scatter(idf, np.maximum(weight, 1e-3), c=1e3 * bits, s=12, cmap="viridis", zorder=3)
         axis.set_yscale("log")
-        for place in {*np.argsort(-weight)[:5], *np.argsort(-bits)[:5], *np.argsort(weight)[:3]}:
-            axis.annotate(terms["word"][place], (idf[place], max(weight[place], 1e-3)), fontsize=8, zorder=4)
+        farthest = dict.fromkeys([*np.argsort(-weight)[:5], *np.argsort(-bits)[:5], *np.argsort(weight)[:3]])
+        _name_apart(axis, {terms["word"][one]: (idf[one], max(weight[one], 1e-3)) for one in farthest})
         rho = _first(results, f"{set_}_{kind}", "idf_correlation")
         rho = "" if rho is None else f", rank correlation {rho:+.2f}"
         title = f"{SETS[set_]}: {POOLINGS[kind]}{rho}"
@@ -291,6 +291,17 @@ def draw_weights(results: Results, folder: Path) -> Any:
     figure.tight_layout()
     save(pyplot, figure, folder / "weights.png")
     return Figure(folder / "weights.png", "Learned weight of each term against its IDF", ". ".join(said))
+
+
+def _name_apart(axis: Any, words: dict[str, tuple[float, float]]) -> None:
+    """Names points; a name that would lie on an earlier one (in points of the page, at this size) is left out."""
+    taken: list[tuple[float, float, float]] = []
+    for word, place in words.items():
+        across, up = axis.transData.transform(place) * 72 / axis.figure.dpi
+        end = across + 4.6 * len(word)
+        if not any(across < right and left < end and abs(up - height) < 9 for left, right, height in taken):
+            axis.annotate(word, place, fontsize=8, zorder=4)
+            taken.append((across, end, up))
 
 
 def draw_marked(results: Results, folder: Path) -> Any:
