@@ -22,7 +22,7 @@ from attention_research.studies.runners import runner as find_runner
 from attention_research.studies.study import EXPERIMENTS, Study, load_study
 from attention_research.studies.trials import Folder, Trial, is_stale, plan, write_json
 from attention_research.training.environment import fingerprint
-from attention_research.training.workdir import locked
+from attention_research.training.workdir import locked, write_text
 
 RUNS = Path("runs")
 
@@ -69,7 +69,7 @@ def run_study(
 
     ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them), ``seeds`` and ``jobs``
     replace the scale's, ``stale`` says what becomes of trials made by other sources ("keep": marked; "rerun"),
-    ``render`` redraws without running, ``record`` copies the trials' JSON, the table and the pictures beside the
+    ``render`` redraws without running, ``record`` copies the trials' JSON, table, verdicts and pictures beside the
     study. ``ignore_records`` trains here what is recorded there. Raises `ConfigError` before anything starts.
     """
     study = load_study(study, experiments) if isinstance(study, str) else study
@@ -104,7 +104,7 @@ def records(study: Study, scale: str) -> Path | None:
 
 
 def publish(found: Results, workdir: Path, record: Path | None = None) -> dict[str, Any]:
-    """Write the table, the pictures, the verdicts and the page into the study's folder, and the record if asked."""
+    """Write the table, the verdicts, the pictures and the page into the study's folder, and the record if asked."""
     results.write(found, workdir)
     drawn = figures.draw(found, workdir / "figures")
     judged = verdicts.judge(found)
@@ -112,6 +112,10 @@ def publish(found: Results, workdir: Path, record: Path | None = None) -> dict[s
     commands = [f"attention-research reproduce {name} --scale={found.scale}"] if found.study.path else []
     commands += [f"attention-research inspect --study={name} --scale={found.scale} --json"] if found.study.path else []
     report.write(workdir / "report.html", report.page(found, judged, drawn, commands))
+    texts = [workdir / "table.md"]
+    if judged:
+        texts.append(workdir / "verdicts.md")
+        write_text(texts[-1], verdicts.markdown(name, found.scale, judged))
     summary = {
         "study": name,
         "scale": found.scale,
@@ -125,7 +129,7 @@ def publish(found: Results, workdir: Path, record: Path | None = None) -> dict[s
         "report": str(workdir / "report.html"),
     }
     if record is not None:
-        _record(found, workdir, record, [figure.path for figure in drawn])
+        _record(found, record, texts, [figure.path for figure in drawn])
     return summary
 
 
@@ -139,13 +143,14 @@ def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
     return {"row": name, "id": row, "cells": cells, "notes": found.notes(row)}
 
 
-def _record(found: Results, workdir: Path, record: Path, pictures: list[Path]) -> None:
+def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path]) -> None:
     for entry in found.entries:
         if entry.result is not None:
             write_json(record / "trials" / f"{entry.trial.id}.json", entry.result)
-    shutil.copyfile(workdir / "table.md", record / "table.md")
+    (record / "figures").mkdir(parents=True, exist_ok=True)
+    for text in texts:
+        shutil.copyfile(text, record / text.name)
     for picture in pictures:
-        (record / "figures").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, record / "figures" / picture.name)
 
 

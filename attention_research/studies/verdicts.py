@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import math
 import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attention_research.studies.study import JUDGED, Study
@@ -84,13 +85,13 @@ def compare(results: Results, better: str, worse: str, key: str = "train.loss", 
     first, second = statistics.fmean(ours), statistics.fmean(theirs)
     gain = first - second if first != second else 0.0
     finite = all(map(math.isfinite, [*ours, *theirs]))
-    said = [f"{sign * mean:.3g}" if math.isfinite(mean) else "diverged" for mean in (first, second)]
+    said = [f"{sign * mean + 0.0:.3g}" if math.isfinite(mean) else "diverged" for mean in (first, second)]
     text = f"{name} {said[0]} ({better}) against {said[1]} ({worse})"
     if min(len(ours), len(theirs)) < 2:
         return Comparison(better, worse, gain, None, f"{text}, one seed: nothing is clear")
     error = math.sqrt(sum(statistics.variance(v) / len(v) for v in (ours, theirs))) if finite else 0.0
     clear = min(ours) > max(theirs) and gain > 2 * error
-    text += f", {'clear' if clear else 'not clear'} over {min(len(ours), len(theirs))} seeds"
+    text += f", {'clear' if clear else 'worse' if gain < 0 else 'not clear'} over {min(len(ours), len(theirs))} seeds"
     return Comparison(better, worse, gain, clear, text)
 
 
@@ -128,3 +129,12 @@ def judge(results: Results) -> list[Judged]:
         verdict = function(results) if function else Verdict(UNTESTED, "no row of this study tests it yet")
         found.append(Judged(claim["id"], claim["claim"], claim["measurement"], verdict, judged))
     return found
+
+
+def markdown(name: str, scale: str, judged: Sequence[Judged]) -> str:
+    """Every claim with its verdict and the numbers that it rests on, a line a case."""
+    parts = [f"# {name} · {scale}: claims and verdicts"]
+    for one in judged:
+        cases = "\n".join(f"- {case}" for case in one.verdict.because.split("; "))
+        parts.append(f"## {one.id}: {one.status}\n\n> {one.claim}\n\nMeasured: {one.measurement}.\n\n{cases}")
+    return "\n\n".join(parts) + "\n"

@@ -36,7 +36,7 @@ def write_text(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with writing(path):
         try:
-            temporary.write_text(text)
+            temporary.write_text(text, encoding="utf-8")
             temporary.replace(path)
         except OSError:
             temporary.unlink(missing_ok=True)

@@ -93,7 +93,8 @@ def test_a_record_counts_as_finished_and_renders_elsewhere(fake, ran):
     run_study("fake/table", scale="quick", rows=("one",), record=True)
     recorded = fake / "fake/results/table/quick"
     assert len(list((recorded / "trials").glob("*.json"))) == 2
-    assert (recorded / "table.md").read_text() == (RUN / "table.md").read_text()
+    for name in ("table.md", "verdicts.md"):
+        assert (recorded / name).read_text() == (RUN / name).read_text()
     elsewhere = run_study("fake/table", scale="quick", workdir=Path("elsewhere"), render=True)
     assert len(ran()) == 2 and not Path("elsewhere/trials").exists()
     assert [row["notes"] for row in elsewhere["rows"]] == ["", "not run"]
@@ -154,7 +155,11 @@ def test_claims_are_judged_from_cpu_on(fake):
     cpu = {one["id"]: one for one in run_study("fake/table", scale="cpu", rows=("one", "two"))["verdicts"]}
     assert set(cpu) == {"one-below-two", "never-tested"}
     assert cpu["one-below-two"]["status"] == "held" and cpu["never-tested"]["status"] == "not tested"
-    assert cpu["one-below-two"]["because"] == "value: value 1.25 (one) against 2.25 (two), clear over 2 seeds"
+    because = "value: value 1.25 (one) against 2.25 (two), clear over 2 seeds"
+    assert cpu["one-below-two"]["because"] == because
+    said = Path("runs/fake-table-cpu/verdicts.md").read_text()
+    assert f"## one-below-two: held\n\n> One is <below> two.\n\nMeasured: the value.\n\n- {because}\n" in said
+    assert "## never-tested: not tested" in said and "another" not in said
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_stopped_study_leaves_no_worker(fake, ran, number):
