@@ -129,8 +129,13 @@ class SubTokens:
         return frozenset(self._known)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, with the end at its end."""
-        return [[*(self._ids.get(word, UNKNOWN) for word in text.split()), EOS] for text in texts]
+        """Ids of each text, with the end at its end. A sub-token without one gets one for this text alone."""
+        return [self._encoded(text.split()) for text in texts]
+
+    def _encoded(self, words: Sequence[str]) -> list[int]:
+        free = self.vocabulary_size + self.max_length + len(self._rest)
+        new = {word: free + number for number, word in enumerate(dict.fromkeys(words)) if word not in self._ids}
+        return [*(self._ids.get(word) or new[word] for word in words), EOS]
 
     def decode(self, tokens: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None) -> list[str]:
         """The text of each sequence up to its first end; `sources` are the ids that were read.
@@ -138,20 +143,24 @@ class SubTokens:
         What was copied from a position is `<unknown>` without them.
         """
         sources = [()] * len(tokens) if sources is None else sources
+        return self.written(tokens, [self.pieces(source) for source in sources])
+
+    def written(self, tokens: Sequence[Sequence[int]], words: Sequence[Sequence[str]]) -> list[str]:
+        """As `decode`, of what was read the sub-tokens themselves: also one that has no id can be copied."""
         texts = []
-        for sequence, source in zip(tokens, sources, strict=True):
+        for sequence, source in zip(tokens, words, strict=True):
             ids = [int(token) for token in sequence]
             ids = ids[: ids.index(EOS)] if EOS in ids else ids
-            texts.append(" ".join(self.pieces([self._copied(token, source) for token in ids if token >= UNKNOWN])))
+            texts.append(" ".join(self._written(token, source) for token in ids if token >= UNKNOWN))
         return texts
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """Each token as it is written."""
         return [self._word(int(token)) for token in tokens]
 
-    def _copied(self, token: int, source: Sequence[int]) -> int:
+    def _written(self, token: int, source: Sequence[str]) -> str:
         position = token - self.vocabulary_size
-        return int(source[position]) if 0 <= position < len(source) else token
+        return source[position] if 0 <= position < len(source) else self._word(token)
 
     def _word(self, token: int) -> str:
         if token < self.size:
@@ -190,6 +199,15 @@ class NamingData(Pairs):
     @functools.cached_property
     def _choice(self) -> Functions:
         return Functions(str(naming_source.library()), sys.version, self.train_examples)
+
+    def read(self, sources: Sequence[str]) -> list[list[int]]:
+        """As `Pairs.read`; for a plain model what is not in the vocabulary is the unknown word."""
+        plain = lambda ids: [token if token < self.vocabulary_size else UNKNOWN for token in ids]
+        return [ids if self.extended else plain(ids) for ids in super().read(sources)]
+
+    def written(self, tokens: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
+        """As `Pairs.written`; what was copied is the sub-token that stands in the source's text."""
+        return self.tokenizer.written(tokens, [source.split() for source in sources])
 
     def functions(self, split: str) -> list[naming_source.Function]:
         """The functions of a split, by example id."""

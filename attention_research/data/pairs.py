@@ -1,7 +1,7 @@
 """Sentence pairs for translation: from a data set's name to batches that are a pure function of (seed, step)."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,15 @@ class Pairs:
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The sentences of a split: sources, targets. Example ids index them."""
         return self._choice.text(split)
+
+    def read(self, sources: Sequence[str]) -> list[list[int]]:
+        """The tokens of new texts as a model reads them, uncut."""
+        return self.tokenizer.encode(list(sources))
+
+    def written(self, tokens: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
+        """The text of what a model wrote of some sources."""
+        del sources
+        return self.tokenizer.decode(tokens)
 
     def sizes(self) -> dict[str, int]:
         """Pairs of each split; of training those that are not too long."""

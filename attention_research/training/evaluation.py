@@ -87,13 +87,13 @@ class Trained:
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Sentences -> translations, by the first replica; each is cut at the model's length."""
-        return self.data.tokenizer.decode([target for _, target in self.hypotheses(sentences)])
+        return self.data.written([target for _, target in self.hypotheses(sentences)], sentences)
 
     def hypotheses(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Sentences -> (source tokens as the model read them, tokens of the best hypothesis), EOS included in both."""
         length = self.config.resolved["data"]["max_length"]
         cut = lambda ids: ids if len(ids) <= length else ids[: length - 1] + ids[-1:]  # the last is EOS
-        encoded = [cut(ids) for ids in self.data.tokenizer.encode(list(sentences))]
+        encoded = [cut(ids) for ids in self.data.read(sentences)]
         targets, size = [], 16
         for start in range(0, len(encoded), size):
             tokens = np.zeros((min(size, len(encoded)), length), np.int32)

@@ -8,7 +8,7 @@ import pytest
 from attention_research.studies.run import run_study
 
 RECORDED = sorted(path.parent for path in Path(__file__).parents[2].glob("experiments/*/results/*/*/table.md"))
-IDS = ["-".join(folder.parts[-2:]) for folder in RECORDED]
+IDS = ["-".join((folder.parts[-4], *folder.parts[-2:])) for folder in RECORDED]
 
 
 def study_of(folder: Path) -> tuple[str, str]:
