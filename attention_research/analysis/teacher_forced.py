@@ -5,6 +5,7 @@ Row t belongs to the step that gives token t, having read the tokens before it (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,8 @@ def measure_gold(*, workdir: Path, seed: int, examples: int | None = None) -> di
     """Of a run on generated translations: what `analysis.alignments.against_gold` counts of the trained weights, and
     the alignment error rate of untrained weights, of even ones and of the diagonal ("aer_untrained", "aer_even",
     "aer_diagonal"); "reordered_diagonal" is the diagonal's recall inside reordered spans, and "centre_distance" (with
-    "centre_even" and "centre_diagonal") how far, in words, the centre of a row's weights lies from the gold word."""
+    "centre_even" and "centre_diagonal") how far, in words, the centre of a row's weights lies from the gold word. What
+    the set has no case of (a reordered span where nothing moves) is left out."""
     del seed
     trained = Trained(workdir)
     name = trained.config.resolved["data"]["name"]
@@ -103,13 +105,14 @@ def measure_gold(*, workdir: Path, seed: int, examples: int | None = None) -> di
         "diagonal": [diagonal(*size) for size in sizes],
     }
     counted = {name: alignments.against_gold(weights, gold) for name, weights in rivals.items()}
-    return {
+    found = {
         **alignments.against_gold(ours, gold),
         **{f"aer_{name}": numbers["alignment_error_rate"] for name, numbers in counted.items()},
         "reordered_diagonal": counted["diagonal"]["reordered_recall"],
         "centre_distance": centre_distance(ours, gold),
         **{f"centre_{name}": centre_distance(rivals[name], gold) for name in ("even", "diagonal")},
     }
+    return {name: value for name, value in found.items() if value is not None and not math.isnan(value)}
 
 
 def centre_distance(weights: Sequence[np.ndarray], gold: Sequence[Sequence[alignments.Link]]) -> float | None:

@@ -44,8 +44,9 @@ class Cell:
 
     @property
     def deviation(self) -> float | None:
-        """Sample standard deviation over seeds; None with fewer than two."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
+        """Sample standard deviation over seeds; None with fewer than two, or with one that is no finite number."""
+        several = len(self.values) > 1 and all(map(math.isfinite, self.values))
+        return statistics.stdev(self.values) if several else None
 
 
 @dataclasses.dataclass(frozen=True)

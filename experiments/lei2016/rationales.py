@@ -29,18 +29,19 @@ from attention_research.studies.columns import PARAMETERS, STEPS_PER_SECOND, Col
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Comparison, Verdict, compare, conclude
 
+from .selections import ASPECTS, at_share, curve, draw_curves, draw_real, draw_reviews, reviews_of
+
 CONFIG = "configs/rationales/reviews.py"
 #: The price of a word of the base row.
 PRICES = {"smoke": 0.0005, "cpu": 0.0005, "gpu": 0.00003}
 GENERATED = ("smoke", "cpu")
-#: The rows of one aspect each whose marks are drawn together -> the aspect.
-ASPECTS = {"independent": "look", "smell": "smell", "palate": "palate"}
+REAL_PRICE = 0.001
 REAL = {
     "max_length": 48,
     "vocabulary_size": 4000,
     "data": {"kind": "labelled", "name": "reviews/rotten_tomatoes", "boundaries": (48,)},
-    "task.sparsity": 0.001,
-    "task.coherence": 0.002,
+    "task.sparsity": REAL_PRICE,
+    "task.coherence": 2 * REAL_PRICE,
 }
 SOFT = {
     "model.kind": "soft_attention_ratings",
@@ -104,6 +105,15 @@ ROWS = (
     Row("smell", "independent, smell", {"data.aspect": "smell"}, scales=GENERATED, stages=DRAWN),
     Row("palate", "independent, palate", {"data.aspect": "palate"}, scales=GENERATED, stages=DRAWN),
     Row("real", "real sentences: independent", REAL, scales=("cpu",), stages=DRAWN),
+    *(
+        Row(
+            f"real_{id}",
+            f"real sentences: independent, l1 {name}",
+            {**REAL, "task.sparsity": factor * REAL_PRICE, "task.coherence": 2 * factor * REAL_PRICE},
+            scales=("cpu",),
+        )
+        for id, name, factor in (("third", "/ 3", 1 / 3), ("3", "x 3", 3.0), ("10", "x 10", 10.0))
+    ),
     Row("real_soft", "real sentences: soft attention, its top words", REAL | SOFT, scales=("cpu",), stages=DRAWN),
     Row("real_every_word", "real sentences: every word", REAL | EVERY_WORD, scales=("cpu",)),
 )
@@ -124,23 +134,6 @@ def _compared(cases: dict[str, Sequence[float]]) -> Comparison:
     clear = min(ours) > max(theirs) and gain > 2 * error
     text += f", {'clear' if clear else 'not clear'} over {seeds} seeds"
     return Comparison(better, worse, gain, clear, text)
-
-
-def curve(results: Results, row: str) -> list[list[list[float]]]:
-    """A seed's [share, precision] pairs of the words of greatest weight, one list a finished seed."""
-    return [list(pairs) for pairs in results.values(row, "evaluate.precision_at")]
-
-
-def at_share(pairs: Sequence[Sequence[float]], share: float) -> float:
-    """The precision at a share, straight lines between the measured ones.
-
-    >>> at_share([[10.0, 80.0], [20.0, 60.0]], 15.0)
-    70.0
-    """
-    for (low, high_precision), (high, low_precision) in zip(pairs, pairs[1:], strict=False):
-        if low <= share <= high:
-            return high_precision + (low_precision - high_precision) * (share - low) / (high - low)
-    return pairs[0][1] if share < pairs[0][0] else pairs[-1][1]
 
 
 def interpretable(results: Results) -> Verdict:
@@ -182,17 +175,11 @@ def correlation(results: Results) -> Verdict:
     return conclude({"precision": compare(results, "independent", "correlated", "evaluate.precision", higher=True)})
 
 
-def _reviews(results: Results, row: str) -> list[dict[str, Any]]:
-    """What `held_out` gave for seed 0 of a row, or nothing."""
-    found = [entry.result["stages"].get("measure", {}) for entry in results.of(row) if entry.result]
-    return next((one["reviews"] for one in found if "reviews" in one), [])
-
-
 def review_figure(results: Results) -> Verdict:
     """Whether, in the drawn reviews, most of what is selected for look and smell stands in that aspect's sentence."""
     said, fine = [], []
     for row in ("independent", "smell"):
-        reviews = _reviews(results, row)
+        reviews = reviews_of(results, row)
         if not reviews:
             return Verdict(UNTESTED, f"no held-out review of {row}")
         right = sum(sum(s and g for s, g in zip(one["selected"], one["gold"], strict=True)) for one in reviews)
@@ -205,87 +192,6 @@ def review_figure(results: Results) -> Verdict:
             f"{without} of the reviews have none, and the ratings are off by {off:.2f} (a star is 0.25)"
         )
     return Verdict(HELD if all(fine) else FAILED, "; ".join(said))
-
-
-def draw_reviews(results: Results, folder: Path) -> Any:
-    """The same held-out reviews as three raters see them, one an aspect."""
-    by_row = {row: _reviews(results, row) for row in ASPECTS}
-    if not all(by_row.values()):
-        return None
-    panels = [
-        ("generated review", [(ASPECTS[row], reviews[number]) for row, reviews in by_row.items()])
-        for number in range(len(by_row["independent"]))
-    ]
-    return _drawn(panels, folder / "reviews.png", "Held-out reviews: selected words (framed), marked ones (underlined)")
-
-
-def draw_real(results: Results, folder: Path) -> Any:
-    """Real sentences with the words of the generator and of soft attention."""
-    rows = {"rationale": "real", "soft attention": "real_soft"}
-    by_name = {name: _reviews(results, row) for name, row in rows.items()}
-    if not all(by_name.values()):
-        return None
-    panels = [
-        ("Rotten Tomatoes", [(name, reviews[number]) for name, reviews in by_name.items()])
-        for number in range(len(by_name["rationale"]))
-    ]
-    return _drawn(panels, folder / "real_reviews.png", "Held-out sentences: selected words (framed)")
-
-
-def _drawn(panels: list[tuple[str, list[tuple[str, dict[str, Any]]]]], path: Path, title: str) -> Any:
-    from attention_research.analysis.rationale_page import Marked, Marks, draw
-    from attention_research.studies.figures import Figure
-
-    drawn, said = [], []
-    for what, raters in panels:
-        marks = [Marks(name, *map(one.get, ("selected", "predicted", "rating", "gold"))) for name, one in raters]
-        first = raters[0][1]
-        drawn.append(Marked(f"{what} {first['id']}", first["words"], marks))
-        for one in marks:
-            words = [word for word, taken in zip(first["words"], one.selected, strict=True) if taken]
-            said.append(f"{first['id']}, {one.said()}: {' '.join(words) or 'nothing'}")
-    draw(drawn, path)
-    return Figure(path, title, f"{title}. {'; '.join(said)}.")
-
-
-def draw_curves(results: Results, folder: Path) -> Any:
-    """Precision and squared error against the share selected: each row a point, soft attention's top words a line."""
-    from attention_research.studies.figures import Figure, canvas, save, styles
-
-    point = lambda row, key: [results.values(row, f"evaluate.{name}") for name in ("selected_share", key)]
-    names = {row.id: row.name for row in results.rows}
-    shown = [row for row in names if row not in ("svm", "correlated") and not row.startswith("real")]
-    pyplot = canvas()
-    figure, axes = pyplot.subplots(1, 2, figsize=(13, 4.6))
-    said = []
-    measures = {"precision": "precision %", "mean_squared_error": "squared error"}
-    for axis, (key, title) in zip(axes, measures.items(), strict=True):
-        for row, style in zip(shown, styles(), strict=False):
-            shares, values = point(row, key)
-            if row == "soft_attention" and key != "precision":  # it rates from the whole text
-                shares = (100.0,) * len(shares)
-            if not values or len(shares) != len(values):
-                continue
-            line = curve(results, row) if row == "soft_attention" and key == "precision" else []
-            if line:
-                means = [[statistics.fmean(x) for x in zip(*at, strict=True)] for at in zip(*line, strict=True)]
-                axis.plot(*zip(*means, strict=True), color=style["color"], linewidth=1.2)
-            axis.plot(shares, values, label=names[row], **{**style, "linestyle": "none"}, markersize=6)
-            said.append(f"{names[row]}: {title} {statistics.fmean(values):.3g} at {statistics.fmean(shares):.1f} %")
-        axis.set(xlabel="share of the words selected, %", ylabel=title)
-    for name, axis in (("random_precision", axes[0]), ("constant_error", axes[1])):
-        floor = results.values("independent", f"evaluate.{name}")
-        if floor:
-            axis.axhline(statistics.fmean(floor), color="#888888", linestyle="--", linewidth=1)
-    if not said:
-        pyplot.close(figure)
-        return None
-    named = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    axes[1].legend(named.values(), named.keys(), loc="center left", bbox_to_anchor=(1.01, 0.5))
-    path = folder / "selection.png"
-    save(pyplot, figure, path)
-    title = "Precision and error by share selected; a mark a seed; dashed: words at random, the mean rating"
-    return Figure(path, title, f"{title}. {'; '.join(said)}.")
 
 
 STUDY = Study(

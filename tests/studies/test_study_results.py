@@ -26,6 +26,12 @@ def test_a_cell_is_mean_and_sample_deviation():
     assert found.cell("single", BLEU).text == "" and found.cell("single", BLEU).mean is None
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_seed_that_diverged_leaves_a_cell_without_a_deviation(value):
+    cell = results_of({"a": {"train.loss": [3.9, value]}}).cell("a", LOSS)
+    assert cell.deviation is None and cell.text == f"{value:.2f}"
+
+
 @pytest.mark.parametrize(
     ("changed", "mark"),
     [

@@ -1,0 +1,118 @@
+"""Training as time goes by, for `lectures/rnn_vs_transformer`: BLEU of every checkpoint against the clock.
+
+No study: what is measured of a run, what is read of the results, and their picture.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import Comparison
+
+
+def measure_course(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dict[str, Any]:
+    """BLEU of every checkpoint on some test sentences against the seconds of training until then, how many target
+    tokens a second, and the chain of one update's gradient."""
+    import jax
+    import jax.numpy as jnp
+
+    from attention_research.accounting.depth import measure_depth
+    from attention_research.tasks.evaluation import corpus_bleu
+    from attention_research.training.evaluation import Trained
+    from attention_research.training.workdir import read_metrics
+    from attention_research.workdirs.reading import seconds_a_step
+
+    trained = Trained(workdir)
+    lines = [line for line in read_metrics(workdir) if line["split"] == "train"]
+    a_step = seconds_a_step(lines)
+    steps = sorted(int(path.name) for path in (workdir / "checkpoints").iterdir() if path.name.isdigit())
+    sources, references = trained.data.text("test")
+    bleus = []
+    for step in steps:
+        model = Trained(workdir, checkpoint=step).model()
+        batches = trained.data.evaluation_batches("test", 64, examples=sentences)
+        texts = trained.translations(model, batches)
+        bleus.append(corpus_bleu(list(texts.values()), [references[i] for i in texts])[0])
+    shape = max(trained.data.train_shapes(trained.settings.batch_size), key=lambda s: s["target"][1])
+    batch = {name: jax.ShapeDtypeStruct(size, jnp.int32) for name, size in shape.items()}
+    parameters, statistics_ = trained.model()
+    merge, task = trained.trainer.structure.merge, trained.trainer.task
+    loss = lambda parameters, batch: task.loss(merge(parameters, statistics_), batch, None)[0]
+    depth = measure_depth(jax.value_and_grad(loss), parameters, batch)
+    speeds = [line["tokens_per_second"] for line in lines if line.get("tokens_per_second")]
+    return {
+        "steps": steps,
+        "clock": [None if a_step is None else a_step * step for step in steps],
+        "bleus": bleus,
+        "tokens_per_second": statistics.median(speeds) if speeds else None,
+        "chain": depth.chain,
+        "parallel": depth.parallel_fraction,
+    }
+
+
+def at_equal_time(results: Results, better: str, worse: str) -> Comparison:
+    """BLEU of two rows at the last moment that both reached, seed by seed, between checkpoints on a straight line."""
+    gains = []
+    for ours, theirs in zip(courses(results, better), courses(results, worse), strict=False):
+        moment = min(ours[-1][0], theirs[-1][0])
+        gains.append(_between(ours, moment) - _between(theirs, moment))
+    if not gains:
+        return Comparison(better, worse, None, None, f"BLEU over time of {better} and {worse} not measured")
+    mean = statistics.fmean(gains)
+    text = f"BLEU of {better} less that of {worse} at equal time: {mean:+.2f}"
+    if len(gains) < 2:
+        return Comparison(better, worse, mean, None, f"{text}, one seed: nothing is clear")
+    clear = min(gains) > 0 and mean > 2 * statistics.stdev(gains) / len(gains) ** 0.5
+    return Comparison(better, worse, mean, clear, f"{text}, {'clear' if clear else 'not clear'}, {len(gains)} seeds")
+
+
+def courses(results: Results, row: str) -> list[list[tuple[float, float]]]:
+    """Of each finished seed, (seconds of training, BLEU) of its checkpoints."""
+    found = [entry.result["stages"].get("measure", {}) for entry in results.of(row) if entry.result]
+    return [list(zip(one["clock"], one["bleus"], strict=True)) for one in found if one.get("clock", [None])[-1]]
+
+
+def _between(course: list[tuple[float, float]], moment: float) -> float:
+    points = [(0.0, 0.0), *course]
+    for (before, low), (after, high) in zip(points, points[1:], strict=False):
+        if moment <= after:
+            return low + (high - low) * (moment - before) / (after - before)
+    return points[-1][1]
+
+
+def seconds_to_loss(results: Results, row: str, wanted: float) -> list[float]:
+    """Of each seed, the seconds of training until the mean of five logged losses is at most `wanted` (infinite where it
+    never is)."""
+    found = []
+    for entry in results.of(row):
+        if entry.result and (speed := entry.result["stages"].get("train", {}).get("steps_per_second")):
+            curve = entry.result["curves"].get("train", [])
+            means = [(step, statistics.fmean(v for _, v in curve[max(0, i - 4) : i + 1])) for i, (step, _) in
+                     enumerate(curve)]  # fmt: skip
+            found.append(next((step / speed for step, mean in means if mean <= wanted), float("inf")))
+    return found
+
+
+def draw_course(results: Results, folder: Path) -> Figure | None:
+    """BLEU of the checkpoints against seconds of training, a line a seed."""
+    found = {row.name: c for row in results.study.rows if (c := courses(results, row.id))}
+    if not found:
+        return None
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(8, 4.4))
+    for (name, seeds), style in zip(found.items(), styles(), strict=False):
+        for number, course in enumerate(seeds):
+            axis.plot(*zip(*course, strict=True), label=name if number == 0 else None, linewidth=1.2, markersize=4,
+                      **style)  # fmt: skip
+    axis.set_xlabel("seconds of training on this machine")
+    axis.set_ylabel("BLEU on test sentences")
+    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
+    where = folder / "bleu_over_time.png"
+    save(pyplot, figure, where)
+    last = "; ".join(f"{name} {seeds[0][-1][1]:.1f} after {seeds[0][-1][0]:.0f} s" for name, seeds in found.items())
+    return Figure(where, "BLEU over time of training", f"First seeds end at: {last}.")

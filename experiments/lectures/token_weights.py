@@ -1,0 +1,171 @@
+"""The pictures of `lectures/static_attention`: weights against IDF, marked texts, accuracy by size, a word in contexts.
+
+No study: what its rows are called, and what is drawn of what they measured.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+
+POOLINGS = {
+    "mean": "mean",
+    "idf": "IDF",
+    "tf_idf": "TF-IDF of each occurrence",
+    "token_weight": "a learned weight a token",
+    "query": "a learned query",
+    "self_attention": "self-attention X X^T",
+    "qkv": "self-attention Q K V",
+    "bidirectional_recurrent": "bidirectional GRU",
+}
+SETS = {"imdb": "IMDB", "bbc": "BBC", "frequent": "frequent words tell", "rare": "rare words tell"}
+REAL = ("imdb", "bbc")
+
+
+def first(results: Results, row: str, name: str) -> Any:
+    """What the first seed of a row measured under a name."""
+    return next(iter(results.values(row, f"measure.{name}")), None)
+
+
+def draw_weights(results: Results, folder: Path) -> Figure | None:
+    """Learned weight against IDF, a point a term, its colour what the term tells; the farthest terms are named."""
+    rows = [(set_, kind) for set_ in REAL for kind in ("token_weight", "query")]
+    found = [(set_, kind, terms) for set_, kind in rows if (terms := first(results, f"{set_}_{kind}", "terms"))]
+    if not found:
+        return None
+    pyplot = canvas()
+    high = math.ceil(len(found) / 2)
+    figure, axes = pyplot.subplots(high, 2, figsize=(11, 4.4 * high), squeeze=False)
+    said = []
+    for axis, (set_, kind, terms) in zip(axes.flat, found, strict=False):
+        idf, weight, bits = (np.asarray(terms[name]) for name in ("idf", "weight", "bits"))
+        points = axis.scatter(idf, np.maximum(weight, 1e-3), c=1e3 * bits, s=12, cmap="viridis", zorder=3)
+        axis.set_yscale("log")
+        farthest = dict.fromkeys([*np.argsort(-weight)[:5], *np.argsort(-bits)[:5], *np.argsort(weight)[:3]])
+        _name_apart(axis, {terms["word"][one]: (idf[one], max(weight[one], 1e-3)) for one in farthest})
+        rho = first(results, f"{set_}_{kind}", "idf_correlation")
+        rho = "" if rho is None else f", rank correlation {rho:+.2f}"
+        title = f"{SETS[set_]}: {POOLINGS[kind]}{rho}"
+        said.append(title)
+        axis.set_title(title, loc="left", fontsize=10)
+        axis.set_xlabel("IDF")
+        axis.set_ylabel("learned weight, 1 = the mean's")
+        figure.colorbar(points, ax=axis, label="thousandths of a bit about the label")
+    for axis in axes.flat[len(found) :]:
+        axis.remove()
+    figure.tight_layout()
+    save(pyplot, figure, folder / "weights.png")
+    return Figure(folder / "weights.png", "Learned weight of each term against its IDF", ". ".join(said))
+
+
+def _name_apart(axis: Any, words: dict[str, tuple[float, float]]) -> None:
+    """Names points; a name that would lie on an earlier one (in points of the page, at this size) is left out."""
+    taken: list[tuple[float, float, float]] = []
+    for word, place in words.items():
+        across, up = axis.transData.transform(place) * 72 / axis.figure.dpi
+        end = across + 4.6 * len(word)
+        if not any(across < right and left < end and abs(up - height) < 9 for left, right, height in taken):
+            axis.annotate(word, place, fontsize=8, zorder=4)
+            taken.append((across, end, up))
+
+
+def draw_marked(results: Results, folder: Path) -> Figure | None:
+    """Test texts with each word on a ground as dark as its weight, and the terms that speak for each class."""
+    rows = [row for set_ in REAL for kind in ("idf", "token_weight", "query")
+            for row in results.rows if row.id == f"{set_}_{kind}" and first(results, row.id, "marked")]  # fmt: skip
+    if not rows:
+        return None
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(len(rows), 1, figsize=(12, 3.4 * len(rows)), squeeze=False)
+    for axis, row in zip(axes[:, 0], rows, strict=True):
+        axis.axis("off")
+        axis.set_title(row.name, loc="left", fontsize=11)
+        place = 0.97
+        for text in first(results, row.id, "marked")[:3]:
+            place = _write(axis, text, place) - 0.11
+        for name, words in (first(results, row.id, "speaking") or {}).items():
+            axis.text(0, place, f"for {name}: {', '.join(words)}", fontsize=8, va="top", color="#0072B2")
+            place -= 0.075
+    save(pyplot, figure, folder / "marked.png")
+    title = "Test texts marked by the weight of each word, and the words that speak most for each class"
+    return Figure(folder / "marked.png", title, f"{title}: {'; '.join(row.name for row in rows)}")
+
+
+def _write(axis: Any, text: dict[str, Any], place: float) -> float:
+    """A text's words in lines from `place` down; the height at which the last line stands."""
+    across, step = 0.0, 0.0076  # of the width, a character at this size
+    head = f"[{text['class']}, taken for {text['predicted']}]"
+    for word, weight in [(head, 0.0), *zip(text["words"], text["weights"], strict=True)]:
+        size = step * (len(word) + 1.4)
+        if across + size > 1:
+            across, place = 0.0, place - 0.075
+        shade = {"facecolor": "#E69F00", "alpha": min(1.0, weight / 6), "edgecolor": "none", "pad": 1}
+        axis.text(across, place, word, fontsize=8, va="top", family="monospace", bbox=shade if weight else None)
+        across += size
+    return place
+
+
+def draw_sizes(results: Results, folder: Path) -> Figure | None:
+    """Accuracy against the number of training texts, a panel a real set."""
+    size = results.study.scale(results.scale).settings
+    keys = [f"accuracy_{count}" for count in size["sizes"]] + ["accuracy"]
+    names = [f"{count:,}" for count in size["sizes"]] + ["all"]
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(1, len(REAL), figsize=(13, 4.6), squeeze=False)
+    drawn = []
+    for axis, set_ in zip(axes[0], REAL, strict=True):
+        rungs = [row for row in results.rows if row.id in {f"{set_}_{kind}" for kind in (*POOLINGS, "bag_of_words")}]
+        for row, style in zip(rungs, styles(), strict=False):
+            values = [results.values(row.id, f"measure.{key}") for key in keys]
+            if not all(values):
+                continue
+            means = [statistics.fmean(v) for v in values]
+            label = row.name.split(": ")[-1]
+            axis.plot(range(len(keys)), means, label=label, markersize=5, linewidth=1.3, **style)
+            axis.fill_between(range(len(keys)), [min(v) for v in values], [max(v) for v in values],
+                              color=style["color"], alpha=0.12, linewidth=0)  # fmt: skip
+            drawn.append(f"{row.name} {means[-1]:.1f}")
+        axis.set_xticks(range(len(keys)), names)
+        axis.set_xlabel("training texts")
+        axis.set_ylabel("test accuracy, %")
+        axis.set_title(SETS[set_], loc="left", fontsize=10)
+    if not drawn:
+        pyplot.close(figure)
+        return None
+    handles = axes[0, 0].get_legend_handles_labels()
+    axes[0, -1].legend(*handles, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+    save(pyplot, figure, folder / "sizes.png")
+    title = "Accuracy against the number of training texts, mean over seeds; the band is the seeds' range"
+    return Figure(folder / "sizes.png", title, f"{title}. With all: {'; '.join(drawn)}.")
+
+
+def draw_moved(results: Results, folder: Path) -> Figure | None:
+    """A word's vector alone and in two contexts, on two principal components."""
+    points = first(results, "imdb_self_attention", "moved")
+    if not points:
+        return None
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(8, 5))
+    (word, *start), one, two, *others = points
+    axis.plot(*start, "o", color="#000000")
+    axis.annotate(word, start, fontsize=11)
+    for (text, *end), colour in ((one, "#0072B2"), (two, "#D55E00")):
+        arrow = {"arrowstyle": "->", "color": colour}
+        axis.annotate("", end, start, arrowprops=arrow)
+        axis.plot(*end, "s", color=colour, label=f"{word} in: {text}")
+    for name, *place in others:
+        axis.plot(*place, ".", color="#999999")
+        axis.annotate(name, place, fontsize=8, color="#555555")
+    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    axis.set_xlabel("first principal component")
+    axis.set_ylabel("second principal component")
+    save(pyplot, figure, folder / "moved.png")
+    title = f"The embedding of '{word}', and what self-attention X X^T makes of it in two contexts"
+    return Figure(folder / "moved.png", title, f"{title}: {one[0]}; {two[0]}")

@@ -1,0 +1,124 @@
+"""The pictures of `lei2016/rationales`: reviews with their marked words, and what a share of the words is worth.
+
+No study: what is read of the rows' results, and how it is drawn.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+
+#: The rows of one aspect each whose marks are drawn together -> the aspect.
+ASPECTS = {"independent": "look", "smell": "smell", "palate": "palate"}
+
+
+def reviews_of(results: Results, row: str) -> list[dict[str, Any]]:
+    """What `held_out` gave for seed 0 of a row, or nothing."""
+    found = [entry.result["stages"].get("measure", {}) for entry in results.of(row) if entry.result]
+    return next((one["reviews"] for one in found if "reviews" in one), [])
+
+
+def curve(results: Results, row: str) -> list[list[list[float]]]:
+    """A seed's [share, precision] pairs of the words of greatest weight, one list a finished seed."""
+    return [list(pairs) for pairs in results.values(row, "evaluate.precision_at")]
+
+
+def at_share(pairs: Sequence[Sequence[float]], share: float) -> float:
+    """The precision at a share, straight lines between the measured ones.
+
+    >>> at_share([[10.0, 80.0], [20.0, 60.0]], 15.0)
+    70.0
+    """
+    for (low, high_precision), (high, low_precision) in zip(pairs, pairs[1:], strict=False):
+        if low <= share <= high:
+            return high_precision + (low_precision - high_precision) * (share - low) / (high - low)
+    return pairs[0][1] if share < pairs[0][0] else pairs[-1][1]
+
+
+def draw_reviews(results: Results, folder: Path) -> Figure | None:
+    """The same held-out reviews as three raters see them, one an aspect."""
+    by_row = {row: reviews_of(results, row) for row in ASPECTS}
+    if not all(by_row.values()):
+        return None
+    panels = [
+        ("generated review", [(ASPECTS[row], reviews[number]) for row, reviews in by_row.items()])
+        for number in range(len(by_row["independent"]))
+    ]
+    return _drawn(panels, folder / "reviews.png", "Held-out reviews: selected words (framed), marked ones (underlined)")
+
+
+def draw_real(results: Results, folder: Path) -> Figure | None:
+    """Real sentences with the words of the generator and of soft attention."""
+    rows = {"rationale": "real", "soft attention": "real_soft"}
+    by_name = {name: reviews_of(results, row) for name, row in rows.items()}
+    if not all(by_name.values()):
+        return None
+    panels = [
+        ("Rotten Tomatoes", [(name, reviews[number]) for name, reviews in by_name.items()])
+        for number in range(len(by_name["rationale"]))
+    ]
+    return _drawn(panels, folder / "real_reviews.png", "Held-out sentences: selected words (framed)")
+
+
+def _drawn(panels: list[tuple[str, list[tuple[str, dict[str, Any]]]]], path: Path, title: str) -> Figure:
+    from attention_research.analysis.rationale_page import Marked, Marks, draw
+
+    drawn, said = [], []
+    for what, raters in panels:
+        marks = [Marks(name, *map(one.get, ("selected", "predicted", "rating", "gold"))) for name, one in raters]
+        first = raters[0][1]
+        drawn.append(Marked(f"{what} {first['id']}", first["words"], marks))
+        for one in marks:
+            words = [word for word, taken in zip(first["words"], one.selected, strict=True) if taken]
+            said.append(f"{first['id']}, {one.said()}: {' '.join(words) or 'nothing'}")
+    draw(drawn, path)
+    return Figure(path, title, f"{title}. {'; '.join(said)}.")
+
+
+def draw_curves(results: Results, folder: Path) -> Figure | None:
+    """Precision, squared error and, of real sentences, accuracy against the share selected; soft attention's top words
+    are a line."""
+    generated = [row for row in results.rows if row.id not in ("svm", "correlated") and not row.id.startswith("real")]
+    real = [row for row in results.rows if row.id.startswith("real")]
+    panels = (
+        ("precision", "precision %", generated, ("independent", "random_precision")),
+        ("mean_squared_error", "squared error", generated, ("independent", "constant_error")),
+        ("accuracy", "real sentences: accuracy %", real, ("real", "majority_accuracy")),
+    )
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(17, 4.6))
+    said = []
+    for axis, (key, title, rows, floor) in zip(axes, panels, strict=True):
+        for row, style in zip(rows, styles(), strict=False):
+            shares, values = (results.values(row.id, f"evaluate.{name}") for name in ("selected_share", key))
+            if "soft" in row.id and key != "precision":  # it rates from the whole text
+                shares = (100.0,) * len(shares)
+            if not values or len(shares) != len(values):
+                continue
+            line = curve(results, row.id) if row.id == "soft_attention" and key == "precision" else []
+            if line:
+                means = [[statistics.fmean(x) for x in zip(*at, strict=True)] for at in zip(*line, strict=True)]
+                axis.plot(*zip(*means, strict=True), color=style["color"], linewidth=1.2)
+            name = row.name.removeprefix("real sentences: ")
+            axis.plot(shares, values, label=name, **{**style, "linestyle": "none"}, markersize=6)
+            said.append(f"{row.name}: {title} {statistics.fmean(values):.3g} at {statistics.fmean(shares):.1f} %")
+        axis.set(xlabel="share of the words selected, %", ylabel=title)
+        if level := results.values(floor[0], f"evaluate.{floor[1]}"):
+            axis.axhline(statistics.fmean(level), color="#888888", linestyle="--", linewidth=1)
+    if not said:
+        pyplot.close(figure)
+        return None
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "fontsize": 8}
+    for axes_, panel in ((axes[0], axes[:2]), (axes[2], axes[2:])):
+        named = {label: line for one in panel for line, label in zip(*one.get_legend_handles_labels(), strict=True)}
+        axes_.legend(named.values(), named.keys(), ncol=2, **below)
+    path = folder / "selection.png"
+    save(pyplot, figure, path)
+    title = "Precision, error and accuracy by share selected; a mark a seed; dashed: words at random, the mean rating, "
+    title += "the most frequent class"
+    return Figure(path, title, f"{title}. {'; '.join(said)}.")
