@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,22 @@ def styles() -> Any:
     """Colour, marker and line style of the first line, the second, ..., without end."""
     cycles = map(itertools.cycle, (COLOURS, _MARKERS, _LINES))
     return ({"color": c, "marker": m, "linestyle": s} for c, m, s in zip(*cycles, strict=False))
+
+
+def heat_maps(results: Results, path: Path, maps: Sequence[Mapping[str, Any]], what: str) -> Figure | None:
+    """Alignments as `analysis.alignment_figure` draws them (a map may have a "title"); None without one."""
+    if not maps:
+        return None
+    from attention_research.analysis import alignment_figure
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    alignment_figure.draw(maps, path, f"{results.study.name} · {results.scale} · {what}")
+    said = [
+        f"{one.get('title', '')}: {' '.join(one['source'])} -> {' '.join(one['target'])}".removeprefix(": ")
+        for one in maps
+    ]
+    title = f"Alignment weights, {what}: rows are written, columns read; white is 1"
+    return Figure(path, title, f"Heat maps. {'; '.join(said)}.")
 
 
 def _loss(pyplot: Any, results: Results, path: Path) -> Figure | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from attention_research.analysis import alignment_figure
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
@@ -159,7 +158,9 @@ def finds_reordering(results: Results) -> Verdict:
 
 def verse_maps(results: Results, folder: Path) -> Figure | None:
     """Four held-out verses, by the first finished seed."""
-    return _drawn(results, folder, "search", "Bible verses, the decoder reading the reference")
+    entry = next((e for e in results.of("search") if e.result), None)
+    maps = _maps(entry.result) if entry else []
+    return heat_maps(results, folder / "alignments.png", maps, "Bible verses, the decoder reading the reference")
 
 
 def generated_maps(results: Results, folder: Path) -> Figure | None:
@@ -171,22 +172,7 @@ def generated_maps(results: Results, folder: Path) -> Figure | None:
         if entry
         for one in _maps(entry.result)
     ]
-    return _draw(results, folder / "generated_alignments.png", maps, "generated sentences")
-
-
-def _drawn(results: Results, folder: Path, row: str, what: str) -> Figure | None:
-    entry = next((e for e in results.of(row) if e.result), None)
-    return _draw(results, folder / "alignments.png", _maps(entry.result) if entry else [], what)
-
-
-def _draw(results: Results, path: Path, maps: list[dict], what: str) -> Figure | None:
-    if not maps:
-        return None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    alignment_figure.draw(maps, path, f"{results.study.name} · {results.scale} · {what}")
-    texts = "; ".join(" ".join(one["source"]) for one in maps)
-    title = f"Alignment weights, {what}: rows are written, columns read; white is 1"
-    return Figure(path, title, f"Heat maps: {texts}.")
+    return heat_maps(results, folder / "generated_alignments.png", maps, "generated sentences")
 
 
 def _maps(result: dict) -> list[dict]:

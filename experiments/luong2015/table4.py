@@ -9,11 +9,14 @@ locally different order, and their rate is to be compared with each other's alon
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
 from attention_research.analysis.weights import weights_without_biases
 from attention_research.studies import Row, Study, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
 
@@ -122,6 +125,16 @@ def predicted_windows(results: Results) -> Verdict:
     })  # fmt: skip
 
 
+def draw_maps(results: Results, folder: Path) -> Figure | None:
+    """The same generated sentence under every alignment, by the first finished seed of each."""
+    maps = []
+    for _, twin in PAIRS:
+        entry = next((one for one in results.of(twin.id) if one.result), None)
+        found = entry.result["stages"].get("measure", {}).get("maps", []) if entry else []
+        maps += [{**one, "title": twin.name.removeprefix("generated: ")} for one in found]
+    return heat_maps(results, folder / "alignments.png", maps, "a generated sentence and its reference")
+
+
 NOTE = (
     "Bible verses, English to German, learnt up to 32 pieces; BLEU is of the test sentences that fit, greedy. Windows "
     "reach 5 pieces to each side, 4 words in generated sentences (the paper: 10 of up to 50 words). bleu.png is of all "
@@ -146,4 +159,5 @@ STUDY = Study(
         "must-hold-location-aligns-worst": location_aligns_worst,
         "must-hold-local-p-follows-reordering": predicted_windows,
     },
+    figures=(draw_maps,),
 )

@@ -17,10 +17,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from attention_research.analysis import alignment_figure
 from attention_research.studies import Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, heat_maps, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
 
@@ -164,14 +163,7 @@ def samples(results: Results, folder: Path) -> Figure | None:
             sample = entry and entry.result["stages"].get("measure", {}).get("sample")
             if sample:
                 maps.append({**sample, "title": ALIGNMENTS[alignment][0]})
-    if not maps:
-        return None
-    heading = f"{results.study.name} · {results.scale} · where each token looks"
-    folder.mkdir(parents=True, exist_ok=True)
-    alignment_figure.draw(maps, folder / "alignments.png", heading)
-    texts = "; ".join(f"{one['title']}: {' '.join(one['source'])} -> {' '.join(one['target'])}" for one in maps)
-    title = "Where each written token looks: rows are written, columns read; white is 1"
-    return Figure(folder / "alignments.png", title, f"Heat maps. {texts}.")
+    return heat_maps(results, folder / "alignments.png", maps, "words and sentences as each alignment reads them")
 
 
 def lags(results: Results, folder: Path) -> Figure | None:
