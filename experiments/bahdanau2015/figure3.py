@@ -17,7 +17,7 @@ from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
-from attention_research.studies.figures import Figure
+from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
