@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from attention_research.studies import Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import Verdict, compare, conclude
 
 from ..raffel2017.systems import AVERAGE_LAG, BLEU, ERROR_RATE, ONLINE_EQUAL, SEQUENCES_WRONG, STAGES, row, scales
 
@@ -26,6 +28,19 @@ ALIGNMENTS = (
 def printed(id: str, name: str) -> Row:
     """A system that stands here by its printed cells alone."""
     return Row(id, f"paper: {name}", scales=())
+
+
+def chunks_recover(results: Results) -> Verdict:
+    """Papers' must hold, on sentences whose words move: soft against hard, and chunks of 2 and 4 against hard."""
+    error, aligned = "evaluate.error_rate", "measure.reordered_recall"
+    cases = {"error rate, soft against hard": compare(results, "local_soft", "local_monotonic", error)}
+    for size in (2, 4):
+        row = f"local_mocha_{size}"
+        cases[f"error rate, chunks of {size} against hard"] = compare(results, row, "local_monotonic", error)
+        cases[f"moved words aligned, chunks of {size} against hard"] = compare(
+            results, row, "local_monotonic", aligned, higher=True
+        )
+    return conclude(cases)
 
 
 NOTE = "Ours: error rate of phonemes or of words of generated sentences; the paper's: words of WSJ, ROUGE of CNN/DM."
@@ -58,4 +73,6 @@ STUDY = Study(
         Column("measure.reordered_recall", "moved words aligned %", fixed(1, 100), better="higher"),
     ),
     published="table1.csv",
+    claims="claims.csv",
+    verdicts={"must-hold-chunks-recover": chunks_recover},
 )

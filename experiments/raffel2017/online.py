@@ -154,6 +154,38 @@ def left_open(results: Results) -> Verdict:
     return Verdict(UNTESTED, "; ".join(said))
 
 
+def noise_helps(results: Results) -> Verdict:
+    """How far the loss with the stop is above the expected one, seed by seed, with noise and without."""
+    gaps = {}
+    for id in ("sounds_monotonic", "sounds_no_noise"):
+        hard, soft = (results.values(id, f"measure.{key}") for key in ("hard_loss", "soft_loss"))
+        gaps[id] = [one - other for one, other in zip(hard, soft, strict=True)]
+    said = "; ".join(f"{id}: {', '.join(f'{gap:.3f}' for gap in found) or 'not run'}" for id, found in gaps.items())
+    ours, theirs = gaps.values()
+    if min(len(ours), len(theirs)) < 2:
+        return Verdict(UNTESTED, said)
+    return Verdict(HELD if max(ours) < min(theirs) else FAILED, said)
+
+
+def _at_most(results: Results, key: str, bound: float) -> Verdict:
+    """Whether no seed of any row is above a bound."""
+    found = {one.name: max(values) for one in OURS if (values := results.values(one.id, f"measure.{key}"))}
+    said = "; ".join(f"{name}: at most {value:.2g}" for name, value in found.items())
+    if not found:
+        return Verdict(UNTESTED, "not run")
+    return Verdict(HELD if max(found.values()) <= bound else FAILED, said)
+
+
+def forms_agree(results: Results) -> Verdict:
+    """The two forms of the expected alignment in every trained model."""
+    return _at_most(results, "mode_difference", 1e-4)
+
+
+def linear_time(results: Results) -> Verdict:
+    """Energies counted while reading online, in every trained model."""
+    return _at_most(results, "energies", 1.0)
+
+
 def samples(results: Results, folder: Path) -> Figure | None:
     """One held-out word and one sentence with words moved, under each alignment."""
     maps = []
@@ -222,5 +254,8 @@ STUDY = Study(
         "monotonic-speech": speech_like,
         "monotonic-incremental-translation": incremental,
         "monotonic-inflection-summarization": left_open,
+        "must-hold-noise-closes-the-gap": noise_helps,
+        "must-hold-forms-agree": forms_agree,
+        "must-hold-linear-time": linear_time,
     },
 )

@@ -19,6 +19,8 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import Verdict, compare, conclude
 
 CONFIG = "configs/naming/pointer_generator.py"
 NOTE = (
@@ -34,6 +36,19 @@ def named(*, workdir: Path, seed: int) -> dict[str, Any]:
 
     del seed
     return scores_of(workdir)
+
+
+def pointing(results: Results) -> Verdict:
+    """Papers' must hold: the pointer-generator against attention alone."""
+    keys = {"OOV sub-tokens": "measure.oov_accuracy", "F1": "measure.f1"}
+    return conclude({
+        name: compare(results, "pointer_generator", "attention", key, higher=True) for name, key in keys.items()
+    })  # fmt: skip
+
+
+def coverage(results: Results) -> Verdict:
+    """Papers' must hold: repetition with coverage against without."""
+    return conclude({"repetition": compare(results, "coverage", "pointer_generator", "measure.repeated")})
 
 
 STUDY = Study(
@@ -64,4 +79,6 @@ STUDY = Study(
         Column("measure.first_words_f1", "first words' F1", fixed(1), spread=False),
     ),
     published="table1.csv",
+    claims="claims.csv",
+    verdicts={"must-hold-pointing-reaches-rare-words": pointing, "must-hold-coverage-cuts-repetition": coverage},
 )

@@ -135,7 +135,21 @@ def test_the_table_is_drawn_and_judged(naming, tmp_path):
     assert study.verdicts["copy-naming-table"](none).status == UNTESTED
 
 
-def test_every_claim_of_the_study_has_a_verdict(root, naming):
+def test_pointing_and_coverage_are_judged(see):
+    row = lambda f1, oov, repeated: {
+        "measure.f1": [f1, f1 + 1], "measure.oov_accuracy": [oov, oov + 0.1], "measure.repeated": [repeated, repeated]
+    }  # fmt: skip
+    rows = {"attention": row(2, 0.0, 9.0), "pointer_generator": row(6, 3.0, 9.0), "coverage": row(6, 3.0, 4.0)}
+    found = {claim: verdict(results_of(rows, scale="cpu")).status for claim, verdict in see.verdicts.items()}
+    assert set(found.values()) == {HELD}
+    rows |= {"pointer_generator": row(6, 0.0, 3.0)}
+    found = {claim: verdict(results_of(rows, scale="cpu")).status for claim, verdict in see.verdicts.items()}
+    assert list(found.values()) == [CONDITION, FAILED]
+
+
+def test_every_claim_of_the_study_has_a_verdict(root, naming, see):
+    with open(root / "experiments/see2017/claims.csv", newline="") as file:
+        assert [line["id"] for line in csv.DictReader(file)] == list(see.verdicts)
     with open(root / "experiments/allamanis2016/claims.csv", newline="") as file:
         claims = [line["id"] for line in csv.DictReader(file)]
     assert claims == list(naming[0].verdicts) == [

@@ -100,7 +100,41 @@ def test_nothing_run_is_nothing_tested(root, monkeypatch):
     study = load_study("raffel2017/online")
     results = results_of({}, verdicts=study.verdicts)
     assert {function(results).status for function in study.verdicts.values()} == {UNTESTED}
-    assert len(study.verdicts) == 5
+    assert len(study.verdicts) == 8
+
+
+def judged(study, claim, rows):
+    return study.verdicts[claim](results_of(rows, verdicts=study.verdicts))
+
+
+def test_what_training_in_expectation_costs_is_judged(root, monkeypatch):
+    monkeypatch.chdir(root)
+    study = load_study("raffel2017/online")
+    losses = lambda hard: {"measure.hard_loss": hard, "measure.soft_loss": [0.3, 0.3]}
+    rows = {"sounds_monotonic": losses([0.35, 0.36]), "sounds_no_noise": losses([0.5, 0.45])}
+    assert judged(study, "must-hold-noise-closes-the-gap", rows).status == HELD
+    rows["sounds_no_noise"] = losses([0.5, 0.35])
+    assert judged(study, "must-hold-noise-closes-the-gap", rows).status == FAILED
+    rows = {"sounds_monotonic": {"measure.mode_difference": [1e-6, 9e-5], "measure.energies": [0.9, 1.0]}}
+    for claim, key, wrong in (("forms-agree", "mode_difference", 2e-4), ("linear-time", "energies", 1.01)):
+        assert judged(study, f"must-hold-{claim}", rows).status == HELD
+        worse = {"local_mocha": {f"measure.{key}": [0.0, wrong]}}
+        assert judged(study, f"must-hold-{claim}", {**rows, **worse}).status == FAILED
+
+
+def test_chunks_are_judged_on_words_that_move(root, monkeypatch):
+    monkeypatch.chdir(root)
+    study = load_study("chiu2018/table1")
+    row = lambda error, recall: {
+        "evaluate.error_rate": [error, error + 0.1], "measure.reordered_recall": [recall, recall + 0.01]
+    }  # fmt: skip
+    rows = {"local_soft": row(0.0, 0.9), "local_monotonic": row(3.0, 0.4)}
+    rows |= {"local_mocha_2": row(2.0, 0.8), "local_mocha_4": row(1.0, 0.9)}
+    claim = "must-hold-chunks-recover"
+    assert judged(study, claim, rows).status == HELD
+    rows["local_mocha_2"] = row(3.0, 0.8)
+    assert judged(study, claim, rows).status == CONDITION
+    assert judged(study, claim, {"local_soft": row(0.0, 0.9)}).status == UNTESTED
 
 
 @pytest.mark.slow
