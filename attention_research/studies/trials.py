@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,19 +117,20 @@ class Folder:
 
     def result(self, trial: Trial) -> dict[str, Any] | None:
         """The finished trial's result, from its folder or from the records; None if it is not finished."""
-        for place in (self.trial(trial) / "result.json", *self._records(trial)):
+        for place in self._places(trial):
             try:
                 return json.loads(place.read_text(encoding="utf-8"))
             except (FileNotFoundError, json.JSONDecodeError):  # a damaged result counts as none: the trial runs again
                 continue
         return None
 
-    def _records(self, trial: Trial) -> list[Path]:
-        if self.recorded is None:
-            return []
-        experiments, scale = self.recorded.parents[3], self.recorded.name
-        others = sorted(experiments.glob(f"*/results/*/{scale}/trials/{trial.id}.json"))
-        return [self.recorded / "trials" / f"{trial.id}.json", *others]
+    def _places(self, trial: Trial) -> Iterator[Path]:
+        """Where its result may stand; other tables are looked through only if it stands nowhere nearer."""
+        yield self.trial(trial) / "result.json"
+        if self.recorded:
+            yield self.recorded / "trials" / f"{trial.id}.json"
+            experiments, scale = self.recorded.parents[3], self.recorded.name
+            yield from sorted(experiments.glob(f"*/results/*/{scale}/trials/{trial.id}.json"))
 
     def prepare(self, trial: Trial, *, rerun_stale: bool) -> Path:
         """The trial's folder, ready for a worker. Work begun by other sources keeps their fingerprint, or goes."""

@@ -47,8 +47,7 @@ def nearest(*, workdir: Path, seed: int) -> dict[str, Any]:
 
 def tables_of(results: Results, row: str = "copy_attention") -> list[dict[str, Any]]:
     """The tables of a row's first finished seed that has some."""
-    stages = (entry.result["stages"].get("measure", {}) for entry in results.of(row) if entry.result)
-    return next((stage["tables"] for stage in stages if "tables" in stage), [])
+    return next(iter(results.values(row, "measure.tables")), [])
 
 
 def printed_lambdas() -> list[tuple[str, float]]:

@@ -124,7 +124,7 @@ def aligned_for_free(results: Results) -> Verdict:
 
 def heat_map(results: Results) -> Verdict:
     """Maps of held-out verses were drawn; how sharp they are is said beside it."""
-    found = [one for entry in results.of("search") if entry.result for one in _maps(entry.result)]
+    found = [one for seed in results.values("search", "measure.maps") for one in seed]
     if not found:
         return Verdict(UNTESTED, "no map was made")
     peaks = statistics.fmean(max(row) for one in found for row in one["weights"])
@@ -158,8 +158,7 @@ def finds_reordering(results: Results) -> Verdict:
 
 def verse_maps(results: Results, folder: Path) -> Figure | None:
     """Four held-out verses, by the first finished seed."""
-    entry = next((e for e in results.of("search") if e.result), None)
-    maps = _maps(entry.result) if entry else []
+    maps = [one for seed in results.values("search", "measure.maps")[:1] for one in seed]
     return heat_maps(results, folder / "alignments.png", maps, "Bible verses, the decoder reading the reference")
 
 
@@ -168,15 +167,10 @@ def generated_maps(results: Results, folder: Path) -> Figure | None:
     maps = [
         {**one, "title": ORDERS[row]}
         for row in ORDERS
-        for entry in [next((e for e in results.of(row) if e.result), None)]
-        if entry
-        for one in _maps(entry.result)
+        for seed in results.values(row, "measure.maps")[:1]
+        for one in seed
     ]
     return heat_maps(results, folder / "generated_alignments.png", maps, "generated sentences")
-
-
-def _maps(result: dict) -> list[dict]:
-    return result["stages"].get("measure", {}).get("maps", [])
 
 
 NOTE = "Real verses have no gold alignment; generated sentences do, and say nothing of French."

@@ -19,8 +19,7 @@ ASPECTS = {"independent": "look", "smell": "smell", "palate": "palate"}
 
 def reviews_of(results: Results, row: str) -> list[dict[str, Any]]:
     """What `held_out` gave for seed 0 of a row, or nothing."""
-    found = [entry.result["stages"].get("measure", {}) for entry in results.of(row) if entry.result]
-    return next((one["reviews"] for one in found if "reviews" in one), [])
+    return next(iter(results.values(row, "measure.reviews")), [])
 
 
 def curve(results: Results, row: str) -> list[list[list[float]]]:

@@ -127,11 +127,12 @@ def predicted_windows(results: Results) -> Verdict:
 
 def draw_maps(results: Results, folder: Path) -> Figure | None:
     """The same generated sentence under every alignment, by the first finished seed of each."""
-    maps = []
-    for _, twin in PAIRS:
-        entry = next((one for one in results.of(twin.id) if one.result), None)
-        found = entry.result["stages"].get("measure", {}).get("maps", []) if entry else []
-        maps += [{**one, "title": twin.name.removeprefix("generated: ")} for one in found]
+    maps = [
+        {**one, "title": twin.name.removeprefix("generated: ")}
+        for _, twin in PAIRS
+        for seed in results.values(twin.id, "measure.maps")[:1]
+        for one in seed
+    ]
     return heat_maps(results, folder / "alignments.png", maps, "a generated sentence and its reference")
 
 

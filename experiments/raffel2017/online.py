@@ -191,10 +191,8 @@ def samples(results: Results, folder: Path) -> Figure | None:
     maps = []
     for task in ("sounds", "local"):
         for alignment in ("soft", "monotonic", "mocha"):
-            entry = next((one for one in results.of(f"{task}_{alignment}") if one.result), None)
-            sample = entry and entry.result["stages"].get("measure", {}).get("sample")
-            if sample:
-                maps.append({**sample, "title": ALIGNMENTS[alignment][0]})
+            found = results.values(f"{task}_{alignment}", "measure.sample")[:1]
+            maps += [{**sample, "title": ALIGNMENTS[alignment][0]} for sample in found if sample]
     return heat_maps(results, folder / "alignments.png", maps, "words and sentences as each alignment reads them")
 
 
