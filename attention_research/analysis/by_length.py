@@ -34,10 +34,7 @@ def translate(
     `parameters` stand in for the trained ones, and `around` gives decoding another model in the model's place.
     """
     own, statistics = trained.model()
-    encoded = [
-        ids if len(ids) <= longest else [*ids[: longest - 1], ids[-1]]
-        for ids in trained.data.tokenizer.encode(list(sentences))
-    ]
+    encoded = trained.data.read(sentences, longest)
 
     @jax.jit
     def decoded(arrays: Any, tokens: jax.Array) -> jax.Array:

@@ -92,8 +92,7 @@ class Trained:
     def hypotheses(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Sentences -> (source tokens as the model read them, tokens of the best hypothesis), EOS included in both."""
         length = self.config.resolved["data"]["max_length"]
-        cut = lambda ids: ids if len(ids) <= length else ids[: length - 1] + ids[-1:]  # the last is EOS
-        encoded = [cut(ids) for ids in self.data.read(sentences)]
+        encoded = self.data.read(sentences, length)
         targets, size = [], 16
         for start in range(0, len(encoded), size):
             tokens = np.zeros((min(size, len(encoded)), length), np.int32)

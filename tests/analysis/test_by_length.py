@@ -1,5 +1,6 @@
 """BLEU by source length against sacreBLEU on the same sentences; translating whole sentences in any order."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import pytest
 import sacrebleu
 
 from attention_research.analysis.by_length import by_length, sample, slope, translate
+from attention_research.data.pairs import Pairs
 from attention_research.decoding.greedy import Greedy
 from attention_research.tokens import EOS
 
@@ -65,7 +67,7 @@ def trained():
     )
     structure = SimpleNamespace(merge=lambda *arrays: Copier())
     return SimpleNamespace(
-        data=SimpleNamespace(tokenizer=tokenizer),
+        data=SimpleNamespace(tokenizer=tokenizer, read=partial(Pairs.read, SimpleNamespace(tokenizer=tokenizer))),
         model=lambda: ({"x": jnp.zeros(1)}, {}),
         trainer=SimpleNamespace(structure=structure),
         decoding=Greedy(extra_length=3),
