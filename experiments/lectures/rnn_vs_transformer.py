@@ -226,14 +226,15 @@ def draw_recall(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot = canvas()
     figure, axes = pyplot.subplots(1, len(panels), figsize=(13, 4), sharey=True)
+    style_of = dict(zip(NAMES.values(), styles(), strict=False))
     for axis, (task, title) in zip(axes, panels.items(), strict=True):
-        for (name, delays, recalls), style in zip(found[task], styles(), strict=False):
-            axis.plot(delays, recalls, label=name, linewidth=1.2, markersize=4, **style)
+        for name, delays, recalls in found[task]:
+            axis.plot(delays, recalls, label=name, linewidth=1.2, markersize=4, **style_of[name])
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_xlabel("words between")
         axis.set_ylim(-0.03, 1.03)
         if found[task]:
-            axis.legend(loc="lower left", fontsize=8)
+            axis.legend(loc="best", fontsize=8)
     axes[0].set_ylabel("right, share of examples")
     where = folder / "recall_by_distance.png"
     save(pyplot, figure, where)
