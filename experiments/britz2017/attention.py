@@ -5,7 +5,14 @@
 
 Rows are named by the paper's widths; below `paper` they are a quarter of it, as is the model, and the text is Bible
 verses, English to German. Mul-k is the reduced-rank product <W_1 h_j, W_2 s_i> of width k. "None-State" hands over the
-encoder's last state as the decoder's start, "None-Input" feeds it to every step. Four claims of the lectures about the
+encoder's last state as the decoder's start, "None-Input" feeds it to every step.
+
+At `cpu` the optimizer is Adadelta at 3, for its loss on validation after 1,000 updates of Add-512, seed 0: 5.54, and
+6.08 of SGD at 1, 6.20 of Adam at 0.001, above 6.4 of Adam at 0.003, 0.0003 and 0.0001 (the last two after 400 updates).
+Under Adam the readout's tanh is saturated within 100 updates, by learning how frequent each piece is: no gradient of
+what lies before it is above 1e-5 then. The paper's own is Adam at 0.0001 for 2.5 million updates.
+
+Four claims of the lectures about the
 scores themselves are computed here from the score functions, without any training.
 """
 
@@ -66,6 +73,8 @@ def base(scale: str, vocabulary: int) -> dict:
         "model.cell": {"kind": "gru"},
         "model.decoder": {"kind": "luong", "input_feeding": True, "start": {"kind": "projected"}},
         "model.dropout_rate": 0.2,
+        "training.optimizer": {"kind": "adadelta"},
+        "training.learning_rate": 3.0,
     }
 
 
