@@ -16,6 +16,7 @@ from attention_research.catalogue.page import page
 PARTS = {
     "attention_research.kernels.cross_entropy",
     "attention_research.kernels.efficient.feature_attention",
+    "attention_research.kernels.experts",
     "attention_research.kernels.masks",
     "attention_research.kernels.normalization",
     "attention_research.kernels.projection",

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from attention_research.catalogue.mechanism import Empty, Mechanism
-from attention_research.kernels import dot_product_attention
+from attention_research.kernels import dot_product_attention, ring_attention
+from attention_research.kernels.shapes import check_shapes
 
 _HEADS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B 1 1 S"}
 _SIZES = {"N": 6, "K": 3, "Hv": 7}
@@ -20,6 +27,37 @@ _LAWS = dict(
     grows=("T", "S"),
 )
 
+
+
+def on_a_ring(
+    devices: int, query: Array, key: Array, value: Array, mask: Array | None = None, **settings: Any
+) -> Array:
+    """`ring_attention` of whole arrays: the sequence in equal shares, `vmap` in the place of devices.
+
+    A gradient goes through each share inside the ring, as under `shard_map`: JAX would otherwise run the kernel's own
+    gradient where the ring's name is unknown.
+    """
+    axes = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "B S"}
+    check_shapes(**{name: (x, of) for (name, of), x in zip(axes.items(), (query, key, value, mask), strict=True)})
+    one = lambda shares: ring_attention(*shares[:3], mask=shares[3], axis_name="ring", **settings)
+    around = lambda function: jax.vmap(function, axis_name="ring")
+    cut = lambda arrays: jax.tree.map(lambda x: jnp.stack(jnp.split(x, devices, axis=1)), arrays)
+    joined = lambda shares: jax.tree.map(lambda x: jnp.concatenate(list(x), axis=1), shares)
+
+    @jax.custom_vjp
+    def whole(arrays: tuple[Array | None, ...]) -> Array:
+        return joined(around(one)(cut(arrays)))
+
+    def backward(arrays: tuple[Array | None, ...], cotangent: Array) -> tuple[Any]:
+        pulled = lambda shares, weight: jax.vjp(lambda *x: one((*x, shares[3])), *shares[:3])[1](weight)
+        return ((*joined(around(pulled)(cut(arrays), cut(cotangent))), None),)
+
+    whole.defvjp(lambda arrays: (whole(arrays), arrays), backward)
+    return whole((query, key, value, mask))
+
+
+_THREE = functools.wraps(ring_attention)(functools.partial(on_a_ring, 3))
+_RING = "tests/kernels/test_ring.py::test_the_ring_is_attention_on_the_gathered_sequence"
 MECHANISMS = (
     Mechanism("reference", dot_product_attention, _HEADS, settings={"implementation": "reference"}, **_LAWS),
     Mechanism(
@@ -36,6 +74,31 @@ MECHANISMS = (
         loose=(("query", "T"),),
         blockwise=True,
         oracle=_ORACLE,
+        grows=("T",),
+    ),
+    Mechanism(
+        "ring",
+        _THREE,
+        {**_HEADS, "mask": "bool B S"},
+        outputs=("B T N Hv",),
+        sizes={**_SIZES, "T": 12, "S": 15},
+        permutable=("T", "S"),
+        padding=("mask", "S"),
+        empty=Empty("mask", np.s_[0], np.s_[0]),
+        blockwise=True,
+        oracle=_RING,
+        grows=("T", "S"),
+    ),
+    Mechanism(
+        "causal_ring",
+        _THREE,
+        {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"},
+        settings={"is_causal": True},
+        outputs=("B T N Hv",),
+        sizes={**_SIZES, "T": 12},
+        causal="T",
+        blockwise=True,
+        oracle=_RING,
         grows=("T",),
     ),
 )

@@ -5,6 +5,7 @@ from attention_research.kernels.attention import (
     attention_weights,
     dot_product_attention,
     explain_implementation,
+    ring_attention,
 )
 from attention_research.kernels.copying import (
     CopyAttention,
@@ -39,6 +40,7 @@ from attention_research.kernels.efficient.sliding_window import (
     sliding_window_cache,
     sliding_window_step,
 )
+from attention_research.kernels.experts import Routing, switch_routing
 from attention_research.kernels.linformer import compress, linformer_attention
 from attention_research.kernels.masks import causal_mask, combine_masks, padding_mask, segment_mask, window_mask
 from attention_research.kernels.no_dot_product.dense_synthesizer import (
@@ -171,6 +173,7 @@ __all__ = [
     "CopyAttention",
     "FeatureSums",
     "RollingCache",
+    "Routing",
     "absorbed_latent_attention",
     "add_positions",
     "additive_scores",
@@ -282,6 +285,7 @@ __all__ = [
     "released_dense_synthesizer_scores",
     "released_factorized_random_scores",
     "reversible_layers",
+    "ring_attention",
     "rms_norm",
     "rotary",
     "sca",
@@ -308,6 +312,7 @@ __all__ = [
     "structural_depths",
     "structural_distances",
     "structural_encoding",
+    "switch_routing",
     "synthesizer_attention",
     "t5_buckets",
     "t5_distance_bias",

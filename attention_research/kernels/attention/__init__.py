@@ -6,5 +6,6 @@ from attention_research.kernels.attention.api import (
     dot_product_attention,
     explain_implementation,
 )
+from attention_research.kernels.attention.ring import ring_attention
 
-__all__ = ["Choice", "attention_weights", "dot_product_attention", "explain_implementation"]
+__all__ = ["Choice", "attention_weights", "dot_product_attention", "explain_implementation", "ring_attention"]

@@ -26,6 +26,7 @@ from attention_research.kernels.attention.arguments import Arrays, Options
 from attention_research.kernels.attention.distances import gathered, spread, unskewed
 from attention_research.kernels.attention.head import FIRST, LAST, Head, at
 from attention_research.kernels.attention.layout import Plan, Ranges, Span, Strip, finds, plan, ranges
+from attention_research.kernels.attention.varying import vary_together, varying_zeros
 from attention_research.kernels.precision import accumulator
 
 
@@ -41,17 +42,12 @@ class Sums(NamedTuple):
     value_table: Array | None
 
 
-def _varying_zeros(like: Array) -> Array:
-    """Zeros for a loop's carry that vary over the mesh axes that `like` varies over (shard_map checks it)."""
-    return jnp.where(jnp.zeros((), bool), like, jnp.zeros_like(like))
-
-
 def _forward_head(head: Head) -> tuple[Array, Array]:
     """(output [T Hv], log-sum-exp [T]); an empty row has output 0 and log-sum-exp 0."""
     block_size, table = head.layout.block, head.tables["value_table"]
     nothing = (
-        _varying_zeros(head.value[:1] * head.query[:block_size, :1]),
-        _varying_zeros(head.query[:block_size, 0] * head.value[0, 0]),
+        varying_zeros(head.value[:1] * head.query[:block_size, :1]),
+        varying_zeros(head.query[:block_size, 0] * head.value[0, 0]),
     )
 
     def seen(block: Array, span: Span) -> tuple[Array, Array]:
@@ -140,12 +136,12 @@ def _backward_head(head: Head, output: Array, lse: Array, cotangent: Array, bias
         return sums, query_gradient * jnp.asarray(options.scale, head.dtype)
 
     def step(strip: Strip, sums: Sums, block: Array) -> tuple[Sums, Array]:
-        skipped = (sums, _varying_zeros(head.query[: layout.block]))
+        skipped = (sums, varying_zeros(head.query[: layout.block]))
         return head.over_keys(strip, block, functools.partial(seen, block, sums), skipped)
 
     others = (head.by_distance, tables["key_table"], tables["value_table"])
-    others = (None if one is None else _varying_zeros(one) for one in others)
-    sums = Sums(_varying_zeros(head.key.T), _varying_zeros(head.value.T), bias_gradient, *others)
+    others = (None if one is None else varying_zeros(one) for one in others)
+    sums = Sums(varying_zeros(head.key.T), varying_zeros(head.value.T), bias_gradient, *others)
     pieces = []
     for strip in layout.strips:
         blocks = head.blocks(strip, pieces[-1] if pieces else head.query)
@@ -204,7 +200,7 @@ def _attend_backward(options: Options, residuals, cotangent: Array) -> tuple[Arr
         return sums.bias, (query, sums._replace(key=sums.key.T, value=sums.value.T, bias=None, distance=distance))
 
     dtype = accumulator(arrays.query.dtype)
-    bias = None if arrays.bias is None else _varying_zeros(arrays.bias.astype(dtype))
+    bias = None if arrays.bias is None else varying_zeros(arrays.bias.astype(dtype))
     bias, (query, sums) = lax.scan(head, bias, jnp.arange(B * N, dtype=jnp.int32))
     distance = sums.distance
     if distance is not None:
@@ -225,18 +221,6 @@ def _attend_backward(options: Options, residuals, cotangent: Array) -> tuple[Arr
 _attend.defvjp(_attend_forward, _attend_backward)
 
 
-def _vary_together(arrays: Arrays) -> Arrays:
-    """The same values, each varying over all mesh axes that any of them varies over.
-
-    Inside shard_map the carries of the loops need this, and it sums the gradient of an array that is the same on all
-    devices over them. XLA folds it away: `never` is False.
-    """
-    never = jnp.zeros((), bool)
-    for array in jax.tree.leaves(arrays):
-        never = never & array[(0,) * array.ndim].astype(bool)
-    return jax.tree.map(lambda array: jnp.where(never, jnp.zeros_like(array), array), arrays)
-
-
 def attend(arrays: Arrays, options: Options) -> Array:
     """Equals `reference.attend`, computed in float32 at least; [B T N Hv]."""
-    return _attend(_vary_together(arrays), options)
+    return _attend(vary_together(arrays), options)

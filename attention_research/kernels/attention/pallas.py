@@ -36,6 +36,7 @@ from attention_research.kernels.attention.pallas_kernels import (
     key_kernel,
     query_kernel,
 )
+from attention_research.kernels.attention.varying import vary_together
 from attention_research.kernels.precision import accumulator
 
 #: The tensor cores' tiles are at least this long on a side.
@@ -92,7 +93,7 @@ def attend(arrays: Arrays, options: Options, blocks: Blocks | None = None) -> Ar
         blocks = default_blocks(arrays.query.dtype, _power_of_two(max(H, arrays.value.shape[3])), tiled=tiled)
     longest = _power_of_two(max(T, S))
     blocks = Blocks(*(min(size, longest) for size in blocks[:4]), blocks.warps)
-    return _attend(_vary_together(arrays), options, blocks)
+    return _attend(vary_together(arrays), options, blocks)
 
 
 def _power_of_two(size: int) -> int:
@@ -239,11 +240,3 @@ def _bias_gradient(arrays: Arrays, options: Options, blocks: Blocks, ranges: Arr
 
 
 _attend.defvjp(_attend_forward, _attend_backward)
-
-
-def _vary_together(arrays: Arrays) -> Arrays:
-    """The same values, each varying over all mesh axes that any of them varies over (as in `blockwise`)."""
-    never = jnp.zeros((), bool)
-    for array in jax.tree.leaves(arrays):
-        never = never & array[(0,) * array.ndim].astype(bool)
-    return jax.tree.map(lambda array: jnp.where(never, jnp.zeros_like(array), array), arrays)

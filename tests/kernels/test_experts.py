@@ -1,0 +1,57 @@
+"""switch_routing against loops over tokens, in float64."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.kernels import switch_routing
+
+G, S, E = 3, 11, 4
+
+
+def loops(logits: np.ndarray, capacity: int):
+    """(dispatch, combine, balance, dropped), a token at a time, as section 2 of the paper says."""
+    dispatch, combine = np.zeros((2, G, S, E, capacity))
+    balance, dropped = np.zeros((2, G))
+    for g in range(G):
+        taken, chosen, mass = np.zeros(E, int), np.zeros(E), np.zeros(E)
+        for s in range(S):
+            p = np.exp(logits[g, s]) / np.exp(logits[g, s]).sum()
+            e = int(np.argmax(p))
+            chosen[e] += 1
+            mass += p
+            if taken[e] < capacity:
+                dispatch[g, s, e, taken[e]] = 1
+                combine[g, s, e, taken[e]] = p[e]
+                taken[e] += 1
+            else:
+                dropped[g] += 1 / S
+        balance[g] = E * np.sum(chosen / S * mass / S)
+    return dispatch, combine, balance, dropped
+
+
+@pytest.mark.parametrize("capacity", (1, 2, 11))
+def test_routing_is_the_papers_token_by_token(capacity):
+    logits = np.random.default_rng(0).standard_normal((G, S, E)) + [0.5, 0.0, 0.0, 0.0]
+    got = switch_routing(jnp.asarray(logits, jnp.float32), capacity=capacity)
+    for one, other in zip(got, loops(logits, capacity), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert (np.asarray(got.dropped) > 0).any() == (capacity < 11)
+
+
+def test_the_balance_is_one_where_experts_are_chosen_alike_and_its_gradient_evens_them():
+    even = jnp.tile(20.0 * jnp.eye(E), (1, 3, 1))
+    assert switch_routing(even, capacity=4).balance == pytest.approx(1.0)
+    uneven = jnp.zeros((1, S, E)).at[..., 0].set(1.0)
+    balance = lambda logits: switch_routing(logits, capacity=4).balance.sum()
+    assert balance(uneven) > 1.5
+    slope = jax.grad(balance)(uneven)
+    assert (slope[..., 0] > 0).all() and (slope[..., 1:] < 0).all()
+
+
+def test_no_capacity_is_an_error():
+    with pytest.raises(ValueError, match="capacity: expected at least 1, got 0"):
+        switch_routing(jnp.zeros((G, S, E)), capacity=0)
