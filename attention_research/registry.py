@@ -16,6 +16,7 @@ ATTENTION = {
     "relative": "attention_research.layers.attention.relative:RelativeAttention",
     "t5": "attention_research.layers.attention.t5:T5Attention",
     "linformer": "attention_research.layers.attention.linformer:LinformerAttention",
+    "ring": "attention_research.layers.attention.ring:RingAttention",
     "unmasked": "attention_research.layers.attention.unmasked:UnmaskedAttention",
 }
 
@@ -115,16 +116,19 @@ FAMILIES: dict[str, dict[str, str]] = {
         "bahdanau": "attention_research.layers.initialization.bahdanau:BahdanauInitialization",
     },
     "attention": ATTENTION,
-    "encoder_attention": _only("standard", "unscaled", "relative", "t5", "linformer"),
-    "causal_attention": _only("standard", "unscaled", "relative", "t5", "unmasked"),
-    "cross_attention": _only("standard", "unscaled", "linformer"),
+    "encoder_attention": _only("standard", "unscaled", "relative", "t5", "linformer", "ring"),
+    "causal_attention": _only("standard", "unscaled", "relative", "t5", "unmasked", "ring"),
+    "cross_attention": _only("standard", "unscaled", "linformer", "ring"),
     "positions": {
         "sinusoidal": "attention_research.layers.positions.sinusoidal:SinusoidalPositions",
         "sinusoidal_halves": "attention_research.layers.positions.sinusoidal_halves:SinusoidalHalves",
         "learned": "attention_research.layers.positions.learned:LearnedPositions",
         "none": "attention_research.layers.positions.none:NoPositions",
     },
-    "feed_forward": {"dense": "attention_research.layers.feed_forward.dense:DenseFeedForward"},
+    "feed_forward": {
+        "dense": "attention_research.layers.feed_forward.dense:DenseFeedForward",
+        "switch": "attention_research.layers.feed_forward.switch:SwitchFeedForward",
+    },
     "recurrent_cell": {
         "lstm": "attention_research.layers.recurrent.lstm:LSTMCell",
         "gru": "attention_research.layers.recurrent.gru:GRUCell",

@@ -58,7 +58,8 @@ def chunked_log_likelihood(
     if count == 1:
         return chunk((hidden, targets))
     padding = count * rows - M
-    x = jnp.pad(hidden, ((0, padding), (0, 0))).reshape(count, rows, D)
-    target = jnp.pad(targets, (0, padding)).reshape(count, rows)
+    # Chunk i has the rows i, i + count, ...: where rows lie on several devices, each has its share of every chunk.
+    x = jnp.pad(hidden, ((0, padding), (0, 0))).reshape(rows, count, D).swapaxes(0, 1)
+    target = jnp.pad(targets, (0, padding)).reshape(rows, count).T
     of_target, mean = lax.map(chunk, (x, target))
-    return of_target.reshape(-1)[:M], mean.reshape(-1)[:M]
+    return of_target.T.reshape(-1)[:M], mean.T.reshape(-1)[:M]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -20,10 +21,15 @@ def project(
         raise ValueError(f"kernel: axis D of [D F]: expected {x.shape[-1]}, got shape {list(kernel.shape)}")
     if bias is not None and bias.shape != kernel.shape[1:]:
         raise ValueError(f"bias: axis F: expected [{kernel.shape[1]}], got shape {list(bias.shape)}")
-    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) if _folds() else x
     # Every backend sums a bfloat16 product in float32; asking for float32 *out* would make the gradient's products
     # mixed, hence float32.
     y = jnp.dot(rows, kernel.astype(x.dtype))
     if bias is not None:
         y = y + bias.astype(x.dtype)
     return y.reshape(*x.shape[:-1], kernel.shape[1])
+
+
+def _folds() -> bool:
+    """Not where positions are split over the devices of a mesh: folded with the rows they would have to be gathered."""
+    return dict(jax.sharding.get_abstract_mesh().shape).get("sequence", 1) == 1

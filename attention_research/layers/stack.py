@@ -14,6 +14,8 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from attention_research.layers.block import Block
+from attention_research.layers.structure import split
+from attention_research.parallel.scope import activations, axis_size, gathered, regathering
 
 
 def unstacked(tree: Any, length: int) -> list[Any]:
@@ -25,6 +27,14 @@ def unstacked(tree: Any, length: int) -> list[Any]:
         for leaf in leaves
     ]  # fmt: skip
     return [jax.tree.unflatten(structure, [piece[l] for piece in pieces]) for l in range(length)]
+
+
+def _whole(block: Block) -> Block:
+    """The block of the layer whose turn it is, its parameters gathered (`parallel.scope`)."""
+    if axis_size("fsdp") == 1:
+        return block
+    structure, parameters, statistics = split(block)
+    return structure.merge(gathered(parameters), statistics)
 
 
 class Stack(nnx.Module):
@@ -57,10 +67,10 @@ class Stack(nnx.Module):
 
             def body(x: Array, layer: tuple[Block, Any]) -> tuple[Array, dict[str, Any]]:
                 block, block_key = layer
-                x, aux = block(x, inputs, key=block_key)
+                x, aux = _whole(block)(activations(x), inputs, key=block_key)
                 return x, {"hidden": x, **aux}
 
-            body = jax.checkpoint(body) if self.remat else body
+            body = jax.checkpoint(body) if self.remat else regathering(body)
             x, collected[f"segment_{number}"] = self._over_layers(body, x, (blocks, keys), repeat)
         return x, collected
 

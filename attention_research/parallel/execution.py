@@ -6,7 +6,7 @@ An `Execution` makes the first state, places batches, and steps; the caller sees
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,14 +15,17 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from attention_research.errors import RunError
-from attention_research.parallel.rules import BATCH, state_shardings
+from attention_research.parallel.rules import ROWS, SEQUENCE, state_shardings
 
 AXIS = "devices"
 
 
-def make_mesh(sizes: Mapping[str, int]) -> jax.sharding.Mesh:
-    """The mesh with these axis sizes over all devices; -1 takes what is left. Raises RunError where they do not fit."""
-    devices = jax.device_count()
+def make_mesh(sizes: Mapping[str, int], among: Sequence[jax.Device] | None = None) -> jax.sharding.Mesh:
+    """The mesh with these axis sizes over all devices, or all `among` them; -1 takes what is left.
+
+    Raises RunError where they do not fit.
+    """
+    devices = jax.device_count() if among is None else len(among)
     known = math.prod(size for size in sizes.values() if size != -1)
     filled = {axis: devices // known if size == -1 else size for axis, size in sizes.items()}
     if min(filled.values()) < 1 or math.prod(filled.values()) != devices:
@@ -30,7 +33,8 @@ def make_mesh(sizes: Mapping[str, int]) -> jax.sharding.Mesh:
         raise RunError(
             f"parallel.mesh: {asked} does not fit {devices} device(s); set parallel.mesh.data=-1 for the rest"
         )
-    return jax.make_mesh(tuple(filled.values()), tuple(filled), axis_types=(AxisType.Auto,) * len(filled))
+    axis_types = (AxisType.Auto,) * len(filled)
+    return jax.make_mesh(tuple(filled.values()), tuple(filled), axis_types=axis_types, devices=among)
 
 
 def _divides(batch_size: int, parts: int, shards: int, what: str) -> None:
@@ -43,28 +47,47 @@ class MeshExecution:
     """`jit` with shardings from the rules; the state is donated."""
 
     def __init__(
-        self, step: Callable, start: Callable, sizes: Mapping[str, int], seeds: jax.Array | int, replicas: int
+        self,
+        step: Callable,
+        start: Callable,
+        sizes: Mapping[str, int],
+        seeds: jax.Array | int,
+        replicas: int,
+        *,
+        devices: Sequence[jax.Device] | None = None,
     ):
-        self.mesh = make_mesh(sizes)
+        self.mesh = make_mesh(sizes, devices)
         start, step = (jax.vmap(start), jax.vmap(step, (0, None))) if replicas > 1 else (start, step)
         self.abstract = jax.eval_shape(start, seeds)
         shardings = state_shardings(self.abstract, self.mesh)
         self.abstract = jax.tree.map(
             lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), self.abstract, shardings
         )
-        self.batch_sharding = NamedSharding(self.mesh, BATCH)
         self.start = lambda: jax.jit(start, out_shardings=shardings)(seeds)
+
+        def in_scope(state: Any, batch: Any) -> Any:
+            with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
+                return step(state, batch)
+
         self.step = jax.jit(
-            step, in_shardings=(shardings, self.batch_sharding), out_shardings=(shardings, None), donate_argnums=0
+            in_scope, in_shardings=(shardings, None), out_shardings=(shardings, None), donate_argnums=0
         )
 
-    def check(self, batch_size: int, parts: int) -> None:
-        """Raises RunError where a part of the batch does not divide over the data axes."""
-        _divides(batch_size, parts, self.mesh.shape["data"] * self.mesh.shape["fsdp"], "data shards")
+    def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
+        """Raises RunError where a part of the batch, or a length, does not divide over the mesh."""
+        _divides(batch_size, parts, math.prod(self.mesh.shape[axis] for axis in ROWS), "data shards")
+        for _, *rest in shapes:
+            if rest and rest[0] % self.mesh.shape[SEQUENCE]:
+                shards = self.mesh.shape[SEQUENCE]
+                raise RunError(f"parallel.mesh.sequence: batches have length {rest[0]}, not a multiple of {shards}")
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
         """A host's batch on the devices."""
-        return jax.device_put(dict(batch), self.batch_sharding)
+        return jax.device_put(dict(batch), {name: self.batch_sharding(np.ndim(x)) for name, x in batch.items()})
+
+    def batch_sharding(self, axes: int) -> NamedSharding:
+        """Of an array [B T ...] of a batch with that many axes."""
+        return NamedSharding(self.mesh, PartitionSpec(*(ROWS, SEQUENCE)[:axes]))
 
     def plain(self, state: Any) -> Any:
         """The state as it is checkpointed."""
@@ -91,8 +114,9 @@ class PmapExecution:
         mesh = jax.make_mesh((self.devices,), (AXIS,), axis_types=(AxisType.Auto,), devices=jax.local_devices())
         self.batch_sharding = NamedSharding(mesh, PartitionSpec(AXIS))
 
-    def check(self, batch_size: int, parts: int) -> None:
+    def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError where a part of the batch does not divide over the devices."""
+        del shapes  # pmap splits rows alone
         _divides(batch_size, parts, self.devices, "devices")
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:

@@ -7,22 +7,35 @@ divide the dimension is left out. No model code knows of any of this.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
-    (r"(query|key|value|hidden)\.kernel$", ("fsdp", "tensor")),
+    (r"experts\.(.*\.)?output\.kernel$", ("expert", "tensor", "fsdp")),
+    (r"experts\.(.*\.)?kernel$", ("expert", "fsdp", "tensor")),
+    (r"experts\.(.*\.)?bias$", ("expert", None)),
+    # A recurrent cell's gates lie side by side in the columns: splitting those would part a gate from its state.
+    (r"(input|state)_kernel$", ("fsdp", None)),
+    (r"(query|key|value|hidden|from_\w+)\.kernel$", ("fsdp", "tensor")),
     (r"output\.kernel$", ("tensor", "fsdp")),
     (r"(vocabulary\.\w*table)$", ("tensor", "fsdp")),
     (r"output_kernel$", ("fsdp", "tensor")),
+    (r"(kernel|weight|table)$", ("fsdp", None)),
     (r"", ()),
 )
-BATCH = PartitionSpec(("data", "fsdp"))
+#: What the rows of a batch are split over; its positions, the second axis, are split over SEQUENCE.
+ROWS = ("data", "fsdp", "expert")
+SEQUENCE = "sequence"
 
 
-def spec(name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> PartitionSpec:
+#: The layers of a stack lie side by side in its arrays; a layer's are gathered when its turn comes.
+STACKED = re.compile(r"(^|\.)segments\.\d+\.")
+
+
+def spec(name: str, shape: tuple[int, ...], sizes: Mapping[str, int]) -> PartitionSpec:
     """The axes of a parameter of this name and shape on a mesh of these sizes."""
     axes = next(axes for pattern, axes in RULES if re.search(pattern, name))[-len(shape) :] if shape else ()
     axes = (None,) * (len(shape) - len(axes)) + tuple(axes)

@@ -10,7 +10,9 @@ from attention_research.registry import Child, Positive
 class Mesh:
     """Sizes of the mesh axes; `data` -1 takes the devices that the others leave.
 
-    `sequence` and `expert` are for modules that name those axes; no model here does yet, so they must be 1.
+    Rows of a batch are split over `data`, `fsdp` and `expert`, positions over `sequence`. Parameters are split over
+    `fsdp` and `tensor` (`parallel.rules`), those of experts over `expert` too. Attention of kind `ring` is the one that
+    never gathers a sequence.
     """
 
     def __init__(
@@ -19,8 +21,8 @@ class Mesh:
         data: int = -1,
         fsdp: Positive = 1,
         tensor: Positive = 1,
-        sequence: Literal[1] = 1,
-        expert: Literal[1] = 1,
+        sequence: Positive = 1,
+        expert: Positive = 1,
     ):
         self.sizes = {"data": data, "fsdp": fsdp, "tensor": tensor, "sequence": sequence, "expert": expert}
 

@@ -10,12 +10,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from attention_research.registry import Rate
+from attention_research.tasks.auxiliary import auxiliary_loss
 
 
 class Translation:
     """loss = sum over real tokens of -(1 - e) log p(y) - e mean_v log p(v), e = `label_smoothing` (0.1 in the paper).
 
-    The unsmoothed negative log-likelihood is reported beside it: perplexities are exp of that, never of the loss.
+    Layers' auxiliary losses are added (`tasks.auxiliary`). The unsmoothed negative log-likelihood is reported beside
+    the loss: perplexities are exp of that, never of the loss.
     """
 
     def __init__(self, *, label_smoothing: Rate = 0.1):
@@ -29,8 +31,11 @@ class Translation:
         self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed loss, {"negative_log_likelihood": summed}); no key means no dropout."""
-        values, _ = model.log_likelihood(batch, key=key)
+        values, aux = model.log_likelihood(batch, key=key)
         nll = -jnp.sum(values["log_likelihood"], where=values["mask"])
         smooth = -jnp.sum(values["smooth_log_likelihood"], where=values["mask"])
         total = (1.0 - self.label_smoothing) * nll + self.label_smoothing * smooth
-        return total, {"negative_log_likelihood": jax.lax.stop_gradient(nll)}
+        sums, extra = {"negative_log_likelihood": nll}, auxiliary_loss(aux, values["mask"])
+        if extra is not None:
+            total, sums = total + extra, {**sums, "auxiliary_loss": extra}
+        return total, jax.lax.stop_gradient(sums)

@@ -46,13 +46,14 @@ class Trainer:
         if self.parallel.strategy == "pmap":
             if replicas > 1:
                 raise ConfigError("config.training.replicas: replicas run under parallel.strategy=jit, not pmap")
-            step = train_step(axis_name=AXIS)
-            self.execution: Any = PmapExecution(step, start, seed)
+            self.step_and_start = train_step(axis_name=AXIS), start
+            self.execution: Any = PmapExecution(*self.step_and_start, seed)
         else:
-            step = train_step()
+            self.step_and_start = train_step(), start
             seeds = np.asarray(self.seeds, np.int32) if replicas > 1 else seed
-            self.execution = MeshExecution(step, start, self.parallel.mesh.sizes, seeds, replicas)
-        self.execution.check(self.settings.batch_size, parts_of_batch)
+            self.execution = MeshExecution(*self.step_and_start, self.parallel.mesh.sizes, seeds, replicas)
+        shapes = (shape for batch in parts.data().train_shapes(self.settings.batch_size) for shape in batch.values())
+        self.execution.check(self.settings.batch_size, parts_of_batch, shapes)
 
     @cached_property
     def evaluation_step(self) -> Callable[[Any, Mapping[str, Any]], dict[str, jax.Array]]:

@@ -15,6 +15,7 @@ import optax
 from flax import nnx
 
 from attention_research.layers.structure import Structure, initializer
+from attention_research.parallel.scope import gathered_but_stacks
 from attention_research.training.health import finite
 
 State = dict[str, Any]
@@ -68,7 +69,7 @@ def make_train_step(
 
         def differentiated(batch: Mapping[str, jax.Array], key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
             def loss(parameters: dict[str, jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
-                model = structure.merge(parameters, state["statistics"])
+                model = structure.merge(gathered_but_stacks(parameters), state["statistics"])
                 total, sums = task.loss(model, batch, key)
                 return total / count, sums
 

@@ -58,6 +58,7 @@ BASE = {
 NEEDED = {
     "linformer": {"rank": 5},
     "step": {"boundaries": (3, 7)},
+    "switch": {"num_experts": 3, "expert": {"hidden_width": 17}},
     "recurrent": {"width": 12, "num_layers": 2, "decoder": {"start": "projected"}},
     "bahdanau": {"readout_width": 5},
     "reduced_rank": {"attention_width": 5},

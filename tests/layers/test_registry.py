@@ -31,7 +31,7 @@ VARIANTS = [(family, kind) for family in MODULES for kind in FAMILIES[family]]
 MODELS = list(FAMILIES["model"])
 SETTINGS = dict(
     width=12, num_heads=3, head_width=None, max_length=11, rank=5, hidden_width=17, vocabulary_size=23, dtype="float32",
-    input_width=13, query_width=12, key_width=12, embedding_width=7, output_width=5, attention_width=5,
+    input_width=13, query_width=12, key_width=12, embedding_width=7, output_width=5, attention_width=5, num_experts=4,
 )  # fmt: skip
 TRANSFORMER = {"width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
 #: What a model of another kind than a Transformer needs.

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.cross_entropy import chunked_log_likelihood
 from attention_research.kernels.precision import einsum
+from attention_research.parallel.scope import over_axis
 from attention_research.registry import Positive
 
 
@@ -32,10 +33,14 @@ def log_likelihood(
     bias: Float[Array, "V"] | None = None,
 ) -> dict[str, Float[Array, "B T"]]:
     """log p of each target, and the mean of log p over the vocabulary (label smoothing), in chunks of rows."""
-    rows = hidden.reshape(-1, hidden.shape[-1])
-    of_target, mean = chunked_log_likelihood(rows, kernel, targets.reshape(-1), bias=bias)
-    shape = targets.shape
-    return {"log_likelihood": of_target.reshape(shape), "smooth_log_likelihood": mean.reshape(shape)}
+
+    def one(hidden: Array, targets: Array, kernel: Array, bias: Array | None) -> tuple[Array, Array]:
+        rows = hidden.reshape(-1, hidden.shape[-1])
+        of_target, mean = chunked_log_likelihood(rows, kernel, targets.reshape(-1), bias=bias)
+        return of_target.reshape(targets.shape), mean.reshape(targets.shape)
+
+    of_target, mean = over_axis(one, "sequence", (1, 1, None, None))(hidden, targets, kernel, bias)
+    return {"log_likelihood": of_target, "smooth_log_likelihood": mean}
 
 
 class SharedVocabulary(nnx.Module):

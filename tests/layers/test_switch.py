@@ -1,0 +1,56 @@
+"""The Switch layer token by token, and its balance loss in a task's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from attention_research.layers.feed_forward.dense import DenseFeedForward
+from attention_research.layers.feed_forward.switch import FEWEST_PLACES, SwitchFeedForward
+from attention_research.tasks.auxiliary import auxiliary_loss
+
+B, T, D, E, F = 2, 24, 6, 3, 10
+
+
+def layer(**settings):
+    expert = lambda rngs: DenseFeedForward(width=D, hidden_width=F, rngs=rngs)
+    return SwitchFeedForward(width=D, num_experts=E, expert=expert, rngs=nnx.Rngs(0), **settings)
+
+
+def test_each_token_goes_through_its_expert_while_there_is_a_place():
+    """Against a loop over tokens in float64; with fewer places than tokens, some find none."""
+    switch, x = layer(capacity_factor=0.6), np.random.default_rng(0).standard_normal((B, T, D)).astype(np.float32)
+    y, aux = switch(jnp.asarray(x))
+    places, wanted, dropped = max(int(T * 0.6 / E), FEWEST_PLACES), np.zeros((B, T, D)), np.zeros(B)
+    weight = lambda variable: np.asarray(variable[...], np.float64)
+    hidden, output = switch.experts.hidden, switch.experts.output
+    for b in range(B):
+        taken = np.zeros(E, int)
+        for t in range(T):
+            logits = x[b, t] @ weight(switch.router.kernel)
+            p = np.exp(logits) / np.exp(logits).sum()
+            e = int(np.argmax(p))
+            taken[e] += 1
+            if taken[e] > places:
+                dropped[b] += 1 / T
+                continue
+            inside = np.maximum(x[b, t] @ weight(hidden.kernel)[e] + weight(hidden.bias)[e], 0)
+            wanted[b, t] = p[e] * (inside @ weight(output.kernel)[e] + weight(output.bias)[e])
+    assert dropped.max() > 0
+    np.testing.assert_allclose(y, wanted, atol=1e-5)
+    np.testing.assert_allclose(aux["metrics"]["dropped"], dropped, atol=1e-6)
+
+
+def test_a_rows_auxiliary_losses_count_as_its_tokens():
+    of_layers, of_one = jnp.asarray([[1.0, 2.0], [3.0, 4.0]]), jnp.asarray([5.0, 6.0])
+    aux = {"a": {"loss": {"balance": of_layers}}, "b": {"loss": {"z": of_one}}}
+    mask = jnp.asarray([[True, True, False], [True, False, False]])
+    assert auxiliary_loss(aux, mask) == pytest.approx(2 * (1 + 3 + 5) + 1 * (2 + 4 + 6))
+    assert auxiliary_loss({"attention_weights": jnp.ones((2, 2))}, mask) is None
+
+
+def test_the_balance_reaches_the_router():
+    x = jax.random.normal(jax.random.key(0), (B, T, D))
+    balance = lambda switch: switch(x)[1]["loss"]["balance"].sum()
+    assert np.abs(jax.grad(balance)(layer(balance_weight=1.0)).router.kernel[...]).max() > 1e-3

@@ -1,0 +1,26 @@
+"""Runs a program of this folder in a fresh process with fake CPU devices: their number is fixed when JAX starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def environment(devices: int) -> dict[str, str]:
+    """This process's, with that many devices in place of its own."""
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    return {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+
+
+def on_devices(devices: int, program: str, *words: Any) -> Any:
+    """What ``python -m tests.parallel.<program> WORD ...`` prints last, as JSON; the words are given as JSON."""
+    command = [sys.executable, "-m", f"tests.parallel.{program}", *map(json.dumps, words)]
+    done = subprocess.run(command, cwd=ROOT, env=environment(devices), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
