@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from attention_research.cli.arguments import Overrides, Parser, configured, ids, no_study_overrides, print_json
 from attention_research.errors import ConfigError
@@ -45,9 +46,21 @@ def _config(arguments: argparse.Namespace, overrides: Overrides) -> int:
     if arguments.json:
         return print_json({"config": config.resolved, "hash": config.hash, **counted})
     print(*counted["architecture"], sep="\n", end="\n\n")
+    split = counted["partition"]
     for array in counted["arrays"]:
-        print(f"{array['name']:<64} {'x'.join(map(str, array['shape'])):>16} {array['sharding']}")
+        share = f" {array['bytes_per_device']:>14,} bytes a device" if split else ""
+        print(f"{array['name']:<64} {'x'.join(map(str, array['shape'])):>16} {array['sharding']}{share}")
     gflop, (state, peak) = counted["flops"] / 1e9, (counted[k] / 2**20 for k in ("state_bytes", "peak_bytes"))
     print(f"{counted['parameters']:,} parameters · {gflop:,.2f} GFLOP a training step at {counted['batch']}")
     print(f"state {state:,.1f} MiB · step's peak about {peak:,.1f} MiB, before fusion")
+    if split:
+        _print_partition(split)
     return 0
+
+
+def _print_partition(split: dict[str, Any]) -> None:
+    sizes = " x ".join(f"{axis} {size}" for axis, size in split["mesh"].items() if size > 1)
+    print(f"mesh {sizes} · state {split['bytes_per_device'] / 2**20:,.1f} MiB a device · collectives of a step:")
+    for one in split["collectives"]:
+        over = " x ".join(one["axes"])
+        print(f"{one['kind']:<24} over {over:<24} {one['count']:>6} times {one['bytes'] / 2**20:>12,.2f} MiB a device")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -14,28 +15,35 @@ from attention_research.config import Config, build_experiment
 from attention_research.layers.structure import abstract
 from attention_research.models.architecture import architecture, lines
 from attention_research.parallel.rules import spec
+from attention_research.training.partition import partition, pretend
 from attention_research.training.step import initial_state, make_train_step
 
 
 def inspect(config: Config) -> dict[str, Any]:
     """Parameters (exact), FLOPs of one training step at the longest batch shape, bytes, every array and its sharding,
-    and the "architecture", a line a branch (`models.architecture`).
+    and the "architecture", a line a branch (`models.architecture`). On a mesh of several devices, which need not be
+    there, also its "partition" (`training.partition`); `data` -1 counts as 1.
 
     FLOPs are 2 a multiply-add of matrix products, forward and backward, recomputation included.
     """
+    mesh = config.resolved["parallel"]["mesh"]
+    sizes = {axis: max(size, 1) for axis, size in mesh.items() if axis != "kind"}
+    devices = math.prod(sizes.values())
+    if devices > 1:
+        pretend(devices)
     parts = build_experiment(config)
     settings, task = parts.training(), parts.task()
     make = lambda rngs: parts.model(rngs=rngs)
     structure, parameters, statistics = abstract(make)
     width = config.resolved["model"]["width"]
     optimizer, schedule = settings.optimizer(width), settings.schedule(width)
-    state = jax.eval_shape(initial_state(make, optimizer), 0)
+    start = initial_state(make, optimizer)
+    state = jax.eval_shape(start, 0)
     shapes = max(parts.data().train_shapes(settings.batch_size), key=lambda s: sum(map(np.prod, s.values())))
     batch = {name: jax.ShapeDtypeStruct(shape, jnp.int32) for name, shape in shapes.items()}
     step = make_train_step(structure, task, optimizer, schedule, accumulation_steps=settings.accumulation_steps)
     flops = count_flops(step, state, batch)
-    mesh = config.resolved["parallel"]["mesh"]
-    sizes = {axis: max(size, 1) for axis, size in mesh.items() if axis != "kind"}
+    pieces = {name: spec(name, x.shape, sizes) for name, x in parameters.items()}
     return {
         "parameters": sum(int(np.prod(x.shape)) for x in parameters.values()),
         "flops": flops.matmul,
@@ -45,7 +53,9 @@ def inspect(config: Config) -> dict[str, Any]:
         "peak_bytes": peak_bytes(step, state, batch),
         "architecture": lines(architecture(structure.merge(parameters, statistics))),
         "arrays": [
-            {"name": name, "shape": list(x.shape), "dtype": str(x.dtype), "sharding": str(spec(name, x.shape, sizes))}
+            {"name": name, "shape": list(x.shape), "dtype": str(x.dtype), "sharding": str(pieces[name]),
+             "bytes_per_device": x.size * x.dtype.itemsize // math.prod(sizes[axis] for axis in pieces[name] if axis)}
             for name, x in parameters.items()
         ],
-    }
+        "partition": partition(step, start, batch, sizes) if devices > 1 else None,
+    }  # fmt: skip

@@ -1,0 +1,155 @@
+"""The collectives of a compiled program: what devices say to each other in one step, read from XLA's text.
+
+A collective inside a loop counts as often as the loop runs (where XLA knows that), one inside a branch once. Bytes are
+those of its result on one device.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
+_OPERATION = re.compile(r"^\s*(?:ROOT )?%?[\w.\-]+ = (.+?) ([a-z][\w\-]*)\(")
+_ARRAY = re.compile(r"\b([a-z]+\d*[a-z0-9]*)\[([\d,]*)\]")
+_CALLED = re.compile(r"(?:to_apply|calls|body|condition|true_computation|false_computation)=%?([\w.\-]+)")
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_BITS = {"pred": 8, "bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+
+
+class Collective(NamedTuple):
+    """A kind of collective over some mesh axes: how often a step runs it, and the bytes of all its results."""
+
+    kind: str
+    axes: tuple[str, ...]
+    count: int
+    bytes: int
+
+
+def collectives(program: str, sizes: Mapping[str, int]) -> list[Collective]:
+    """Those of a compiled program's text (`jax.stages.Compiled.as_text`) on a mesh of these axis sizes, in order of
+    bytes; one that is over a single device is left out."""
+    computations, entry = _computations(program)
+    times: dict[str, int] = defaultdict(int)
+    _run(computations, entry, 1, times)
+    found: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(lambda: [0, 0])
+    for name, lines in computations.items():
+        for line in lines:
+            operation = _OPERATION.match(line)
+            kind = operation[2].removesuffix("-start") if operation else ""
+            if kind in KINDS and times[name] and (axes := _axes(line, sizes)):
+                totals = found[kind, axes]
+                totals[0] += times[name]
+                totals[1] += times[name] * _bytes(operation[1], started=operation[2].endswith("-start"))
+    made = [Collective(*key, *totals) for key, totals in found.items()]
+    return sorted(made, key=lambda one: (-one.bytes, one.kind, one.axes))
+
+
+def _computations(program: str) -> tuple[dict[str, list[str]], str]:
+    """(name -> lines, the entry's name)."""
+    found: dict[str, list[str]] = {}
+    entry, inside = "", None
+    for line in program.splitlines():
+        heading = _COMPUTATION.match(line)
+        if heading:
+            inside = found.setdefault(heading[2], [])
+            entry = heading[2] if heading[1] else entry
+        elif line.startswith("}"):
+            inside = None
+        elif inside is not None:
+            inside.append(line)
+    return found, entry
+
+
+def _run(computations: Mapping[str, list[str]], name: str, times: int, total: dict[str, int]) -> None:
+    """Adds to `total` how often each computation runs when `name` runs `times` times."""
+    total[name] += times
+    for line in computations.get(name, ()):
+        operation = _OPERATION.match(line)
+        if operation is None:
+            continue
+        trips = _TRIPS.search(line) if operation[2] == "while" else None
+        branches = _BRANCHES.search(line)
+        called = _CALLED.findall(line) + (re.findall(r"%?([\w.\-]+)", branches[1]) if branches else [])
+        for inner in called:
+            _run(computations, inner, times * int(trips[1] if trips else 1), total)
+
+
+def _bytes(result: str, *, started: bool) -> int:
+    """Of a result's type; what an asynchronous one started is (operand, result, ...): the largest array counts."""
+    sizes = [
+        math.prod(int(n) for n in shape.split(",") if n) * _BITS.get(dtype, _digits(dtype)) // 8
+        for dtype, shape in _ARRAY.findall(result)
+    ]
+    return max(sizes, default=0) if started else sum(sizes)
+
+
+def _digits(dtype: str) -> int:
+    number = re.search(r"\d+", dtype)
+    return int(number[0]) if number else 0
+
+
+def _axes(line: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """The mesh axes along which the devices of a group differ."""
+    places = {
+        device: place for place, device in np.ndenumerate(np.arange(math.prod(sizes.values())).reshape(*sizes.values()))
+    }
+    groups = [[places[device] for device in group] for group in _groups(line, len(places))]
+    differ = np.any([np.any(np.asarray(group) != group[0], axis=0) for group in groups], axis=0)
+    return tuple(axis for axis, differs in zip(sizes, differ, strict=True) if differs)
+
+
+def _groups(line: str, devices: int) -> list[list[int]]:
+    """Groups of devices that talk: listed, in pairs, or in one of XLA's two short forms; none given is all."""
+    of_mesh = re.search(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((.*?)\))? \{([^}]*)\}", line)
+    if of_mesh:
+        return _along(*of_mesh.groups())
+    tiled = re.search(rf"replica_groups=\[([\d,]+)\]<={_IOTA}", line)
+    if tiled:
+        return _iota(tiled[2], tiled[3]).reshape(_integers(tiled[1])).tolist()
+    listed = re.search(r"(?:replica_groups|source_target_pairs)=\{((?:\{[\d,]*\},?)*)\}", line)
+    groups = json.loads("[" + listed[1].replace("{", "[").replace("}", "]") + "]") if listed else []
+    return groups or [list(range(devices))]
+
+
+_IOTA = r"\[([\d,]+)\](?:T\(([\d,]+)\))?"
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text))
+
+
+def _iota(dimensions: str, order: str | None) -> np.ndarray:
+    """The devices 0, 1, ... of "[2,4]T(1,0)": counted in these dimensions, which are then put in that order."""
+    shape = _integers(dimensions)
+    ids = np.arange(math.prod(shape)).reshape(shape)
+    return (ids.transpose(_integers(order)) if order else ids).ravel()
+
+
+def _along(mesh: str, ids: str | None, axes: str) -> list[list[int]]:
+    """The groups of "mesh['a'=2,'b'=8], device_ids=([4,4]T(1,0)) {'a', 'b':(2)4}": along a, and along that part of b of
+    size 4 which 2 devices stand before."""
+    sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", mesh)}
+    iota = re.fullmatch(_IOTA, ids) if ids else None
+    if ids is None:
+        devices = np.arange(math.prod(sizes.values()))
+    else:
+        devices = _iota(*iota.groups()) if iota else np.asarray(_integers(ids))
+    parts = {name: (int(before or 1), int(size or sizes[name]))
+             for name, before, size in re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", axes)}  # fmt: skip
+    shape, grouped = [], []
+    for name, whole in sizes.items():
+        before, size = parts.get(name, (whole, 1))
+        grouped += [len(shape) + 1] if name in parts else []
+        shape += [before, size, whole // before // size]
+    rest = [axis for axis in range(len(shape)) if axis not in grouped]
+    size = math.prod(shape[axis] for axis in grouped)
+    return devices.reshape(shape).transpose(rest + grouped).reshape(-1, size).tolist()
