@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, configured, say
+from attention_research.cli.arguments import Overrides, Parser, configured, positive, say
 from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
@@ -14,17 +14,39 @@ from attention_research.training.environment import keep_compiled_programs
 def options(parser: Parser) -> None:
     parser.add_argument("--config", help="FILE.py[:variant]; --config.a.b=VALUE sets any setting")
     parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--distributed", action="store_true", help="join the hosts that the environment names")
+    parser.add_argument("--coordinator_address", help="NAME:PORT of host 0, at which all hosts meet")
+    parser.add_argument("--num_processes", type=positive, help="how many hosts")
+    parser.add_argument("--process_id", type=int, help="which of them this one is, from 0")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     config = configured(arguments, overrides)
     if arguments.workdir is None:
         raise ConfigError("--workdir=DIR is missing: where the run's files go, for example runs/first")
+    meeting = _meeting(arguments)
     say(json.dumps(config.resolved, indent=1))
     keep_compiled_programs()
+    if meeting is not None:
+        from attention_research.parallel.hosts import join
+
+        join(*meeting)
     from attention_research.training.run import train
 
     summary = train(config, arguments.workdir, say)
     say(f"config {config.hash} · {summary['steps']} steps · loss {summary.get('loss', float('nan')):.3f}")
     say(f"run {arguments.workdir} · next: attention-research evaluate --workdir={arguments.workdir}")
     return 0
+
+
+def _meeting(arguments: argparse.Namespace) -> tuple[str | None, int | None, int | None] | None:
+    """Where the hosts meet, how many there are, which is this one; all None as the environment says; None: one host."""
+    given = {name: getattr(arguments, name) for name in ("coordinator_address", "num_processes", "process_id")}
+    missing = [name for name, value in given.items() if value is None]
+    if len(missing) == len(given):
+        return (None, None, None) if arguments.distributed else None
+    if missing:
+        raise ConfigError(f"--{missing[0]} is missing: --{', --'.join(given)} go together")
+    if not 0 <= given["process_id"] < given["num_processes"]:
+        raise ConfigError(f"--process_id={given['process_id']}: expected 0 to {given['num_processes'] - 1}")
+    return tuple(given.values())

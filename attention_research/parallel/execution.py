@@ -69,21 +69,44 @@ class MeshExecution:
             with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
                 return step(state, batch)
 
+        everywhere = NamedSharding(self.mesh, PartitionSpec())
         self.step = jax.jit(
-            in_scope, in_shardings=(shardings, None), out_shardings=(shardings, None), donate_argnums=0
+            in_scope, in_shardings=(shardings, None), out_shardings=(shardings, everywhere), donate_argnums=0
         )
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError where a part of the batch, or a length, does not divide over the mesh."""
+        self.part_of_place = self.part(batch_size)
         _divides(batch_size, parts, math.prod(self.mesh.shape[axis] for axis in ROWS), "data shards")
         for _, *rest in shapes:
             if rest and rest[0] % self.mesh.shape[SEQUENCE]:
                 shards = self.mesh.shape[SEQUENCE]
                 raise RunError(f"parallel.mesh.sequence: batches have length {rest[0]}, not a multiple of {shards}")
 
+    def part(self, batch_size: int) -> tuple[int, int]:
+        """(number, of how many) of the equal consecutive parts of a batch's rows that this host's devices hold."""
+        rows = self.batch_sharding(1).addressable_devices_indices_map((batch_size,)).values()
+        bounds = [index.indices(batch_size)[:2] for (index,) in rows]
+        low, high = min(start for start, _ in bounds), max(stop for _, stop in bounds)
+        held = high - low
+        return (low // held, batch_size // held) if batch_size % held == 0 and low % held == 0 else (0, 1)
+
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
-        """A host's batch on the devices."""
-        return jax.device_put(dict(batch), {name: self.batch_sharding(np.ndim(x)) for name, x in batch.items()})
+        """A host's part of a batch on its devices."""
+        shardings = {name: self.batch_sharding(np.ndim(x)) for name, x in batch.items()}
+        if jax.process_count() == 1:
+            return jax.device_put(dict(batch), shardings)
+        return {name: self._global(x, shardings[name]) for name, x in batch.items()}
+
+    def _global(self, x: np.ndarray, sharding: NamedSharding) -> jax.Array:
+        number, parts = self.part_of_place
+        first, shape = number * len(x), (len(x) * parts, *x.shape[1:])
+
+        def piece(index: tuple[slice, ...]) -> np.ndarray:
+            start, stop, _ = index[0].indices(shape[0])
+            return x[(slice(start - first, stop - first), *index[1:])]
+
+        return jax.make_array_from_callback(shape, sharding, piece)
 
     def batch_sharding(self, axes: int) -> NamedSharding:
         """Of an array [B T ...] of a batch with that many axes."""
@@ -99,7 +122,7 @@ class MeshExecution:
 
     def describe(self) -> dict[str, Any]:
         """For environment.json."""
-        return {"strategy": "jit", "mesh": dict(self.mesh.shape)}
+        return {"strategy": "jit", "mesh": dict(self.mesh.shape), "hosts": jax.process_count()}
 
 
 class PmapExecution:
@@ -117,7 +140,12 @@ class PmapExecution:
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError where a part of the batch does not divide over the devices."""
         del shapes  # pmap splits rows alone
-        _divides(batch_size, parts, self.devices, "devices")
+        _divides(batch_size, parts, self.devices * jax.process_count(), "devices")
+
+    def part(self, batch_size: int) -> tuple[int, int]:
+        """(number, of how many) of the equal consecutive parts of a batch's rows that this host's devices hold."""
+        del batch_size
+        return jax.process_index(), jax.process_count()
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
         """[B ...] -> [devices, B / devices ...]."""
@@ -126,7 +154,8 @@ class PmapExecution:
 
     def plain(self, state: Any) -> Any:
         """One copy of the state."""
-        return jax.tree.map(lambda x: x[0], state)
+        one = jax.tree.map(lambda x: x.addressable_data(0)[0], state)
+        return one if jax.process_count() == 1 else jax.device_get(one)
 
     def restored(self, state: Any) -> Any:
         """A copy on every device."""
@@ -134,4 +163,5 @@ class PmapExecution:
 
     def describe(self) -> dict[str, Any]:
         """For environment.json."""
-        return {"strategy": "pmap", "mesh": {"data": self.devices}}
+        hosts = jax.process_count()
+        return {"strategy": "pmap", "mesh": {"data": self.devices * hosts}, "hosts": hosts}

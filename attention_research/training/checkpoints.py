@@ -17,6 +17,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from attention_research.errors import RunError
+from attention_research.parallel import hosts
 from attention_research.training import digests
 from attention_research.training.settings import Training
 from attention_research.training.workdir import validation_losses
@@ -117,7 +118,7 @@ class Checkpoints:
     def wait(self) -> None:
         """Waits until the last one is written, and deletes those that need not stay. Raises RunError as `check`."""
         self._written(self.writer.wait)
-        if self.settings is not None:
+        if self.settings is not None and hosts.is_first():
             steps, best = self.steps(), self.best(self.settings.keep_best)
             for step in set(steps) - {*steps[-1:], *self.scheduled()[-self.settings.keep :], *best}:
                 aside = (self.folder / str(step)).rename(self.folder / f"{DELETING}{step}")

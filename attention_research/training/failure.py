@@ -22,11 +22,15 @@ def failure_told(workdir: Path) -> Iterator[None]:
 
     A run that was asked to stop (SystemExit, KeyboardInterrupt) has not failed.
     """
-    path = workdir / "error.txt"
-    path.unlink(missing_ok=True)
+    (workdir / "error.txt").unlink(missing_ok=True)
     try:
         yield
     except Exception as error:
-        with contextlib.suppress(OSError):  # a full disk: the first error is the one to tell
-            path.write_text(line_of(error) + "\n", encoding="utf-8")
+        tell_failure(workdir, line_of(error))
         raise
+
+
+def tell_failure(workdir: Path, line: str) -> None:
+    """Writes error.txt."""
+    with contextlib.suppress(OSError):  # a full disk: the first error is the one to tell
+        (workdir / "error.txt").write_text(line + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import cached_property, partial
@@ -13,16 +14,17 @@ import numpy as np
 
 from attention_research.config import Config, ConfigError, build_experiment
 from attention_research.layers.structure import abstract
+from attention_research.parallel import hosts
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
-from attention_research.training.failure import failure_told
+from attention_research.training.failure import failure_told, tell_failure
 from attention_research.training.health import Health, enough_memory
 from attention_research.training.interruption import Stop, stopping
 from attention_research.training.progress import Progress
 from attention_research.training.step import initial_state, make_train_step
-from attention_research.training.workdir import MetricsLog, claim, locked, read_metrics, write_json
+from attention_research.training.workdir import MetricsLog, NoLog, claim, locked, read_metrics, write_json
 
 
 class Trainer:
@@ -89,37 +91,49 @@ def train(config: Config, workdir: Path, report: Callable[[str], None] | None = 
     Raises ConfigError for a folder of another config, RunError for what fails while running, Diverged where a number is
     no number, Interrupted (a SystemExit of status 128 + the signal) once a signal's checkpoint is written.
     """
-    report = report or (lambda line: None)
-    with locked(workdir), stopping(report) as stop:
-        claim(workdir, config)
+    report = report if report and hosts.is_first() else lambda line: None
+    with ExitStack() as stack:
+        stop = stack.enter_context(stopping(report))
+        if hosts.is_first():
+            stack.enter_context(locked(workdir))
+            claim(workdir, config)
+        with hosts.lost_told():
+            hosts.wait("the workdir is claimed")
         trainer = Trainer(config)
-        with failure_told(workdir), enough_memory(trainer.settings.batch_size):
-            return _train(trainer, workdir, report, stop)
+        if hosts.is_first():
+            stack.enter_context(failure_told(workdir))
+        tell = partial(tell_failure, workdir) if hosts.is_first() else lambda line: None
+        stack.enter_context(hosts.watched(tell))
+        stack.enter_context(hosts.lost_told())
+        stack.enter_context(enough_memory(trainer.settings.batch_size))
+        return _train(trainer, workdir, report, stop)
 
 
 def _train(trainer: Trainer, workdir: Path, report: Callable[[str], None], stop: Stop) -> dict[str, Any]:
     settings, execution = trainer.settings, trainer.execution
     data = trainer.parts.data()
-    data.prepare(report)
-    write_json(workdir / "environment.json", {**describe(), **execution.describe()})
+    _prepare(data, report)
+    if hosts.is_first():
+        write_json(workdir / "environment.json", {**describe(), **execution.describe()})
     with ExitStack() as stack:
         checkpoints = stack.enter_context(Checkpoints(workdir, settings, report))
-        step = checkpoints.clean() or 0
+        step = hosts.agreed((checkpoints.clean() if hosts.is_first() else None) or 0)
         if step:
             state = execution.restored(checkpoints.restore(step, execution.abstract))
             report(f"continuing from step {step} in {workdir}")
         else:
             state = execution.start()
-        log = stack.enter_context(closing(MetricsLog(workdir, step)))
+        log = stack.enter_context(closing(MetricsLog(workdir, step) if hosts.is_first() else NoLog()))
         progress = stack.enter_context(closing(Progress(step, settings.steps, report)))
         clock, health = Clock(), Health(trainer.parameters, trainer.seeds)
-        batches = data.train_batches(seed=settings.seed, batch_size=settings.batch_size, start_step=step)
+        part = dict(zip(("host", "hosts"), execution.part(settings.batch_size), strict=True))
+        batches = data.train_batches(seed=settings.seed, batch_size=settings.batch_size, start_step=step, **part)
         stop.patient, stopped = True, False
         while step < settings.steps and not stopped:
             state, metrics = clock.run(execution.step, state, clock.next(batches, execution.place))
             step += 1
             metrics = health.watch(step, metrics)
-            stopped, last = stop.number is not None, step == settings.steps
+            stopped, last = _stopped(stop, step % settings.log_every == 0), step == settings.steps
             if step % settings.log_every == 0 or last:
                 checkpoints.check()
                 health.check()
@@ -129,7 +143,7 @@ def _train(trainer: Trainer, workdir: Path, report: Callable[[str], None], stop:
                 with clock.paused():
                     health.check()
                     _validate(data, execution.plain(state), trainer, log, step)
-            best = evaluated and checkpoints.would_be_kept(step)
+            best = evaluated and hosts.agreed(hosts.is_first() and checkpoints.would_be_kept(step))
             if step % settings.checkpoint_every == 0 or last or best or stopped:
                 with clock.paused():
                     health.check()
@@ -139,6 +153,24 @@ def _train(trainer: Trainer, workdir: Path, report: Callable[[str], None], stop:
     if step < settings.steps:
         stop.leave(f"saved step {step} of {settings.steps} in {workdir}; the same command continues from there")
     return {"steps": step, **clock.summary(), **_final_loss(workdir)}
+
+
+def _prepare(data: Any, report: Callable[[str], None]) -> None:
+    """By the first host, then by those that do not find what it has prepared."""
+    if hosts.is_first():
+        data.prepare(report)
+    hosts.wait("the data are prepared")
+    if not hosts.is_first():
+        data.prepare(report)
+
+
+def _stopped(stop: Stop, together: bool) -> bool:
+    """Whether a signal has come, to any host; several hosts look `together` only."""
+    if hosts.count() > 1:
+        if not together or not hosts.any_host(stop.number is not None):
+            return False
+        stop.number = stop.number or signal.SIGTERM
+    return stop.number is not None
 
 
 def _write(log: MetricsLog, step: int, metrics: Any, seeds: list[int], clock: Clock, progress: Progress) -> None:

@@ -58,13 +58,15 @@ def locked(workdir: Path) -> Iterator[None]:
 
 
 def claim(workdir: Path, config: Config) -> None:
-    """Writes config.json, or checks that the folder's run is of this config (more steps are allowed)."""
+    """Writes config.json, or checks that the folder's run is of this config; more steps are allowed, and other devices
+    (a checkpoint is restored on any mesh)."""
     path = workdir / "config.json"
     if path.exists():
         before = load_config(workdir)
         changes = difference(before, config)
         more_steps = config.resolved["training"]["steps"] >= before.resolved["training"]["steps"]
-        changes = [line for line in changes if not (line.startswith("training.steps:") and more_steps)]
+        allowed = ("parallel.mesh.", *(["training.steps:"] if more_steps else []))
+        changes = [line for line in changes if not line.startswith(allowed)]
         if changes:
             raise ConfigError(f"{workdir} holds a run of another config ({'; '.join(changes)}); give another --workdir")
     write_text(path, config.to_json())
@@ -109,6 +111,19 @@ class MetricsLog:
     def close(self) -> None:
         """Closes the file."""
         self.file.close()
+
+
+class NoLog:
+    """The `MetricsLog` of a host that is not the first."""
+
+    def write(self, **values: Any) -> None:
+        """Nothing."""
+
+    def sync(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
 
 
 def read_metrics(workdir: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,132 @@
+"""A connection from every host to the first for as long as they train: the end of one is known to all at once.
+
+When a host dies its kernel closes the connection; when its machine does, keep-alive probes miss it within `SILENCE`
+seconds. Those left would wait for it in a collective, and XLA's runtime would in time abort them with a trace of its
+own; here each says one line and ends with status 1, also where that abort comes first. A host that ends in order says
+so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import jax
+import numpy as np
+
+#: Seconds after which a machine that says nothing is lost.
+SILENCE = 15
+_PROBES = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": SILENCE // 3 - 1}
+_ENDED = b"\0"
+_REMEDY = "start all of them again: the same command continues"
+_handlers: list[Callable[[int], None]] = []
+
+
+@contextmanager
+def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]:
+    """While the block runs, the loss of any host ends this process with status 1, after `told(line)`.
+
+    `address` is a name of the first host, by default its own; where it cannot be reached there, this host goes without.
+    """
+    if jax.process_count() == 1:
+        yield
+        return
+    here = jax.process_index()
+    lines = _listen(address) if here == 0 else _connect()
+    ending = threading.Event()
+
+    def lost(host: int) -> None:
+        if not ending.is_set():
+            ending.set()
+            line = f"host {host} of {jax.process_count()} is gone; {_REMEDY}"
+            told(line)
+            os.write(sys.stderr.fileno(), f"\nerror: {line}\n".encode())
+            for line_to, other in lines.items():
+                with suppress(OSError):
+                    if line_to != host:
+                        other.sendall(bytes([host + 1]))
+            os._exit(1)
+
+    def watch(host: int, line: socket.socket) -> None:
+        said = b""
+        with suppress(OSError):
+            said = line.recv(1)
+        if said != _ENDED:
+            lost(said[0] - 1 if said else host)
+
+    _at_abort(f"\nerror: a host is gone; {_REMEDY}\n")
+    for host, line in lines.items():
+        threading.Thread(target=watch, args=(host, line), daemon=True).start()
+    try:
+        yield
+        ending.set()
+        for line in lines.values():
+            with suppress(OSError):
+                line.sendall(_ENDED)
+    finally:
+        ending.set()
+        for line in lines.values():
+            line.close()
+
+
+def _at_abort(line: str) -> None:
+    """What this process says if XLA's runtime, which is losing a host too, aborts it."""
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_int)
+    def say(number: int) -> None:
+        os.write(sys.stderr.fileno(), line.encode())
+        os._exit(1)
+
+    _handlers.append(say)  # C keeps no reference
+    ctypes.CDLL(None).signal(signal.SIGABRT, say)
+
+
+def _listen(address: str | None) -> dict[int, socket.socket]:
+    """The first host's: host -> its connection."""
+    with socket.create_server(("", 0)) as server:
+        _say_where(f"{address or socket.gethostname()}:{server.getsockname()[1]}")
+        server.settimeout(SILENCE)
+        lines: dict[int, socket.socket] = {}
+        with suppress(TimeoutError):
+            while len(lines) < jax.process_count() - 1:
+                line, _ = server.accept()
+                line.settimeout(None)
+                lines[int.from_bytes(line.recv(4), "big")] = _kept_alive(line)
+    return lines
+
+
+def _connect() -> dict[int, socket.socket]:
+    """Another host's: its connection to the first."""
+    name, _, port = _say_where("").rpartition(":")
+    try:
+        line = socket.create_connection((name, int(port)), timeout=SILENCE)
+    except OSError as error:
+        print(f"host {jax.process_index()}: {name}:{port} cannot be reached ({error}); a lost host is noticed later",
+              file=sys.stderr)  # fmt: skip
+        return {}
+    line.settimeout(None)
+    line.sendall(jax.process_index().to_bytes(4, "big"))
+    return {0: _kept_alive(line)}
+
+
+def _kept_alive(line: socket.socket) -> socket.socket:
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES.items():
+        if hasattr(socket, name):  # Linux
+            line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return line
+
+
+def _say_where(text: str) -> str:
+    """The first host's text, on all of them."""
+    from jax.experimental import multihost_utils
+
+    letters = np.zeros(256, np.uint8)
+    letters[: len(text)] = np.frombuffer(text.encode(), np.uint8)
+    return bytes(np.asarray(multihost_utils.broadcast_one_to_all(letters))).rstrip(b"\0").decode()

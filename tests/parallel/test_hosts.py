@@ -1,0 +1,177 @@
+"""`attention-research train` on two hosts, which are two processes of four devices each on loopback."""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+from attention_research.cli.program import main
+from tests.parallel.programs import ROOT, environment
+
+STEPS, EVERY = 24, 4
+SETTINGS = {
+    "steps": STEPS, "log_every": 1, "checkpoint_every": EVERY, "eval_every": 12, "batch_size": 16, "keep": 9,
+}  # fmt: skip
+#: Within this many seconds of the death of one host the other has said so and ended.
+SOON = 10
+
+
+def command(workdir, *more):
+    given = [f"--config.training.{name}={value}" for name, value in SETTINGS.items()]
+    config = "--config=configs/translation/transformer.py:smoke"
+    return [sys.executable, "-m", "attention_research", "train", config, f"--workdir={workdir}", *given, *more]
+
+
+def start_hosts(workdir, *more):
+    """Two processes, and where what each says goes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    meet = [f"--coordinator_address=127.0.0.1:{port}", "--num_processes=2"]
+    return [
+        subprocess.Popen(
+            command(workdir, *meet, f"--process_id={host}", *more), cwd=ROOT, env=environment(4),
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for host in range(2)
+    ]  # fmt: skip
+
+
+def two_hosts(workdir, *more):
+    hosts = start_hosts(workdir, *more)
+    said = [host.communicate(timeout=300)[1] for host in hosts]
+    assert [host.returncode for host in hosts] == [0, 0], said
+    return workdir
+
+
+def one_host(workdir, devices, *more):
+    done = subprocess.run(command(workdir, *more), cwd=ROOT, env=environment(devices), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return workdir
+
+
+def losses(workdir, split="train"):
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line["loss"] for line in lines if line["split"] == split}
+
+
+def state(workdir, step=STEPS):
+    one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    folder = (workdir / "checkpoints" / str(step)).absolute()
+    with ocp.PyTreeCheckpointer() as reader:
+        wanted = jax.tree.map(lambda _: ocp.ArrayRestoreArgs(sharding=one), reader.metadata(folder).item_metadata.tree)
+        restored = reader.restore(folder, ocp.args.PyTreeRestore(restore_args=wanted))
+    return {jax.tree_util.keystr(path): np.asarray(x) for path, x in jax.tree_util.tree_leaves_with_path(restored)}
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.data]
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """An uninterrupted run of two hosts."""
+    return two_hosts(tmp_path_factory.mktemp("hosts") / "run")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The same on one host with eight devices."""
+    return one_host(tmp_path_factory.mktemp("alone") / "run", 8)
+
+
+def test_two_hosts_train_as_one(together, alone):
+    """Losses and, on the validation split too, to float tolerance; checkpoints whole, written once; every step logged
+    once; which devices, on how many hosts, in environment.json."""
+    for split in ("train", "validation"):
+        ours, theirs = losses(together, split), losses(alone, split)
+        assert ours.keys() == theirs.keys()
+        np.testing.assert_allclose(list(ours.values()), list(theirs.values()), rtol=1e-5)
+    assert list(losses(together)) == list(range(1, STEPS + 1))
+    steps = [str(step) for step in range(EVERY, STEPS + 1, EVERY)]
+    for workdir in (together, alone):
+        assert sorted(path.name for path in (workdir / "checkpoints").iterdir()) == sorted(steps)
+    said = json.loads((together / "environment.json").read_text())
+    assert said["hosts"] == 2 and said["mesh"]["data"] == 8 and len(said["devices"]) == 8
+
+
+def test_pmap_and_parameters_in_pieces_over_two_hosts(tmp_path):
+    """Without dropout, of which pmap draws its own."""
+    bare = "--config.model.dropout_rate=0.0"
+    wanted = list(losses(one_host(tmp_path / "alone", 8, bare)).values())
+    for name, settings in {"pmap": ["strategy=pmap"], "pieces": ["mesh.fsdp=4", "mesh.tensor=2"]}.items():
+        found = losses(two_hosts(tmp_path / name, bare, *(f"--config.parallel.{setting}" for setting in settings)))
+        np.testing.assert_allclose(list(found.values()), wanted, rtol=1e-5, err_msg=name)
+
+
+def test_a_checkpoint_of_two_hosts_goes_on_on_one_with_another_mesh(together, alone, tmp_path):
+    """From step 12 on, parameters in pieces: the losses of the run that nothing interrupted."""
+    workdir = tmp_path / "run"
+    shutil.copytree(together, workdir)
+    for step in range(16, STEPS + 1, EVERY):
+        shutil.rmtree(workdir / "checkpoints" / str(step))
+    one_host(workdir, 4, "--config.parallel.mesh.fsdp=2", "--config.parallel.mesh.tensor=2")
+    ours, theirs = losses(workdir), losses(alone)
+    np.testing.assert_allclose([ours[step] for step in ours], [theirs[step] for step in ours], rtol=1e-5)
+    assert len(ours) == STEPS
+
+
+@pytest.mark.parametrize("dead", (0, 1))
+def test_a_host_dies_and_the_pair_goes_on_to_the_last_bit(together, tmp_path, dead):
+    """SIGKILL for one: the other ends within seconds, with one line; both started again end as if nothing had been."""
+    workdir = tmp_path / "run"
+    hosts = start_hosts(workdir)
+    deadline = time.monotonic() + 200
+    while not (workdir / "checkpoints" / str(2 * EVERY)).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    hosts[dead].send_signal(signal.SIGKILL)
+    began, other = time.monotonic(), hosts[1 - dead]
+    said = other.communicate(timeout=60)[1]
+    assert time.monotonic() - began < SOON and other.returncode == 1, said[-2000:]
+    hosts[dead].communicate()
+    lines = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    gone = f"error: (host {dead} of 2|a host) is gone; start all of them again: the same command continues"
+    assert re.fullmatch(gone, lines[0]), lines
+    assert max(losses(workdir)) < STEPS
+    two_hosts(workdir)
+    assert losses(workdir) == losses(together)
+    ours, theirs = state(workdir), state(together)
+    assert ours.keys() == theirs.keys() and len(ours) > 30
+    assert all(ours[name].tobytes() == theirs[name].tobytes() for name in ours)
+
+
+def test_a_signal_to_one_host_saves_on_both(tmp_path):
+    """And both end with the signal's status; nothing is lost."""
+    workdir = tmp_path / "run"
+    hosts = start_hosts(workdir)
+    deadline = time.monotonic() + 200
+    while not (workdir / "checkpoints" / str(EVERY)).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    hosts[1].send_signal(signal.SIGTERM)
+    said = [host.communicate(timeout=60)[1] for host in hosts]
+    assert [host.returncode for host in hosts] == [128 + signal.SIGTERM] * 2, said
+    last = max(losses(workdir))
+    assert last < STEPS and (workdir / "checkpoints" / str(last)).exists()
+    assert f"SIGTERM: saved step {last} of {STEPS}" in said[0]
+
+
+@pytest.mark.parametrize(
+    "words, line",
+    [
+        (["--num_processes=2"], "--coordinator_address is missing: --coordinator_address, --num_processes"),
+        (["--coordinator_address=a:1", "--num_processes=2", "--process_id=2"], "--process_id=2: expected 0 to 1"),
+    ],
+)
+def test_a_meeting_that_cannot_be_is_one_line(words, line, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(["train", "--config=configs/translation/transformer.py:smoke", "--workdir=x", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {line}")
