@@ -19,7 +19,7 @@ def tokens(batch: int, length: int) -> tuple[Any, Any]:
 def trainer(batch: int, length: int, width: int) -> Any:
     """Our model by the door of every experiment: GRU cells, so that PyTorch has its own for them."""
     from attention_research.config import resolve
-    from attention_research.training.run import Trainer
+    from attention_research.training.trainer import Trainer
 
     model = {
         "kind": "recurrent",

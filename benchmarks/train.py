@@ -55,7 +55,7 @@ def tokens() -> Any:
 def trainer(form: str, layers: int) -> Any:
     """Our model by the door of every experiment."""
     from attention_research.config import resolve
-    from attention_research.training.run import Trainer
+    from attention_research.training.trainer import Trainer
 
     batching = {"kind": "packed"}
     data = {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en", "batching": batching}
@@ -143,7 +143,7 @@ def first_worker(form: str, layers: int) -> dict[str, Any]:
     import jax
 
     from attention_research.training.environment import keep_compiled_programs
-    from attention_research.training.run import Trainer
+    from attention_research.training.trainer import Trainer
 
     assert jax and Trainer
     keep_compiled_programs()

@@ -23,7 +23,7 @@ from attention_research.analysis.token_weights import (
 from attention_research.config import Config
 from attention_research.tokens import UNKNOWN
 from attention_research.training.evaluation import Trained
-from attention_research.training.run import Trainer
+from attention_research.training.trainer import Trainer
 
 
 def on_fewer(config: Config, examples: int, steps: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from attention_research.training.environment import keep_compiled_programs
 def options(parser: Parser) -> None:
     parser.add_argument("--config", help="FILE.py[:variant]; --config.a.b=VALUE sets any setting")
     parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--profile", type=steps, metavar="FIRST:LAST", help="profile these steps, into WORKDIR/profile")
     parser.add_argument("--distributed", action="store_true", help="join the hosts that the environment names")
     parser.add_argument("--coordinator_address", help="NAME:PORT of host 0, at which all hosts meet")
     parser.add_argument("--num_processes", type=positive, help="how many hosts")
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         join(*meeting)
     from attention_research.training.run import train
 
-    summary = train(config, arguments.workdir, say)
+    summary = train(config, arguments.workdir, say, profile=arguments.profile)
     say(f"config {config.hash} · {summary['steps']} steps · loss {summary.get('loss', float('nan')):.3f}")
     say(f"run {arguments.workdir} · next: attention-research evaluate --workdir={arguments.workdir}")
     return 0
@@ -50,3 +51,11 @@ def _meeting(arguments: argparse.Namespace) -> tuple[str | None, int | None, int
     if not 0 <= given["process_id"] < given["num_processes"]:
         raise ConfigError(f"--process_id={given['process_id']}: expected 0 to {given['num_processes'] - 1}")
     return tuple(given.values())
+
+
+def steps(text: str) -> tuple[int, int]:
+    """FIRST:LAST, from 1."""
+    first, _, last = text.partition(":")
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+        raise ConfigError(f"--profile={text}: expected FIRST:LAST, two steps from 1 up, for example 20:24")
+    return int(first), int(last)

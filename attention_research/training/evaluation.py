@@ -17,8 +17,8 @@ from attention_research.models.sequences import sequence
 from attention_research.tasks.perplexity import unigram_perplexity
 from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
-from attention_research.training.run import Trainer, mean_losses, of_replica
 from attention_research.training.selection import select
+from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import load_config, write_json
 
 

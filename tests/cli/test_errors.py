@@ -15,6 +15,12 @@ MISTAKES = {
     "bad nested key": (["train", CONFIG, "--workdir={d}", "--config.model.encoder.remta=true"], "did you mean"),
     "wrong type": (["train", CONFIG, "--workdir={d}", "--config.model.num_heads=four"], "config.model.num_heads"),
     "float for int": (["train", CONFIG, "--workdir={d}", "--config.training.steps=4.5"], "config.training.steps"),
+    "half a meeting": (["train", CONFIG, "--workdir={d}", "--num_processes=2"], "--coordinator_address is missing"),
+    "a host too many": (
+        ["train", CONFIG, "--workdir={d}", "--coordinator_address=a:1", "--num_processes=2", "--process_id=2"],
+        "--process_id=2: expected 0 to 1",
+    ),
+    "a profile of nothing": (["train", CONFIG, "--workdir={d}", "--profile=5:4"], "expected FIRST:LAST"),
     "batch size 0": (["train", CONFIG, "--workdir={d}", "--config.training.batch_size=0"], "training.batch_size"),
     "negative steps": (["train", CONFIG, "--workdir={d}", "--config.training.steps=-3"], "config.training.steps"),
     "dropout of 1": (["train", CONFIG, "--workdir={d}", "--config.model.dropout_rate=1.0"], "model.dropout_rate"),

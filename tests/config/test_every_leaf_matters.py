@@ -30,7 +30,7 @@ from attention_research.config.schema import signature
 from attention_research.data import sources
 from attention_research.layers.structure import abstract, initializer
 from attention_research.training import run
-from attention_research.training.run import Trainer
+from attention_research.training.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
 RUN, CHECKPOINTS = "tests/training/test_run.py::", "tests/training/test_checkpoints.py::"

@@ -16,7 +16,7 @@ import numpy as np
 
 from attention_research.config import resolve
 from attention_research.parallel.execution import MeshExecution
-from attention_research.training.run import Trainer
+from attention_research.training.trainer import Trainer
 from tests.parallel.losses import AXES
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
-from attention_research.cli.program import main
 from tests.parallel.programs import ROOT, environment
 
 STEPS, EVERY = 24, 4
@@ -162,16 +161,3 @@ def test_a_signal_to_one_host_saves_on_both(tmp_path):
     last = max(losses(workdir))
     assert last < STEPS and (workdir / "checkpoints" / str(last)).exists()
     assert f"SIGTERM: saved step {last} of {STEPS}" in said[0]
-
-
-@pytest.mark.parametrize(
-    "words, line",
-    [
-        (["--num_processes=2"], "--coordinator_address is missing: --coordinator_address, --num_processes"),
-        (["--coordinator_address=a:1", "--num_processes=2", "--process_id=2"], "--process_id=2: expected 0 to 1"),
-    ],
-)
-def test_a_meeting_that_cannot_be_is_one_line(words, line, capsys, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    assert main(["train", "--config=configs/translation/transformer.py:smoke", "--workdir=x", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"error: {line}")

@@ -10,7 +10,7 @@ from attention_research.config import ConfigError, load
 from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.evaluation import Trained
-from attention_research.training.run import Trainer
+from attention_research.training.trainer import Trainer
 from attention_research.training.workdir import write_text
 
 PAIR = (("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"))

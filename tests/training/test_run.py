@@ -17,7 +17,7 @@ from attention_research.config import ConfigError, load
 from attention_research.errors import Diverged, RunError
 from attention_research.parallel.execution import MeshExecution
 from attention_research.tasks.translation import Translation
-from attention_research.training import run
+from attention_research.training import run, trainer
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.evaluation import Trained, evaluate
@@ -176,6 +176,13 @@ def test_a_step_never_waits_for_the_host(tmp_path, monkeypatch):
     assert 6 in fetched  # by the logging: what is counted is what fetches
 
 
+def test_two_steps_are_profiled_and_the_run_is_the_same(whole, tmp_path):
+    train(config(6), tmp_path / "run", profile=(3, 4))
+    assert_same_run(tmp_path / "run", whole[0])
+    kinds = {path.name.split(".", 1)[1] for path in (tmp_path / "run" / "profile").rglob("*") if path.is_file()}
+    assert any(kind.endswith("xplane.pb") for kind in kinds), kinds
+
+
 def test_a_finished_run_does_nothing_more(whole):
     before = (whole[0] / "metrics.jsonl").read_text()
     assert train(config(6), whole[0])["steps"] == 6
@@ -256,7 +263,7 @@ def test_the_best_checkpoint_is_evaluated(whole, tmp_path, capsys):
     assert (found["checkpoint"], found["step"], found["averaged"]) == ("best", 4, [4])
     trained = Trained(workdir, checkpoint=4)
     batches = trained.data.evaluation_batches("test", 64)
-    want = run.mean_losses(trained.trainer.evaluation_step, trained.model(), batches)
+    want = trainer.mean_losses(trained.trainer.evaluation_step, trained.model(), batches)
     assert found["loss"] == want["loss"] != evaluate(whole[0])["loss"]
 
 

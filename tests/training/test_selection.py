@@ -14,8 +14,8 @@ from attention_research.cli import main
 from attention_research.config import load
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.evaluation import Trained
-from attention_research.training.run import Trainer
 from attention_research.training.selection import Selection
+from attention_research.training.trainer import Trainer
 from attention_research.training.workdir import write_text
 
 SMALL = (
