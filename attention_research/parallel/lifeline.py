@@ -63,16 +63,19 @@ def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]
     _at_abort(f"\nerror: a host is gone; {_REMEDY}\n")
     for host, line in lines.items():
         threading.Thread(target=watch, args=(host, line), daemon=True).start()
+    in_order = True
     try:
         yield
-        ending.set()
-        for line in lines.values():
-            with suppress(OSError):
-                line.sendall(_ENDED)
+    except Exception:  # not a signal's SystemExit, with which all hosts end
+        in_order = False
+        raise
     finally:
         ending.set()
         for line in lines.values():
-            line.close()
+            with suppress(OSError):
+                if in_order:
+                    line.sendall(_ENDED)
+                line.close()
 
 
 def _at_abort(line: str) -> None:

@@ -1,7 +1,7 @@
 """Sharding as a table of rules over parameter names: (pattern, axes of ONE layer's weight, right-aligned).
 
 Right-aligned, so that a stack's layer axis and a replica axis need no rule. The first match wins; an axis that does not
-divide the dimension is left out. No model code knows of any of this.
+divide the dimension is left out. No model code knows of any of this; what it must say of a mesh is `parallel.scope`'s.
 """
 
 from __future__ import annotations
