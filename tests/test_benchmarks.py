@@ -150,3 +150,12 @@ def test_a_mechanism_measured_anew_replaces_its_numbers_alone(root):
     assert after["exponents"]["bigbird"]["time"] == pytest.approx(1.0) and after["measured_anew"]
     changed = {name for name, power in after["exponents"].items() if power != before["exponents"][name]}
     assert changed == {"bigbird"} and after["crossings"]["bigbird"] == 1024
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_the_replicas_benchmark_compares_every_seed_with_its_own_run(root):
+    found = document(root, "replicas", "--seeds=2", "--steps=10")
+    assert len(found["alone_s"]) == 2 and found["together_s"] > 0
+    assert found["largest_difference"] < 1e-4
+    assert promised(found["targets"]) == {"seeds in one program / one after the other"}
