@@ -43,7 +43,7 @@ class Trained:
                 "leave one of the two out"
             )
         self.config = load_config(workdir)
-        self.trainer = Trainer(self.config)
+        self.trainer = Trainer(self.config, alone=True)
         parts = self.trainer.parts
         self.settings = self.trainer.settings
         self.data, self.evaluation, self.decoding = parts.data(), parts.evaluation(), parts.decoding()

@@ -16,9 +16,12 @@ from attention_research.training.step import initial_state, make_train_step
 
 
 class Trainer:
-    """A config's objects put together: model structure, task, optimizer, execution. Allocates nothing until `start`."""
+    """A config's objects put together: model structure, task, optimizer, execution. Allocates nothing until `start`.
 
-    def __init__(self, config: Config):
+    `alone` leaves the config's devices aside for the first of those that are here: to read what is trained anywhere.
+    """
+
+    def __init__(self, config: Config, *, alone: bool = False):
         self.parts = parts = build_experiment(config)
         self.config = config
         self.make_model = lambda rngs: parts.model(rngs=rngs)
@@ -33,7 +36,7 @@ class Trainer:
         train_step = partial(
             make_train_step, self.structure, self.task, optimizer, schedule, accumulation_steps=parts_of_batch
         )
-        if self.parallel.strategy == "pmap":
+        if self.parallel.strategy == "pmap" and not alone:
             if replicas > 1:
                 raise ConfigError("config.training.replicas: replicas run under parallel.strategy=jit, not pmap")
             self.step_and_start = train_step(axis_name=AXIS), start
@@ -41,7 +44,9 @@ class Trainer:
         else:
             self.step_and_start = train_step(), start
             seeds = np.asarray(self.seeds, np.int32) if replicas > 1 else seed
-            self.execution = MeshExecution(*self.step_and_start, self.parallel.mesh.sizes, seeds, replicas)
+            sizes = dict.fromkeys(self.parallel.mesh.sizes, 1) if alone else self.parallel.mesh.sizes
+            devices = jax.devices()[:1] if alone else None
+            self.execution = MeshExecution(*self.step_and_start, sizes, seeds, replicas, devices=devices)
         shapes = (shape for batch in parts.data().train_shapes(self.settings.batch_size) for shape in batch.values())
         self.execution.check(self.settings.batch_size, parts_of_batch, shapes)
 

@@ -252,6 +252,19 @@ def test_evaluation_and_generation(whole):
     assert len(translations) == 2 and all(isinstance(text, str) for text in translations)
 
 
+def test_what_is_trained_on_a_mesh_is_read_on_one_device(whole, tmp_path):
+    """The config's mesh would need eight devices, which are not here."""
+    workdir = tmp_path / "run"
+    shutil.copytree(whole[0], workdir)
+    saved = json.loads((workdir / "config.json").read_text())
+    saved["resolved"]["parallel"]["mesh"] |= {"data": 2, "fsdp": 2, "tensor": 2}
+    (workdir / "config.json").write_text(json.dumps(saved))
+    with pytest.raises(RunError, match="does not fit 1 device"):
+        trainer.Trainer(Trained(whole[0]).config.override([("parallel.mesh.fsdp", 8)]))
+    ours, theirs = parameters(workdir), parameters(whole[0])
+    assert ours.keys() == theirs.keys() and all((ours[name] == theirs[name]).all() for name in ours)
+
+
 def test_the_best_checkpoint_is_evaluated(whole, tmp_path, capsys):
     """The losses of step 4's own parameters, where the log says that its validation loss is the lower one."""
     workdir = tmp_path / "run"
