@@ -3,7 +3,8 @@
     attention-research bench replicas [--json]
 
 The quick study's model. All runs share one compilation cache, empty at first, as a user's do: of the single runs the
-first one alone compiles. Afterwards each seed's losses are compared with those of its own run.
+first one alone compiles. Afterwards the first seed's losses are compared with those of its own run; the other seeds'
+own runs see the batches in another order, that of their seed, where replicas all see the first one's.
 """
 
 from __future__ import annotations
@@ -52,9 +53,8 @@ def measured(seeds: int, steps: int) -> dict[str, Any]:
         for seed in range(seeds):
             each.append(train(folder / str(seed), folder / "cache of many", steps, seed=seed))
             log(f"seed {seed} alone: {each[-1]:.1f} s")
-        alone = {key: loss for seed in range(seeds) for key, loss in losses(folder / str(seed)).items()}
-        found = losses(folder / "together")
-        assert found.keys() == alone.keys()
+        found, alone = losses(folder / "together"), losses(folder / "0")
+        assert found.keys() == {(seed, step) for seed in range(seeds) for _, step in alone}
         return {
             "together_s": together,
             "alone_s": each,
@@ -80,7 +80,7 @@ def show(document: dict[str, Any]) -> None:
     """Two lines and the target."""
     print(f"  in one program      {document['together_s']:8.1f} s")
     print(f"  one after the other {sum(document['alone_s']):8.1f} s, the first {document['alone_s'][0]:.1f} s")
-    print(f"  a seed's losses differ by at most {document['largest_difference']:.1e}")
+    print(f"  the first seed's losses differ by at most {document['largest_difference']:.1e}")
     print_targets(document["targets"])
 
 
