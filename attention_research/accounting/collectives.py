@@ -22,7 +22,6 @@ _ARRAY = re.compile(r"\b([a-z]+\d*[a-z0-9]*)\[([\d,]*)\]")
 _CALLED = re.compile(r"(?:to_apply|calls|body|condition|true_computation|false_computation)=%?([\w.\-]+)")
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-_BITS = {"pred": 8, "bf16": 16, "f16": 16, "f32": 32, "f64": 64}
 
 
 class Collective(NamedTuple):
@@ -86,24 +85,22 @@ def _run(computations: Mapping[str, list[str]], name: str, times: int, total: di
 def _bytes(result: str, *, started: bool) -> int:
     """Of a result's type; what an asynchronous one started is (operand, result, ...): the largest array counts."""
     sizes = [
-        math.prod(int(n) for n in shape.split(",") if n) * _BITS.get(dtype, _digits(dtype)) // 8
-        for dtype, shape in _ARRAY.findall(result)
+        math.prod(int(n) for n in shape.split(",") if n) * _bits(dtype) // 8 for dtype, shape in _ARRAY.findall(result)
     ]
     return max(sizes, default=0) if started else sum(sizes)
 
 
-def _digits(dtype: str) -> int:
+def _bits(dtype: str) -> int:
+    """The number in the type's name (bf16, s32); a truth value takes a byte."""
     number = re.search(r"\d+", dtype)
-    return int(number[0]) if number else 0
+    return int(number[0]) if number else 8
 
 
 def _axes(line: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
     """The mesh axes along which the devices of a group differ."""
-    places = {
-        device: place for place, device in np.ndenumerate(np.arange(math.prod(sizes.values())).reshape(*sizes.values()))
-    }
-    groups = [[places[device] for device in group] for group in _groups(line, len(places))]
-    differ = np.any([np.any(np.asarray(group) != group[0], axis=0) for group in groups], axis=0)
+    shape = tuple(sizes.values())
+    places = [np.array(np.unravel_index(group, shape)) for group in _groups(line, math.prod(shape))]
+    differ = np.any([(of_group != of_group[:, :1]).any(axis=1) for of_group in places], axis=0)
     return tuple(axis for axis, differs in zip(sizes, differ, strict=True) if differs)
 
 

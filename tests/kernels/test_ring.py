@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_research.accounting.programs import inner_programs
 from attention_research.catalogue.exact import on_a_ring
 from attention_research.kernels import dot_product_attention, ring_attention
 from attention_research.kernels.attention import ring
@@ -73,7 +74,7 @@ def test_nothing_that_is_kept_grows_with_the_number_of_devices():
 def _equations(jaxpr):
     for equation in jaxpr.eqns:
         yield equation
-        for inner in jax.core.jaxprs_in_params(equation.params):
+        for inner in inner_programs(equation):
             yield from _equations(inner)
 
 

@@ -13,7 +13,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.layers.linear import Linear
-from attention_research.registry import Constructor
+from attention_research.registry import Constructor, Positive
 
 Mask = Bool[Array, "#B #N #T #S"]
 
@@ -34,11 +34,11 @@ class MultiHeadAttention(nnx.Module):
     def __init__(
         self,
         *,
-        width: int,
-        num_heads: int,
-        head_width: int | None,
-        value_head_width: int | None,
-        use_bias: bool,
+        width: Positive,
+        num_heads: Positive,
+        head_width: Positive | None,
+        value_head_width: Positive | None = None,
+        use_bias: bool = True,
         rngs: nnx.Rngs,
     ):
         self.num_heads = num_heads

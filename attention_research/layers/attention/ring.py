@@ -11,10 +11,8 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels import attention_weights, dot_product_attention, ring_attention
 from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention
+from attention_research.parallel.rules import SEQUENCE
 from attention_research.parallel.scope import axis_size, over_axis
-from attention_research.registry import Positive
-
-AXIS = "sequence"
 
 
 class RingAttention(MultiHeadAttention):
@@ -22,21 +20,6 @@ class RingAttention(MultiHeadAttention):
 
     Masks are those of real keys, [B 1 1 S]: packed batches raise ValueError.
     """
-
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        value_head_width: Positive | None = None,
-        use_bias: bool = True,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            width=width, num_heads=num_heads, head_width=head_width, value_head_width=value_head_width,
-            use_bias=use_bias, rngs=rngs,
-        )  # fmt: skip
 
     def mix(
         self,
@@ -53,13 +36,13 @@ class RingAttention(MultiHeadAttention):
         del offset, shared
         where = {"mask": mask, "is_causal": is_causal}
         weights = attention_weights(query, key, **where)
-        if axis_size(AXIS) == 1 or query.shape[1] == 1:
+        if axis_size(SEQUENCE) == 1 or query.shape[1] == 1:
             return dot_product_attention(query, key, value, **where), weights
         if mask is not None and mask.shape[1:3] != (1, 1):
             raise ValueError(f"mask: ring attention expects one of keys, [B 1 1 S], got {list(mask.shape)}")
 
         def share(query: Array, key: Array, value: Array, mask: Array | None) -> Array:
-            return ring_attention(query, key, value, axis_name=AXIS, is_causal=is_causal, mask=mask)
+            return ring_attention(query, key, value, axis_name=SEQUENCE, is_causal=is_causal, mask=mask)
 
         keys = None if mask is None else jnp.broadcast_to(mask[:, 0, 0], key.shape[:2])
-        return over_axis(share, AXIS, (1, 1, 1, 1))(query, key, value, keys), weights
+        return over_axis(share, SEQUENCE, (1, 1, 1, 1))(query, key, value, keys), weights

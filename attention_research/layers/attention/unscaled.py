@@ -9,26 +9,10 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels import attention_weights, dot_product_attention
 from attention_research.layers.attention.multi_head import MultiHeadAttention
-from attention_research.registry import Positive
 
 
 class UnscaledAttention(MultiHeadAttention):
     """Standard attention with scale 1 in place of 1/sqrt(H)."""
-
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        value_head_width: Positive | None = None,
-        use_bias: bool = True,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            width=width, num_heads=num_heads, head_width=head_width, value_head_width=value_head_width,
-            use_bias=use_bias, rngs=rngs,
-        )  # fmt: skip
 
     def mix(
         self,
