@@ -30,7 +30,7 @@ def on_fewer(config: Config, examples: int, steps: int) -> dict[str, Any]:
     """The scores of a config trained anew, in memory, for some steps on that many training texts."""
     trainer = Trainer(config.override([("data.train_examples", examples), ("training.steps", steps)]))
     settings, evaluation = trainer.settings, trainer.parts.evaluation()
-    data = trainer.parts.data().prepare()
+    data = trainer.data.prepare()
     state = trainer.execution.start()
     batches = data.train_batches(seed=settings.seed, batch_size=settings.batch_size)
     for _, batch in islice(batches, steps):

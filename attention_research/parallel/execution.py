@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -76,20 +77,24 @@ class MeshExecution:
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError where a part of the batch, or a length, does not divide over the mesh."""
-        self.part_of_place = self.part(batch_size)
-        _divides(batch_size, parts, math.prod(self.mesh.shape[axis] for axis in ROWS), "data shards")
+        _divides(batch_size, parts, self._row_shards(), "data shards")
         for _, *rest in shapes:
             if rest and rest[0] % self.mesh.shape[SEQUENCE]:
                 shards = self.mesh.shape[SEQUENCE]
                 raise RunError(f"parallel.mesh.sequence: batches have length {rest[0]}, not a multiple of {shards}")
 
-    def part(self, batch_size: int) -> tuple[int, int]:
+    def _row_shards(self) -> int:
+        return math.prod(self.mesh.shape[axis] for axis in ROWS)
+
+    @cached_property
+    def part(self) -> tuple[int, int]:
         """(number, of how many) of the equal consecutive parts of a batch's rows that this host's devices hold."""
-        rows = self.batch_sharding(1).addressable_devices_indices_map((batch_size,)).values()
-        bounds = [index.indices(batch_size)[:2] for (index,) in rows]
+        shards = self._row_shards()
+        rows = self.batch_sharding(1).addressable_devices_indices_map((shards,)).values()
+        bounds = [index.indices(shards)[:2] for (index,) in rows]
         low, high = min(start for start, _ in bounds), max(stop for _, stop in bounds)
         held = high - low
-        return (low // held, batch_size // held) if batch_size % held == 0 and low % held == 0 else (0, 1)
+        return (low // held, shards // held) if shards % held == 0 and low % held == 0 else (0, 1)
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
         """A host's part of a batch on its devices."""
@@ -99,7 +104,7 @@ class MeshExecution:
         return {name: self._global(x, shardings[name]) for name, x in batch.items()}
 
     def _global(self, x: np.ndarray, sharding: NamedSharding) -> jax.Array:
-        number, parts = self.part_of_place
+        number, parts = self.part
         first, shape = number * len(x), (len(x) * parts, *x.shape[1:])
 
         def piece(index: tuple[slice, ...]) -> np.ndarray:
@@ -142,9 +147,9 @@ class PmapExecution:
         del shapes  # pmap splits rows alone
         _divides(batch_size, parts, self.devices * jax.process_count(), "devices")
 
-    def part(self, batch_size: int) -> tuple[int, int]:
+    @property
+    def part(self) -> tuple[int, int]:
         """(number, of how many) of the equal consecutive parts of a batch's rows that this host's devices hold."""
-        del batch_size
         return jax.process_index(), jax.process_count()
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:

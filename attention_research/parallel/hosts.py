@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 import jax
 import numpy as np
 
 from attention_research.errors import RunError
-from attention_research.parallel.lifeline import lifeline
+from attention_research.parallel.lifeline import GONE, lifeline
 
 #: Seconds without a sign of life after which a host counts as lost, and for which a start waits for all of them.
 HEARTBEAT, START = 20, 300
 #: The name under which the first host was found.
 _address: str | None = None
 #: What XLA says when another host's end of a connection is gone.
-_GONE = ("connection", "Connection", "heartbeat", "Socket closed", "UNAVAILABLE", "DEADLINE_EXCEEDED", "Gloo", "gloo")
+_LOST = ("connection", "Connection", "heartbeat", "Socket closed", "UNAVAILABLE", "DEADLINE_EXCEEDED", "Gloo", "gloo")
 
 
 def join(address: str | None = None, hosts: int | None = None, host: int | None = None) -> None:
@@ -88,15 +87,6 @@ def lost_told() -> Iterator[None]:
     try:
         yield
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        text = str(error)
-        if count() == 1 or not any(word in text for word in _GONE):
+        if count() == 1 or not any(word in str(error) for word in _LOST):
             raise
-        raise RunError(
-            f"host {jax.process_index()} of {count()}: another host is gone ({_said(text)}); start all of them again: "
-            "the same command continues from the last checkpoint"
-        ) from None
-
-
-def _said(text: Any) -> str:
-    line = next((line for line in str(text).splitlines() if any(word in line for word in _GONE)), str(text))
-    return line.strip()[:160]
+        raise RunError(GONE) from None

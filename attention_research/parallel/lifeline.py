@@ -25,6 +25,8 @@ SILENCE = 15
 _PROBES = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": SILENCE // 3 - 1}
 _ENDED = b"\0"
 _REMEDY = "start all of them again: the same command continues"
+#: Where it is not known which one.
+GONE = f"a host is gone; {_REMEDY}"
 _handlers: list[Callable[[int], None]] = []
 
 
@@ -60,7 +62,7 @@ def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]
         if said != _ENDED:
             lost(said[0] - 1 if said else host)
 
-    _at_abort(f"\nerror: a host is gone; {_REMEDY}\n")
+    _at_abort(f"\nerror: {GONE}\n")
     for host, line in lines.items():
         threading.Thread(target=watch, args=(host, line), daemon=True).start()
     in_order = True

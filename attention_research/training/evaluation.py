@@ -46,7 +46,7 @@ class Trained:
         self.trainer = Trainer(self.config, alone=True)
         parts = self.trainer.parts
         self.settings = self.trainer.settings
-        self.data, self.evaluation, self.decoding = parts.data(), parts.evaluation(), parts.decoding()
+        self.data, self.evaluation, self.decoding = self.trainer.data, parts.evaluation(), parts.decoding()
         checkpoints = Checkpoints(workdir, self.settings, report)
         self.selection = select(checkpoints, checkpoint, self.evaluation.average if average is None else average)
         self.averaged, self.step = self.selection.steps, self.selection.steps[-1]

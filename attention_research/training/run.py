@@ -63,7 +63,7 @@ def _train(
     trainer: Trainer, workdir: Path, report: Callable[[str], None], stop: Stop, profile: Profile
 ) -> dict[str, Any]:
     settings, execution = trainer.settings, trainer.execution
-    data = trainer.parts.data()
+    data = trainer.data
     _prepare(data, report)
     if hosts.is_first():
         write_json(workdir / "environment.json", {**describe(), **execution.describe()})
@@ -78,7 +78,7 @@ def _train(
         log = stack.enter_context(closing(MetricsLog(workdir, step) if hosts.is_first() else NoLog()))
         progress = stack.enter_context(closing(Progress(step, settings.steps, report)))
         clock, health = Clock(), Health(trainer.parameters, trainer.seeds)
-        part = dict(zip(("host", "hosts"), execution.part(settings.batch_size), strict=True))
+        part = dict(zip(("host", "hosts"), execution.part, strict=True))
         batches = data.train_batches(seed=settings.seed, batch_size=settings.batch_size, start_step=step, **part)
         stop.patient, stopped = True, False
         while step < settings.steps and not stopped:

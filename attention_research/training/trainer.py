@@ -26,6 +26,7 @@ class Trainer:
         self.config = config
         self.make_model = lambda rngs: parts.model(rngs=rngs)
         self.task, self.settings, self.parallel = parts.task(), parts.training(), parts.parallel()
+        self.data = parts.data()
         self.structure, parameters, _ = abstract(self.make_model)
         self.parameters = tuple(name for name in self.structure.names if name in parameters)
         width = config.resolved["model"]["width"]
@@ -47,7 +48,7 @@ class Trainer:
             sizes = dict.fromkeys(self.parallel.mesh.sizes, 1) if alone else self.parallel.mesh.sizes
             devices = jax.devices()[:1] if alone else None
             self.execution = MeshExecution(*self.step_and_start, sizes, seeds, replicas, devices=devices)
-        shapes = (shape for batch in parts.data().train_shapes(self.settings.batch_size) for shape in batch.values())
+        shapes = (shape for batch in self.data.train_shapes(self.settings.batch_size) for shape in batch.values())
         self.execution.check(self.settings.batch_size, parts_of_batch, shapes)
 
     @cached_property
