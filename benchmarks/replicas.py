@@ -3,8 +3,8 @@
     attention-research bench replicas [--json]
 
 The quick study's model. All runs share one compilation cache, empty at first, as a user's do: of the single runs the
-first one alone compiles. Afterwards the first seed's losses are compared with those of its own run; the other seeds'
-own runs see the batches in another order, that of their seed, where replicas all see the first one's.
+first one alone compiles. All see the batches in the order of the first seed, as replicas do (`training.data_seed`), and
+afterwards each seed's losses are compared with those of its own run.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def measured(seeds: int, steps: int) -> dict[str, Any]:
         log(f"{seeds} seeds in one program: {together:.1f} s")
         each = []
         for seed in range(seeds):
-            each.append(train(folder / str(seed), folder / "cache of many", steps, seed=seed))
+            each.append(train(folder / str(seed), folder / "cache of many", steps, seed=seed, data_seed=0))
             log(f"seed {seed} alone: {each[-1]:.1f} s")
-        found, alone = losses(folder / "together"), losses(folder / "0")
-        assert found.keys() == {(seed, step) for seed in range(seeds) for _, step in alone}
+        found = losses(folder / "together")
+        alone = {key: loss for seed in range(seeds) for key, loss in losses(folder / str(seed)).items()}
+        assert found.keys() == alone.keys()
         return {
             "together_s": together,
             "alone_s": each,
@@ -80,7 +81,7 @@ def show(document: dict[str, Any]) -> None:
     """Two lines and the target."""
     print(f"  in one program      {document['together_s']:8.1f} s")
     print(f"  one after the other {sum(document['alone_s']):8.1f} s, the first {document['alone_s'][0]:.1f} s")
-    print(f"  the first seed's losses differ by at most {document['largest_difference']:.1e}")
+    print(f"  losses differ by at most {document['largest_difference']:.1e}")
     print_targets(document["targets"])
 
 

@@ -154,7 +154,7 @@ def test_a_mechanism_measured_anew_replaces_its_numbers_alone(root):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_the_replicas_benchmark_compares_a_seed_with_its_own_run(root):
+def test_the_replicas_benchmark_compares_every_seed_with_its_own_run(root):
     found = document(root, "replicas", "--seeds=2", "--steps=10")
     assert len(found["alone_s"]) == 2 and found["together_s"] > 0
     assert found["largest_difference"] < 1e-4

@@ -20,6 +20,7 @@ from attention_research.config.overrides import Override, overridden
 EXECUTION_LEAVES = (
     "parallel",
     "training.replicas",
+    "training.varied",
     "training.log_every",
     "training.checkpoint_every",
     "training.keep",
@@ -28,7 +29,7 @@ EXECUTION_LEAVES = (
 
 #: Settings that came when there were recorded trials, with the value that means what was done before: at that value
 #: they are no part of a trial's identity, so that a new setting orphans no record.
-LATER_LEAVES = {"training.accumulation_steps": 1, "evaluation.average": 1}
+LATER_LEAVES = {"training.accumulation_steps": 1, "training.data_seed": None, "evaluation.average": 1}
 
 
 @dataclass(frozen=True)

@@ -45,20 +45,18 @@ def _divides(batch_size: int, parts: int, shards: int, what: str) -> None:
 
 
 class MeshExecution:
-    """`jit` with shardings from the rules; the state is donated."""
+    """`jit` with shardings from the rules; the state is donated. `start(seeds)` makes it, of one seed or of many."""
 
     def __init__(
         self,
         step: Callable,
         start: Callable,
         sizes: Mapping[str, int],
-        seeds: jax.Array | int,
-        replicas: int,
+        seeds: np.ndarray | int,
         *,
         devices: Sequence[jax.Device] | None = None,
     ):
         self.mesh = make_mesh(sizes, devices)
-        start, step = (jax.vmap(start), jax.vmap(step, (0, None))) if replicas > 1 else (start, step)
         self.abstract = jax.eval_shape(start, seeds)
         shardings = state_shardings(self.abstract, self.mesh)
         self.abstract = jax.tree.map(

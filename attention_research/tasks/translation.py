@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from attention_research.parallel.varied import value
 from attention_research.registry import Rate
 from attention_research.tasks.auxiliary import auxiliary_loss
 
@@ -34,7 +35,8 @@ class Translation:
         values, aux = model.log_likelihood(batch, key=key)
         nll = -jnp.sum(values["log_likelihood"], where=values["mask"])
         smooth = -jnp.sum(values["smooth_log_likelihood"], where=values["mask"])
-        total = (1.0 - self.label_smoothing) * nll + self.label_smoothing * smooth
+        smoothing = value(self.label_smoothing)
+        total = (1.0 - smoothing) * nll + smoothing * smooth
         sums, extra = {"negative_log_likelihood": nll}, auxiliary_loss(aux, values["mask"])
         if extra is not None:
             total, sums = total + extra, {**sums, "auxiliary_loss": extra}

@@ -67,7 +67,7 @@ class Trained:
 
     def model(self, replica: int = 0) -> tuple[Any, Any]:
         """(parameters, statistics) of one replica."""
-        return of_replica(self.state, replica, self.settings.replicas)
+        return of_replica(self.state, replica, self.trainer.replicas)
 
     def outputs(
         self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]]
@@ -121,11 +121,11 @@ def evaluate(
     """
     started = time.perf_counter()
     trained = Trained(workdir, report, average=average, checkpoint=checkpoint)
-    results = [_evaluate_one(trained, replica) for replica in range(trained.settings.replicas)]
+    results = [_evaluate_one(trained, replica) for replica in range(trained.trainer.replicas)]
     document = {**results[0], "step": trained.step, "split": trained.evaluation.split}
     document.update(checkpoint=trained.selection.name, averaged=trained.averaged)
     if len(results) > 1:
-        document["replicas"] = results
+        document["replicas"] = [{**result, "replica": replica} for replica, result in enumerate(results)]
     document["seconds"] = time.perf_counter() - started
     write_json(workdir / "evaluation.json", document)
     return document
@@ -137,7 +137,7 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
     def batches() -> Iterator[tuple[np.ndarray, dict]]:
         return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
 
-    losses = mean_losses(trained.trainer.evaluation_step, model, batches())
+    losses = mean_losses(trained.trainer.evaluation_step(replica), model, batches())
     if hasattr(evaluation, "outputs"):
         scores = evaluation.score(trained.outputs(model, batches()), data)
         return {**scores, "summary": evaluation.summary(scores), **losses, "seed": trained.trainer.seeds[replica]}

@@ -25,11 +25,12 @@ _finite = jax.jit(finite)
 class Health:
     """Looks at losses and gradients where the host waits anyway; until then each step's flags stay on the device.
 
-    `names` are the parameters' in the order of the module, which decides what "first" is.
+    `names` are the parameters' in the order of the module, which decides what "first" is; `whose` says of each replica
+    whose numbers they are, such as "seed 0".
     """
 
-    def __init__(self, names: Sequence[str], seeds: Sequence[int]):
-        self.names, self.seeds = names, seeds
+    def __init__(self, names: Sequence[str], whose: Sequence[str]):
+        self.names, self.whose = names, whose
         self.order = {name: index for index, name in enumerate(sorted(names))}
         self.unseen: list[tuple[int, jax.Array, jax.Array]] = []
 
@@ -43,13 +44,13 @@ class Health:
         """Raises Diverged for the first of the steps since the last check whose loss or gradients are not finite."""
         unseen, self.unseen = jax.device_get(self.unseen), []
         for step, losses, flags in unseen:
-            for seed, loss, gradients in zip(
-                self.seeds, np.atleast_1d(losses), np.reshape(flags, (-1, len(self.names))), strict=True
+            for whose, loss, gradients in zip(
+                self.whose, np.atleast_1d(losses), np.reshape(flags, (-1, len(self.names))), strict=True
             ):
                 bad = [name for name in self.names if not gradients[self.order[name]]]
                 if bad or not math.isfinite(loss):
                     raise Diverged(
-                        f"step {step}, seed {seed}: the loss is {loss}{_gradients(bad, len(self.names))}; "
+                        f"step {step}, {whose}: the loss is {loss}{_gradients(bad, len(self.names))}; "
                         "lower training.learning_rate or set training.clip_norm"
                     )
 

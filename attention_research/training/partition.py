@@ -34,7 +34,7 @@ def partition(
     TPU's make one of the two.
     """
     devices = math.prod(sizes.values())
-    run = MeshExecution(step, start, sizes, 0, 1, devices=jax.devices()[:devices])
+    run = MeshExecution(step, start, sizes, 0, devices=jax.devices()[:devices])
     placed = {
         name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=run.batch_sharding(x.ndim)) for name, x in batch.items()
     }

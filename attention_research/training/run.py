@@ -22,6 +22,7 @@ from attention_research.training.health import Health, enough_memory
 from attention_research.training.interruption import Stop, stopping
 from attention_research.training.profiling import Profile
 from attention_research.training.progress import Progress
+from attention_research.training.replicas import member_configs
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import MetricsLog, NoLog, claim, locked, read_metrics, write_json
 
@@ -41,6 +42,7 @@ def train(
     no number, Interrupted (a SystemExit of status 128 + the signal) once a signal's checkpoint is written.
     """
     report = report if report and hosts.is_first() else lambda line: None
+    member_configs(config)  # what is wrong with them is said before anything is written
     with ExitStack() as stack:
         stop = stack.enter_context(stopping(report))
         if hosts.is_first():
@@ -77,9 +79,9 @@ def _train(
             state = execution.start()
         log = stack.enter_context(closing(MetricsLog(workdir, step) if hosts.is_first() else NoLog()))
         progress = stack.enter_context(closing(Progress(step, settings.steps, report)))
-        clock, health = Clock(), Health(trainer.parameters, trainer.seeds)
+        clock, health = Clock(), Health(trainer.parameters, trainer.whose())
         part = dict(zip(("host", "hosts"), execution.part, strict=True))
-        batches = data.train_batches(seed=settings.seed, batch_size=settings.batch_size, start_step=step, **part)
+        batches = data.train_batches(seed=settings.data_seed, batch_size=settings.batch_size, start_step=step, **part)
         stop.patient, stopped = True, False
         while step < settings.steps and not stopped:
             profile.before(step + 1)
@@ -91,7 +93,7 @@ def _train(
             if step % settings.log_every == 0 or last:
                 checkpoints.check()
                 health.check()
-                _write(log, step, metrics, trainer.seeds, clock, progress)
+                _write(log, step, metrics, trainer, clock, progress)
             evaluated = step % settings.eval_every == 0 or last
             if evaluated:
                 with clock.paused():
@@ -106,7 +108,7 @@ def _train(
                     checkpoints.save(step, execution.plain(state))
     if step < settings.steps:
         stop.leave(f"saved step {step} of {settings.steps} in {workdir}; the same command continues from there")
-    return {"steps": step, **clock.summary(), **_final_loss(workdir)}
+    return {"steps": step, **clock.summary(), **final_loss(workdir)}
 
 
 def _prepare(data: Any, report: Callable[[str], None]) -> None:
@@ -127,24 +129,25 @@ def _stopped(stop: Stop, together: bool) -> bool:
     return stop.number is not None
 
 
-def _write(log: MetricsLog, step: int, metrics: Any, seeds: list[int], clock: Clock, progress: Progress) -> None:
+def _write(log: MetricsLog, step: int, metrics: Any, trainer: Trainer, clock: Clock, progress: Progress) -> None:
     values, figures = jax.device_get(metrics), clock.lap()
-    for replica, seed in enumerate(seeds):
+    for replica in range(trainer.replicas):
         mine = {name: float(np.asarray(x).reshape(-1)[replica if np.ndim(x) else 0]) for name, x in values.items()}
-        log.write(step=step, split="train", seed=seed, **figures, **mine)
+        log.write(step=step, split="train", **trainer.labels(replica), **figures, **mine)
     progress.update(step, float(np.mean(values["loss"])), clock.counted)
 
 
 def _validate(data: Any, state: Any, trainer: Trainer, log: MetricsLog, step: int) -> None:
     settings = trainer.settings
-    for replica, seed in enumerate(trainer.seeds):
+    for replica in range(trainer.replicas):
         examples = settings.eval_batches * settings.batch_size
         rows = settings.batch_size // settings.accumulation_steps
         batches = data.evaluation_batches("validation", rows, examples=examples)
-        model = of_replica(state, replica, settings.replicas)
-        log.write(step=step, split="validation", seed=seed, **mean_losses(trainer.evaluation_step, model, batches))
+        losses = mean_losses(trainer.evaluation_step(replica), of_replica(state, replica, trainer.replicas), batches)
+        log.write(step=step, split="validation", **trainer.labels(replica), **losses)
 
 
-def _final_loss(workdir: Path) -> dict[str, float]:
+def final_loss(workdir: Path) -> dict[str, float]:
+    """{"loss": the mean of the last ten training lines}, {} where there are none."""
     lines = [line for line in read_metrics(workdir) if line["split"] == "train"]
     return {"loss": float(np.mean([line["loss"] for line in lines[-10:]]))} if lines else {}

@@ -66,9 +66,9 @@ class Cosine:
     def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
         """The schedule over the whole run."""
         del width
-        return optax.warmup_cosine_decay_schedule(
-            0.0, learning_rate, self.warmup_steps, max(steps, self.warmup_steps + 1), learning_rate * self.final
-        )
+        up = optax.linear_schedule(0.0, learning_rate, self.warmup_steps)
+        down = optax.cosine_decay_schedule(learning_rate, max(steps - self.warmup_steps, 1), alpha=self.final)
+        return optax.join_schedules([up, down], [self.warmup_steps])
 
 
 class Linear:

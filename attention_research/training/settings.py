@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import optax
 
+from attention_research.parallel.varied import value
 from attention_research.registry import Child, NonNegative, Positive, PositiveFloat
 
 
 class Training:
     """`batch_size` counts sequences (or packed rows) over all devices; `learning_rate` is the peak, or Noam's factor.
 
-    `replicas` R trains R models at once, with seeds seed .. seed + R - 1, on the same batches. `clip_norm` bounds the
-    global norm of the gradients. `accumulation_steps` k takes a batch through the model in k parts of batch_size / k,
-    for which alone there must be memory; the update is that of the whole batch. `checkpoint_every`, `log_every`,
-    `eval_every` are in steps; the last step always checkpoints and evaluates; `eval_batches` bounds one evaluation of
-    the validation split. The `keep` newest checkpoints stay and the `keep_best` of the lowest validation losses, for
-    which an evaluation saves one where its loss is such a one.
+    `seed` draws the first parameters and dropout; `data_seed` (None: `seed`) orders the data. `replicas` R trains R
+    models at once in one program, all on the same batches, as R runs with that `data_seed` would train them one after
+    the other: with seeds seed .. seed + R - 1, or with what `varied` lists, texts such as
+    "training.learning_rate=0.1,0.3,1.0". Replica r takes the r-th of every list: of training.seed (else all have the
+    one `seed`), training.learning_rate, dropout rates and task.label_smoothing (`training.replicas`).
+
+    `clip_norm` bounds the global norm of the gradients. `accumulation_steps` k takes a batch through the model in k
+    parts of batch_size / k, for which alone there must be memory; the update is that of the whole batch.
+
+    `checkpoint_every`, `log_every`, `eval_every` are in steps; the last step always checkpoints and evaluates;
+    `eval_batches` bounds one evaluation of the validation split. The `keep` newest checkpoints stay and the `keep_best`
+    of the lowest validation losses, for which an evaluation saves one where its loss is such a one.
     """
 
     def __init__(
@@ -25,7 +32,9 @@ class Training:
         batch_size: Positive,
         learning_rate: PositiveFloat,
         seed: NonNegative = 0,
+        data_seed: NonNegative | None = None,
         replicas: Positive = 1,
+        varied: tuple[str, ...] = (),
         optimizer: Child["optimizer"] = "adam",
         schedule: Child["schedule"] = "noam",
         clip_norm: PositiveFloat | None = None,
@@ -37,7 +46,9 @@ class Training:
         keep: Positive = 2,
         keep_best: NonNegative = 1,
     ):
-        self.steps, self.batch_size, self.seed, self.replicas = steps, batch_size, seed, replicas
+        del replicas, varied  # for `training.replicas`, which makes single runs' configs of them
+        self.steps, self.batch_size, self.seed = steps, batch_size, seed
+        self.data_seed = seed if data_seed is None else data_seed
         self.learning_rate, self.clip_norm, self.accumulation_steps = learning_rate, clip_norm, accumulation_steps
         self.checkpoint_every, self.log_every, self.eval_every = checkpoint_every, log_every, eval_every
         self.eval_batches, self.keep, self.keep_best = eval_batches, keep, keep_best
@@ -45,7 +56,8 @@ class Training:
 
     def schedule(self, width: int) -> optax.Schedule:
         """Update count from 0 -> learning rate, for a model of this width."""
-        return self.make_schedule()(self.learning_rate, width=width, steps=self.steps)
+        make, rate, steps = self.make_schedule(), self.learning_rate, self.steps
+        return lambda count: make(value(rate), width=width, steps=steps)(count)
 
     def optimizer(self, width: int) -> optax.GradientTransformation:
         """Clipping, then the optimizer at its schedule."""

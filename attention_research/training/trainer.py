@@ -12,18 +12,23 @@ import numpy as np
 from attention_research.config import Config, ConfigError, build_experiment
 from attention_research.layers.structure import abstract
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
+from attention_research.parallel.varied import scope
+from attention_research.training.replicas import marked, member_configs, side_by_side, varied_values
 from attention_research.training.step import initial_state, make_train_step
 
 
 class Trainer:
     """A config's objects put together: model structure, task, optimizer, execution. Allocates nothing until `start`.
 
-    `alone` leaves the config's devices aside for the first of those that are here: to read what is trained anywhere.
+    Of replicas they are the first one's, with a `Varied` where a number differs; `seeds` are all of theirs. `alone`
+    leaves the config's devices aside for the first of those that are here: to read what is trained anywhere.
     """
 
     def __init__(self, config: Config, *, alone: bool = False):
-        self.parts = parts = build_experiment(config)
-        self.config = config
+        self.config, members = config, member_configs(config)
+        self.seeds = [member.resolved["training"]["seed"] for member in members]
+        self.varied = varied_values(members)
+        self.parts = parts = build_experiment(marked(members[0], self.varied))
         self.make_model = lambda rngs: parts.model(rngs=rngs)
         self.task, self.settings, self.parallel = parts.task(), parts.training(), parts.parallel()
         self.data = parts.data()
@@ -31,32 +36,54 @@ class Trainer:
         self.parameters = tuple(name for name in self.structure.names if name in parameters)
         width = config.resolved["model"]["width"]
         optimizer, schedule = self.settings.optimizer(width), self.settings.schedule(width)
-        start = initial_state(self.make_model, optimizer)
-        replicas, seed, parts_of_batch = self.settings.replicas, self.settings.seed, self.settings.accumulation_steps
-        self.seeds = [seed + replica for replica in range(replicas)]
+        start, parts_of_batch = initial_state(self.make_model, optimizer), self.settings.accumulation_steps
         train_step = partial(
             make_train_step, self.structure, self.task, optimizer, schedule, accumulation_steps=parts_of_batch
         )
         if self.parallel.strategy == "pmap" and not alone:
-            if replicas > 1:
+            if self.replicas > 1:
                 raise ConfigError("config.training.replicas: replicas run under parallel.strategy=jit, not pmap")
             self.step_and_start = train_step(axis_name=AXIS), start
-            self.execution: Any = PmapExecution(*self.step_and_start, seed)
+            self.execution: Any = PmapExecution(*self.step_and_start, self.settings.seed)
         else:
-            self.step_and_start = train_step(), start
-            seeds = np.asarray(self.seeds, np.int32) if replicas > 1 else seed
+            self.step_and_start = together = train_step(), start
+            seeds: Any = self.settings.seed
+            if self.replicas > 1:
+                together, seeds = side_by_side(*together, self.varied), np.asarray(self.seeds, np.int32)
             sizes = dict.fromkeys(self.parallel.mesh.sizes, 1) if alone else self.parallel.mesh.sizes
             devices = jax.devices()[:1] if alone else None
-            self.execution = MeshExecution(*self.step_and_start, sizes, seeds, replicas, devices=devices)
+            self.execution = MeshExecution(*together, sizes, seeds, devices=devices)
         shapes = (shape for batch in self.data.train_shapes(self.settings.batch_size) for shape in batch.values())
         self.execution.check(self.settings.batch_size, parts_of_batch, shapes)
 
-    @cached_property
-    def evaluation_step(self) -> Callable[[Any, Mapping[str, Any]], dict[str, jax.Array]]:
-        """(parameters, statistics) of one model and a batch -> summed losses and the token count, without dropout."""
+    @property
+    def replicas(self) -> int:
+        """How many there are."""
+        return len(self.seeds)
 
-        def step(model: tuple[Any, Any], batch: Mapping[str, Any]) -> dict[str, jax.Array]:
-            total, sums = self.task.loss(self.structure.merge(*model), batch, None)
+    def labels(self, replica: int) -> dict[str, int]:
+        """What a line or a result says whose it is: its seed and, where there are several, which replica's."""
+        return {"seed": self.seeds[replica], **({"replica": replica} if self.replicas > 1 else {})}
+
+    def whose(self) -> list[str]:
+        """The same in words, for every replica."""
+        return [
+            ", ".join(f"{name} {number}" for name, number in self.labels(replica).items())
+            for replica in range(self.replicas)
+        ]
+
+    def evaluation_step(self, replica: int = 0) -> Callable[[Any, Mapping[str, Any]], dict[str, jax.Array]]:
+        """(parameters, statistics) of a replica and a batch -> summed losses and the token count, without dropout."""
+        mine = {path: values[replica] for path, values in self.varied.items()}
+        return lambda model, batch: self._evaluation_step(model, batch, mine)
+
+    @cached_property
+    def _evaluation_step(self) -> Callable[..., dict[str, jax.Array]]:
+        def step(
+            model: tuple[Any, Any], batch: Mapping[str, Any], mine: Mapping[str, jax.Array]
+        ) -> dict[str, jax.Array]:
+            with scope(mine):
+                total, sums = self.task.loss(self.structure.merge(*model), batch, None)
             return {"loss": total, **sums, "tokens": self.task.count(batch)}
 
         return jax.jit(step)

@@ -41,6 +41,7 @@ BEHAVIOUR = {
     "training.keep_best": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
     "training.log_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.eval_every": f"{RUN}test_wmt14_trains_from_packed_rows",
+    "training.varied": "tests/training/test_replicas.py::test_every_replica_is_its_single_run",
     "training.eval_batches": "tests/config/test_every_leaf_matters.py::test_eval_batches_bound_an_evaluation",
     "evaluation.average": "tests/training/test_averaging.py::test_the_newest_on_the_schedule_are_averaged",
 }
@@ -181,7 +182,7 @@ class Probes:
     @cached_property
     def data(self):
         data = self.parts.data().prepare()
-        batches = [data.batch_at(self.settings.seed, step, self.settings.batch_size) for step in range(4)]
+        batches = [data.batch_at(self.settings.data_seed, step, self.settings.batch_size) for step in range(4)]
         return [data.fingerprint, *map(bytes_of, batches), *self.rows(data, "validation", 4, 6)]
 
     @cached_property
@@ -424,7 +425,7 @@ def test_eval_batches_bound_an_evaluation(monkeypatch):
     asked = []
     data = SimpleNamespace(evaluation_batches=lambda split, rows, examples: asked.append((split, rows, examples)))
     settings = FIRST.override([("training.eval_batches", 7), ("training.accumulation_steps", 2)])
-    trainer = SimpleNamespace(settings=build_experiment(settings).training(), seeds=[0], evaluation_step=None)
+    trainer = Trainer(settings)
     monkeypatch.setattr(run, "mean_losses", lambda step, model, batches: {})
     log = SimpleNamespace(write=lambda **line: None)
     run._validate(data, {"parameters": {}, "statistics": {}}, trainer, log, 1)

@@ -59,7 +59,7 @@ def measure(share: int, devices: int, steps: int) -> dict[str, Any]:
     length = share * devices
     run = trainer(length)
     sizes = {**dict.fromkeys(AXES, 1), "sequence": devices}
-    execution = MeshExecution(*run.step_and_start, sizes, 0, 1, devices=jax.devices()[:devices])
+    execution = MeshExecution(*run.step_and_start, sizes, 0, devices=jax.devices()[:devices])
     # Each token is the one before plus 1 or 2: there is something to learn.
     tokens = np.cumsum(np.random.default_rng(0).integers(1, 3, (1, length)), axis=1) % 28 + 4
     batch = execution.place({"target": tokens.astype(np.int32)})

@@ -84,7 +84,7 @@ def losses(model: str, run: dict[str, Any]) -> list[float]:
         state, step, place = jax.jit(start)(0), jax.jit(step), dict
     else:
         on_mesh = run["strategy"] != "pmap"
-        made = MeshExecution(step, start, sizes, 0, 1) if on_mesh else PmapExecution(step, start, 0)
+        made = MeshExecution(step, start, sizes, 0) if on_mesh else PmapExecution(step, start, 0)
         state, step, place = made.start(), made.step, made.place
     found = []
     for batch in batches():

@@ -23,7 +23,7 @@ def test_each_array_is_flagged_by_its_own_elements():
 
 
 def test_the_first_bad_step_and_the_modules_first_bad_parameter_are_named():
-    health = Health(NAMES, [7])
+    health = Health(NAMES, ["seed 7"])
     assert set(health.watch(1, metrics(2.0))) == {"loss", "tokens"}
     health.check()
     health.watch(2, metrics(2.5))
@@ -40,14 +40,14 @@ def test_the_first_bad_step_and_the_modules_first_bad_parameter_are_named():
 
 @pytest.mark.parametrize("value", [jnp.nan, jnp.inf, -jnp.inf])
 def test_a_loss_that_is_not_finite_is_named(value):
-    health = Health(NAMES, [0])
+    health = Health(NAMES, ["seed 0"])
     health.watch(5, metrics(value))
     with pytest.raises(Diverged, match=f"step 5, seed 0: the loss is {float(value)}; lower training.learning_rate"):
         health.check()
 
 
 def test_of_replicas_the_seed_is_named():
-    health = Health(NAMES, [4, 5])
+    health = Health(NAMES, ["seed 4", "seed 5"])
     both = jax.tree.map(lambda *x: jnp.stack(x), metrics(1.0), metrics(2.0, table=jnp.nan))
     health.watch(1, both)
     with pytest.raises(Diverged, match="step 1, seed 5: the loss is 2.0, the gradient of table is not finite"):
@@ -55,7 +55,7 @@ def test_of_replicas_the_seed_is_named():
 
 
 def test_a_state_that_an_update_has_spoilt_is_not_for_saving():
-    health, state = Health(NAMES, [0]), {"parameters": GOOD, "statistics": {"mean": jnp.zeros(2)}}
+    health, state = Health(NAMES, ["seed 0"]), {"parameters": GOOD, "statistics": {"mean": jnp.zeros(2)}}
     health.check_state(1, state)
     with pytest.raises(Diverged, match="step 2: the update has made encoder.kernel not finite"):
         health.check_state(2, {**state, "parameters": {**GOOD, "encoder.kernel": jnp.asarray([jnp.inf])}})

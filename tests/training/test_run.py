@@ -276,7 +276,7 @@ def test_the_best_checkpoint_is_evaluated(whole, tmp_path, capsys):
     assert (found["checkpoint"], found["step"], found["averaged"]) == ("best", 4, [4])
     trained = Trained(workdir, checkpoint=4)
     batches = trained.data.evaluation_batches("test", 64)
-    want = trainer.mean_losses(trained.trainer.evaluation_step, trained.model(), batches)
+    want = trainer.mean_losses(trained.trainer.evaluation_step(), trained.model(), batches)
     assert found["loss"] == want["loss"] != evaluate(whole[0])["loss"]
 
 

@@ -87,7 +87,7 @@ ON_FOUR_DEVICES = """
         step, start = parts_of(kind, settings)
         alone, last = follow(jax.jit(step), jax.jit(start)(0), dict, batches)
         assert alone[3] < alone[0] - 0.005, (kind, alone)
-        runs = {name: MeshExecution(step, start, {**SIZES, **sizes}, 0, 1) for name, sizes in MESHES.items()}
+        runs = {name: MeshExecution(step, start, {**SIZES, **sizes}, 0) for name, sizes in MESHES.items()}
         for name, run in runs.items() if kind == "adafactor" else [("fsdp-tensor", runs["fsdp-tensor"])]:
             losses, state = follow(run.step, run.start(), run.place, batches)
             np.testing.assert_allclose(losses, alone, rtol=1e-5, err_msg=f"{kind} {name}")

@@ -15,6 +15,7 @@ from attention_research.layers.structure import abstract
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
 from attention_research.tasks.translation import Translation
 from attention_research.training.optimizers import SGD, Adam
+from attention_research.training.replicas import side_by_side
 from attention_research.training.schedules import Noam
 from attention_research.training.step import accumulated, initial_state, make_train_step
 
@@ -177,8 +178,8 @@ def plain(step, start):
 ONE = {"data": 1, "fsdp": 1, "tensor": 1, "sequence": 1, "expert": 1}
 ACCUMULATING = {
     "2": lambda: plain(*bigrams(2)),
-    "6-on-a-mesh": lambda: MeshExecution(*bigrams(6), ONE, 0, 1),
-    "3-of-replicas": lambda: MeshExecution(*bigrams(3), ONE, np.asarray([0, 5], np.int32), 2),
+    "6-on-a-mesh": lambda: MeshExecution(*bigrams(6), ONE, 0),
+    "3-of-replicas": lambda: MeshExecution(*side_by_side(*bigrams(3)), ONE, np.asarray([0, 5], np.int32)),
     "2-under-pmap": lambda: PmapExecution(*bigrams(2, AXIS), 0),
 }
 

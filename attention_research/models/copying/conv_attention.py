@@ -27,6 +27,7 @@ from attention_research.layers.linear import glorot_uniform
 from attention_research.models.copying.extended import words
 from attention_research.models.copying.vocabularies import TiedVocabulary
 from attention_research.models.sequences import Sequence, sequence, shift_right
+from attention_research.parallel.varied import value
 from attention_research.registry import Child, Positive, Rate
 from attention_research.tokens import PAD
 
@@ -154,6 +155,7 @@ class ConvAttention(nnx.Module):
 
     def _by_context(self, batch: int, key: Key[Array, ""] | None) -> Bool[Array, "B"]:
         """Which snippets are fed with their contexts."""
-        if key is None or self.dropout_rate == 0.0:
+        rate = value(self.dropout_rate)
+        if key is None or (isinstance(rate, float) and rate == 0.0):
             return jnp.zeros((batch,), bool)
-        return jax.random.bernoulli(key, self.dropout_rate, (batch,))
+        return jax.random.bernoulli(key, rate, (batch,))

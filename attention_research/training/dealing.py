@@ -1,0 +1,64 @@
+"""`deal`: a finished run with replicas, taken apart into the single runs that its replicas are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import jax
+
+from attention_research.config import Config, ConfigError, difference
+from attention_research.errors import RunError
+from attention_research.parallel.rules import state_shardings
+from attention_research.training.checkpoints import Checkpoints
+from attention_research.training.replicas import member_configs
+from attention_research.training.trainer import Trainer
+from attention_research.training.workdir import claim, load_config, locked, read_metrics, write_json, write_text
+
+
+def deal(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
+    """Gives each replica of the run of `config` in `workdir` a folder of its own, as if it had run alone.
+
+    A folder gets the member's config.json, the run's environment.json with "replica" and "replicas", its own lines of
+    metrics.jsonl, and its slice of every checkpoint that the run has kept: `evaluate`, `generate`, `export` and `train`
+    take it as any other run. Speeds in the lines are those of all replicas together, and where `training.keep_best`
+    keeps a checkpoint, it is that of the lowest mean loss. Called again after an interruption, it goes on.
+
+    Raises ConfigError where the config is not the run's or has no replicas, or a folder holds another run; RunError
+    where the run has not finished.
+    """
+    members, steps = member_configs(config), config.resolved["training"]["steps"]
+    if len(members) == 1:
+        raise ConfigError("config.training.replicas: 1, which is nothing to deal")
+    changes = [line for line in difference(load_config(workdir), config) if not line.startswith("parallel.")]
+    if changes:
+        raise ConfigError(f"{workdir} holds a run of another config ({'; '.join(changes)})")
+    with ExitStack() as stack:
+        whole = stack.enter_context(Checkpoints(workdir))
+        if whole.latest() != steps:
+            raise RunError(f"{workdir}: the run has not finished ({whole.latest() or 0} of {steps} steps)")
+        dealt = []
+        for replica, (folder, member) in enumerate(zip(folders, members, strict=True)):
+            stack.enter_context(locked(folder))
+            claim(folder, member)
+            _write_texts(workdir, folder, replica, len(members))
+            dealt.append(stack.enter_context(Checkpoints(folder)))
+            dealt[-1].clean()
+        execution = Trainer(config, alone=True).execution
+        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), execution.abstract)
+        shardings = state_shardings(one, execution.mesh)
+        for step in filter(whole.whole, whole.steps()):
+            without = [replica for replica, own in enumerate(dealt) if step not in own.steps()]
+            state = whole.restore(step, execution.abstract) if without else None
+            for replica in without:
+                mine = jax.tree.map(lambda x, replica=replica: x[replica], state)
+                dealt[replica].save(step, jax.device_put(mine, shardings))
+
+
+def _write_texts(workdir: Path, folder: Path, replica: int, replicas: int) -> None:
+    environment = json.loads((workdir / "environment.json").read_text(encoding="utf-8"))
+    write_json(folder / "environment.json", {**environment, "replica": replica, "replicas": replicas})
+    lines = [line for line in read_metrics(workdir) if line.pop("replica") == replica]
+    write_text(folder / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
