@@ -93,11 +93,21 @@ def no_study_overrides(overrides: Overrides) -> None:
 def study_options(parser: Parser) -> None:
     """What `reproduce` and `sweep` have in common."""
     parser.add_argument("--seeds", type=positive, help="how many random seeds")
-    parser.add_argument("--runner", default="local")
+    parser.add_argument("--runner", default="local", metavar="local|ray|slurm", help="where trials run (local)")
     parser.add_argument("--jobs", type=positive, help="trials at a time")
+    parser.add_argument("--cores", type=positive, help="ray, slurm: cores a trial")
+    parser.add_argument("--devices", type=count, help="ray, slurm: accelerators a trial")
+    parser.add_argument("--address", metavar="HOST:PORT", help="ray: a cluster's; without one it is started here")
+    parser.add_argument("--slurm", type=settings, metavar="KEY=VALUE,...", help="slurm: sbatch's own, partition=gpu")
     parser.add_argument("--workdir", type=Path)
     parser.add_argument("--stale", choices=("rerun", "keep"), default="keep", help="trials that other sources made")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
+
+
+def machines(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The runner's own settings, of those of `study_options` that were given."""
+    given = {name: getattr(arguments, name) for name in ("cores", "devices", "address")}
+    return {**given, "slurm": arguments.slurm}
 
 
 def checkpoint(text: str) -> str | int:
@@ -118,6 +128,22 @@ def positive(text: str) -> int:
     if value < 1:
         raise ConfigError(f"{text}: expected a number from 1 up")
     return value
+
+
+def count(text: str) -> int:
+    """A number from 0 up."""
+    return 0 if text == "0" else positive(text)
+
+
+def settings(text: str) -> dict[str, str | int]:
+    """`key=value,key=value`, numbers as numbers."""
+    found: dict[str, str | int] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if not key.isidentifier() or not equals:
+            raise ConfigError(f"--slurm={text}: expected KEY=VALUE,..., as in partition=gpu,time=240")
+        found[key] = int(value) if value.isdecimal() else value
+    return found
 
 
 def ids(text: str | None) -> list[str] | None:

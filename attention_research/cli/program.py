@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "sweep": "run a config over lists of values and compare them in a table",
     "reproduce": "run a study and print its table",
     "inspect": "parameters, FLOPs, memory and sharding of a config or a study; allocates nothing",
+    "attempt": "run one planned trial of a study or sweep, as the runners do",
     "status": "runs and studies that are there: state, step, loss, speed, time left; a line each",
     "compare": "runs side by side: numbers, and where their configs and environments differ",
     "report": "a run or a study as one self-contained HTML page",

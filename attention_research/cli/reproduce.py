@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, ids, no_study_overrides, study_options
+from attention_research.cli.arguments import Overrides, Parser, ids, machines, no_study_overrides, study_options
 
 
 def options(parser: Parser) -> None:
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
 
     return reproduce(
         arguments.study, scale=arguments.scale, rows=ids(arguments.rows), seeds=arguments.seeds,
-        runner=arguments.runner, jobs=arguments.jobs, workdir=arguments.workdir, stale=arguments.stale,
-        record=arguments.record, render=arguments.render, ignore_records=arguments.ignore_records,
-        as_json=arguments.json,
+        runner=arguments.runner, jobs=arguments.jobs, machines=machines(arguments), workdir=arguments.workdir,
+        stale=arguments.stale, record=arguments.record, render=arguments.render,
+        ignore_records=arguments.ignore_records, as_json=arguments.json,
     )  # fmt: skip

@@ -58,6 +58,7 @@ class Progress:
 
     def __init__(self, trials: list[Trial], folder: Folder, done: set[str], out: TextIO | None = None):
         self.out = out or sys.stderr
+        self.folder = folder
         self.states = {folder.trial(t): State(t, "done" if t.id in done else "waiting") for t in trials}
         self.live = None
         self._read = self._printed = 0.0
@@ -76,6 +77,10 @@ class Progress:
         if self.live:
             self._draw()
             self.live.stop()
+
+    def add(self, trial: Trial, folder: Path | None = None) -> None:
+        """One more trial, which waits, and its folder where that is not the trial's own."""
+        self.states[folder or self.folder.trial(trial)] = State(trial)
 
     def report(self, folder: Path, state: str, line: str) -> None:
         """A trial changed its state: "running", "retrying", "done", "failed"."""

@@ -158,7 +158,7 @@ class Results:
         return f"untrained ({'; '.join(missed)})" if missed else ""
 
     def notes(self, row: str) -> str:
-        """What must be said beside a row: not run and why, seeds missing, untrained, stale."""
+        """What must be said beside a row: not run and why, seeds missing, untrained, stopped early, stale."""
         entries = self.of(row)
         if not entries:
             printed = any(row == one.id and one.scales == () for one in self.rows)
@@ -172,6 +172,9 @@ class Results:
         said += dict.fromkeys(
             f"diverged ({e.result['diverged']})" for e in entries if e.result and e.result["diverged"]
         )
+        said += dict.fromkeys(e.result["stopped"] for e in entries if e.result and "stopped" in e.result)
+        together = {e.result["stages"].get("train", {}).get("replicas") for e in entries if e.result} - {None}
+        said += [f"trained {number} at a time, whose speed and memory these are" for number in sorted(together)]
         if any(entry.stale for entry in entries):
             said.append("stale (made by other sources)")
         return "; ".join([*said, *filter(None, [self.untrained(row)])])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from attention_research.errors import RunError
 from attention_research.studies import figures, report, results, verdicts
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import Results
-from attention_research.studies.runners import runner as find_runner
+from attention_research.studies.runners import find_crew
+from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.study import EXPERIMENTS, Study, load_study
 from attention_research.studies.trials import Folder, Trial, is_stale, plan, write_json
 from attention_research.training.environment import fingerprint
@@ -33,7 +34,11 @@ def reproduce(study: str | Study, *, scale: str = "cpu", as_json: bool = False, 
     Takes the options of `run_study`. Returns the exit status; raises `ConfigError` before anything starts, `RunError`
     at the end if a trial failed. ``as_json`` prints the summary as one JSON document instead.
     """
-    summary = run_study(study, scale=scale, **options)
+    return answer(run_study(study, scale=scale, **options), as_json=as_json)
+
+
+def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
+    """Prints the table of a summary and where it stands, and of a search the best row's settings as options."""
     if as_json:
         print(json.dumps(summary, indent=1))
     else:
@@ -42,6 +47,8 @@ def reproduce(study: str | Study, *, scale: str = "cpu", as_json: bool = False, 
             print(f"{one['id']}: {one['status']}" + (f" ({one['because']})" if one["judged"] else ""))
         pictures = f" · figure {summary['figures'][0]}" if summary["figures"] else ""
         print(f"table {summary['table']}{pictures} · page {summary['report']}", flush=True)
+        if summary.get("best"):
+            print(summary["best"]["options"], flush=True)
     if summary["failed"]:
         first, *others = dict.fromkeys(one["error"] for one in summary["failed"])
         more = f" (and {len(others)} other error{'s' if len(others) > 1 else ''})" if others else ""
@@ -58,6 +65,7 @@ def run_study(
     seeds: int | None = None,
     runner: str = "local",
     jobs: int | None = None,
+    machines: Mapping[str, Any] | None = None,
     workdir: Path | None = None,
     record: bool = False,
     render: bool = False,
@@ -68,18 +76,20 @@ def run_study(
     """Run a study's missing trials at a scale and write its folder; returns the summary, failed trials under "failed".
 
     ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them), ``seeds`` and ``jobs``
-    replace the scale's, ``stale`` says what becomes of trials made by other sources ("keep": marked; "rerun"),
-    ``render`` redraws without running, ``record`` copies the trials' JSON, table, verdicts and pictures beside the
-    study. ``ignore_records`` trains here what is recorded there. Raises `ConfigError` before anything starts.
+    replace the scale's, ``machines`` are the runner's own settings (`runners`), ``stale`` says what becomes of trials
+    made by other sources ("keep": marked; "rerun"), ``render`` redraws without running, ``record`` copies the trials'
+    JSON, table, verdicts and pictures beside the study. ``ignore_records`` trains here what is recorded there. Raises
+    `ConfigError` before anything starts.
     """
     study = load_study(study, experiments) if isinstance(study, str) else study
     size = study.scale(scale)
     wanted = {row.id for row in study.rows_at(scale, rows)}
     seeds = _at_least_one("seeds", size.seeds if seeds is None else seeds)
-    jobs = _at_least_one("jobs", size.jobs if jobs is None else jobs)
+    jobs = size.jobs if jobs is None and runner == "local" else jobs  # a cluster knows how many it has room for
+    jobs = None if jobs is None else _at_least_one("jobs", jobs)
     if stale not in ("keep", "rerun"):
         raise ConfigError(f"stale: {stale!r} is neither keep nor rerun")
-    crew = find_runner(runner, jobs=jobs)
+    crew = find_crew(runner, jobs=jobs, **(machines or {}))
     trials = plan(study, scale, study.rows_at(scale), seeds, fingerprint())
     workdir = workdir or RUNS / f"{study.slug}-{scale}"
     beside = records(study, scale)
@@ -91,7 +101,7 @@ def run_study(
             pending = _pending(chosen, folder, stale)
             say(_heading(study, scale, trials, pending, seeds, workdir))
             prepare_data(pending)
-            failed = _run(crew, chosen, pending, folder, stale == "rerun")
+            failed = _run(crew, chosen, pending, folder, rerun=stale == "rerun", together=size.replicas)
         found = results.collect(study, scale, trials, folder)
         summary = {**publish(found, workdir, record=beside if record else None), "failed": failed}
         write_json(workdir / "summary.json", summary)
@@ -164,24 +174,40 @@ def _pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
     return list(pending.values())
 
 
-def _run(crew: Any, trials: list[Trial], pending: list[Trial], folder: Folder, rerun: bool) -> list[dict[str, str]]:
-    """Run the pending trials; returns the failed ones."""
+def _run(
+    crew: Any, trials: list[Trial], pending: list[Trial], folder: Folder, *, rerun: bool, together: bool
+) -> list[dict[str, str]]:
+    """Run the pending trials, those that can in groups if `together`; returns the failed ones."""
     if not pending:
         return []
     done = {trial.id for trial in trials} - {trial.id for trial in pending}
     shown = list({trial.id: trial for trial in trials}.values())
-    folders = [folder.prepare(trial, rerun_stale=rerun) for trial in pending]
+    folders = {trial.id: folder.prepare(trial, rerun_stale=rerun) for trial in pending}
     try:
         with Progress(shown, folder, done) as progress:
-            outcome = crew.run(folders, progress.report, progress.tick)
+            order = _in_order(pending, folder, folders, progress) if together else None
+            wanted, report = (order, order.report) if order else (folders.values(), progress.report)
+            outcome = run_crew(crew, wanted, folder.workdir, report, progress.tick)
     except KeyboardInterrupt:
         raise RunError(f"stopped; the same command continues from {folder.workdir}") from None
     named = {folder.trial(trial): trial for trial in pending}
     return [
         {"id": named[path].id, "row": named[path].row, "error": line}
         for path, line in outcome.items()
-        if line != "done"
+        if line != "done" and path in named  # what a group could not do, its trials have done
     ]
+
+
+def _in_order(pending: list[Trial], folder: Folder, folders: Mapping[str, Path], progress: Progress) -> Any:
+    """The trials' folders after those of their groups, which are shown too."""
+    from attention_research.studies import groups  # imports JAX
+
+    found = {}
+    for group in groups.grouped(pending, folder):
+        place = folder.group(group.trial.id)
+        found[folder.prepare(group.trial, rerun_stale=True, folder=place)] = group
+        progress.add(group.trial, place)
+    return groups.InOrder(folders, found, progress.report)
 
 
 def _heading(study: Study, scale: str, trials: list[Trial], pending: list[Trial], seeds: int, workdir: Path) -> str:
@@ -199,9 +225,9 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def prepare_data(trials: list[Trial]) -> None:
-    """Prepares every data set that the trials need, once, before any of them starts."""
-    seen = []
+def prepare_data(trials: list[Trial], seen: list[Any] | None = None) -> None:
+    """Prepares every data set that the trials need, once, before any of them starts; those `seen` are prepared."""
+    seen = [] if seen is None else seen
     for trial in trials:
         section = None if trial.given is None else resolve(trial.given).resolved["data"]
         if section is not None and section not in seen:

@@ -70,13 +70,16 @@ class Scale:
 
     ``config`` is a config file and variant, ``overrides`` are applied before the row's; ``seeds`` random seeds a row,
     ``jobs`` trials at a time (each on its share of the cores). A study of pure measurement gives ``points`` (the values
-    of the study's axis) and ``settings`` for its function instead of a config.
+    of the study's axis) and ``settings`` for its function instead of a config. With ``replicas`` all seeds see the
+    batches of seed 0, and trials that differ in seeds, learning rate, dropout or label smoothing alone are trained in
+    one program (`studies.groups`).
     """
 
     config: str | None = None
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     seeds: int = 2
     jobs: int = 1
+    replicas: bool = False
     points: tuple[int, ...] = ()
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     note: str = ""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research import config as configs
+from attention_research.studies.attempts import STOP
 from attention_research.studies.study import Row, Stage, Study, digest
 from attention_research.training.workdir import write_text
 
@@ -58,6 +59,8 @@ def configuration(study: Study, scale: str, row: Row, seed: int = 0) -> configs.
         return None
     changes = row.at.get(scale, row.overrides)
     overrides = [*size.overrides.items(), *changes.items(), ("training.seed", seed)]
+    if size.replicas and seed:
+        overrides.append(("training.data_seed", 0))
     try:
         return configs.load(size.config, overrides)
     except configs.ConfigError as error:
@@ -117,12 +120,7 @@ class Folder:
 
     def result(self, trial: Trial) -> dict[str, Any] | None:
         """The finished trial's result, from its folder or from the records; None if it is not finished."""
-        for place in self._places(trial):
-            try:
-                return json.loads(place.read_text(encoding="utf-8"))
-            except (FileNotFoundError, json.JSONDecodeError):  # a damaged result counts as none: the trial runs again
-                continue
-        return None
+        return next((found for place in self._places(trial) if (found := _read(place)) is not None), None)
 
     def _places(self, trial: Trial) -> Iterator[Path]:
         """Where its result may stand; other tables are looked through only if it stands nowhere nearer."""
@@ -132,9 +130,13 @@ class Folder:
             experiments, scale = self.recorded.parents[3], self.recorded.name
             yield from sorted(experiments.glob(f"*/results/*/{scale}/trials/{trial.id}.json"))
 
-    def prepare(self, trial: Trial, *, rerun_stale: bool) -> Path:
+    def group(self, address: str) -> Path:
+        """Where trials are trained together (`studies.groups`)."""
+        return self.workdir / "groups" / address
+
+    def prepare(self, trial: Trial, *, rerun_stale: bool, folder: Path | None = None) -> Path:
         """The trial's folder, ready for a worker. Work begun by other sources keeps their fingerprint, or goes."""
-        folder = self.trial(trial)
+        folder = folder or self.trial(trial)
         try:
             before = json.loads((folder / "trial.json").read_text(encoding="utf-8"))["fingerprint"]
         except (FileNotFoundError, json.JSONDecodeError, KeyError):
@@ -145,9 +147,22 @@ class Folder:
         if not any(file for kept in ("stages", "checkpoints") for file in (folder / kept).glob("*")):
             before = trial.fingerprint
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "error.txt").unlink(missing_ok=True)
+        for gone in ("error.txt", "progress.json", STOP):
+            (folder / gone).unlink(missing_ok=True)
         write_json(folder / "trial.json", {**trial.to_json(), "fingerprint": before})
         return folder
+
+
+def read_result(folder: Path) -> dict[str, Any] | None:
+    """The result of the trial in this folder, None if it is not finished."""
+    return _read(folder / "result.json")
+
+
+def _read(place: Path) -> dict[str, Any] | None:
+    try:
+        return json.loads(place.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):  # a damaged result counts as none: the trial runs again
+        return None
 
 
 def is_stale(trial: Trial, result: dict[str, Any]) -> bool:

@@ -1,8 +1,9 @@
-"""One trial in a fresh process: ``python -m attention_research.studies.worker TRIAL_DIR [--cores=0,1] [--parent=PID]``.
+"""One trial in a fresh process: what ``attention-research attempt TRIAL_DIR`` does.
 
 Runs the stages of ``TRIAL_DIR/trial.json`` in turn, skipping those whose results are there, and writes ``result.json``
-at the end. Exit status 0 done, 1 failed (``error.txt`` holds the line), 2 the configuration is wrong. The process dies
-with its parent, and takes its share of the cores before JAX counts them.
+at the end; a trial that is finished is left as it is. Exit status 0 done, 1 failed (``error.txt`` holds the line), 2
+the configuration is wrong, 75 a later attempt has the folder. The process takes its share of the cores before JAX
+counts them.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from attention_research.errors import ConfigError, Diverged, RunError
+from attention_research.studies.attempts import Attempt
 from attention_research.studies.study import dereference
-from attention_research.studies.trials import write_json
+from attention_research.studies.trials import read_result, write_json
 from attention_research.training.environment import keep_compiled_programs
 from attention_research.training.failure import line_of
+from attention_research.training.interruption import Interrupted
 from attention_research.training.workdir import read_metrics
 
 _POINTS_OF_A_CURVE = 200
@@ -30,18 +34,21 @@ _POINTS_OF_A_CURVE = 200
 _PERSONAL = ("command", "cores")
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run one trial; returns the exit status."""
-    folder, *options = sys.argv[1:] if argv is None else argv
-    given = dict(option.removeprefix("--").split("=", 1) for option in options)
-    folder = Path(folder)
-    if "parent" in given:
-        _die_with(int(given["parent"]))
-    if "cores" in given and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {int(core) for core in given["cores"].split(",")})
+def work(folder: Path, *, cores: Sequence[int] = (), parent: int | None = None) -> int:
+    """Run one trial, as the newest attempt at it; returns the exit status.
+
+    `cores` are those to run on; with `parent`, a process, this one dies when that one does.
+    """
+    if parent is not None:
+        _die_with(parent)
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, set(cores))
     try:
+        attempt = Attempt.begin(folder)
+        if read_result(folder) is not None:
+            return 0
         keep_compiled_programs()
-        run_trial(folder)
+        run_trial(folder, attempt)
     except Exception as error:
         if not isinstance(error, ConfigError | RunError):
             traceback.print_exc()
@@ -52,8 +59,11 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def run_trial(folder: Path) -> dict[str, Any]:
-    """Run the unfinished stages of a trial and write its result, which is returned."""
+def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
+    """Run the unfinished stages of a trial and write its result, which is returned.
+
+    A trial that is asked to stop saves, runs no further stage, and has "stopped" in its result: who asked, and when.
+    """
     from attention_research.accounting import memory
     from attention_research.training import environment
 
@@ -64,13 +74,15 @@ def run_trial(folder: Path) -> dict[str, Any]:
 
         config = configs.resolve(trial["given"])
     results: dict[str, Any] = {}
-    diverged = None
+    diverged = stopped = None
     started = time.perf_counter()
     for stage in trial["stages"]:
         saved = folder / "stages" / f"{stage['address']}.json"
         if saved.exists():
             _add(results, stage, json.loads(saved.read_text(encoding="utf-8")))
             continue
+        if stage["kind"] == "train" and (stopped := attempt.stopped()) is not None:
+            break  # an earlier attempt could not save any more
         write_json(folder / "progress.json", {"stage": stage["kind"]})
         memory.reset_peak_resident()
         began = time.perf_counter()
@@ -79,8 +91,14 @@ def run_trial(folder: Path) -> dict[str, Any]:
         except Diverged as error:  # a finding about the row, not a failure of the machine: the trial is finished
             diverged = str(error)
             break
+        except Interrupted:
+            stopped = attempt.stopped()
+            if stopped is None:  # somebody else's signal: the trial is not finished, the next attempt goes on
+                raise
+            break
         outcome["stage_seconds"] = time.perf_counter() - began
         outcome.setdefault("peak_memory_bytes", memory.peak_resident_bytes())
+        attempt.leave_if_superseded()
         write_json(saved, outcome)
         _add(results, stage, outcome)
     if trial["count"] and trial["given"] is not None:
@@ -94,12 +112,14 @@ def run_trial(folder: Path) -> dict[str, Any]:
         **{name: trial[name] for name in planned},
         "stages": results,
         "diverged": diverged,
+        **({} if stopped is None else {"stopped": stopped.get("reason", "")}),
         "curves": curves(folder / "metrics.jsonl"),
         "environment": {name: value for name, value in environment.describe().items() if name not in _PERSONAL},
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "peak_memory_bytes": max(peaks, default=None),
         "seconds": time.perf_counter() - started,
     }
+    attempt.leave_if_superseded()
     write_json(folder / "result.json", result)
     return result
 
@@ -126,8 +146,14 @@ def _measure(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]
     return dereference(stage["function"])(**settings)
 
 
+def _deal(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
+    from attention_research.studies.groups import deal
+
+    return deal(stage, config, folder)
+
+
 #: kind of stage -> function(stage, config, folder) -> flat dict
-STAGES = {"train": _train, "evaluate": _evaluate, "measure": _measure}
+STAGES = {"train": _train, "evaluate": _evaluate, "measure": _measure, "deal": _deal}
 
 
 def curves(metrics: Path) -> dict[str, list[list[float]]]:
@@ -158,7 +184,3 @@ def _die_with(parent: int) -> None:
         return
     if os.getppid() != parent:
         os._exit(1)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_TOGETHER_SECONDS = 1.0
 
 
 class Interrupted(SystemExit):
@@ -24,18 +26,22 @@ class Stop:
     """What the signals have asked for.
 
     Where `patient` is false the first one ends the process at once, since nothing would be saved; where it is true, the
-    first one only sets `number`, for the loop to see after its step, and a second one ends at once.
+    first one only sets `number`, for the loop to see after its step, and a second one ends at once. What comes within a
+    second is the same wish: a scheduler tells a job's processes and their supervisor, who passes it on.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
         self.patient = False
+        self.first = 0.0
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signals' handler."""
+        if self.number is not None and time.monotonic() - self.first < _TOGETHER_SECONDS:
+            return
         if self.number is not None or not self.patient:
             raise Interrupted(number, "stopped at once; the same command continues from the last checkpoint")
-        self.number = number
+        self.number, self.first = number, time.monotonic()
 
     def leave(self, line: str) -> None:
         """Raises Interrupted where a signal has come."""

@@ -133,6 +133,7 @@ def second(id):
     return Row(id, "the twin", settings={"value": 9.0}, stages=(measure(measured),))
 '''
 
+
 def test_tables_share_rows_by_name_and_trials_by_their_records(fake, ran):
     (fake / "fake/shared.py").write_text(SHARED)
     (fake / "fake/sibling.py").write_text(SIBLING)
@@ -151,6 +152,7 @@ def test_tables_share_rows_by_name_and_trials_by_their_records(fake, ran):
     run_study("fake/cousin", scale="quick", workdir=Path("anew"), ignore_records=True)
     assert len(ran()) == 4
 
+
 def test_claims_are_judged_from_cpu_on(fake):
     cpu = {one["id"]: one for one in run_study("fake/table", scale="cpu", rows=("one", "two"))["verdicts"]}
     assert set(cpu) == {"one-below-two", "never-tested"}
@@ -160,6 +162,7 @@ def test_claims_are_judged_from_cpu_on(fake):
     said = Path("runs/fake-table-cpu/verdicts.md").read_text()
     assert f"## one-below-two: held\n\n> One is <below> two.\n\nMeasured: the value.\n\n- {because}\n" in said
     assert "## never-tested: not tested" in said and "another" not in said
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_stopped_study_leaves_no_worker(fake, ran, number):
@@ -182,10 +185,12 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     stopped = "RunError: stopped; the same command continues from runs/fake-table-sleep"
     assert (err.strip().splitlines()[-1].endswith(stopped)) is (number != signal.SIGKILL)
 
+
 def test_a_folder_at_work_refuses_a_second_process(fake, ran):
     with locked(RUN), pytest.raises(RunError, match="runs/fake-table-quick: another process works there"):
         run_study("fake/table", scale="quick")
     assert ran() == []
+
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
@@ -195,7 +200,8 @@ def test_a_folder_at_work_refuses_a_second_process(fake, ran):
         ({"rows": ("tow",)}, "row 'tow': fake/table has no such row at quick; did you mean two?"),
         ({"rows": ("late",)}, "row 'late' of fake/table is run at cpu, not at quick"),
         ({"seeds": 0}, "seeds: expected a whole number of at least 1, got 0"),
-        ({"runner": "slurm"}, "runner 'slurm': no such runner here; there are: local"),
+        ({"runner": "sun"}, "runner 'sun': no such runner here; there are: local, ray, slurm"),
+        ({"machines": {"address": "x:1"}}, "--address: the runner local has no such setting; it has jobs"),
         ({"stale": "maybe"}, "stale: 'maybe' is neither keep nor rerun"),
     ],
 )
@@ -204,9 +210,11 @@ def test_wrong_arguments_give_one_line_before_anything_starts(fake, ran, argumen
         run_study(**{"study": "fake/table", "scale": "quick", **arguments})
     assert not Path("runs").exists() and ran() == []
 
+
 def test_studies_are_found_by_their_path_without_running_them(fake):
     (fake / "fake/table.py").write_text('"""Title of it.\n\nMore."""\n\nSTUDY = explode()\n')
     assert find_studies(fake) == {"fake/table": "Title of it."}
+
 
 def test_a_study_knows_its_name_and_title(fake):
     study = load_study("fake/table", fake)

@@ -11,7 +11,8 @@ from results_of import trial
 from attention_research.config import ConfigError
 from attention_research.errors import Diverged, RunError
 from attention_research.studies import worker
-from attention_research.studies.runners.local import _shares
+from attention_research.studies.attempts import Attempt
+from attention_research.studies.runners.machine import shares
 from attention_research.studies.trials import Folder, write_json
 
 PLANNED = ("id", "row", "seed", "point", "identity", "config_hash", "fingerprint")
@@ -64,7 +65,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_stages_run_in_turn_and_make_a_result(folder):
-    result = worker.run_trial(folder.path)
+    result = worker.run_trial(folder.path, Attempt(folder.path, 1))
     assert folder.calls == ["train", "evaluate"]
     assert json.loads((folder.path / "result.json").read_text()) == result
     assert result["stages"]["train"]["loss"] == 0.01 and result["stages"]["evaluate"]["bleu"] == 3.0
@@ -78,7 +79,7 @@ def test_stages_run_in_turn_and_make_a_result(folder):
 
 def test_a_finished_stage_is_not_run_again(folder):
     write_json(folder.path / "stages" / "traintrain.json", {"loss": 1.5, "peak_memory_bytes": 5})
-    result = worker.run_trial(folder.path)
+    result = worker.run_trial(folder.path, Attempt(folder.path, 1))
     assert folder.calls == ["evaluate"] and result["stages"]["train"]["loss"] == 1.5
 
 
@@ -87,7 +88,7 @@ def test_a_loss_that_is_no_number_is_a_result(folder):
         raise Diverged("step 7, seed 0: the loss is 2.5, the gradient of table is not finite")
 
     folder.training.train = diverges
-    assert worker.main([str(folder.path)]) == 0
+    assert worker.work(folder.path) == 0
     result = json.loads((folder.path / "result.json").read_text())
     assert result["diverged"].startswith("step 7") and list(result["stages"]) == ["inspect"] and folder.calls == []
 
@@ -105,7 +106,7 @@ def test_a_failure_is_one_line_and_an_exit_status(folder, error, status, line, c
         raise error
 
     folder.training.train = fails
-    assert worker.main([str(folder.path)]) == status
+    assert worker.work(folder.path) == status
     assert (folder.path / "error.txt").read_text() == line + "\n"
     assert not (folder.path / "result.json").exists()
     assert capfd.readouterr().err.splitlines()[-1] == f"error: {line}"
@@ -122,13 +123,11 @@ def test_work_begun_by_other_sources_keeps_their_fingerprint_or_goes(tmp_path, r
     assert (place / "stages").exists() is (bool(begun) and not rerun)
 
 
-def test_cores_are_dealt_whole(monkeypatch):
-    monkeypatch.setattr("attention_research.studies.runners.local._cores", lambda: [2, 3, 5, 7, 11])
-    assert (
-        _shares(2) == [[2, 3, 5], [7, 11]]
-        and _shares(5) == [[2], [3], [5], [7], [11]]
-        and _shares(1) == [[2, 3, 5, 7, 11]]
-    )
+def test_cores_are_dealt_whole():
+    cores = [2, 3, 5, 7, 11]
+    assert shares(cores, 2) == [[2, 3, 5], [7, 11]]
+    assert shares(cores, 5) == [[2], [3], [5], [7], [11]]
+    assert shares(cores, 1) == [cores]
 
 
 def test_measurements_of_a_trained_row_know_its_folder_and_are_read_as_one(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from attention_research.training import interruption
 from attention_research.training.interruption import Interrupted, stopping
 
 
@@ -33,7 +34,19 @@ def test_before_there_is_something_to_save_it_ends_at_once():
     assert not done and said[0].startswith("SIGTERM: stopped at once; the same command continues")
 
 
-def test_a_second_signal_ends_at_once():
+def test_signals_that_come_together_are_one_wish():
+    said, done = [], []
+    with pytest.raises(Interrupted), stopping(said.append) as stop:
+        stop.patient = True
+        send(signal.SIGTERM)
+        send(signal.SIGTERM)  # a scheduler's to the job, and the supervisor's who passes it on
+        done.append("the step")
+        stop.leave("saved step 3")
+    assert done == ["the step"] and said == ["SIGTERM: saved step 3"]
+
+
+def test_a_second_signal_ends_at_once(monkeypatch):
+    monkeypatch.setattr(interruption, "_TOGETHER_SECONDS", 0.0)
     said, done = [], []
     with pytest.raises(Interrupted) as caught, stopping(said.append) as stop:
         stop.patient = True

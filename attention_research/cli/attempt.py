@@ -1,0 +1,33 @@
+"""`attempt`: one trial of a study or sweep, in the folder where it was planned; what every runner starts."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from attention_research.cli.arguments import Overrides, Parser, no_overrides
+from attention_research.errors import ConfigError
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("folder", type=Path, metavar="STUDY_DIR/trials/ID")
+    parser.add_argument("--cores", type=cores, default=(), metavar="0,1", help="run on these cores alone")
+    parser.add_argument("--parent", type=int, metavar="PROCESS", help="end when that process ends")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    no_overrides(overrides)
+    folder = arguments.folder
+    if not (folder / "trial.json").exists():
+        raise ConfigError(f"{folder}: no trial there (trial.json is missing); reproduce and sweep plan them")
+    from attention_research.studies.worker import work
+
+    return work(folder, cores=arguments.cores, parent=arguments.parent)
+
+
+def cores(text: str) -> list[int]:
+    """`0,1`."""
+    parts = text.split(",")
+    if not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"--cores={text}: expected numbers of cores, as in 0,1")
+    return [int(part) for part in parts]

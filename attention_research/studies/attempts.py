@@ -1,0 +1,108 @@
+"""Attempts at a trial, numbered in its folder: only the newest one may work there.
+
+A node may be given up for lost and its trial be started elsewhere while the first process lives on, behind a cable that
+was pulled or asleep, and come back later. Each start takes the next number by creating ``attempts/N.json``, which the
+file system grants once; a process that sees a later number than its own leaves at once, without a word in the folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from attention_research.errors import RunError
+
+#: Exit status of an attempt that found a later one (EX_TEMPFAIL of sysexits.h).
+SUPERSEDED = 75
+#: Written into a trial's folder to have it stop where it is and say so in its result.
+STOP = "stop.json"
+_LOOK_SECONDS = 0.2
+#: How long an attempt waits for the locks of those before it; NFS keeps a dead client's for 90 seconds.
+PATIENCE_SECONDS = 120.0
+
+
+class Attempt:
+    """A process's right to work in a trial's folder. `begin` takes it, and watches for the one who takes it next."""
+
+    def __init__(self, folder: Path, number: int):
+        self.folder, self.number = folder, number
+        self.asked = False
+
+    @classmethod
+    def begin(cls, folder: Path) -> Attempt:
+        """The next attempt at this trial; returns once those before it have let the folder go."""
+        place = folder / "attempts"
+        place.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count(1 + max((int(path.stem) for path in place.glob("*.json")), default=0)):
+            try:
+                with open(place / f"{number}.json", "x", encoding="utf-8") as file:
+                    json.dump({"host": socket.gethostname(), "process": os.getpid(), "began": time.time()}, file)
+            except FileExistsError:
+                continue
+            attempt = cls(folder, number)
+            threading.Thread(target=attempt._watch, daemon=True).start()
+            attempt._wait_for_the_others()
+            return attempt
+        raise AssertionError  # the numbers do not end
+
+    def is_newest(self) -> bool:
+        """Whether no other attempt began after this one."""
+        return not (self.folder / "attempts" / f"{self.number + 1}.json").exists()
+
+    def leave_if_superseded(self) -> None:
+        """Ends the process if there is a later attempt: before anything is written that counts."""
+        if not self.is_newest():
+            print(f"attempt {self.number}: a later one has this trial; leaving", file=sys.stderr, flush=True)
+            os._exit(SUPERSEDED)
+
+    def stopped(self) -> dict[str, Any] | None:
+        """What was said by the one who asked this trial to stop: {"reason": ...}; None if nobody did."""
+        try:
+            return json.loads((self.folder / STOP).read_text(encoding="utf-8"))
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
+
+    def _watch(self) -> None:
+        while True:
+            self.leave_if_superseded()
+            saves = callable(signal.getsignal(signal.SIGTERM))  # training, which ends with a checkpoint
+            if saves and not self.asked and (self.folder / STOP).exists():
+                self.asked = True
+                os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(_LOOK_SECONDS)
+
+    def _wait_for_the_others(self) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        with (self.folder / ".lock").open("a") as file:
+            while True:
+                try:
+                    return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise RunError(
+                            f"{self.folder}: {_where(self.folder, self.number - 1)} still holds it; end that process "
+                            "and rerun the same command"
+                        ) from None
+                time.sleep(_LOOK_SECONDS)
+
+
+def attempts(folder: Path) -> int:
+    """How often a trial was started."""
+    return sum(1 for _ in (folder / "attempts").glob("*.json"))
+
+
+def _where(folder: Path, number: int) -> str:
+    try:
+        before = json.loads((folder / "attempts" / f"{number}.json").read_text(encoding="utf-8"))
+        return f"attempt {number} (process {before['process']} on {before['host']})"
+    except (OSError, ValueError, KeyError):
+        return "another process"

@@ -1,0 +1,92 @@
+"""One trial as a process: the command that starts it, and what its ending means. The same on this machine, on a node of
+a Ray cluster and in a Slurm job."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from attention_research.studies.attempts import SUPERSEDED
+
+
+class Ending(NamedTuple):
+    """`state` is "done", "killed" (to be tried again) or "failed" (what went wrong would go wrong again)."""
+
+    state: str
+    line: str = ""
+
+
+def start(
+    folder: Path,
+    *,
+    cores: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    deaf_to: Sequence[int] = (),
+) -> subprocess.Popen:
+    """``attention-research attempt FOLDER`` on these cores, in `directory`; its output goes to the folder's log.txt.
+
+    `deaf_to` are signals that it ignores. It dies with this process, and is a session of its own: the terminal's
+    interrupt does not reach it.
+    """
+    command = [sys.executable, "-m", "attention_research", "attempt", str(folder)]
+    options = [*([f"--cores={','.join(map(str, cores))}"] if cores else []), f"--parent={os.getpid()}"]
+    with open(folder / "log.txt", "ab") as log:
+        log.write(f"$ {shlex.join(command)}\n".encode())
+        log.flush()
+        return subprocess.Popen(
+            [*command, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+            cwd=directory,
+            preexec_fn=partial(_ignore, deaf_to) if deaf_to else None,
+        )
+
+
+def ending(folder: Path, status: int) -> Ending:
+    """What the exit status of a trial's process means."""
+    if status == 0:
+        return Ending("done")
+    if status < 0 or status in (128 + signal.SIGTERM, 128 + signal.SIGKILL):
+        return Ending("killed", _how(status))
+    if status == SUPERSEDED:
+        return Ending("failed", "a later attempt took it over")
+    return Ending("failed", error_of(folder) or f"{_how(status)}; see {folder / 'log.txt'}")
+
+
+def given_up(folder: Path, line: str) -> str:
+    """The line of a trial that was killed too often, left in its folder for `status` and the table."""
+    if not error_of(folder):
+        (folder / "error.txt").write_text(line + "\n", encoding="utf-8")
+    return f"{line}; see {folder / 'log.txt'}"
+
+
+def error_of(folder: Path) -> str:
+    """The line that a failed trial has left."""
+    try:
+        return (folder / "error.txt").read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _ignore(signals: Sequence[int]) -> None:
+    for number in signals:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _how(status: int) -> str:
+    if status == -signal.SIGKILL:
+        return "killed (SIGKILL: by hand, or no memory left)"
+    if status < 0:
+        return f"killed ({signal.Signals(-status).name})"
+    return f"ended with status {status}"

@@ -1,0 +1,108 @@
+"""Attempts at one trial: numbered, the newest alone works, and one that comes back from the dead changes nothing."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from attention_research.studies import attempts
+from attention_research.studies.attempts import SUPERSEDED, Attempt
+
+SLEEPER = """
+import sys, time
+from pathlib import Path
+from attention_research.studies.attempts import Attempt
+folder = Path(sys.argv[1])
+attempt = Attempt.begin(folder)
+(folder / f"began-{attempt.number}").touch()
+time.sleep(60)
+"""
+TRAINING = {"steps": 60, "log_every": 1, "checkpoint_every": 5, "eval_every": 30, "batch_size": 4}
+
+
+def wait_for(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def contents(folder):
+    """Every file under a folder but the attempts' own and the log, with its bytes' digest."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.parent.name != "attempts" and path.name != "log.txt"
+    }
+
+
+def test_a_number_is_granted_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(Attempt, "_watch", lambda self: None)  # it would end this process
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: Attempt.begin(tmp_path).number, range(8)))
+    assert sorted(found) == list(range(1, 9)) and attempts.attempts(tmp_path) == 8
+
+
+def test_the_newest_alone_stays(tmp_path):
+    first = subprocess.Popen([sys.executable, "-c", SLEEPER, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    wait_for((tmp_path / "began-1").exists)
+    Attempt.begin(tmp_path)
+    assert first.wait(30) == SUPERSEDED
+    assert first.stderr.read() == "attempt 1: a later one has this trial; leaving\n"
+
+
+def test_one_that_does_not_leave_is_named(tmp_path, monkeypatch):
+    import fcntl
+
+    monkeypatch.setattr(Attempt, "_watch", lambda self: None)  # it would end this process
+    monkeypatch.setattr(attempts, "PATIENCE_SECONDS", 0.1)
+    Attempt.begin(tmp_path)
+    with (tmp_path / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(attempts.RunError, match=rf"attempt 1 \(process {os.getpid()} on \S+\) still holds it"):
+            Attempt.begin(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_an_attempt_that_comes_back_from_the_dead_changes_nothing(tmp_path, root):
+    """Frozen in the middle of training, on storage whose locks reach nobody else; awake again once another is done."""
+    from attention_research.studies.study import Row, Scale, Study
+    from attention_research.studies.trials import Folder, plan
+
+    overrides = {f"training.{name}": value for name, value in TRAINING.items()}
+    study = Study((Row("only", "only"),), {"x": Scale("configs/translation/transformer.py:smoke", overrides, seeds=1)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        (trial,) = plan(study, "x", list(study.rows), 1, "0" * 12)
+    folder = Folder(tmp_path).prepare(trial, rerun_stale=False)
+    command = [sys.executable, "-m", "attention_research", "attempt", str(folder)]
+    dead = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for((folder / "checkpoints" / "5").exists, 120)
+        dead.send_signal(signal.SIGSTOP)
+        assert not (folder / "result.json").exists()
+        (folder / ".lock").unlink()
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        result = json.loads((folder / "result.json").read_text())
+        assert result["stages"]["train"]["steps"] == TRAINING["steps"] and attempts.attempts(folder) == 2
+        before = contents(folder)
+        dead.send_signal(signal.SIGCONT)
+        assert dead.wait(60) == SUPERSEDED
+        after = contents(folder)
+        assert {name: after.get(name) for name in before} == before
+        # The disk may take the rest of what it was given before: a checkpoint without its seal and its name, which
+        # is none.
+        assert all(
+            name.startswith("checkpoints/") and ".orbax-checkpoint-tmp/" in name for name in after.keys() - before
+        )
+    finally:
+        dead.kill()
+        dead.communicate()
