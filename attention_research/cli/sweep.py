@@ -1,16 +1,44 @@
-"""`sweep`: a study without a file, one row a combination of values."""
+"""`sweep`: a study without a file, one row a combination of values, or a candidate that a search has drawn."""
 
 from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, configured, study_options
+from attention_research.cli.arguments import Overrides, Parser, configured, machines, positive, study_options
 from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:
     parser.add_argument("--config")
-    parser.add_argument("--over", action="append", default=[], metavar="PATH=V1,V2", help="several: their product")
+    parser.add_argument(
+        "--over",
+        action="append",
+        default=[],
+        metavar="PATH=V1,V2",
+        help="several: their product; with --search also ranges, LOW..HIGH or LOW..HIGH:log",
+    )
+    parser.add_argument(
+        "--replicas",
+        action="store_true",
+        help="train in one program what differs in seed, learning rate, dropout or label smoothing alone; all seeds "
+        "see the batches of seed 0",
+    )
+    parser.add_argument("--search", choices=("random", "tpe"), help="draw the rows one by one, by Optuna")
+    parser.add_argument("--trials", type=positive, metavar="N", help="rows of a search, over all sittings")
+    parser.add_argument(
+        "--halving",
+        type=positive,
+        nargs="?",
+        const=3,
+        metavar="ETA",
+        help="stop early what is not among the best 1/ETA (3) at its evaluations; reproduce has no such option, since "
+        "published tables are never cut short",
+    )
+    parser.add_argument(
+        "--objective",
+        metavar="[min:|max:]STAGE.NAME",
+        help="what a search looks for, such as evaluate.bleu (the last validation loss)",
+    )
     study_options(parser)
 
 
@@ -18,9 +46,24 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     configured(arguments, overrides)
     if not arguments.over:
         raise ConfigError("--over=PATH=V1,V2 is missing, for example --over model.num_heads=1,4,8")
-    from attention_research.studies.sweep import sweep
+    common = {
+        "overrides": overrides, "seeds": arguments.seeds, "runner": arguments.runner, "jobs": arguments.jobs,
+        "machines": machines(arguments), "workdir": arguments.workdir, "stale": arguments.stale,
+        "as_json": arguments.json,
+    }  # fmt: skip
+    if arguments.search is None and arguments.halving is None:
+        for name in ("trials", "objective"):
+            if (value := getattr(arguments, name)) is not None:
+                also = " or --halving" if name == "objective" else ""
+                raise ConfigError(f"--{name}={value}: needs --search=random or tpe{also}")
+        from attention_research.studies.sweep import sweep
 
-    return sweep(
-        arguments.config, over=arguments.over, overrides=overrides, seeds=arguments.seeds, runner=arguments.runner,
-        jobs=arguments.jobs, workdir=arguments.workdir, stale=arguments.stale, as_json=arguments.json,
+        return sweep(arguments.config, arguments.over, replicas=arguments.replicas, **common)
+    if arguments.replicas:
+        raise ConfigError("--replicas: a search and halving run each candidate by itself; leave one of the two out")
+    from attention_research.studies.search import search
+
+    return search(
+        arguments.config, arguments.over, arguments.search, trials=arguments.trials, halving=arguments.halving,
+        objective=arguments.objective, **common,
     )  # fmt: skip

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from attention_research.config import ConfigError, load
+from attention_research.config.lists import parse_over
 from attention_research.studies import find_studies, load_study
-from attention_research.studies.sweep import parse_over, sweep_study
+from attention_research.studies.sweep import sweep_study
 from attention_research.studies.trials import plan
 
 CONFIG = "configs/translation/transformer.py:smoke"

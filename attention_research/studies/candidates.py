@@ -1,0 +1,140 @@
+"""Candidates of a search on their way from Optuna to a crew, and what becomes of them on its way back.
+
+The crew asks for the next trial when it has room for one, and Optuna draws it then, knowing what is done by then: no
+trial waits for another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attention_research.errors import ConfigError, RunError
+from attention_research.studies import results
+from attention_research.studies.attempts import STOP
+from attention_research.studies.draws import Draws
+from attention_research.studies.halving import Halving
+from attention_research.studies.objectives import Objective, with_validation_loss
+from attention_research.studies.progress import Progress
+from attention_research.studies.results import Results
+from attention_research.studies.run import prepare_data, say
+from attention_research.studies.runners.crew import run as run_crew
+from attention_research.studies.study import Study
+from attention_research.studies.sweep import rows_of
+from attention_research.studies.trials import Folder, Trial, plan, read_result, write_json
+from attention_research.training.environment import fingerprint
+
+LOOK_SECONDS = 1.0
+_STOPPED = "stopped"
+
+
+class Candidates:
+    """The candidates of one search, in a study's folder. `study` has no rows yet; without `halving` none ends early."""
+
+    def __init__(self, study: Study, draws: Draws, folder: Folder, goal: Objective, halving: Halving | None = None):
+        self.study, self.draws, self.folder, self.goal, self.halving = study, draws, folder, goal, halving
+        self.progress = Progress([], folder, set())
+        self.fingerprint = fingerprint()
+        self.planned: dict[Path, Trial] = {}
+        self.at_work: dict[Path, list[Any]] = {}  # Optuna's trials: several, where it has drawn the same again
+        self.stopped: dict[Path, str] = {}  # asked to stop, and why
+        self.prepared: list[Any] = []
+        self.looked = 0.0
+
+    def run(self, crew: Any, total: int) -> list[dict[str, str]]:
+        """Run candidates until `total` were drawn, in all sittings; returns those that failed."""
+        coming = self._coming(total)
+        first = next(coming, None)  # so that what is wrong with all of them, or with the data, is said before all else
+        if first is None:
+            return []
+        folders = itertools.chain([first], coming)
+        try:
+            with self.progress:
+                outcome = run_crew(crew, folders, self.folder.workdir, self._report, self._tick)
+        except KeyboardInterrupt:
+            raise RunError(f"stopped; the same command continues from {self.folder.workdir}") from None
+        failed = [(self.planned[path], line) for path, line in outcome.items() if line != "done"]
+        return [{"id": trial.id, "row": trial.row, "error": line} for trial, line in failed]
+
+    def results(self) -> Results:
+        """What is there of all that were drawn, in this order, the last validation loss among the numbers."""
+        study = dataclasses.replace(self.study, rows=rows_of(self.draws.drawn()))
+        trials = plan(study, "sweep", list(study.rows), 1, self.fingerprint)
+        found = results.collect(study, "sweep", trials, self.folder)
+        entries = (
+            dataclasses.replace(entry, result=entry.result and with_validation_loss(entry.result))
+            for entry in found.entries
+        )
+        return dataclasses.replace(found, entries=tuple(entries))
+
+    def _coming(self, total: int) -> Iterator[Path]:
+        """The folders of those that must run, each drawn when it is asked for."""
+        for asked in self.draws.ask(total):
+            (row,) = rows_of([self.draws.settings(asked)])
+            try:
+                (trial,) = plan(self.study, "sweep", [row], 1, self.fingerprint)
+            except ConfigError as error:
+                say(f"{row.name}: not run: {error}")
+                self.draws.invalid(asked, str(error))
+                continue
+            folder = self.folder.trial(trial)
+            if folder in self.at_work:
+                self.at_work[folder].append(asked)
+            elif (result := self.folder.result(trial)) is not None:
+                self._tell(asked, result)
+            else:
+                yield self._ready(asked, trial)
+        self.draws.check_some_valid()
+        if self.draws.kind and self.draws.count() < total:
+            say(f"search: hardly any candidate is valid; ends after {self.draws.count()} of {total}")
+
+    def _ready(self, asked: Any, trial: Trial) -> Path:
+        prepare_data([trial], self.prepared)
+        folder = self.folder.prepare(trial, rerun_stale=False)
+        reason = asked.user_attrs.get(_STOPPED)
+        if reason:  # in a sitting that ended before the trial did
+            write_json(folder / STOP, {"reason": reason})
+            self.stopped[folder] = reason
+        self.planned[folder], self.at_work[folder] = trial, [asked]
+        self.progress.add(trial)
+        return folder
+
+    def _report(self, folder: Path, state: str, line: str) -> None:
+        self.progress.report(folder, state, self.stopped.get(folder, "") if state == "done" else line)
+        if state not in ("done", "failed"):
+            return
+        self._judge(folder, ended=True)
+        result = read_result(folder)
+        for asked in self.at_work.pop(folder):
+            if state == "done" and result is not None:
+                self._tell(asked, result)
+            else:
+                self.draws.failed(asked, line)
+
+    def _tell(self, asked: Any, result: Mapping[str, Any]) -> None:
+        if "stopped" in result:
+            self.draws.stopped(asked)
+        else:
+            self.draws.finished(asked, self.goal.cost(result))
+
+    def _tick(self) -> None:
+        self.progress.tick()
+        if time.monotonic() - self.looked >= LOOK_SECONDS:
+            self.looked = time.monotonic()
+            for folder in self.at_work:
+                self._judge(folder)
+
+    def _judge(self, folder: Path, *, ended: bool = False) -> None:
+        """Let the new validation losses of a trial be judged; one that has ended counts at the rungs all the same."""
+        if self.halving is None or folder in self.stopped:
+            return
+        asked, trial = self.at_work[folder][0], self.planned[folder]
+        reason = self.halving.judge(asked, folder, trial.steps)
+        if reason and not ended:
+            self.stopped[folder] = reason
+            asked.set_user_attr(_STOPPED, reason)
+            write_json(folder / STOP, {"reason": reason})

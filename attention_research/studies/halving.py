@@ -1,0 +1,81 @@
+"""Asynchronous successive halving: trials whose validation loss is not among the best so far are stopped early.
+
+Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934, algorithm 2 (ASHA). Rung k
+lies at step r * eta**k, where r is the first evaluation (`training.eval_every`). Of the n losses seen at a rung, the
+best floor(n / eta) go on. A trial is judged when it arrives, against those that came before: nobody waits for a rung to
+fill. The paper pauses a trial and may promote it later; here it ends, as in Optuna's `SuccessiveHalvingPruner`, which
+lets the best so far go on while fewer than eta have come.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+
+class Halving:
+    """The rungs of one search, and how far each trial's metrics were read."""
+
+    def __init__(self, eta: int, first: int):
+        self.eta, self.first = eta, first
+        self.read: dict[Path, Lines] = {}
+
+    def pruner(self) -> Any:
+        """Optuna's, which keeps the losses at each rung in its study."""
+        from optuna.pruners import SuccessiveHalvingPruner
+
+        return SuccessiveHalvingPruner(min_resource=self.first, reduction_factor=self.eta)
+
+    def judge(self, asked: Any, folder: Path, steps: int) -> str | None:
+        """Tells an Optuna trial the new validation losses of the trial in this folder; why to stop it, or None.
+
+        The last of its `steps` is no rung: nothing would be saved.
+        """
+        came = self.read.setdefault(folder, Lines(folder / "metrics.jsonl")).validation()
+        known = asked.study.get_trials(deepcopy=False)[asked.number].intermediate_values if came else {}
+        for step, loss in came:
+            if step in known or step >= steps:  # a continued run evaluates again what its checkpoint does not know
+                continue
+            asked.report(loss, step)
+            if asked.should_prune():
+                loss = f"{loss:.3f}" if math.isfinite(loss) else "no number"
+                return f"stopped early at step {step}: validation loss {loss}, not among the best 1/{self.eta} there"
+        return None
+
+
+class Lines:
+    """The lines of a ``metrics.jsonl`` that came since the last look, whoever writes on it or begins it anew."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.file: int | None = None
+        self.end = 0
+
+    def validation(self) -> list[tuple[int, float]]:
+        """(step, loss) of the whole lines of the validation split."""
+        found = []
+        for line in self._new():
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError:  # torn by a process that was killed
+                continue
+            if entry.get("split") == "validation":
+                found.append((entry["step"], entry["loss"]))
+        return found
+
+    def _new(self) -> list[bytes]:
+        try:
+            with open(self.path, "rb") as file:
+                number = os.fstat(file.fileno()).st_ino
+                if number != self.file:  # a continued run replaces the file by what its checkpoint knows
+                    self.file, self.end = number, 0
+                file.seek(self.end)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self.end += len(whole)
+        return whole.splitlines()

@@ -1,0 +1,72 @@
+"""What a search looks for: one number of a trial's result, and which way is better."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from attention_research.errors import ConfigError
+from attention_research.studies.columns import QUALITY, Column, fixed
+
+#: In a search's table the last validation loss stands beside the numbers of the stages, as if it were one of them.
+VALIDATION_LOSS = Column("search.validation_loss", "validation loss", fixed(3), better="lower")
+_DIRECTIONS = {"min": "lower", "max": "higher"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """The number in this column; its `better` is "lower" or "higher"."""
+
+    column: Column = VALIDATION_LOSS
+
+    def cost(self, result: Mapping[str, Any]) -> float:
+        """What Optuna minimises: the number, its sign changed where higher is better; infinite where it is none.
+
+        Raises ConfigError for a finished trial that has no such number.
+        """
+        if result["diverged"]:
+            return math.inf
+        stage, name = self.column.key.split(".", 1)
+        numbers = with_validation_loss(result)["stages"]
+        value = numbers.get(stage, {}).get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f"--objective: a trial has no number {self.column.key}; {_nearest(self.column, numbers)}")
+        cost = -value if self.column.better == "higher" else value
+        return math.inf if math.isnan(cost) else cost
+
+
+def read_objective(text: str | None) -> Objective:
+    """``stage.name``, as in ``evaluate.bleu``; ``min:`` or ``max:`` before it where no table says which is better."""
+    if text is None:
+        return Objective()
+    direction, colon, key = text.partition(":")
+    if not colon:
+        direction, key = "", text
+    known = {column.key: column for column in (*QUALITY, VALIDATION_LOSS)}
+    if direction and direction not in _DIRECTIONS:
+        raise ConfigError(f"--objective={text}: {direction!r} is neither min nor max")
+    if not all(key.partition(".")[::2]):
+        raise ConfigError(f"--objective={text}: expected STAGE.NAME, such as evaluate.bleu")
+    column = known.get(key, Column(key, key, fixed(3)))
+    better = _DIRECTIONS.get(direction, column.better)
+    if not better:
+        has = ", ".join(key for key, column in known.items() if column.better)
+        raise ConfigError(f"--objective={text}: say min:{key} or max:{key}; known without it: {has}")
+    return Objective(dataclasses.replace(column, better=better))
+
+
+def with_validation_loss(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The result with its last validation loss among the numbers of its stages, if it has one."""
+    curve = result["curves"].get("validation")
+    stage, name = VALIDATION_LOSS.key.split(".")
+    found = {stage: {name: curve[-1][1]}} if curve else {}
+    return {**result, "stages": {**result["stages"], **found}}
+
+
+def _nearest(column: Column, stages: Mapping[str, Mapping[str, Any]]) -> str:
+    keys = [f"{stage}.{name}" for stage, numbers in stages.items() for name in numbers]
+    close = difflib.get_close_matches(column.key, keys, 1, 0.5)
+    return f"did you mean {close[0]}?" if close else f"it has {', '.join(keys) or 'none'}"

@@ -1,0 +1,163 @@
+"""Hyperparameter search: a sweep whose rows Optuna draws one by one, each after the results of those before it.
+
+``--search=random`` draws each setting by itself. ``--search=tpe``, after ten random trials, splits those that are done
+at a quantile y* of their objective, fits a density to each part, l(x) to the better and g(x) to the worse, and takes of
+its draws from l the one with the highest l(x)/g(x), which is the one of highest expected improvement (Bergstra et al.
+2011, "Algorithms for Hyper-Parameter Optimization", equations 2-4). A trial that runs counts among the worse, so that
+several at a time do not all try the same (the "constant liar"). With ``--halving`` (`halving`) bad ones end early.
+
+Optuna's journal, ``search.journal`` in the study's folder, holds what was drawn and what came of it, and the same
+command goes on from there. A draw depends on the journal and on its own number, not on the sittings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.errors import ConfigError
+from attention_research.studies.axes import Axis, only_values, read_axes
+from attention_research.studies.candidates import Candidates
+from attention_research.studies.columns import QUALITY
+from attention_research.studies.draws import Draws, load_optuna
+from attention_research.studies.halving import Halving
+from attention_research.studies.objectives import VALIDATION_LOSS, Objective, read_objective
+from attention_research.studies.results import Results
+from attention_research.studies.run import RUNS, answer, find_crew, publish, say
+from attention_research.studies.study import Row, Scale, Study, digest
+from attention_research.studies.trials import Folder, configuration, write_json
+from attention_research.training.workdir import locked
+
+KINDS = ("random", "tpe")
+_JOBS_OF_A_CLUSTER = 8
+
+
+def search(
+    config: str,
+    over: Sequence[str],
+    kind: str | None = None,
+    *,
+    trials: int | None = None,
+    halving: int | None = None,
+    objective: str | None = None,
+    overrides: Sequence[tuple[str, Any]] = (),
+    seeds: int | None = None,
+    runner: str = "local",
+    jobs: int | None = None,
+    machines: Mapping[str, Any] | None = None,
+    workdir: Path | None = None,
+    stale: str = "keep",
+    as_json: bool = False,
+) -> int:
+    """Draw, train and evaluate candidates until there are `trials`, and print their table, the best first.
+
+    `over` holds lists and ranges (`axes`), `kind` is one of KINDS or None for all combinations, which takes a `halving`
+    (eta); the rest, and what it returns, as `sweep`. Raises ConfigError before anything starts.
+    """
+    axes, goal = read_axes(over, overrides), read_objective(objective)
+    _check(axes, kind, trials, halving, seeds, stale)
+    jobs = jobs or (1 if runner == "local" else _JOBS_OF_A_CLUSTER)
+    study = _study(config, over, kind, halving, goal, overrides, jobs)
+    training = configuration(study, "sweep", Row("base", "base")).resolved["training"]
+    if training["replicas"] > 1:
+        raise ConfigError(f"config.training.replicas: {training['replicas']}; a search trains one run a candidate")
+    rungs = None if halving is None else Halving(halving, training["eval_every"])
+    load_optuna()
+    crew = find_crew(runner, jobs=jobs, **(machines or {}))
+    name = digest([config, list(over), [[k, repr(v)] for k, v in overrides], kind, halving, objective])
+    workdir = workdir or RUNS / f"search-{Path(config.split(':')[0]).stem}-{name[:8]}"
+    with locked(workdir):
+        draws = Draws(workdir / "search.journal", name, axes, kind, rungs and rungs.pruner())
+        total = trials or math.prod(len(values) for values in only_values(axes).values())
+        say(f"{study.title} · {total} candidates, {draws.count()} already drawn · {workdir}")
+        candidates = Candidates(study, draws, Folder(workdir), goal, rungs)
+        failed = candidates.run(crew, total)
+        found = _sorted(candidates.results(), goal)
+        summary = {**publish(found, workdir), "failed": failed, "best": _best(found, goal)}
+        write_json(workdir / "summary.json", summary)
+    return answer(summary, as_json=as_json)
+
+
+def _check(
+    axes: Mapping[str, Axis],
+    kind: str | None,
+    trials: int | None,
+    halving: int | None,
+    seeds: int | None,
+    stale: str,
+) -> None:
+    if kind is None:
+        only_values(axes)
+    if kind not in (*KINDS, None):
+        raise ConfigError(f"--search={kind}: there are {' and '.join(KINDS)}")
+    if kind is None and trials is not None:
+        raise ConfigError(f"--trials={trials}: needs --search=random or tpe; without it all combinations are run")
+    if kind and trials is None:
+        raise ConfigError(f"--search={kind}: needs --trials=N, how many are run in all")
+    if halving is not None and halving < 2:
+        raise ConfigError(f"--halving={halving}: expected a whole number of at least 2")
+    if (seeds or 1) > 1:
+        option = "--search" if kind else "--halving"
+        raise ConfigError(
+            f"--seeds={seeds}: {option} runs one seed a candidate; run the best again with sweep --seeds={seeds}"
+        )
+    if stale != "keep":
+        raise ConfigError(f"--stale={stale}: a search goes on from its journal; give another --workdir")
+
+
+def _study(
+    config: str,
+    over: Sequence[str],
+    kind: str | None,
+    halving: int | None,
+    goal: Objective,
+    overrides: Sequence[tuple[str, Any]],
+    jobs: int,
+) -> Study:
+    """The study without file and, as yet, without rows."""
+    given = [f"--config={config}", *(f"--over {text}" for text in over)]
+    given += [*([f"--search={kind}"] if kind else []), *([f"--halving={halving}"] if halving else [])]
+    columns = {column.key: column for column in (*QUALITY, VALIDATION_LOSS, goal.column)}
+    first = {goal.column.key: goal.column, VALIDATION_LOSS.key: VALIDATION_LOSS}
+    better = "highest" if goal.column.better == "higher" else "lowest"
+    return Study(
+        rows=(),
+        scales={"sweep": Scale(config, dict(overrides), seeds=1, jobs=jobs)},
+        columns=tuple({**first, **columns}.values()),
+        title=f"Search of {config} over {', '.join(read_axes(over))}",
+        name="sweep",
+        notes=(" ".join(given), f"The {better} {goal.column.title} first; then what was stopped early."),
+    )
+
+
+def _sorted(found: Results, goal: Objective) -> Results:
+    """The best first, then what was stopped early, the furthest first, then what diverged or has no result."""
+
+    def rank(row: Row) -> tuple[float, ...]:
+        result = found.of(row.id)[0].result
+        if result is None:
+            return (3,)
+        if "stopped" in result:
+            step, loss = (result["curves"].get("validation") or [[0, math.inf]])[-1]
+            return (1, -step, loss)
+        cost = goal.cost(result)
+        return (0, cost) if math.isfinite(cost) else (2,)
+
+    rows = tuple(sorted(found.rows, key=rank))
+    entries = tuple(entry for row in rows for entry in found.of(row.id))
+    return dataclasses.replace(found, study=dataclasses.replace(found.study, rows=rows), rows=rows, entries=entries)
+
+
+def _best(found: Results, goal: Objective) -> dict[str, Any] | None:
+    """The best row's number and its settings as options; None where no trial has one."""
+    result = found.entries[0].result if found.entries else None
+    if result is None or "stopped" in result or not math.isfinite(goal.cost(result)):
+        return None
+    row = found.rows[0]
+    options = [f"--config.{path}={value}" for path, value in row.overrides.items()]
+    value = found.cell(row.id, goal.column).mean
+    return {"id": row.id, "objective": goal.column.key, "value": value, "options": shlex.join(options)}
