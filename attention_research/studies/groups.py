@@ -1,0 +1,135 @@
+"""Trials trained together: those that differ in seeds and scalar settings alone become one run with replicas.
+
+The run is a trial of its own under ``groups/`` of the study's folder, whose stages are to train and to deal: afterwards
+each trial's folder is that of a run of its own, trained, and the trial goes on from there as any other. Where a group
+cannot train (one of its replicas diverges, or there is no memory for all) its trials train alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.config import Config, ConfigError, resolve
+from attention_research.config.annotations import spell
+from attention_research.config.record import flat
+from attention_research.studies.study import digest
+from attention_research.studies.trials import Folder, Trial, read_result, write_json
+from attention_research.training.replicas import DATA_SEED, MAY_VARY, SEED, member_configs
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The trial that trains the `members` together."""
+
+    trial: Trial
+    members: tuple[Trial, ...]
+
+
+def grouped(trials: Sequence[Trial], folder: Folder) -> list[Group]:
+    """The groups of two trials and more that can train together; what has begun alone ends alone."""
+    alike: dict[str, list[tuple[Trial, Config]]] = {}
+    for trial in trials:
+        if trial.given is None or trial.stages[0]["kind"] != "train" or _begun(folder.trial(trial)):
+            continue
+        config = resolve(trial.given)
+        if config.resolved["training"]["replicas"] == 1:
+            alike.setdefault(_rest(config), []).append((trial, config))
+    return [_group(found, folder) for found in alike.values() if len(found) > 1]
+
+
+def _begun(folder: Path) -> bool:
+    return any(any((folder / name).glob("*")) for name in ("stages", "checkpoints"))
+
+
+def _data_seed(config: Config) -> int:
+    training = config.resolved["training"]
+    return training["seed"] if training["data_seed"] is None else training["data_seed"]
+
+
+def _may_vary(path: str) -> bool:
+    return path in MAY_VARY or path.endswith(".dropout_rate")
+
+
+def _rest(config: Config) -> str:
+    """What must be equal: all that replicas cannot differ in, and the order of the data."""
+    fixed = {path: value for path, value in flat(config.resolved).items() if not _may_vary(path) and path != DATA_SEED}
+    return digest([fixed, _data_seed(config)])
+
+
+def _group(found: list[tuple[Trial, Config]], folder: Folder) -> Group:
+    # The first member's own data order is its seed's where one has that seed: then none has to say it.
+    found = sorted(found, key=lambda one: one[1].resolved["training"]["data_seed"] is not None)
+    trials, configs = [trial for trial, _ in found], [config for _, config in found]
+    leaves = [flat(config.resolved) for config in configs]
+    differ = [path for path in leaves[0] if _may_vary(path) and len({str(mine[path]) for mine in leaves}) > 1]
+    lists = [f"{path}={','.join(spell(mine[path]) for mine in leaves)}" for path in dict.fromkeys([SEED, *differ])]
+    joint = configs[0].override([("training.replicas", len(found)), ("training.varied", tuple(lists))])
+    for trial, config, member in zip(trials, configs, member_configs(joint), strict=True):
+        if member.identity != config.identity:
+            raise ConfigError(f"trial {trial.id}: what it would be in a group is another trial")
+    address = digest([trial.stages[0]["address"] for trial in trials])
+    deal = {"trials": [os.path.relpath(folder.trial(trial), folder.group(address)) for trial in trials]}
+    stages = ({**trials[0].stages[0], "address": address}, {"kind": "deal", "settings": deal, "function": None})
+    names = ", ".join(dict.fromkeys(trial.name for trial in trials))
+    return Group(
+        dataclasses.replace(
+            trials[0],
+            id=address,
+            name=f"{len(found)} together: {names}",
+            identity=joint.identity,
+            config_hash=joint.hash,
+            given=json.loads(json.dumps(joint.given)),
+            stages=tuple({**stage, "address": digest([address, stage["kind"]])} for stage in stages),
+            count=False,
+        ),
+        tuple(trials),
+    )
+
+
+class InOrder:
+    """The folders of trials in the order in which they may run: groups and single ones, then the groups' members.
+
+    `folders` are those of all trials by their ids, `groups` those of the groups by their folders. An iterator for
+    `runners.crew.run`: None where a member waits for its group, of whose end `report` must hear.
+    """
+
+    def __init__(self, folders: dict[str, Path], groups: dict[Path, Group], report: Callable[[Path, str, str], None]):
+        self.members = {path: [folders[trial.id] for trial in group.members] for path, group in groups.items()}
+        waiting = {path for members in self.members.values() for path in members}
+        self.first = [*groups, *(path for path in folders.values() if path not in waiting)]
+        self.ready: list[Path] = []
+        self.told = report
+
+    def report(self, folder: Path, state: str, line: str) -> None:
+        """What the runner calls."""
+        if folder in self.members and state in ("done", "failed"):
+            self.ready += self.members.pop(folder)
+            stopped = read_result(folder) or {}
+            if state == "failed" or stopped.get("diverged"):
+                state, line = "failed", f"{line or stopped['diverged']}; its trials run alone"
+        self.told(folder, state, line)
+
+    def __iter__(self) -> Iterator[Path | None]:
+        yield from self.first
+        while self.members or self.ready:
+            yield self.ready.pop(0) if self.ready else None
+
+
+def deal(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]:
+    """The stage `deal` of a group's trial: the trained replicas into their trials' folders, each with its result."""
+    from attention_research.training.dealing import deal as dealt
+    from attention_research.training.run import final_loss
+
+    folders = [folder / relative for relative in stage["settings"]["trials"]]
+    dealt(folder, config, folders)
+    train = json.loads(next((folder / "stages").glob("*.json")).read_text(encoding="utf-8"))
+    for member in folders:
+        (first, *_) = json.loads((member / "trial.json").read_text(encoding="utf-8"))["stages"]
+        result = {**train, **final_loss(member), "replicas": len(folders)}
+        write_json(member / "stages" / f"{first['address']}.json", result)
+    return {"trials": len(folders)}

@@ -1,0 +1,104 @@
+"""Trials trained together: which they are, and that each is what it would be alone."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from attention_research.studies.groups import InOrder, grouped
+from attention_research.studies.sweep import sweep_study
+from attention_research.studies.trials import Folder, plan, write_json
+
+CONFIG = "configs/translation/transformer.py:smoke"
+TRAINING = {"steps": 12, "log_every": 2, "checkpoint_every": 6, "eval_every": 6, "batch_size": 4}
+OVERRIDES = [(f"training.{name}", value) for name, value in TRAINING.items()]
+
+
+def planned(*over, seeds=2, replicas=True):
+    study = sweep_study(CONFIG, over, overrides=OVERRIDES, seeds=seeds, replicas=replicas)
+    return plan(study, "sweep", list(study.rows), seeds, "0" * 12)
+
+
+@pytest.fixture(autouse=True)
+def at_root(root, monkeypatch):
+    monkeypatch.chdir(root)
+
+
+def test_what_differs_in_seeds_and_scalars_alone_is_one_group(tmp_path):
+    trials = planned("training.learning_rate=0.5,1", "model.dropout_rate=0,0.2", "task.label_smoothing=0.1")
+    (group,) = grouped(trials, Folder(tmp_path))
+    assert {trial.id for trial in group.members} == {trial.id for trial in trials} and len(trials) == 8
+    assert group.trial.given["training"]["replicas"] == 8 and group.trial.name.startswith("8 together: learning_rate=")
+    assert [stage["kind"] for stage in group.trial.stages] == ["train", "deal"]
+
+
+def test_what_has_another_shape_or_other_batches_is_not(tmp_path):
+    shapes = grouped(planned("model.num_heads=1,2", seeds=3), Folder(tmp_path))
+    assert [len(group.members) for group in shapes] == [3, 3]
+    assert not grouped(planned("model.num_heads=1,2", seeds=3, replicas=False), Folder(tmp_path))
+
+
+def test_what_has_begun_alone_ends_alone(tmp_path):
+    first, *rest = planned("training.learning_rate=0.5,1")
+    write_json(tmp_path / "trials" / first.id / "stages" / "x.json", {})
+    (group,) = grouped([first, *rest], Folder(tmp_path))
+    assert {trial.id for trial in group.members} == {trial.id for trial in rest}
+
+
+def test_members_come_after_their_group_and_alone_if_it_fails(tmp_path):
+    trials = planned("training.learning_rate=0.5,1", "model.num_heads=1,2", seeds=1)
+    groups = dict(zip([tmp_path / "a", tmp_path / "b"], grouped(trials, Folder(tmp_path)), strict=True))
+    folders, told = {trial.id: Folder(tmp_path).trial(trial) for trial in trials}, []
+    order = InOrder(folders, groups, lambda *said: told.append(said))
+    coming = iter(order)
+    assert [next(coming), next(coming), next(coming)] == [*groups, None]
+    order.report(tmp_path / "b", "failed", "out of memory")
+    mine = {folders[trial.id] for trial in groups[tmp_path / "b"].members}
+    assert {next(coming), next(coming)} == mine and next(coming) is None
+    assert told == [(tmp_path / "b", "failed", "out of memory; its trials run alone")]
+    order.report(tmp_path / "a", "done", "")
+    assert len({next(coming), next(coming)} - mine) == 2 and next(coming, "end") == "end"
+
+
+def curves(folder):
+    return json.loads((folder / "result.json").read_text())["curves"]
+
+
+def run(*arguments):
+    done = subprocess.run([sys.executable, "-m", "attention_research", *arguments], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_a_sweep_together_is_the_sweep_alone(tmp_path):
+    over = ("training.learning_rate=0.5,1", "model.dropout_rate=0.1")
+    options = [f"--config={CONFIG}", *(f"--config.{path}={value}" for path, value in OVERRIDES)]
+    options += [*(f"--over={axis}" for axis in over), "--seeds=2", "--replicas", f"--workdir={tmp_path / 'together'}"]
+    status, table, said = run("sweep", *options)
+    assert status == 0, said
+    assert "4 together" in said and "trained 4 at a time" in table
+    for trial in planned(*over):
+        alone = Folder(tmp_path / "alone").prepare(trial, rerun_stale=False)
+        assert run("attempt", str(alone))[0] == 0
+        ours = tmp_path / "together" / "trials" / trial.id
+        assert json.loads((ours / "trial.json").read_text())["given"]["training"].get("replicas", 1) == 1
+        assert curves(ours).keys() == curves(alone).keys() == {"train", "validation"}
+        for split, points in curves(ours).items():
+            np.testing.assert_allclose(points, curves(alone)[split], rtol=1e-5)
+        both = [json.loads((folder / "evaluation.json").read_text()) for folder in (ours, alone)]
+        np.testing.assert_allclose(both[0]["perplexity"], both[1]["perplexity"], rtol=1e-4)
+    assert run("sweep", *options)[2].splitlines()[0].endswith(f"4 trials, 4 already done · {tmp_path / 'together'}")
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_one_that_diverges_does_not_take_the_others_along(tmp_path):
+    options = [f"--config={CONFIG}", *(f"--config.{path}={value}" for path, value in OVERRIDES), "--replicas"]
+    status, table, said = run(
+        "sweep", *options, "--over=training.learning_rate=0.5,1e30", f"--workdir={tmp_path / 'x'}"
+    )
+    assert status == 0, said
+    assert "its trials run alone" in said and table.count("diverged (step") == 1
