@@ -60,7 +60,7 @@ def status(folders: Sequence[Path]) -> list[Line]:
         if not folder.is_dir():
             raise ConfigError(f"{folder}: no such folder; give one with runs, such as runs/")
         if is_study(folder):
-            lines += [study_line(folder), *map(run_line, trials(folder))]
+            lines += [study_line(folder), *map(run_line, [*groups(folder), *trials(folder)])]
         else:
             lines += [study_line(found) if is_study(found) else run_line(found) for found in _find(folder)]
     return lines
@@ -110,6 +110,12 @@ def trials(study: Path) -> list[Path]:
     return sorted(path.parent for path in study.glob("trials/*/trial.json"))
 
 
+def groups(study: Path) -> list[Path]:
+    """The folders in which some of its trials still train together."""
+    found = sorted(path.parent for path in study.glob("groups/*/trial.json"))
+    return [folder for folder in found if not (folder / "result.json").exists()]
+
+
 def run_line(folder: Path) -> Line:
     """A run's line; for a study's trial, with its row and seed, and what its worker does now."""
     trial = read_json(folder / "trial.json")
@@ -148,10 +154,10 @@ def _state(folder: Path, step: int, steps: int | None, is_trial: bool) -> tuple[
         return "finished", "diverged" if read_json(folder / "result.json").get("diverged") else ""
     if (folder / "error.txt").exists():
         return "failed", (folder / "error.txt").read_text(encoding="utf-8").strip()
-    if is_trial:  # its worker holds the trial's lock while it trains, and none while it evaluates or measures
+    if is_trial:  # its worker holds a lock while it trains alone, and another machine's may not be seen here
         stage = read_json(folder / "progress.json").get("stage", "")
         if in_use(folder.parent.parent):
-            return ("running", stage) if stage not in ("", "train") else ("waiting", "")
+            return ("running", "" if stage == "train" else stage) if stage else ("waiting", "")
         return "stopped", ""
     done = step == steps and (folder / "checkpoints" / str(steps)).is_dir()
     return ("finished" if done else "stopped"), ""

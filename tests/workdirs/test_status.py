@@ -118,3 +118,15 @@ def test_no_jax_is_imported(make_run, tmp_path, root):
     environment = {**os.environ, "PYTHONPATH": str(root)}
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment)
     assert run.stdout.strip().endswith("imported []"), run.stdout[-500:] + run.stderr[-500:]
+
+
+def test_trials_that_train_together_are_a_line_before_theirs(tmp_path):
+    study = tmp_path / "study"
+    alone = trial(study, "alone")
+    group = study / "groups" / "both"
+    group.mkdir(parents=True)
+    (group / "trial.json").write_text((alone / "trial.json").read_text())
+    assert [line.folder for line in status([study])] == [str(study), str(group), str(alone)]
+    assert status([study])[0].note.startswith("0 of 1 trials")
+    (group / "result.json").write_text("{}")
+    assert [line.folder for line in status([study])] == [str(study), str(alone)]
