@@ -2,9 +2,10 @@
 
     attention-research bench replicas [--json]
 
-The quick study's model. All runs share one compilation cache, empty at first, as a user's do: of the single runs the
-first one alone compiles. All see the batches in the order of the first seed, as replicas do (`training.data_seed`), and
-afterwards each seed's losses are compared with those of its own run.
+The quick study's model. The single runs share one compilation cache, empty at first, as a user's do: the first one
+alone compiles. Half and a quarter as many seeds in one program are measured too, and the speed of all once they are
+compiled, from the runs' own logs. All see the batches in the order of the first seed, as replicas do
+(`training.data_seed`), and afterwards each seed's losses are compared with those of its own run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -42,23 +44,37 @@ def losses(workdir: Path) -> dict[tuple[int, int], float]:
     return {(line["seed"], line["step"]): line["loss"] for line in lines if line["split"] == "train"}
 
 
+def speed(workdir: Path, replicas: int = 1) -> float:
+    """Tokens a second of all replicas together: the median of the logged intervals, the first of which compiles."""
+    lines = map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
+    first, *rest = {line["step"]: line["tokens_per_second"] for line in lines if line["split"] == "train"}.values()
+    return replicas * statistics.median(rest or [first])
+
+
 def measured(seeds: int, steps: int) -> dict[str, Any]:
-    """Seconds of both ways, their ratio, and the largest difference of a loss."""
+    """Seconds of both ways, their ratio, the speeds, and the largest difference of a loss."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         train(folder / "data", folder / "throw away", 1)  # what the data take is no part of it
-        together = train(folder / "together", folder / "cache of one", steps, replicas=seeds)
-        log(f"{seeds} seeds in one program: {together:.1f} s")
+        by_seeds = {}
+        for some in sorted({max(1, seeds // 4), max(1, seeds // 2), seeds}):
+            run = folder / f"together {some}"
+            by_seeds[some] = {"seconds": train(run, folder / f"cache of {some}", steps, replicas=some)}
+            by_seeds[some]["tokens_per_second"] = speed(run, some)
+            log(f"{some} seeds in one program: {by_seeds[some]['seconds']:.1f} s")
+        together = by_seeds[seeds]["seconds"]
         each = []
         for seed in range(seeds):
             each.append(train(folder / str(seed), folder / "cache of many", steps, seed=seed, data_seed=0))
             log(f"seed {seed} alone: {each[-1]:.1f} s")
-        found = losses(folder / "together")
+        found = losses(folder / f"together {seeds}")
         alone = {key: loss for seed in range(seeds) for key, loss in losses(folder / str(seed)).items()}
         assert found.keys() == alone.keys()
         return {
             "together_s": together,
             "alone_s": each,
+            "by_seeds": by_seeds,
+            "alone_tokens_per_second": statistics.median(speed(folder / str(seed)) for seed in range(seeds)),
             "ratio": together / sum(each),
             "largest_difference": max(abs(found[key] - alone[key]) for key in alone),
         }
@@ -78,9 +94,13 @@ def measure(seeds: int = SEEDS, steps: int = STEPS) -> dict[str, Any]:
 
 
 def show(document: dict[str, Any]) -> None:
-    """Two lines and the target."""
+    """A line a way, a line a number of seeds, and the target."""
     print(f"  in one program      {document['together_s']:8.1f} s")
     print(f"  one after the other {sum(document['alone_s']):8.1f} s, the first {document['alone_s'][0]:.1f} s")
+    alone = document["alone_tokens_per_second"]
+    for seeds, found in document["by_seeds"].items():
+        rate = found["tokens_per_second"]
+        print(f"  {seeds} seeds: {found['seconds']:.1f} s; compiled, {rate:,.0f} tokens/s, {rate / alone:.2f} of one's")
     print(f"  losses differ by at most {document['largest_difference']:.1e}")
     print_targets(document["targets"])
 

@@ -14,6 +14,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec
 from jaxtyping import Array
 
+from attention_research.kernels.attention.varying import vary_together
 from attention_research.parallel.rules import ROWS, SEQUENCE, STACKED, spec
 
 #: The name of gathered parameters: what a gradient gathers anew rather than keeps.
@@ -77,13 +78,17 @@ _gathered.defvjp(
 )
 
 
-def over_axis(function: Callable[..., Any], axis: str, dimensions: tuple[int | None, ...]) -> Callable[..., Any]:
-    """`function` run by every device of an axis on its share of the arguments, so that no device sees another's.
+def over_axes(function: Callable[..., Any], *specs: PartitionSpec) -> Callable[..., Any]:
+    """`function` run by every device of the axes that `specs` name on its share of the arguments, so that no device
+    sees another's.
 
-    `dimensions` say along which each argument is cut (None: it is whole everywhere); every result is cut as the first
-    argument. The other axes of the mesh stay the partitioner's. An axis of one device changes nothing.
+    Each spec says how its argument is cut (`PartitionSpec()`: it is whole everywhere); every result is cut as the first
+    argument. What is whole has its gradient summed over devices once, after the function's own loops. The other axes of
+    the mesh stay the partitioner's. Axes of one device change nothing.
     """
-    if axis_size(axis) == 1:
+    groups = [group for spec in specs for group in spec if group is not None]
+    axes = {axis for group in groups for axis in ([group] if isinstance(group, str) else group)}
+    if all(axis_size(axis) == 1 for axis in axes):
         return function
-    specs = [PartitionSpec() if cut is None else PartitionSpec(*(None,) * cut, axis) for cut in dimensions]
-    return jax.shard_map(function, in_specs=tuple(specs), out_specs=specs[0], axis_names={axis})
+    each = lambda *arguments: function(*vary_together(arguments))
+    return jax.shard_map(each, in_specs=specs, out_specs=specs[0], axis_names=axes)

@@ -11,8 +11,10 @@ from tests.parallel.losses import config
 
 
 def partition(model: str, sizes: dict[str, int]) -> dict[str, Any]:
-    """What `inspect` says of it."""
-    overrides = [(f"parallel.mesh.{axis}", size) for axis, size in sizes.items()]
+    """What `inspect` says of it; "batch_size" stands among the axes."""
+    overrides = [
+        (f"training.{axis}" if axis == "batch_size" else f"parallel.mesh.{axis}", size) for axis, size in sizes.items()
+    ]
     counted = inspect(config(model, 0.1).override(overrides))
     return {name: counted[name] for name in ("arrays", "state_bytes", "partition")}
 

@@ -16,7 +16,7 @@ LITTLE = 200 + 2 * (32 * 16 * 4)
 
 @pytest.fixture(scope="module")
 def transformer():
-    meshes = {"data": {"data": 8}, "fsdp": {"fsdp": 8}, "both": {"data": 2, "fsdp": 4}, "sequence": {"sequence": 8}}
+    meshes = {"data": {"data": 8}, "chunks": {"data": 8, "batch_size": 1024}, "fsdp": {"fsdp": 8}, "both": {"data": 2, "fsdp": 4}, "sequence": {"sequence": 8}}
     return on_devices(8, "partitions", "transformer", meshes)
 
 
@@ -30,8 +30,10 @@ def parameters(found, split):
 
 
 @pytest.mark.slow
-def test_data_parallel_sums_the_gradients_once_and_gathers_nothing(transformer):
-    found = transformer["data"]
+@pytest.mark.parametrize("mesh", ("data", "chunks"))
+def test_data_parallel_sums_the_gradients_once_and_gathers_nothing(transformer, mesh):
+    """Also where a device's logits come in two chunks, each of which has a gradient of the whole table."""
+    found = transformer[mesh]
     whole = parameters(found, split=False)
     assert parameters(found, split=True) == 0 and found["partition"]["bytes_per_device"] == found["state_bytes"]
     assert whole <= bytes_of(found, "all-reduce") <= whole + LITTLE

@@ -7,12 +7,13 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
 from attention_research.kernels import attention_weights, dot_product_attention, ring_attention
 from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention
 from attention_research.parallel.rules import SEQUENCE
-from attention_research.parallel.scope import axis_size, over_axis
+from attention_research.parallel.scope import axis_size, over_axes
 
 
 class RingAttention(MultiHeadAttention):
@@ -45,4 +46,4 @@ class RingAttention(MultiHeadAttention):
             return ring_attention(query, key, value, axis_name=SEQUENCE, is_causal=is_causal, mask=mask)
 
         keys = None if mask is None else jnp.broadcast_to(mask[:, 0, 0], key.shape[:2])
-        return over_axis(share, SEQUENCE, (1, 1, 1, 1))(query, key, value, keys), weights
+        return over_axes(share, *(PartitionSpec(None, SEQUENCE),) * 4)(query, key, value, keys), weights

@@ -8,12 +8,13 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.cross_entropy import chunked_log_likelihood
 from attention_research.kernels.precision import einsum
-from attention_research.parallel.rules import SEQUENCE
-from attention_research.parallel.scope import over_axis
+from attention_research.parallel.rules import ROWS, SEQUENCE
+from attention_research.parallel.scope import over_axes
 from attention_research.registry import Positive
 
 
@@ -40,7 +41,8 @@ def log_likelihood(
         of_target, mean = chunked_log_likelihood(rows, kernel, targets.reshape(-1), bias=bias)
         return of_target.reshape(targets.shape), mean.reshape(targets.shape)
 
-    of_target, mean = over_axis(one, SEQUENCE, (1, 1, None, None))(hidden, targets, kernel, bias)
+    tokens, whole = PartitionSpec(ROWS, SEQUENCE), PartitionSpec()
+    of_target, mean = over_axes(one, tokens, tokens, whole, whole)(hidden, targets, kernel, bias)
     return {"log_likelihood": of_target, "smooth_log_likelihood": mean}
 
 

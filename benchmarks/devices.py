@@ -1,0 +1,74 @@
+"""What devices hold and say to each other as their number grows: a training step compiled for pretended devices.
+
+    attention-research bench devices [--json]
+
+The base Transformer of Vaswani et al. 2017 with packed batches, each axis of the mesh by itself and some products; with
+attention of kind `ring` where positions are split, and a Switch layer where experts are. Nothing is run: bytes are read
+from the compiled program (`attention-research inspect` prints the same of any config), so they are those of any machine
+but for this: XLA's CPU backend keeps an all-reduce where a GPU's or a TPU's makes a reduce-scatter of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks._interleaved import ROOT, log, made, present, versions
+
+CONFIG = "configs/translation/transformer.py:vaswani_base"
+COUNTS = (1, 2, 4, 8)
+#: Beside the axis of the same name.
+KINDS = {
+    "sequence": ["model.self_attention.kind=ring", "model.decoder.cross_attention.kind=ring"],
+    "expert": ["model.feed_forward.kind=switch", "model.feed_forward.num_experts=8"],
+}
+AXES = ("data", "fsdp", "tensor", "sequence", "expert")
+PRODUCTS = ({"data": 2, "fsdp": 4}, {"fsdp": 4, "tensor": 2}, {"data": 2, "fsdp": 2, "tensor": 2})
+
+
+def inspected(config: str, sizes: dict[str, int]) -> dict[str, Any]:
+    """Bytes a device holds, and says in one step by kind of collective."""
+    kinds = next((settings for axis, settings in KINDS.items() if sizes.get(axis)), [])
+    options = [*kinds, *(f"parallel.mesh.{axis}={size}" for axis, size in {"data": 1, **sizes}.items())]
+    command = [sys.executable, "-m", "attention_research", "inspect", f"--config={config}", "--json"]
+    command += [f"--config.{option}" for option in options]
+    found = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    said: dict[str, int] = {}
+    for one in found.get("partition", {"collectives": []})["collectives"]:
+        said[one["kind"]] = said.get(one["kind"], 0) + one["bytes"]
+    held = found["partition"]["bytes_per_device"] if "partition" in found else found["state_bytes"]
+    return {"mesh": sizes, "held": held, "said": said}
+
+
+def measure(config: str = CONFIG, counts: Sequence[int] = COUNTS) -> dict[str, Any]:
+    """The whole table as one JSON document."""
+    rows = []
+    for sizes in [*({axis: count} for axis in AXES for count in counts), *PRODUCTS]:
+        rows.append(inspected(config, sizes))
+        log(f"{sizes}: {rows[-1]['held']:,} bytes a device")
+    return {"benchmark": "devices", "shape": {"config": config}, **made(), "versions": versions("jax"), "rows": rows}
+
+
+def show(document: dict[str, Any]) -> None:
+    """A line a mesh."""
+    for row in document["rows"]:
+        mesh = " x ".join(f"{axis} {size}" for axis, size in row["mesh"].items())
+        said = ", ".join(f"{kind} {count / 1e6:,.1f} MB" for kind, count in sorted(row["said"].items())) or "nothing"
+        print(f"  {mesh:<28} {row['held'] / 1e6:8,.1f} MB a device   {said}")
+
+
+def main(json: bool = False, config: str = CONFIG, counts: Sequence[int] = COUNTS) -> None:
+    """Prints: a table, or with `json` one JSON document."""
+    present(measure(config, counts), json, show)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--config", default=CONFIG)
+    given = parser.parse_args()
+    main(given.json, given.config)
