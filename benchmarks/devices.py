@@ -23,8 +23,13 @@ CONFIG = "configs/translation/transformer.py:vaswani_base"
 COUNTS = (1, 2, 4, 8)
 #: Beside the axis of the same name.
 KINDS = {
-    "sequence": ["model.self_attention.kind=ring", "model.decoder.cross_attention.kind=ring"],
-    "expert": ["model.feed_forward.kind=switch", "model.feed_forward.num_experts=8"],
+    "sequence": [
+        "model.self_attention.kind=ring",
+        "model.decoder.cross_attention.kind=ring",
+        "data.batching.kind=buckets",  # the ring takes no packed rows
+        "data.batching.boundaries=(256,)",
+    ],
+    "expert": ["model.feed_forward={'kind': 'switch', 'num_experts': 8, 'expert': {'hidden_width': 2048}}"],
 }
 AXES = ("data", "fsdp", "tensor", "sequence", "expert")
 PRODUCTS = ({"data": 2, "fsdp": 4}, {"fsdp": 4, "tensor": 2}, {"data": 2, "fsdp": 2, "tensor": 2})
@@ -37,11 +42,12 @@ def inspected(config: str, sizes: dict[str, int]) -> dict[str, Any]:
     command = [sys.executable, "-m", "attention_research", "inspect", f"--config={config}", "--json"]
     command += [f"--config.{option}" for option in options]
     found = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    alone = {"bytes_per_device": found["state_bytes"], "collectives": []}
+    partition = found["partition"] or alone
     said: dict[str, int] = {}
-    for one in found.get("partition", {"collectives": []})["collectives"]:
+    for one in partition["collectives"]:
         said[one["kind"]] = said.get(one["kind"], 0) + one["bytes"]
-    held = found["partition"]["bytes_per_device"] if "partition" in found else found["state_bytes"]
-    return {"mesh": sizes, "held": held, "said": said}
+    return {"mesh": sizes, "held": partition["bytes_per_device"], "said": said}
 
 
 def measure(config: str = CONFIG, counts: Sequence[int] = COUNTS) -> dict[str, Any]:

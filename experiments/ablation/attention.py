@@ -150,7 +150,7 @@ STUDY = Study(
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2),
         "quick": Scale(f"{CONFIG}:quick", seeds=2, jobs=2),
         "cpu": Scale(f"{CONFIG}:cpu", seeds=2, jobs=2),
-        "gpu": Scale(f"{CONFIG}:vaswani_base", GPU, seeds=2),
+        "gpu": Scale(f"{CONFIG}:vaswani_base", GPU, seeds=2, replicas=True),
         "paper": Scale(f"{CONFIG}:vaswani_base", PAPER, seeds=2),
     },
     claims="claims.csv",

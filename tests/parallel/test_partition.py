@@ -16,7 +16,10 @@ LITTLE = 200 + 2 * (32 * 16 * 4)
 
 @pytest.fixture(scope="module")
 def transformer():
-    meshes = {"data": {"data": 8}, "chunks": {"data": 8, "batch_size": 1024}, "fsdp": {"fsdp": 8}, "both": {"data": 2, "fsdp": 4}, "sequence": {"sequence": 8}}
+    meshes = {
+        "data": {"data": 8}, "chunks": {"data": 8, "batch_size": 1024}, "fsdp": {"fsdp": 8},
+        "both": {"data": 2, "fsdp": 4}, "sequence": {"sequence": 8},
+    }  # fmt: skip
     return on_devices(8, "partitions", "transformer", meshes)
 
 
