@@ -41,6 +41,14 @@ def rank_within_length(section: Section, sections: list[Section]) -> Broken:
     return ("rank", f"Linformer's rank {rank} is above max_length {length}") if rank > length else None
 
 
+def filters_divide_width(section: Section, sections: list[Section]) -> Broken:
+    """A convolution's filters are each for as many channels (Wu et al. 2019, section 3)."""
+    width, filters = section.settings["width"], section.settings["num_filters"]
+    if filters is None or width % filters == 0:
+        return None
+    return "num_filters", f"{filters} filters do not divide the width {width}"
+
+
 def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
     """Linformer's projection runs over the whole row, whatever the segments."""
     for other in sections:
@@ -58,6 +66,37 @@ def one_example_a_row(section: Section, sections: list[Section]) -> Broken:
         if other.family == "model" and other.kind in ("recurrent", "recurrent_language_model"):
             return "kind", f"packed rows hold several sentences and {other.kind} reads a row as one; use buckets"
     return None
+
+
+def one_example_a_pair(section: Section, sections: list[Section]) -> Broken:
+    """A Funnel pools pairs of neighbours, whatever the segments."""
+    for other in sections:
+        if other.family == "encoder" and other.kind == "funnel":
+            return "kind", f"packed rows hold several sentences, which a Funnel ({other.path}) would mix; use buckets"
+    return None
+
+
+def a_state_a_token(section: Section, sections: list[Section]) -> Broken:
+    """An encoder alone predicts a token at each position: it needs one hidden state there."""
+    given = {"funnel": "fewer states than there are tokens", "transparent": "a state for each layer of a decoder"}
+    kind = section.settings["encoder"]["kind"]
+    return ("encoder.kind", f"{kind} gives {given[kind]}; this model predicts each token") if kind in given else None
+
+
+def equal_blocks(section: Section, sections: list[Section]) -> Broken:
+    """A Funnel's blocks have as many layers each."""
+    layers, blocks = section.settings["num_layers"], section.settings["blocks"]
+    return ("blocks", f"{layers} layers make no {blocks} equal blocks") if layers % blocks else None
+
+
+def steps_are_left(section: Section, sections: list[Section]) -> Broken:
+    """`num_layers` counts all applications of a universal stack's layer."""
+    above = section.path.rpartition(".")[0]
+    layers = next(other.settings["num_layers"] for other in sections if other.path == above)
+    before, after = section.settings["before"], section.settings["after"]
+    if before + after < layers:
+        return None
+    return "before", f"of {layers} applications (num_layers), {before} before and {after} after leave no step between"
 
 
 def states_that_fit(section: Section, sections: list[Section]) -> Broken:
@@ -78,11 +117,12 @@ def states_that_fit(section: Section, sections: list[Section]) -> Broken:
 
 
 def steps_that_exist(section: Section, sections: list[Section]) -> Broken:
-    """A block's steps are its children, dropout and residual (`layers.block`)."""
+    """A block's steps are its children, dropout, residual and shift (`layers.block`)."""
     if "steps" not in section.settings:
         return None
-    children = [name for name, value in section.settings.items() if isinstance(value, dict) and name != "positions"]
-    known = [*children, "dropout", "residual"]
+    around = ("positions", "layout", "stack")
+    children = [name for name, value in section.settings.items() if isinstance(value, dict) and name not in around]
+    known = [*dict.fromkeys([*children, "dropout", "residual", "shift"])]
     for branch in section.settings["steps"]:
         for step in branch:
             if step not in known:
@@ -136,18 +176,42 @@ def nucleus_within_all(section: Section, sections: list[Section]) -> Broken:
     return ("top_p", f"expected a float above 0 and at most 1; got {top_p}") if top_p and top_p > 1 else None
 
 
+def clusters_cover_the_vocabulary(section: Section, sections: list[Section]) -> Broken:
+    """Every token stands in one cluster, and every cluster has a width."""
+    names = ("vocabulary_size", "cluster_sizes", "cluster_widths")
+    size, sizes, widths = (section.settings[name] for name in names)
+    if sum(sizes) != size:
+        return "cluster_sizes", f"{sizes} add up to {sum(sizes)}; the vocabulary has {size} tokens"
+    if len(widths) != len(sizes):
+        return "cluster_widths", f"there are {len(sizes)} clusters and {len(widths)} widths, {widths}"
+    return None
+
+
+def tails_within_the_row(section: Section, sections: list[Section]) -> Broken:
+    """A tail has room for a part of a row's positions, or for all."""
+    share = section.settings["tail_share"]
+    return ("tail_share", f"expected a float above 0 and at most 1; got {share}") if share > 1 else None
+
+
 #: (families, kinds, function); the patterns are the shell's.
 CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], ...] = (
     ("experiment", "*", room_for_words),
     ("model", "*", heads_divide_width),
     ("*attention", "*", heads_divide_width),
     ("*attention", "linformer", rank_within_length),
+    ("*attention", "*_convolution", filters_divide_width),
     ("batching", "packed", no_mixing_of_packed),
     ("batching", "packed", one_example_a_row),
+    ("batching", "packed", one_example_a_pair),
+    ("model", "transformer_encoder", a_state_a_token),
+    ("encoder", "funnel", equal_blocks),
+    ("stack", "universal", steps_are_left),
     ("model", "recurrent", states_that_fit),
     ("encoder", "*", steps_that_exist),
     ("decoder", "*", steps_that_exist),
     ("causal_stack", "*", steps_that_exist),
+    ("vocabulary", "adaptive_*", clusters_cover_the_vocabulary),
+    ("vocabulary", "adaptive_softmax", tails_within_the_row),
     ("mesh", "mesh", whole_mesh),
     ("decoding", "sampling", nucleus_within_all),
     ("training", "*", whole_accumulation_steps),

@@ -18,12 +18,31 @@ ATTENTION = {
     "linformer": "attention_research.layers.attention.linformer:LinformerAttention",
     "ring": "attention_research.layers.attention.ring:RingAttention",
     "unmasked": "attention_research.layers.attention.unmasked:UnmaskedAttention",
+    "branched": "attention_research.layers.attention.branched:BranchedAttention",
+    "branched_t5": "attention_research.layers.attention.branched_t5:BranchedT5Attention",
+    "lightweight_convolution": "attention_research.layers.attention.lightweight_convolution:LightweightConvolution",
+    "dynamic_convolution": "attention_research.layers.attention.dynamic_convolution:DynamicConvolution",
+    "dense_synthesizer": "attention_research.layers.attention.dense_synthesizer:DenseSynthesizer",
+    "dense_synthesizer_plus": "attention_research.layers.attention.dense_plus:DenseSynthesizerPlus",
+    "dense_synthesizer_plus_alpha": "attention_research.layers.attention.dense_plus_alpha:DenseSynthesizerPlusAlpha",
+    "factorized_synthesizer": "attention_research.layers.attention.factorized_synthesizer:FactorizedSynthesizer",
+    "low_rank_synthesizer": "attention_research.layers.attention.low_rank_synthesizer:LowRankSynthesizer",
+    "random_synthesizer": "attention_research.layers.attention.random_synthesizer:RandomSynthesizer",
+    "random_synthesizer_plus": "attention_research.layers.attention.random_plus:RandomSynthesizerPlus",
+    "random_synthesizer_plus_alpha": "attention_research.layers.attention.random_plus_alpha:RandomSynthesizerPlusAlpha",
 }
 
 
 def _only(*kinds: str) -> dict[str, str]:
     return {kind: ATTENTION[kind] for kind in kinds}
 
+
+#: Self-attentions that mix neighbours or places of one sequence, instead of dot products or beside them.
+_BY_PLACE = (
+    "lightweight_convolution", "dynamic_convolution", "dense_synthesizer", "dense_synthesizer_plus",
+    "dense_synthesizer_plus_alpha", "factorized_synthesizer", "low_rank_synthesizer", "random_synthesizer",
+    "random_synthesizer_plus", "random_synthesizer_plus_alpha",
+)  # fmt: skip
 
 #: family -> kind -> "module:Class"; a family's first kind is its default.
 FAMILIES: dict[str, dict[str, str]] = {
@@ -65,7 +84,11 @@ FAMILIES: dict[str, dict[str, str]] = {
         "rationale": "attention_research.models.rationales.rationale:Rationale",
         "soft_attention_ratings": "attention_research.models.rationales.soft_attention:SoftAttentionRatings",
     },
-    "encoder": {"transformer": "attention_research.models.encoder:Encoder"},
+    "encoder": {
+        "transformer": "attention_research.models.encoder:Encoder",
+        "funnel": "attention_research.models.funnel_encoder:FunnelEncoder",
+        "transparent": "attention_research.models.transparent_encoder:TransparentEncoder",
+    },
     "decoder": {"transformer": "attention_research.models.decoder:Decoder"},
     "causal_stack": {"transformer": "attention_research.models.causal_stack:CausalStack"},
     "rationale_generator": {
@@ -114,11 +137,18 @@ FAMILIES: dict[str, dict[str, str]] = {
         "as_built": "attention_research.layers.initialization.as_built:AsBuilt",
         "uniform": "attention_research.layers.initialization.uniform:Uniform",
         "bahdanau": "attention_research.layers.initialization.bahdanau:BahdanauInitialization",
+        "mesh_tensorflow": "attention_research.layers.initialization.mesh_tensorflow:MeshTensorFlow",
+        "mesh_tensorflow_scaled": "attention_research.layers.initialization.mesh_tensorflow_scaled:MeshTFScaled",
+        "fixup": "attention_research.layers.initialization.fixup:Fixup",
     },
     "attention": ATTENTION,
-    "encoder_attention": _only("standard", "unscaled", "relative", "t5", "linformer", "ring"),
-    "causal_attention": _only("standard", "unscaled", "relative", "t5", "unmasked", "ring"),
-    "cross_attention": _only("standard", "unscaled", "linformer", "ring"),
+    "encoder_attention": _only(
+        "standard", "unscaled", "relative", "t5", "linformer", "ring", "branched", "branched_t5", *_BY_PLACE
+    ),
+    "causal_attention": _only(
+        "standard", "unscaled", "relative", "t5", "unmasked", "ring", "branched", "branched_t5", *_BY_PLACE
+    ),
+    "cross_attention": _only("standard", "unscaled", "linformer", "ring", "branched"),
     "positions": {
         "sinusoidal": "attention_research.layers.positions.sinusoidal:SinusoidalPositions",
         "sinusoidal_halves": "attention_research.layers.positions.sinusoidal_halves:SinusoidalHalves",
@@ -127,7 +157,12 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
     "feed_forward": {
         "dense": "attention_research.layers.feed_forward.dense:DenseFeedForward",
+        "gated": "attention_research.layers.feed_forward.gated:GatedFeedForward",
+        "shifted": "attention_research.layers.feed_forward.shifted:ShiftedFeedForward",
         "switch": "attention_research.layers.feed_forward.switch:SwitchFeedForward",
+        "switch_released": "attention_research.layers.feed_forward.switch_released:ReleasedSwitchFeedForward",
+        "mixture_of_experts": "attention_research.layers.feed_forward.mixture_of_experts:MixtureOfExperts",
+        "product_key_memory": "attention_research.layers.feed_forward.product_key_memory:ProductKeyMemory",
     },
     "recurrent_cell": {
         "lstm": "attention_research.layers.recurrent.lstm:LSTMCell",
@@ -136,9 +171,29 @@ FAMILIES: dict[str, dict[str, str]] = {
         "vanilla": "attention_research.layers.recurrent.vanilla:VanillaCell",
         "rcnn": "attention_research.layers.recurrent.rcnn:RCNNCell",
     },
+    "residual": {
+        "plain": "attention_research.layers.residuals.plain:PlainResidual",
+        "rezero": "attention_research.layers.residuals.rezero:ReZero",
+        "scaled": "attention_research.layers.residuals.scaled:ScaledResidual",
+        "gru_gate": "attention_research.layers.residuals.gate:GRUGate",
+    },
+    "layout": {
+        "uniform": "attention_research.layers.layouts.uniform:UniformLayout",
+        "every": "attention_research.layers.layouts.every:EveryLayout",
+        "one": "attention_research.layers.layouts.one:OneLayout",
+    },
+    "stack": {
+        "layers": "attention_research.layers.stack:Stack",
+        "shared": "attention_research.layers.shared_stack:SharedStack",
+        "universal": "attention_research.layers.universal_stack:UniversalStack",
+        "adaptive_universal": "attention_research.layers.adaptive_universal_stack:AdaptiveUniversalStack",
+    },
     "norm": {
         "layer_norm": "attention_research.layers.norms.layer_norm:LayerNorm",
         "rms_norm": "attention_research.layers.norms.rms_norm:RMSNorm",
+        "partial_rms_norm": "attention_research.layers.norms.partial_rms_norm:PartialRMSNorm",
+        "scalar_shift": "attention_research.layers.norms.scalar_shift:ScalarShift",
+        "scalar_shift_scale": "attention_research.layers.norms.scalar_shift_scale:ScalarShiftScale",
     },
     "embedding": {
         "learned": "attention_research.layers.embeddings.learned:LearnedEmbedding",
@@ -161,6 +216,14 @@ FAMILIES: dict[str, dict[str, str]] = {
         "t5": "attention_research.layers.embeddings.t5:T5Vocabulary",
         "separate": "attention_research.layers.embeddings.separate:SeparateVocabulary",
         "untied": "attention_research.layers.embeddings.untied:UntiedVocabulary",
+        "t5_untied_output": "attention_research.layers.embeddings.t5_untied_output:T5UntiedOutputVocabulary",
+        "t5_untied_encoder": "attention_research.layers.embeddings.t5_untied_encoder:T5UntiedEncoderVocabulary",
+        "t5_untied": "attention_research.layers.embeddings.t5_untied:T5UntiedVocabulary",
+        "factorized": "attention_research.layers.embeddings.factorized:FactorizedVocabulary",
+        "factorized_shared": "attention_research.layers.embeddings.factorized_shared:FactorizedSharedVocabulary",
+        "adaptive_input": "attention_research.layers.embeddings.adaptive_input:AdaptiveInputVocabulary",
+        "adaptive_softmax": "attention_research.layers.embeddings.adaptive_softmax:AdaptiveSoftmaxVocabulary",
+        "mixture_of_softmaxes": "attention_research.layers.embeddings.mixture_of_softmaxes:MixtureOfSoftmaxes",
     },
     "training": {"standard": "attention_research.training.settings:Training"},
     "optimizer": {
@@ -169,6 +232,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "sgd": "attention_research.training.optimizers:SGD",
         "adafactor": "attention_research.training.optimizers:Adafactor",
         "adadelta": "attention_research.training.optimizers:Adadelta",
+        "simplex": "attention_research.training.simplex:Simplex",
     },
     "schedule": {
         "noam": "attention_research.training.schedules:Noam",
@@ -208,8 +272,13 @@ REFUSED = {
         "relative",
     ): "relative positions are distances within one sequence; source and target have none",
     ("cross_attention", "t5"): "relative positions are distances within one sequence; source and target have none",
+    ("cross_attention", "branched_t5"): "relative positions are distances within one sequence; take branched",
     ("encoder_attention", "unmasked"): "an encoder has no causal mask to leave out; set it for the decoder alone",
     ("cross_attention", "unmasked"): "attention to a source has no causal mask to leave out",
+    **{
+        ("cross_attention", kind): "it mixes by places within one sequence, without asking the source's tokens"
+        for kind in _BY_PLACE
+    },
 }
 
 # Ranges that an annotation can state; config.py enforces them.

@@ -19,6 +19,7 @@ PARTS = {
     "attention_research.kernels.experts",
     "attention_research.kernels.masks",
     "attention_research.kernels.normalization",
+    "attention_research.kernels.product_keys",
     "attention_research.kernels.projection",
     "attention_research.kernels.recurrent.gru",
     "attention_research.kernels.recurrent.gru_reset_before",

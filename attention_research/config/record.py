@@ -27,9 +27,20 @@ EXECUTION_LEAVES = (
     "training.keep_best",
 )
 
+_ANY: Any = object()
 #: Settings that came when there were recorded trials, with the value that means what was done before: at that value
-#: they are no part of a trial's identity, so that a new setting orphans no record.
-LATER_LEAVES = {"training.accumulation_steps": 1, "training.data_seed": None, "evaluation.average": 1}
+#: they are no part of a trial's identity, so that a new setting orphans no record. `name:kind`: a section of that kind.
+LATER_LEAVES: dict[str, Any] = {
+    "training.accumulation_steps": 1,
+    "training.data_seed": None,
+    "evaluation.average": 1,
+    "model:transformer.initialization": {"kind": "as_built"},
+    **{
+        f"model.{part}.{name}": {"kind": kind}
+        for part in ("encoder", "decoder")
+        for name, kind in (("residual", "plain"), ("layout", "uniform"), ("stack", "layers"))
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -51,14 +62,15 @@ class Config:
     @cached_property
     def identity(self) -> str:
         """The same less `EXECUTION_LEAVES` and what `LATER_LEAVES` leave out: what a trial is, however it is run."""
-        rest, leaves = copy.deepcopy(self.resolved), flat(self.resolved)
-        as_before = [path for path, value in LATER_LEAVES.items() if path in leaves and _same(leaves[path], value)]
-        for path in (*EXECUTION_LEAVES, *as_before):
+        rest = copy.deepcopy(self.resolved)
+        left_out = {**dict.fromkeys(EXECUTION_LEAVES, _ANY), **LATER_LEAVES}
+        for path, value in left_out.items():
             *sections, leaf = path.split(".")
             node = rest
             for name in sections:
-                node = node[name] if isinstance(node, dict) and name in node else {}
-            node.pop(leaf, None)
+                node = _section(node, name)
+            if leaf in node and (value is _ANY or _same(node[leaf], value)):
+                del node[leaf]
         return _digest(rest)
 
     def __hash__(self) -> int:
@@ -114,6 +126,13 @@ def flat(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
             value = {str(i): item for i, item in enumerate(value)}
         leaves |= flat(value, f"{path}.") if isinstance(value, dict) else {path: value}
     return leaves
+
+
+def _section(node: dict[str, Any], name: str) -> dict[str, Any]:
+    """The section of this `name`, or `name:kind`; empty where there is none."""
+    name, _, kind = name.partition(":")
+    section = node.get(name)
+    return section if isinstance(section, dict) and kind in ("", section.get("kind")) else {}
 
 
 def _same(a: Any, b: Any) -> bool:

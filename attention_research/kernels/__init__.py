@@ -40,7 +40,7 @@ from attention_research.kernels.efficient.sliding_window import (
     sliding_window_cache,
     sliding_window_step,
 )
-from attention_research.kernels.experts import Routing, switch_routing
+from attention_research.kernels.experts import Routing, switch_routing, top_2_routing
 from attention_research.kernels.linformer import compress, linformer_attention
 from attention_research.kernels.masks import causal_mask, combine_masks, padding_mask, segment_mask, window_mask
 from attention_research.kernels.no_dot_product.dense_synthesizer import (
@@ -94,6 +94,7 @@ from attention_research.kernels.positions import (
     transformer_xl_attention,
     transformer_xl_weights,
 )
+from attention_research.kernels.product_keys import product_key_search
 from attention_research.kernels.projection import project
 from attention_research.kernels.recurrent import (
     gru_cell,
@@ -271,6 +272,7 @@ __all__ = [
     "positional_attention",
     "positive_features",
     "predicted_centers",
+    "product_key_search",
     "project",
     "project_concatenated",
     "projected_additive_scores",
@@ -318,6 +320,7 @@ __all__ = [
     "t5_distance_bias",
     "t5_relative_bias",
     "temperature_attention",
+    "top_2_routing",
     "transformer_xl_attention",
     "transformer_xl_weights",
     "vanilla_cell",

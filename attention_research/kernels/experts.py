@@ -1,4 +1,5 @@
-"""Switch routing, Fedus et al. 2021 (arXiv 2101.03961), equations 1 to 6: y = p_e(x) E_e(x) for e = argmax_i p_i(x)."""
+"""Which expert takes which token: Switch routing, Fedus et al. 2021 (arXiv 2101.03961), equations 1 to 6, y = p_e(x)
+E_e(x) for e = argmax_i p_i(x), and routing to the best two, Lepikhin et al. 2020 (arXiv 2006.16668), algorithm 1."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int, Key
 
 
 class Routing(NamedTuple):
@@ -26,14 +27,56 @@ def switch_routing(logits: Float[Array, "G S E"], *, capacity: int) -> Routing:
     is E sum_e f_e P_e (equation 4, without alpha), f_e the share of the group's tokens that chose e, P_e the mean of
     p_e; its gradient goes through P. In float32. Raises ValueError for a capacity below 1.
     """
+    gates = _gates(logits, capacity)
+    chosen = _one_hot(jnp.argmax(gates, axis=-1), gates.shape[-1])
+    kept, taken = _seated(chosen, capacity)
+    combine = taken * jnp.sum(gates * chosen, axis=-1)[..., None, None]
+    return Routing(taken > 0, combine, _balance(chosen, gates), 1.0 - jnp.mean(jnp.sum(kept, axis=-1), axis=-1))
+
+
+def top_2_routing(
+    logits: Float[Array, "G S E"], *, capacity: int, threshold: float = 0.2, key: Key[Array, ""] | None = None
+) -> Routing:
+    """Each token to the experts of its two largest p, with gates g1 = p1 / (p1 + p2) and g2 = p2 / (p1 + p2).
+
+    With a `key` the second expert is used with probability min(1, g2 / threshold); without one where g2 > threshold.
+    All first choices of a group take places before any second one, each in the order of the tokens: a later token's
+    first choice can so cost an earlier one its second expert. A choice that finds no place adds 0, and the other gate
+    stays as it is; a token without any place is dropped. The balance is the Switch layer's, of first choices. In
+    float32. Raises ValueError for a capacity below 1 and for fewer than two experts.
+    """
+    gates = _gates(logits, capacity)
+    if gates.shape[-1] < 2:
+        raise ValueError(f"logits: axis E: expected at least 2 experts, got {gates.shape[-1]}")
+    (first, second), (p1, p2) = (jnp.moveaxis(x, -1, 0) for x in reversed(jax.lax.top_k(gates, 2)))
+    g1, g2 = p1 / (p1 + p2 + 1e-9), p2 / (p1 + p2 + 1e-9)
+    used = g2 > (threshold if key is None else threshold * jax.random.uniform(key, g2.shape, jnp.float32))
+    chosen = _one_hot(first, gates.shape[-1])
+    also = jnp.where(used[..., None], _one_hot(second, gates.shape[-1]), 0.0)
+    kept, taken = _seated(chosen, capacity)
+    kept_too, taken_too = _seated(also, capacity, before=jnp.sum(kept, axis=1, keepdims=True))
+    combine = g1[..., None, None] * taken + g2[..., None, None] * taken_too
+    dropped = 1.0 - jnp.mean(jnp.max(kept + kept_too, axis=-1), axis=-1)
+    return Routing((taken + taken_too) > 0, combine, _balance(chosen, gates), dropped)
+
+
+def _gates(logits: Array, capacity: int) -> Float[Array, "G S E"]:
     if capacity < 1:
         raise ValueError(f"capacity: expected at least 1, got {capacity}")
-    gates = jax.nn.softmax(logits.astype(jnp.float32), axis=-1)
-    chosen = jax.nn.one_hot(jnp.argmax(gates, axis=-1), gates.shape[-1], dtype=jnp.float32)
-    place = (jnp.cumsum(chosen, axis=1) - 1.0) * chosen
+    return jax.nn.softmax(logits.astype(jnp.float32), axis=-1)
+
+
+def _one_hot(indices: Int[Array, "*A"], size: int) -> Float[Array, "*A E"]:
+    return jax.nn.one_hot(indices, size, dtype=jnp.float32)
+
+
+def _seated(chosen: Array, capacity: int, before: Array | float = 0.0) -> tuple[Array, Array]:
+    """(the choices that find a place [G S E], the places that they take [G S E C]); `before` [G 1 E] are taken."""
+    place = (jnp.cumsum(chosen, axis=1) - 1.0 + before) * chosen
     kept = jnp.where(place < capacity, chosen, jnp.zeros_like(chosen))
-    places = jax.nn.one_hot(jnp.sum(place, axis=-1).astype(jnp.int32), capacity, dtype=jnp.float32)
-    taken = kept[..., None] * places[:, :, None, :]
-    balance = gates.shape[-1] * jnp.sum(jnp.mean(chosen, axis=1) * jnp.mean(gates, axis=1), axis=-1)
-    combine = taken * jnp.sum(gates * chosen, axis=-1)[..., None, None]
-    return Routing(taken > 0, combine, balance, 1.0 - jnp.mean(jnp.sum(kept, axis=-1), axis=-1))
+    places = _one_hot(jnp.sum(place, axis=-1).astype(jnp.int32), capacity)
+    return kept, kept[..., None] * places[:, :, None, :]
+
+
+def _balance(chosen: Array, gates: Array) -> Float[Array, "G"]:
+    return gates.shape[-1] * jnp.sum(jnp.mean(chosen, axis=1) * jnp.mean(gates, axis=1), axis=-1)

@@ -14,9 +14,15 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from attention_research.layers.dropout import dropout
+from attention_research.layers.residuals.plain import PlainResidual
+from attention_research.layers.shift import Shift
 
 Steps = tuple[tuple[str, ...], ...]
-WITHOUT_MODULE = ("dropout", "residual")
+WITHOUT_MODULE = ("dropout",)
+#: What maps the value to another and gives nothing beside it.
+PLAIN = ("norm", "shift")
+#: Children that a block has unless it is given others.
+DEFAULTS: dict[str, Callable[..., nnx.Module]] = {"residual": PlainResidual, "shift": Shift}
 
 
 def named_steps(steps: Steps) -> Steps:
@@ -31,10 +37,12 @@ def named_steps(steps: Steps) -> Steps:
 
 
 class Block(nnx.Module):
-    """Applies its branches in turn to x [B T D]; "residual" adds the value with which its branch began.
+    """Applies its branches in turn to x [B T D]; "residual" joins the value with which its branch began (by default it
+    adds them, `layers.residuals`), "shift" adds a learned scalar.
 
     `children` maps a step's kind to the constructor of its module, called with `rngs`. A call's `inputs` maps a kind to
-    the keyword arguments of that child (masks, the memory); a child that is not a norm returns (y, aux).
+    the keyword arguments of that child (masks, the memory); a child that is not a norm returns (y, aux). One that
+    says `takes_key` is also given a random `key`, where the call has one.
     """
 
     def __init__(
@@ -43,6 +51,7 @@ class Block(nnx.Module):
         names = named_steps(steps)
         self.branches = tuple(tuple(zip(kinds, named, strict=True)) for kinds, named in zip(steps, names, strict=True))
         self.dropout_rate = dropout_rate
+        children = {**DEFAULTS, **children}
         for kind, name in (step for branch in self.branches for step in branch):
             if kind not in WITHOUT_MODULE:
                 if kind not in children:
@@ -51,33 +60,35 @@ class Block(nnx.Module):
                 setattr(self, name, children[kind](rngs=rngs))
 
     def run(
-        self, x: Float[Array, "B T D"], key: Key[Array, ""] | None, apply: Callable[[str, str, Array], Array]
-    ) -> Float[Array, "B T D"]:
-        """Walks the branches; `apply` (kind, name, y) -> y runs a child that is neither dropout nor residual."""
+        self, x: Float[Array, "B T D"], key: Key[Array, ""] | None, apply: Callable[[str, str, int, Array], Array]
+    ) -> Float[Array, "B _ D"]:
+        """Walks the branches; `apply` (kind, name, place in the list, y) -> y runs what is no dropout or residual."""
         position = 0
         for branch in self.branches:
             stream = x
             for kind, name in branch:
                 position += 1
                 if kind == "residual":
-                    x = stream + x
+                    x = getattr(self, name)(stream, x)
                 elif kind == "dropout":
                     x = dropout(x, self.dropout_rate, None if key is None else jax.random.fold_in(key, position))
                 else:
-                    x = apply(kind, name, x)
+                    x = apply(kind, name, position, x)
         return x
 
     def __call__(
         self, x: Float[Array, "B T D"], inputs: Mapping[str, Mapping[str, Any]], *, key: Key[Array, ""] | None = None
-    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(y, {child name: what it gave beside its output})."""
+    ) -> tuple[Float[Array, "B _ D"], dict[str, Any]]:
+        """(y, {child name: what it gave beside its output}); as long as x, but for a child that shortens it."""
         collected: dict[str, Any] = {}
 
-        def apply(kind: str, name: str, y: Array) -> Array:
+        def apply(kind: str, name: str, position: int, y: Array) -> Array:
             child = getattr(self, name)
-            if kind == "norm":
+            if kind in PLAIN:
                 return child(y)
-            y, collected[name] = child(y, **inputs.get(kind, {}))
+            draws = key is not None and getattr(child, "takes_key", False)
+            own = {"key": jax.random.fold_in(key, position)} if draws else {}
+            y, collected[name] = child(y, **inputs.get(kind, {}), **own)
             return y
 
         return self.run(x, key, apply), collected
@@ -99,9 +110,10 @@ class Block(nnx.Module):
         """One position: (y, the grown caches, what the children gave beside their outputs)."""
         grown, collected = dict(grows), {}
 
-        def apply(kind: str, name: str, y: Array) -> Array:
+        def apply(kind: str, name: str, position: int, y: Array) -> Array:
+            del position
             child = getattr(self, name)
-            if kind == "norm":
+            if kind in PLAIN:
                 return child(y)
             if kind == "self_attention":
                 y, grown[name], collected[name] = child.step(y, grows[name], index, shared=shared.get(kind))

@@ -16,6 +16,10 @@ from jaxtyping import Array, Float, Int, Key
 from attention_research.layers.block import Block
 from attention_research.layers.structure import split
 from attention_research.parallel.scope import activations, axis_size, gathered, regathering
+from attention_research.registry import Given
+
+#: What blocks are given beside the stream: kind of child -> keyword -> value.
+Inputs = Mapping[str, Mapping[str, Any]]
 
 
 def unstacked(tree: Any, length: int) -> list[Any]:
@@ -29,7 +33,12 @@ def unstacked(tree: Any, length: int) -> list[Any]:
     return [jax.tree.unflatten(structure, [piece[l] for piece in pieces]) for l in range(length)]
 
 
-def _whole(block: Block) -> Block:
+def _with(inputs: Inputs, own: Inputs) -> Inputs:
+    """The inputs of all layers and one layer's own."""
+    return {**inputs, **{kind: {**inputs.get(kind, {}), **given} for kind, given in own.items()}}
+
+
+def _whole(block: nnx.Module) -> Any:
     """The block of the layer whose turn it is, its parameters gathered (`parallel.scope`)."""
     if axis_size("fsdp") == 1:
         return block
@@ -43,40 +52,63 @@ class Stack(nnx.Module):
     def __init__(
         self,
         *,
-        segments: Sequence[tuple[Callable[..., Block], int]],
-        unroll: bool = False,
-        remat: bool = False,
+        segments: Given[Sequence[tuple[Callable[..., Block], int]]],
+        unroll: Given[bool] = False,
+        remat: Given[bool] = False,
         rngs: nnx.Rngs,
     ):
         self.repeats = tuple(repeat for _, repeat in segments)
         self.unroll, self.remat = unroll, remat
         self.segments = nnx.List(
             [
-                jax.vmap(lambda key, block=block: block(rngs=nnx.Rngs(key)))(jax.random.split(rngs.params(), repeat))
+                jax.vmap(lambda key, block=block: block(rngs=nnx.Rngs(key)))(
+                    jax.random.split(rngs.params(), self._owned(repeat))
+                )
                 for block, repeat in segments
             ]
         )
 
+    def _owned(self, repeat: int) -> int:
+        """How many layers' weights a segment of `repeat` layers has."""
+        return repeat
+
+    def _each(self, blocks: Block) -> tuple[Any, Callable[[Any], Block]]:
+        """(what a scan over the layers goes along, from one of its slices to that layer's block)."""
+        return blocks, lambda block: block
+
     def __call__(
-        self, x: Float[Array, "B T D"], inputs: Mapping[str, Mapping[str, Any]], *, key: Key[Array, ""] | None = None
+        self, x: Float[Array, "B T D"], inputs: Inputs, *, each: Inputs | None = None, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(y, aux): every block gets the same `inputs` and its own dropout key."""
+        """(y, aux): every block gets the same `inputs`, its own of `each` (arrays [L ...]) and its own dropout key."""
         collected = {}
-        for number, (blocks, repeat) in enumerate(zip(self.segments, self.repeats, strict=True)):
-            keys = None if key is None else jax.random.split(jax.random.fold_in(key, number), repeat)
-
-            def body(x: Array, layer: tuple[Block, Any]) -> tuple[Array, dict[str, Any]]:
-                block, block_key = layer
-                x, aux = _whole(block)(activations(x), inputs, key=block_key)
-                return x, {"hidden": x, **aux}
-
-            body = jax.checkpoint(body) if self.remat else regathering(body)
-            x, collected[f"segment_{number}"] = self._over_layers(body, x, (blocks, keys), repeat)
+        for number in range(len(self.repeats)):
+            x, collected[f"segment_{number}"] = self.segment(number, x, inputs, each=each, key=key)
         return x, collected
+
+    def segment(
+        self, number: int, x: Float[Array, "B T D"], inputs: Inputs, *, each: Inputs | None = None,
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, "B _ D"], dict[str, Any]]:  # fmt: skip
+        """One segment alone, as the call runs them in turn."""
+        repeat, (along, block_of) = self.repeats[number], self._each(self.segments[number])
+        keys = None if key is None else jax.random.split(jax.random.fold_in(key, number), repeat)
+
+        def body(x: Array, layer: tuple[Any, Any, Any]) -> tuple[Array, dict[str, Any]]:
+            own, own_inputs, block_key = layer
+            x, aux = _whole(block_of(own))(activations(x), _with(inputs, own_inputs), key=block_key)
+            return x, {"hidden": x, **aux}
+
+        body = jax.checkpoint(body) if self.remat else regathering(body)
+        return self._over_layers(body, x, (along, self._of_segment(number, each), keys), repeat)
+
+    def _of_segment(self, number: int, each: Inputs | None) -> Inputs:
+        """What is given to each layer, of the layers of one segment."""
+        first = sum(self.repeats[:number])
+        return jax.tree.map(lambda x: x[first : first + self.repeats[number]], {} if each is None else each)
 
     def _over_layers(self, body: Callable, carry: Any, layers: Any, repeat: int) -> tuple[Any, Any]:
         if not self.unroll:
-            return jax.lax.scan(body, carry, layers)
+            return jax.lax.scan(body, carry, layers, length=repeat)
         outputs = []
         for layer in unstacked(layers, repeat):
             carry, output = body(carry, layer)
@@ -84,10 +116,16 @@ class Stack(nnx.Module):
         return carry, jax.tree.map(lambda *arrays: jax.numpy.stack(arrays), *outputs)
 
     def start(
-        self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]
+        self, batch: int, length: int, dtype: Any, inputs: Inputs, *, each: Inputs | None = None
     ) -> list[dict[str, Any]]:
         """The caches of all layers, one entry a segment: stacked [L ...] or, of an unrolled stack, in lists of L."""
-        caches = [jax.vmap(lambda block: block.start(batch, length, dtype, inputs))(blocks) for blocks in self.segments]
+        caches = []
+        for number, repeat in enumerate(self.repeats):
+            along, block_of = self._each(self.segments[number])
+            of_layer = lambda own, given, block_of=block_of: block_of(own).start(
+                batch, length, dtype, _with(inputs, given)
+            )
+            caches.append(jax.vmap(of_layer, axis_size=repeat)(along, self._of_segment(number, each)))
         if not self.unroll:
             return caches
         apart = lambda cache, repeat: {name: unstacked(tree, repeat) for name, tree in cache.items()}
@@ -109,8 +147,9 @@ class Stack(nnx.Module):
     ) -> tuple[Array, list[Any], dict[str, Any]]:
         """Each layer writes one position into arrays of its own, in place: slices of stacked ones would be copied."""
         after, outputs = [], []
-        for block, *cache in zip(unstacked(blocks, len(grows)), grows, remembered, strict=True):
-            x, own, aux = block.step(x, *cache, index, shared)
+        along, block_of = self._each(blocks)
+        for layer, *cache in zip(unstacked(along, len(grows)), grows, remembered, strict=True):
+            x, own, aux = block_of(layer).step(x, *cache, index, shared)
             after.append(own)
             outputs.append(aux)
         return x, after, jax.tree.map(lambda *arrays: jax.numpy.stack(arrays), *outputs)
@@ -120,14 +159,16 @@ class Stack(nnx.Module):
     ) -> tuple[Array, Any, dict[str, Any]]:
         """Growing caches ride in the scan's carry: as outputs they would be copied."""
 
+        along, block_of = self._each(blocks)
+
         def body(carry: Any, layer: Any) -> tuple[Any, Any]:
             x, grows = carry
-            block, remembered, l = layer
+            layer, remembered, l = layer
             own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, l, 0, keepdims=False), grows)
-            x, own, aux = block.step(x, own, remembered, index, shared)
+            x, own, aux = block_of(layer).step(x, own, remembered, index, shared)
             grows = jax.tree.map(lambda a, new: jax.lax.dynamic_update_index_in_dim(a, new, l, 0), grows, own)
             return (x, grows), aux
 
-        layers = jax.numpy.arange(len(jax.tree.leaves(blocks)[0]))
-        (x, grows), aux = jax.lax.scan(body, (x, grows), (blocks, remembered, layers))
+        layers = jax.numpy.arange(len(jax.tree.leaves((grows, remembered))[0]))
+        (x, grows), aux = jax.lax.scan(body, (x, grows), (along, remembered, layers))
         return x, grows, aux

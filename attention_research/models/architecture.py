@@ -15,6 +15,7 @@ from flax import nnx
 from attention_research.layers.attention.unmasked import UnmaskedAttention
 from attention_research.layers.block import Block
 from attention_research.layers.positions.none import NoPositions
+from attention_research.layers.residuals.plain import PlainResidual
 from attention_research.models.layered import Layered
 
 ENCODER_OUTPUT = "the encoder's output"
@@ -105,7 +106,9 @@ def _branches(block: Block, causal: bool) -> Iterator[tuple[Step, ...]]:
 
 def _step(kind: str, module: Any, causal: bool) -> Step:
     if module is None:
-        return Step({"residual": "add"}.get(kind, kind))
+        return Step(kind)
+    if isinstance(module, PlainResidual):
+        return Step("add")
     masked = kind == "self_attention" and causal and not isinstance(module, UnmaskedAttention)
     reads = ENCODER_OUTPUT if kind == "cross_attention" else ""
     return Step(f"masked {kind}" if masked else kind, type(module).__name__, reads)

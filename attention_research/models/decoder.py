@@ -13,7 +13,10 @@ from attention_research.registry import Child, Positive, Rate
 
 
 class Decoder(Layered):
-    """Embeddings [B T D] and memory [B S D] -> hidden states [B T D]; `steps` and the rest as in the encoder."""
+    """Embeddings [B T D] and memory [B S D] -> hidden states [B T D]; `steps` and the rest as in the encoder.
+
+    A memory [L B S D] is one for each layer (`models.transparent_encoder`).
+    """
 
     def __init__(
         self,
@@ -25,7 +28,10 @@ class Decoder(Layered):
         cross_attention: Child["cross_attention", "self_attention"],
         feed_forward: Child["feed_forward"],
         norm: Child["norm"],
+        residual: Child["residual"] = "plain",
         positions: Child["positions"],
+        layout: Child["layout"] = "uniform",
+        stack: Child["stack"] = "layers",
         steps: tuple[tuple[str, ...], ...] = (
             ("self_attention", "dropout", "residual", "norm"),
             ("cross_attention", "dropout", "residual", "norm"),
@@ -42,6 +48,7 @@ class Decoder(Layered):
             "cross_attention": cross_attention,
             "feed_forward": feed_forward,
             "norm": norm,
+            "residual": residual,
         }
         self._build(
             children,
@@ -53,6 +60,8 @@ class Decoder(Layered):
             unroll=unroll,
             remat=remat,
             rngs=rngs,
+            layout=layout,
+            stack=stack,
         )
         self.self_shared = owned_by_stack(self_attention, rngs)
         crosses = any("cross_attention" in branch for branch in steps)
@@ -63,24 +72,34 @@ class Decoder(Layered):
         x: Float[Array, "B T D"],
         positions: Int[Array, "#B T"],
         mask: Bool[Array, "B 1 #T T"] | None,
-        memory: Float[Array, "B S D"],
+        memory: Float[Array, "*L B S D"],
         memory_mask: Bool[Array, "B 1 #T S"],
         *,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """(hidden states, aux of the stack); self-attention is causal beside `mask`."""
-        inputs = {
-            "self_attention": {"mask": mask, "is_causal": True, "shared": self.self_shared},
-            "cross_attention": {"memory": memory, "mask": memory_mask, "shared": self.cross_shared},
-        }
-        return self._run(x, positions, inputs, key)
+        cross, each = self._memories(memory, memory_mask)
+        inputs = {"self_attention": {"mask": mask, "is_causal": True, "shared": self.self_shared}, **cross}
+        return self._run(x, positions, inputs, key, each)
 
     def start(
-        self, memory: Float[Array, "B S D"], memory_mask: Bool[Array, "B 1 1 S"], length: int
+        self, memory: Float[Array, "*L B S D"], memory_mask: Bool[Array, "B 1 1 S"], length: int
     ) -> list[dict[str, Any]]:
         """The caches for `length` target positions."""
-        cross = {"memory": memory, "mask": memory_mask, "shared": self.cross_shared}
-        return self.stack.start(memory.shape[0], length, memory.dtype, {"cross_attention": cross})
+        cross, each = self._memories(memory, memory_mask)
+        return self.stack.start(memory.shape[-3], length, memory.dtype, cross, each=each)
+
+    def _memories(
+        self, memory: Float[Array, "*L B S D"], mask: Bool[Array, "B 1 #T S"]
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """(what the cross-attentions of all layers are given, what each is given)."""
+        cross = {"mask": mask, "shared": self.cross_shared}
+        if memory.ndim == 3:
+            return {"cross_attention": {**cross, "memory": memory}}, None
+        layers = sum(self.stack.repeats)
+        if len(memory) != layers:
+            raise ValueError(f"encoder.decoder_layers: {len(memory)} memories for the decoder's {layers} layers")
+        return {"cross_attention": cross}, {"cross_attention": {"memory": memory}}
 
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""]

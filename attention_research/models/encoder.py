@@ -15,7 +15,8 @@ from attention_research.registry import Child, Positive, Rate
 class Encoder(Layered):
     """Embeddings [B S D] -> hidden states [B S D]; `steps` are one block's residual branches (`layers.block`).
 
-    The default is the paper's post-norm; a pre-norm stack adds `final_norm`. `unroll` suits shallow stacks on a CPU.
+    The default is the paper's post-norm; a pre-norm stack adds `final_norm`. `layout` says which layers differ
+    (`layers.layouts`), `stack` whether each has weights of its own. `unroll` suits shallow stacks on a CPU.
     """
 
     def __init__(
@@ -27,7 +28,10 @@ class Encoder(Layered):
         self_attention: Child["encoder_attention"],
         feed_forward: Child["feed_forward"],
         norm: Child["norm"],
+        residual: Child["residual"] = "plain",
         positions: Child["positions"],
+        layout: Child["layout"] = "uniform",
+        stack: Child["stack"] = "layers",
         steps: tuple[tuple[str, ...], ...] = (
             ("self_attention", "dropout", "residual", "norm"),
             ("feed_forward", "dropout", "residual", "norm"),
@@ -38,7 +42,7 @@ class Encoder(Layered):
         rngs: nnx.Rngs,
     ):
         del width  # its children take it from the section
-        children = {"self_attention": self_attention, "feed_forward": feed_forward, "norm": norm}
+        children = {"self_attention": self_attention, "feed_forward": feed_forward, "norm": norm, "residual": residual}
         self._build(
             children,
             num_layers=num_layers,
@@ -49,6 +53,8 @@ class Encoder(Layered):
             unroll=unroll,
             remat=remat,
             rngs=rngs,
+            layout=layout,
+            stack=stack,
         )
         self.shared = owned_by_stack(self_attention, rngs)
 
@@ -62,3 +68,7 @@ class Encoder(Layered):
     ) -> tuple[Float[Array, "B S D"], dict[str, Any]]:
         """(hidden states, aux of the stack)."""
         return self._run(x, positions, {"self_attention": {"mask": mask, "shared": self.shared}}, key)
+
+    def memory_mask(self, mask: Bool[Array, "B 1 #T S"]) -> Bool[Array, "B 1 #T S"]:
+        """Which hidden states a decoder may attend to, given which source tokens: the same ones."""
+        return mask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -32,12 +32,22 @@ class Layered(nnx.Module):
         unroll: bool,
         remat: bool,
         rngs: nnx.Rngs,
+        layout: Callable[..., Any] | None = None,
+        stack: Callable[..., Stack] = Stack,
     ) -> None:
-        block = partial(Block, steps=steps, children=children, dropout_rate=dropout_rate)
+        layers = [(children, num_layers)] if layout is None else layout()(children, num_layers)
+        block = partial(Block, steps=steps, dropout_rate=dropout_rate)
+        segments = [(partial(block, children=some), repeat) for some, repeat in layers]
         self.dropout_rate = dropout_rate
         self.positions = positions(rngs=rngs)
-        self.stack = Stack(segments=[(block, num_layers)], unroll=unroll, remat=remat, rngs=rngs)
+        self.stack = stack(segments=segments, unroll=unroll, remat=remat, rngs=rngs)
         self.final_norm = children["norm"](rngs=rngs) if final_norm else None
+
+    def _enter(
+        self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"], key: Key[Array, ""] | None
+    ) -> Float[Array, "B T D"]:
+        """What the first layer reads: embeddings with positions, after dropout."""
+        return dropout(self.positions(x, positions), self.dropout_rate, key)
 
     def _run(
         self,
@@ -45,11 +55,11 @@ class Layered(nnx.Module):
         positions: Int[Array, "#B T"],
         inputs: Mapping[str, Mapping[str, Any]],
         key: Key[Array, ""] | None,
+        each: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); `inputs` by the name of the layer that takes them."""
+        """(hidden states, aux of the stack); `inputs` by the name of the layer that takes them, `each` [L ...] too."""
         keys = (None, None) if key is None else jax.random.split(key)
-        x = dropout(self.positions(x, positions), self.dropout_rate, keys[0])
-        x, aux = self.stack(x, inputs, key=keys[1])
+        x, aux = self.stack(self._enter(x, positions, keys[0]), inputs, each=each, key=keys[1])
         return (x if self.final_norm is None else self.final_norm(x)), aux
 
     def _run_step(

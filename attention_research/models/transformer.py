@@ -41,6 +41,7 @@ class Transformer(nnx.Module):
         vocabulary: Child["vocabulary"] = "shared",
         encoder: Child["encoder"] = "transformer",
         decoder: Child["decoder"] = "transformer",
+        initialization: Child["initialization"] = "as_built",
         rngs: nnx.Rngs,
     ):
         del vocabulary_size, width, num_layers, num_heads, head_width, dropout_rate, dtype  # for the sections below
@@ -49,6 +50,7 @@ class Transformer(nnx.Module):
         self.vocabulary = vocabulary(rngs=rngs)
         self.encoder = encoder(rngs=rngs)
         self.decoder = decoder(rngs=rngs)
+        initialization()(self, rngs)
 
     def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
         """The memory: hidden states [B S D], the source itself, and the encoder's aux."""
@@ -66,14 +68,14 @@ class Transformer(nnx.Module):
         hidden, aux = self.decoder(
             self.vocabulary.target(shift_right(target)), positions(target),
             visible(target, target) if "segments" in target else None,
-            memory["hidden"], visible(target, memory["source"]), key=keys[1],
+            memory["hidden"], self.encoder.memory_mask(visible(target, memory["source"])), key=keys[1],
         )  # fmt: skip
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
         return {**values, "mask": target["tokens"] != 0}, {"encoder": memory["aux"], "decoder": aux}
 
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
         """The cache before the first token, for targets of up to `length` (default `max_length`)."""
-        mask = padding_mask(memory["source"]["tokens"] != 0)
+        mask = self.encoder.memory_mask(padding_mask(memory["source"]["tokens"] != 0))
         layers = self.decoder.start(memory["hidden"], mask, self.max_length if length is None else length)
         return {"index": jnp.zeros((), jnp.int32), "layers": layers}
 

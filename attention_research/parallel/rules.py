@@ -19,7 +19,7 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"experts\.(.*\.)?bias$", ("expert", None)),
     # A recurrent cell's gates lie side by side in the columns: splitting those would part a gate from its state.
     (r"(input|state)_kernel$", ("fsdp", None)),
-    (r"(query|key|value|hidden|from_\w+)\.kernel$", ("fsdp", "tensor")),
+    (r"(query|key|value|hidden|feed_forward\w*\.gate|from_\w+)\.kernel$", ("fsdp", "tensor")),
     (r"output\.kernel$", ("tensor", "fsdp")),
     (r"(vocabulary\.\w*table)$", ("tensor", "fsdp")),
     (r"output_kernel$", ("fsdp", "tensor")),

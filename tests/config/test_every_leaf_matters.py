@@ -60,10 +60,18 @@ NEEDED = {
     "linformer": {"rank": 5},
     "step": {"boundaries": (3, 7)},
     "switch": {"num_experts": 3, "expert": {"hidden_width": 17}},
+    "every": {"interval": 1, "feed_forward": {"kind": "dense", "hidden_width": 19}},
+    "one": {"layer": 1, "feed_forward": {"kind": "dense", "hidden_width": 19}},
+    "switch_released": {"num_experts": 3, "expert": {"hidden_width": 17}},
+    "mixture_of_experts": {"num_experts": 3, "expert": {"hidden_width": 17}},
     "recurrent": {"width": 12, "num_layers": 2, "decoder": {"start": "projected"}},
     "bahdanau": {"readout_width": 5},
     "reduced_rank": {"attention_width": 5},
     "recurrent_language_model": {"width": 12, "num_layers": 2},
+    "adaptive_input": {"cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)},
+    "adaptive_softmax": {"cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)},
+    "funnel": {"num_layers": 6},
+    "universal": {"before": 0, "after": 0},
     "files": {split: (f"{split}.fr", f"{split}.en") for split in ("train", "validation", "test")},
 }
 #: Families and models that are slow to walk.

@@ -68,6 +68,11 @@ def test_a_later_setting_changes_the_identity_only_where_it_is_used(toy, monkeyp
     config, other = Config.from_json(config.to_json()), Config.from_json(other.to_json())
     monkeypatch.setattr(record, "LATER_LEAVES", {"training.shift": -1, "no.such": 1})
     assert config.identity == before != other.identity
+    config = resolve(toy)
+    monkeypatch.setattr(record, "LATER_LEAVES", {f"training:{config.resolved['training']['kind']}.shift": -1})
+    assert config.identity == before
+    monkeypatch.setattr(record, "LATER_LEAVES", {"training:another_kind.shift": -1})
+    assert resolve(toy).identity != before
 
 
 def test_the_hash_is_the_same_in_every_process(root):

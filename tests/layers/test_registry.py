@@ -26,12 +26,15 @@ MODULES = (
     "alignment",
     "recurrent_vocabulary",
     "pooling",
+    "residual",
 )
 VARIANTS = [(family, kind) for family in MODULES for kind in FAMILIES[family]]
 MODELS = list(FAMILIES["model"])
 SETTINGS = dict(
     width=12, num_heads=3, head_width=None, max_length=11, rank=5, hidden_width=17, vocabulary_size=23, dtype="float32",
     input_width=13, query_width=12, key_width=12, embedding_width=7, output_width=5, attention_width=5, num_experts=4,
+    cluster_sizes=(5, 7, 11), cluster_widths=(12, 5, 3),
+    feed_forward=Constructor(lookup("feed_forward", "dense"), {"width": 12, "hidden_width": 17}),
 )  # fmt: skip
 TRANSFORMER = {"width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
 #: What a model of another kind than a Transformer needs.

@@ -10,6 +10,40 @@ from attention_research.layers.structure import split
 from attention_research.registry import FAMILIES, lookup
 
 V, D = 13, 6
+SIZES = (3, 4, 6)
+
+
+def in_clusters(a, sizes=SIZES):
+    """(the rows of all clusters, hidden -> logits of each): a table of width D, then two in factors."""
+    parts = [a["clusters.0.table"]]
+    parts += [a[f"clusters.{c}.table"] @ a[f"clusters.{c}.projection_kernel"] for c in (1, 2)]
+    rows = np.concatenate([part[:size] for part, size in zip(parts, sizes, strict=True)])
+    return rows, lambda h: [h / D**0.5 @ part.T for part in parts]
+
+
+def log_softmax(x):
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def by_head_and_tails(logits):
+    """log p(w) = log p(w | head), or log p(c | head) + log p(w | c): the head's last classes are the tails."""
+    head, *tails = map(log_softmax, logits)
+    tails = [head[..., [SIZES[0] + c]] + tail for c, tail in enumerate(tails)]
+    return np.concatenate([head[..., : SIZES[0]], *tails], -1)
+
+
+def mixed(a, h):
+    """log of a mixture of softmaxes over the table."""
+    h = h / D**0.5
+    share = np.exp(log_softmax(h @ a["mixture_kernel"]))
+    softmaxes = np.exp([log_softmax(np.tanh(h @ w) @ a["table"].T) for w in a["context_kernel"]])
+    return np.log(np.einsum("...k,k...v->...v", share, softmaxes))
+
+
+def factors(a):
+    return a["factors.table"] @ a["factors.projection_kernel"]
+
+
 #: kind -> arrays -> (source embeddings [V D], target embeddings [V D], hidden [.. D] -> logits [.. V]).
 SAYS = {
     "shared": lambda a: (a["table"] * D**0.5, a["table"] * D**0.5, lambda h: h @ a["table"].T),
@@ -21,13 +55,35 @@ SAYS = {
     "untied": lambda a: (
         a["table"] * D**0.5, a["table"] * D**0.5, lambda h: h @ a["output_kernel"] + a["output_bias"],
     ),
+    "t5_untied_output": lambda a: (a["table"], a["table"], lambda h: h @ a["output_kernel"]),
+    "t5_untied_encoder": lambda a: (a["source_table"], a["table"], lambda h: h / D**0.5 @ a["table"].T),
+    "t5_untied": lambda a: (a["source_table"], a["table"], lambda h: h @ a["output_kernel"]),
+    "factorized": lambda a: (factors(a), factors(a), lambda h: h @ a["output_kernel"]),
+    "factorized_shared": lambda a: (factors(a), factors(a), lambda h: h / D**0.5 @ factors(a).T),
+    "adaptive_input": lambda a: (
+        in_clusters(a)[0], in_clusters(a)[0], lambda h: np.concatenate(in_clusters(a)[1](h), -1),
+    ),
+    "adaptive_softmax": lambda a: (
+        in_clusters(a)[0], in_clusters(a)[0], lambda h: by_head_and_tails(in_clusters(a)[1](h)),
+    ),
+    "mixture_of_softmaxes": lambda a: (a["table"], a["table"], lambda h: mixed(a, h)),
 }  # fmt: skip
+#: What a kind takes beside a vocabulary's size and a width.
+CLUSTERS = {"cluster_sizes": SIZES, "cluster_widths": (D, 4, 2)}
+SETTINGS = {
+    "factorized": {"rank": 4},
+    "factorized_shared": {"rank": 4},
+    "adaptive_input": CLUSTERS,
+    "adaptive_softmax": CLUSTERS,
+    "mixture_of_softmaxes": {"num_softmaxes": 5},
+}
 
 
 @pytest.mark.parametrize("kind", list(FAMILIES["vocabulary"]))
 def test_is_its_equations(kind):
     rng = np.random.default_rng(0)
-    make = lookup("vocabulary", kind)(vocabulary_size=V, width=D, dtype="float32", rngs=nnx.Rngs(0))
+    more = SETTINGS.get(kind, {})
+    make = lookup("vocabulary", kind)(vocabulary_size=V, width=D, dtype="float32", **more, rngs=nnx.Rngs(0))
     structure, parameters, _ = split(make)
     arrays = {name: rng.standard_normal(x.shape) for name, x in parameters.items()}
     vocabulary = structure.merge({name: jnp.asarray(x, jnp.float32) for name, x in arrays.items()})

@@ -38,7 +38,7 @@ def built(**model):
     constructor = build(resolved(**model).resolved["model"], "model")
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     rng = np.random.default_rng(1)
-    value = lambda x: rng.standard_normal(x.shape) * x.shape[-1] ** -0.5
+    value = lambda x: rng.standard_normal(x.shape) * (x.shape[-1] ** -0.5 if x.shape else 1.0)
     return structure, {
         name: jnp.asarray(value(x) + name.endswith("scale"), x.dtype) for name, x in sorted(shapes.items())
     }

@@ -18,8 +18,99 @@ VARIANTS = {
     "linformer_none": {"self_attention": {"kind": "linformer", "rank": 5, "sharing": "none"}},
     "linformer_key_value": {"self_attention": {"kind": "linformer", "rank": 5, "sharing": "key_value"}},
     "linformer_layerwise": {"self_attention": {"kind": "linformer", "rank": 5, "sharing": "layerwise"}},
+    "lightweight_convolution": {"self_attention": {"kind": "lightweight_convolution", "kernel_width": 5}},
+    "dynamic_convolution": {"self_attention": {"kind": "dynamic_convolution", "kernel_width": 4, "num_filters": 3}},
+    **{
+        kind: {"self_attention": {"kind": kind, "num_buckets": 8, "max_distance": 9}, "positions": {"kind": "none"}}
+        for kind in (
+            "dense_synthesizer", "dense_synthesizer_plus", "dense_synthesizer_plus_alpha", "factorized_synthesizer",
+            "low_rank_synthesizer", "random_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha",
+        )
+    },
     "separate_vocabulary": {"vocabulary": {"kind": "separate"}},
+    **{
+        kind: {"vocabulary": {"kind": kind}}
+        for kind in ("t5_untied_output", "t5_untied_encoder", "t5_untied", "mixture_of_softmaxes")
+    },
+    **{kind: {"vocabulary": {"kind": kind, "rank": 5}} for kind in ("factorized", "factorized_shared")},
+    **{
+        kind: {"vocabulary": {"kind": kind, "cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)}}
+        for kind in ("adaptive_input", "adaptive_softmax")
+    },
+    "gated": {"feed_forward": {"kind": "gated", "hidden_width": 17, "activation": "gelu"}},
+    "fixup": {
+        "feed_forward": {"kind": "shifted", "hidden_width": 17},
+        **{
+            side: {
+                "steps": tuple(("shift", s, "dropout", "residual") for s in steps),
+                "residual": {"kind": "scaled"},
+                "norm": {"kind": norm},
+                "final_norm": True,
+            }
+            for side, norm, steps in (
+                ("encoder", "scalar_shift_scale", ("self_attention", "feed_forward")),
+                ("decoder", "scalar_shift", ("self_attention", "cross_attention", "feed_forward")),
+            )
+        },
+    },
+    **{
+        kind: {
+            "feed_forward": {
+                "kind": kind,
+                "num_experts": 3,
+                "evaluation_capacity_factor": 3.0,  # nothing is dropped: else rows compete for places
+                "expert": {"hidden_width": 17, "use_bias": False},
+            },
+        }
+        for kind in ("mixture_of_experts", "switch_released")
+    },
+    "experts_and_a_memory": {
+        "encoder": {
+            "layout": {
+                "kind": "every",
+                "interval": 2,
+                "feed_forward": {
+                    "kind": "switch",
+                    "num_experts": 3,
+                    "capacity_factor": 3.0,
+                    "expert": {"hidden_width": 17},
+                },
+            }
+        },
+        "decoder": {
+            "layout": {
+                "kind": "one",
+                "layer": 2,
+                "feed_forward": {
+                    "kind": "product_key_memory",
+                    "num_keys": 5,
+                    "key_width": 8,
+                    "num_heads": 2,
+                    "knn": 3,
+                },
+            }
+        },
+    },
+    "branched": {
+        "self_attention": {"kind": "branched_t5", "num_buckets": 8, "max_distance": 9},
+        "positions": {"kind": "none"},
+        "encoder": {"steps": (("self_attention", "dropout", "residual", "norm"),)},
+        "decoder": {
+            "cross_attention": {"kind": "branched"},
+            "steps": tuple((s, "dropout", "residual", "norm") for s in ("self_attention", "cross_attention")),
+        },
+    },
     "free_widths": {"head_width": 5, "self_attention": {"kind": "standard", "value_head_width": 7}},
+    "universal": {
+        "num_layers": 4,
+        **{
+            side: {"stack": {"kind": "universal", "before": 1, "after": 1}, "residual": "gru_gate"}
+            for side in ("encoder", "decoder")
+        },
+    },
+    "adaptive_universal": {side: {"stack": "adaptive_universal"} for side in ("encoder", "decoder")},
+    "funnel": {"encoder": {"kind": "funnel", "num_layers": 3}},
+    "transparent": {"encoder": {"kind": "transparent"}},
     "pre_norm": {
         side: {
             "steps": tuple(("norm", s, "dropout", "residual") for s in steps),
@@ -51,7 +142,15 @@ def batch():
 T_SEEN = 3
 
 
-@pytest.fixture(scope="module", params=VARIANTS, ids=list(VARIANTS))
+#: What differs from another variant in what its layer's own tests see alone.
+SLOW = (
+    "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
+    "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha",
+)  # fmt: skip
+MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
+
+
+@pytest.fixture(scope="module", params=MARKED, ids=list(VARIANTS))
 def facts(request, small, batch):
     """Everything that the tests below look at, in one compilation a variant."""
     structure, parameters = small(**VARIANTS[request.param])
@@ -79,7 +178,7 @@ def facts(request, small, batch):
         model = structure.merge(parameters)
         memory = model.encode({"tokens": batch["source"]})
         x = model.vocabulary.target(jnp.roll(batch["target"], 1, 1).at[:, 0].set(BOS)) + extra
-        mask = (batch["source"] != 0)[:, None, None, :]
+        mask = model.encoder.memory_mask((batch["source"] != 0)[:, None, None, :])
         hidden, _ = model.decoder(x, jnp.arange(7, dtype=jnp.int32)[None], None, memory["hidden"], mask)
         return jnp.sum(jnp.sin(hidden[:, T_SEEN]))
 
@@ -184,7 +283,7 @@ def packed(batch):
     return {name: jnp.asarray(np.pad(x, ((0, 0), (0, 3))), jnp.int32) for name, x in out.items()}
 
 
-@pytest.mark.parametrize("name", ["standard", "relative", "t5", "learned"])
+@pytest.mark.parametrize("name", ["standard", "relative", "t5", "learned", "dynamic_convolution"])
 def test_packed_rows_equal_the_examples_apart(name, small):
     batch = batch_of(np.random.default_rng(3), rows=3, s=7, t=5)
     sections = {**VARIANTS[name]}

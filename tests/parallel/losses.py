@@ -29,10 +29,15 @@ TRANSFORMER = {
     "feed_forward": {"hidden_width": 24},
 }
 SWITCH = {"kind": "switch", "num_experts": 4, "expert": {"hidden_width": 24}}
+#: Groups of two rows, so that as many devices have a group each; the second expert is always used, since under pmap
+#: each device draws by a key of its own.
+MIXTURE = {"kind": "mixture_of_experts", "num_experts": 4, "expert": {"hidden_width": 24}, "group_size": 2 * LENGTH,
+           "threshold": 1e-6}  # fmt: skip
 MODELS: dict[str, dict[str, Any]] = {
     "transformer": TRANSFORMER,
     "ring": {**TRANSFORMER, "encoder": {"self_attention": {"kind": "ring"}}, "decoder": RING},
     "experts": {**TRANSFORMER, "feed_forward": SWITCH},
+    "mixture": {**TRANSFORMER, "feed_forward": MIXTURE},
     "rnnsearch": {"kind": "recurrent", "width": 16},
 }
 TRAINING = {"optimizer": {"kind": "sgd"}, "schedule": {"kind": "constant"}, "learning_rate": 0.5}

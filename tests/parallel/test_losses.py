@@ -23,6 +23,7 @@ MESHES = {
         "expert": {"data": 2, "expert": 4},
         "fsdp-tensor-expert": {"fsdp": 2, "tensor": 2, "expert": 2},
     },
+    "mixture": {"expert": {"data": 2, "expert": 4}, "fsdp-tensor-expert": {"fsdp": 2, "tensor": 2, "expert": 2}},
     "rnnsearch": PRODUCTS,
 }
 

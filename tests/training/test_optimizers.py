@@ -8,6 +8,7 @@ import torch
 
 from attention_research.config import ConfigError, load
 from attention_research.training.optimizers import SGD, Adadelta, Adafactor, Adam, AdamW, decayed, per_layer, stack_of
+from attention_research.training.simplex import Simplex
 
 UPDATES = 5
 #: A matrix, a vector, and the same of a stack of 3 layers.
@@ -133,6 +134,7 @@ PAPERS = {
     "sgd": (SGD(), sgd(0.0, False)),
     "sgd-momentum": (SGD(momentum=0.9), sgd(0.9, False)),
     "sgd-nesterov": (SGD(momentum=0.8, nesterov=True), sgd(0.8, True)),
+    "simplex": (Simplex(inner=SGD), sgd(0.0, False)),  # but for branches' weights, tests/training/test_simplex.py
 }
 
 

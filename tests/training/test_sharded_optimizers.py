@@ -125,6 +125,7 @@ KINDS = {
     "adafactor": {"min_dim_size_to_factor": 16},
     "sgd": {"momentum": 0.5},
     "adadelta": {},
+    "simplex": {"inner": {"kind": "sgd", "momentum": 0.5}},
 }
 
 

@@ -31,12 +31,20 @@ def synthesizer_attention(
     argument and the axis.
     """
     check_shapes(scores=(scores, "#B N T S"), value=(value, "B S N Hv"), mask=(mask, "#B #N #T #S"))
-    visible = combine_masks(mask, causal_mask(*scores.shape[-2:]) if is_causal else None)
-    if visible is not None:
-        scores = jnp.broadcast_to(scores, jnp.broadcast_shapes(scores.shape, visible.shape))
-    weights = softmax_or_zero(scores.astype(accumulator(value.dtype)), visible).astype(value.dtype)
+    weights = synthesizer_weights(scores.astype(accumulator(value.dtype)), mask, is_causal=is_causal)
+    weights = weights.astype(value.dtype)
     if weights.shape[0] == 1:
         context = einsum("NTS,BSNH->BTNH", weights[0], value)
     else:
         context = einsum("BNTS,BSNH->BTNH", weights, value)
     return jnp.asarray(context, value.dtype)
+
+
+def synthesizer_weights(
+    scores: Float[Array, "#B N T S"], mask: Bool[Array, "#B #N #T #S"] | None = None, *, is_causal: bool = False
+) -> Float[Array, "#B N T S"]:
+    """softmax(scores) over what a position may look at, in the dtype of the scores; a row of nothing is all 0."""
+    visible = combine_masks(mask, causal_mask(*scores.shape[-2:]) if is_causal else None)
+    if visible is not None:
+        scores = jnp.broadcast_to(scores, jnp.broadcast_shapes(scores.shape, visible.shape))
+    return softmax_or_zero(scores, visible)

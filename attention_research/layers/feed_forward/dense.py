@@ -11,7 +11,17 @@ from jaxtyping import Array, Float
 from attention_research.layers.linear import Linear
 from attention_research.registry import Positive
 
-ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "swish": jax.nn.swish}
+#: GELU is the tanh approximation of Hendrycks & Gimpel 2016 (arXiv 1606.08415), equation 2; Swish is x sigmoid(x),
+#: Ramachandran et al. 2017; ELU is Clevert et al. 2015, SELU Klambauer et al. 2017; softplus is log(1 + e^x).
+ACTIVATIONS = {
+    "relu": jax.nn.relu,
+    "gelu": jax.nn.gelu,
+    "swish": jax.nn.swish,
+    "elu": jax.nn.elu,
+    "selu": jax.nn.selu,
+    "sigmoid": jax.nn.sigmoid,
+    "softplus": jax.nn.softplus,
+}
 
 
 class DenseFeedForward(nnx.Module):
@@ -22,7 +32,7 @@ class DenseFeedForward(nnx.Module):
         *,
         width: Positive,
         hidden_width: Positive,
-        activation: Literal["relu", "gelu", "swish"] = "relu",
+        activation: Literal["relu", "gelu", "swish", "elu", "selu", "sigmoid", "softplus"] = "relu",
         use_bias: bool = True,
         rngs: nnx.Rngs,
     ):

@@ -1,0 +1,60 @@
+"""The Weighted Transformer, Ahmed et al. 2017 (arXiv 1711.02132), section 3, branched attention: heads that stay apart.
+
+head_h = (softmax(Q_h K_h^T) V_h) O_h, y = sum_h alpha_h FFN(kappa_h head_h), kappa and alpha learned and, after each
+update, brought back to sums of 1 (optimizer "simplex"). A layer has no other feed-forward: its steps leave it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.layers.attention.unscaled import UnscaledAttention
+from attention_research.registry import Child, Positive
+
+
+class Branches(nnx.Module):
+    """sum_h alpha_h FFN(kappa_h head_h): one feed-forward for all heads; kappa and alpha [N], at first U(0, 1).
+
+    As in the release of Narang et al. 2021 (arXiv 2102.11972). What a feed-forward gives beside its output would be
+    lost, so one that gives something raises ValueError.
+    """
+
+    def __init__(self, num_heads: int, feed_forward: Callable[..., nnx.Module], *, rngs: nnx.Rngs):
+        self.kappa = nnx.Param(jax.random.uniform(rngs.params(), (num_heads,), jnp.float32))
+        self.alpha = nnx.Param(jax.random.uniform(rngs.params(), (num_heads,), jnp.float32))
+        self.feed_forward = feed_forward(rngs=rngs)
+
+    def __call__(self, context: Float[Array, "B T N Hv"], kernel: Float[Array, "N*Hv D"]) -> Float[Array, "B T D"]:
+        """The heads' contexts, each through its own rows of the output projection, then the branches' sum."""
+        batch, length, num_heads, _ = context.shape
+        by_head = kernel.reshape(num_heads, -1, kernel.shape[-1]).astype(context.dtype)
+        heads = jnp.einsum("BTNH,NHD->BTND", context, by_head) * self.kappa[...].astype(context.dtype)[:, None]
+        answers, aux = self.feed_forward(heads.reshape(batch, length * num_heads, -1))
+        if aux:
+            raise ValueError(f"feed_forward: branches keep none of its {', '.join(aux)}; take one that gives none")
+        return jnp.einsum("BTND,N->BTD", answers.reshape(heads.shape), self.alpha[...].astype(context.dtype))
+
+
+class BranchedAttention(UnscaledAttention):
+    """Scores without 1/sqrt(H) and projections without biases, as the release of Narang et al. 2021 has them."""
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_heads: Positive,
+        head_width: Positive | None,
+        feed_forward: Child["feed_forward"],
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=False, rngs=rngs)
+        self.branches = Branches(num_heads, feed_forward, rngs=rngs)
+
+    def project_out(self, context: Float[Array, "B T N Hv"]) -> Float[Array, "B T D"]:
+        """The branches in place of one projection of all heads."""
+        return self.branches(context, self.output.kernel[...])

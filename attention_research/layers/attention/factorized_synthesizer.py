@@ -1,0 +1,48 @@
+"""Factorized random Synthesizer as coded: scores_nij = sum_r R1_rnj R2_rnj, the same for every query position i.
+
+Tay et al. 2020 (arXiv 2005.00743), section 3.3, mean softmax(R1 R2^T) G(X), which is `low_rank_synthesizer`.
+The Mesh TensorFlow release gives both tables the axis of the *keys*, so that its product contracts the rank alone;
+Narang et al. 2021's row "Synthesizer (factorized)" ran that, as its operation count shows. Only masks and the relative
+bias then make positions differ: a weighted mean of the values, learned place by place.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels.no_dot_product.factorized_random_synthesizer import released_factorized_random_scores
+from attention_research.layers.attention.synthesizer import Synthesizer
+from attention_research.layers.linear import glorot_uniform
+from attention_research.registry import Positive
+
+
+class FactorizedSynthesizer(Synthesizer):
+    """R1 and R2 [rank N max_length], Glorot. Parameters: 2 D N H + 2 rank N max_length."""
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_heads: Positive,
+        head_width: Positive | None,
+        max_length: Positive,
+        rank: Positive = 16,
+        num_buckets: Positive = 32,
+        max_distance: Positive = 128,
+        rngs: nnx.Rngs,
+    ):
+        del num_buckets, max_distance  # the stack's table has them
+        super().__init__(width=width, num_heads=num_heads, head_width=head_width, max_length=max_length, rngs=rngs)
+        shape = (rank, num_heads, max_length)
+        self.left_table = nnx.Param(glorot_uniform(rngs.params(), shape, jnp.float32))
+        self.right_table = nnx.Param(glorot_uniform(rngs.params(), shape, jnp.float32))
+
+    def scores(
+        self, x: Float[Array, "B T D"], key_length: int, offset: Int[Array, ""] | int
+    ) -> Float[Array, "1 N T S"]:
+        """One row of scores a head, for every query."""
+        del offset
+        left, right = (table[...][..., :key_length].transpose(1, 2, 0) for table in (self.left_table, self.right_table))
+        return released_factorized_random_scores(left, right, x.shape[1])

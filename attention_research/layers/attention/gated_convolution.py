@@ -1,0 +1,109 @@
+"""The convolution block that replaces self-attention, Wu et al. 2019 (arXiv 1901.10430), Figure 2, section 3.
+
+g = (x A + a) * sigmoid(x B + b); c_i = sum_w softmax(f_i)_w g_(i+w-left) + d; y = (c P + p) O + o: a gated linear unit,
+a depthwise convolution whose weights sum to 1 over its W taps, a projection. A variant subclasses `GatedConvolution`
+and gives `filter_logits`, the f. Encoders look W // 2 positions to the left and the rest to the right, decoders W - 1
+to the left and none to the right.
+
+This is the block as Narang et al. 2021 ran it (LocalConvAttnBlock of the Mesh TensorFlow release): against the paper
+it adds the bias d and the pointwise projection P between convolution and output, and has no DropConnect. The release
+sets g to 0 where the token id is 0: at padding, which a mask says here, and in training at the decoder's BOS too, whose
+id is 0 there. A layer sees no ids: here BOS is a token like another (as it is in the release's own decoding). The
+release lets a filter read across the examples of a packed row; here a mask is honoured, and packed examples are apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.no_dot_product.lightweight_convolution import advance, convolve
+from attention_research.kernels.precision import accumulator
+from attention_research.layers.attention.multi_head import Mask
+from attention_research.layers.linear import Linear
+from attention_research.registry import Positive
+
+
+class GatedConvolution(nnx.Module):
+    """`num_filters` filters of `kernel_width` taps, each for width / num_filters neighbouring channels (the paper's
+    heads); None is one a channel, which is what ran. Calls return (y, aux), the filters in ``aux["filters"]``
+    [B T N W], or [1 1 N W] where all positions have the same.
+    """
+
+    def __init__(self, *, width: Positive, num_filters: Positive | None, kernel_width: Positive, rngs: nnx.Rngs):
+        self.width, self.kernel_width = width, kernel_width
+        self.num_filters = width if num_filters is None else num_filters
+        self.linear = Linear(width, width, rngs=rngs)
+        self.gate = Linear(width, width, rngs=rngs)
+        self.bias = nnx.Param(jnp.zeros((width,), jnp.float32))
+        self.pointwise = Linear(width, width, rngs=rngs)
+        self.output = Linear(width, width, rngs=rngs)
+
+    def filter_logits(self, g: Float[Array, "B T D"]) -> Float[Array, "#B #T N W"]:
+        """The filters before their softmax, from the gated input. The variant's equation."""
+        raise NotImplementedError
+
+    def __call__(
+        self,
+        x: Float[Array, "B T D"],
+        *,
+        mask: Mask | None = None,
+        is_causal: bool = False,
+        shared: nnx.Module | None = None,
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """The block over x; what `mask` hides from a position counts as 0, its weight is lost."""
+        del shared
+        left = self.kernel_width - 1 if is_causal else self.kernel_width // 2
+        g = self.gated(x)
+        filters, real = self.filters(g), None
+        if mask is not None and mask.shape[1:3] == (1, 1):
+            real = jnp.broadcast_to(mask[:, 0, 0], x.shape[:2])
+        elif mask is not None:
+            visible = at_taps(mask, self.kernel_width, left)[:, :, None]
+            filters = jnp.where(visible, filters, jnp.zeros_like(filters))
+        return self.project_out(convolve(g, filters, left, real)), {"filters": filters}
+
+    def gated(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        """The gated linear unit (Dauphin et al. 2017)."""
+        return self.linear(x) * jax.nn.sigmoid(self.gate(x))
+
+    def filters(self, g: Float[Array, "B T D"]) -> Float[Array, "#B #T N W"]:
+        """Each filter's weights, which sum to 1 over its taps; in float32."""
+        return jax.nn.softmax(self.filter_logits(g).astype(accumulator(g.dtype)), axis=-1)
+
+    def project_out(self, convolved: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        """What comes after the convolution: its bias, and two projections."""
+        return self.output(self.pointwise(convolved + self.bias[...].astype(convolved.dtype)))
+
+    def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
+        """The cache is the last W - 1 gated inputs, whatever the length; before the first there are zeros."""
+        del length
+        return {"inputs": jnp.zeros((batch, self.kernel_width - 1, self.width), dtype)}
+
+    def step(
+        self,
+        x: Float[Array, "B 1 D"],
+        cache: dict[str, Array],
+        index: Int[Array, ""],
+        *,
+        shared: nnx.Module | None = None,
+    ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:
+        """The next position of the causal form. Returns (y, cache, aux)."""
+        del index, shared
+        g = self.gated(x)
+        filters = self.filters(g)
+        inputs, convolved = advance(cache["inputs"], g[:, 0], filters)
+        return self.project_out(convolved[:, None]), {"inputs": inputs}, {"filters": filters}
+
+
+def at_taps(mask: Bool[Array, "#B #N T T"], kernel_width: int, left: int) -> Bool[Array, "#B T W"]:
+    """Whether position i may see position i + w - left. Raises ValueError for a mask that differs between heads."""
+    if mask.shape[1] != 1:
+        raise ValueError(f"mask: a convolution expects one for all heads, [B 1 T T], got {list(mask.shape)}")
+    T = mask.shape[2]
+    at = jnp.arange(T, dtype=jnp.int32)[:, None] + jnp.arange(kernel_width, dtype=jnp.int32) - left
+    return jnp.take_along_axis(mask[:, 0], jnp.clip(at, 0, T - 1)[None], axis=-1)

@@ -1,0 +1,111 @@
+"""Synthesizers, Tay et al. 2020 (arXiv 2005.00743), equation 1: softmax(S(X)) G(X), with no dot product of tokens.
+
+What the variants share: the values G(X), the softmax, the output, and a cache of values alone (there are no keys). A
+variant subclasses `Synthesizer` and gives `scores`, the S, for sequences up to `max_length`: a position has a score for
+each place, so the tables are as long as the longest sequence, and a shorter one takes their first columns.
+
+As Narang et al. 2021 ran them: no biases; T5's relative bias, which the stack owns, is added to the scores; 8 heads of
+128 in a model of 12 heads of 64 (the class's defaults, which the row's configuration did not reach), which are the
+settings `num_heads` and `head_width` of the section here. In packed rows a place is one of the row, not of the
+example.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels import synthesizer_attention
+from attention_research.kernels.attention.distances import dense
+from attention_research.kernels.no_dot_product.synthesizer import synthesizer_weights
+from attention_research.kernels.precision import accumulator
+from attention_research.layers.attention.multi_head import Mask
+from attention_research.layers.attention.t5 import T5Attention, T5Bias
+from attention_research.layers.linear import Linear
+from attention_research.registry import Positive
+
+
+class Synthesizer(nnx.Module):
+    """N heads of width H; calls return (y, aux) with the weights in ``aux["attention_weights"]`` [B N T S]."""
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_heads: Positive,
+        head_width: Positive | None,
+        max_length: Positive,
+        rngs: nnx.Rngs,
+    ):
+        self.num_heads, self.max_length = num_heads, max_length
+        self.head_width = width // num_heads if head_width is None else head_width
+        self.value = Linear(width, num_heads * self.head_width, use_bias=False, rngs=rngs)
+        self.output = Linear(num_heads * self.head_width, width, use_bias=False, rngs=rngs)
+
+    @classmethod
+    def owned_by_stack(cls, **settings: Any) -> T5Bias:
+        """T5's bias table, one a stack."""
+        return T5Attention.owned_by_stack(**settings)
+
+    def scores(
+        self, x: Float[Array, "B T D"], key_length: int, offset: Int[Array, ""] | int
+    ) -> Float[Array, "#B N T S"]:
+        """S(X); row t of x stands at position offset + t. The variant's equation."""
+        raise NotImplementedError
+
+    def attend(
+        self,
+        x: Float[Array, "B T D"],
+        value: Float[Array, "B S N H"],
+        *,
+        mask: Mask | None,
+        is_causal: bool,
+        offset: Int[Array, ""] | int,
+        shared: T5Bias,
+    ) -> tuple[Float[Array, "B T D"], Float[Array, "B N T S"]]:
+        """(y, weights); a step of decoding (offset not 0) uses the causal buckets."""
+        (B, T, _), S, dtype = x.shape, value.shape[1], accumulator(x.dtype)
+        within(S, self.max_length)
+        stepping = not isinstance(offset, int)
+        bias = dense(shared(T, S, offset, bidirectional=not (is_causal or stepping)), T)
+        scores = self.scores(x, S, offset).astype(dtype) + bias.astype(dtype)
+        context = synthesizer_attention(scores, value, mask, is_causal=is_causal)
+        weights = synthesizer_weights(scores, mask, is_causal=is_causal)
+        return self.output(context.reshape(B, T, -1)), jnp.broadcast_to(weights, (B, *weights.shape[1:]))
+
+    def __call__(
+        self, x: Float[Array, "B T D"], *, mask: Mask | None = None, is_causal: bool = False, shared: T5Bias
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """Every position mixes the values of those that `mask` shows it."""
+        y, weights = self.attend(x, self.values(x), mask=mask, is_causal=is_causal, offset=0, shared=shared)
+        return y, {"attention_weights": weights}
+
+    def values(self, x: Float[Array, "B S D"]) -> Float[Array, "B S N H"]:
+        """G(X), split in heads."""
+        return self.value(x).reshape(*x.shape[:2], self.num_heads, self.head_width)
+
+    def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
+        """An empty cache of values for `length` positions, heads before positions as in `multi_head`."""
+        return {"value": jnp.zeros((batch, self.num_heads, length, self.head_width), dtype)}
+
+    def step(
+        self, x: Float[Array, "B 1 D"], cache: dict[str, Array], index: Int[Array, ""], *, shared: T5Bias
+    ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:
+        """Position `index`: writes its value, mixes those of positions 0..index. Returns (y, cache, aux)."""
+        value = self.values(x).swapaxes(1, 2)
+        cache = {"value": jax.lax.dynamic_update_slice_in_dim(cache["value"], value, index, 2)}
+        visible = (jnp.arange(cache["value"].shape[2]) <= index)[None, None, None, :]
+        y, weights = self.attend(
+            x, cache["value"].swapaxes(1, 2), mask=visible, is_causal=False, offset=index, shared=shared
+        )
+        return y, cache, {"attention_weights": weights}
+
+
+def within(length: int, max_length: int) -> None:
+    """Raises ValueError where a sequence is longer than a Synthesizer's tables."""
+    if length > max_length:
+        raise ValueError(f"Synthesizer: {length} positions, but its scores are for max_length {max_length}")

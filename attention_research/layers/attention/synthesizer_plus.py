@@ -1,0 +1,78 @@
+"""Mixtures of a Synthesizer with dot products, Tay et al. 2020 (arXiv 2005.00743), section 3.4.
+
+softmax(a_1 Q K^T + a_2 S + b) V, as Narang et al. 2021 ran them: dot products unscaled, T5's relative bias b of the
+stack outside the mixture, no biases in the projections. "Plus" is the plain sum, a_1 = a_2 = 1. "Plus alpha" has one
+learned number a layer, a_1 = 1 - sigmoid(alpha) and a_2 = sigmoid(alpha), alpha = 0 at first: one half each (the paper
+has a pair a head that sums to 1). A variant subclasses `SynthesizerPlus` and gives `synthetic`, the S.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels import attention_weights, dot_product_attention
+from attention_research.kernels.precision import accumulator
+from attention_research.layers.attention.synthesizer import within
+from attention_research.layers.attention.t5 import T5Attention, T5Bias
+from attention_research.registry import Positive
+
+
+class SynthesizerPlus(T5Attention):
+    """T5's attention with synthetic scores, for sequences up to `max_length`, beside its dot products."""
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_heads: Positive,
+        head_width: Positive | None,
+        max_length: Positive,
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=False, rngs=rngs)
+        self.max_length = max_length
+
+    def synthetic(
+        self, query: Float[Array, "B T N H"], key_length: int, offset: Int[Array, ""] | int
+    ) -> Float[Array, "#B N T S"]:
+        """S; query t stands at position offset + t. The variant's equation."""
+        raise NotImplementedError
+
+    def shares(self) -> tuple[Float[Array, ""] | float, Float[Array, ""] | float]:
+        """(a_1, a_2): of the dot products, of the synthetic scores."""
+        return 1.0, 1.0
+
+    def mix(
+        self,
+        query: Float[Array, "B T N H"],
+        key: Float[Array, "B S N H"],
+        value: Float[Array, "B S N Hv"],
+        *,
+        mask: Any = None,
+        is_causal: bool = False,
+        offset: Any = 0,
+        shared: T5Bias,
+    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
+        """The synthetic scores are a bias of the dot products; a step (offset not 0) uses the causal buckets."""
+        T, S, dtype = query.shape[1], key.shape[1], accumulator(query.dtype)
+        within(S, self.max_length)
+        dot, synthetic = (jnp.asarray(share, dtype) for share in self.shares())
+        stepping = not isinstance(offset, int)
+        where = {
+            "bias": synthetic * self.synthetic(query, S, offset).astype(dtype),
+            "distance_bias": shared(T, S, offset, bidirectional=not (is_causal or stepping)),
+            "mask": mask, "is_causal": is_causal, "scale": 1.0,
+        }  # fmt: skip
+        query = (dot * query.astype(dtype)).astype(query.dtype)
+        return dot_product_attention(query, key, value, **where), attention_weights(query, key, **where)
+
+
+def learned_shares(alpha: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """(1 - sigmoid(alpha), sigmoid(alpha))."""
+    share = jax.nn.sigmoid(alpha)
+    return 1.0 - share, share

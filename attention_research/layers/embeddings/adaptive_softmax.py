@@ -1,0 +1,103 @@
+"""Adaptive softmax, Joulin et al. 2017 (arXiv 1609.04309), over the clusters of Baevski & Auli 2019 (arXiv 1809.10853).
+
+The first cluster is the head: its softmax is over its own tokens and one class for each other cluster (a tail), so that
+
+    p(w | h) = p(w | head, h)                       for w in the head
+    p(w | h) = p(c | head, h) p(w | c, h)           for w in tail c
+
+and a position whose target is in the head needs no tail. Cluster c has a table [n_c e_c], the head's with a row more
+for each tail, and a projection [e_c D] where e_c is not D; the same tables embed. Scales are T5's: hidden D^-0.5. As
+Narang et al. 2021 (arXiv 2102.11972, Table 1) ran it: 2,500 tokens of width 768 (D), 6,000 of 256, 23,500 of 64 and 128
+of 768 (T5's sentinels), or, "without projection", all of 768.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels.cross_entropy import chunked_log_likelihood
+from attention_research.kernels.precision import accumulator, einsum
+from attention_research.layers.embeddings import distributions
+from attention_research.layers.embeddings.adaptive_input import check, embed, tables
+from attention_research.layers.embeddings.shared import log_likelihood, logits
+from attention_research.registry import Positive, PositiveFloat
+
+
+class AdaptiveSoftmaxVocabulary(nnx.Module):
+    """sum_c n_c e_c + e_c D parameters (no e_c D where e_c = D), and e_0 for each tail.
+
+    `tail_share` 1: likelihoods are exact. Less, as in the released code (0.25): a tail has room for the first
+    ceil(tail_share T) positions of a row whose targets it holds. Those behind them teach it nothing: they count as
+    log p(c) - log n_c, which has the released loss's gradient (theirs leave log n_c out) and does not flatter. What
+    `logits` and `log_probabilities` give is exact and sums to 1 whatever the share, and so is the smooth likelihood.
+
+    Raises ValueError where `cluster_sizes` do not add up to the vocabulary's size, or lack a width.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: Positive,
+        width: Positive,
+        cluster_sizes: tuple[Positive, ...],
+        cluster_widths: tuple[Positive, ...],
+        tail_share: PositiveFloat = 1.0,
+        dtype: Literal["float32", "bfloat16"],
+        rngs: nnx.Rngs,
+    ):
+        check(vocabulary_size, cluster_sizes, cluster_widths)
+        self.dtype, self.cluster_sizes, self.tail_share = dtype, cluster_sizes, tail_share
+        head, *tails = cluster_sizes
+        self.clusters = tables((head + len(tails), *tails), cluster_widths, width, rngs)
+
+    def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of source tokens."""
+        return embed(self.clusters, self.cluster_sizes, ids, self.dtype)
+
+    def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of target tokens."""
+        return embed(self.clusters, self.cluster_sizes, ids, self.dtype)
+
+    def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+        """log p over the vocabulary, in float32."""
+        head, *tails = [jax.nn.log_softmax(logits(*cluster.output(hidden))) for cluster in self.clusters]
+        size = self.cluster_sizes[0]
+        below = [head[..., size + i, None] + tail for i, tail in enumerate(tails)]
+        return jnp.concatenate([head[..., :size], *below], axis=-1)
+
+    def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
+        """log p over the vocabulary, for decoding (all V of them)."""
+        return self.logits(hidden)
+
+    def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        values = distributions.log_likelihood(self, hidden, targets)
+        if self.tail_share >= 1.0:
+            return values
+        return {**values, "log_likelihood": self._with_room(hidden, targets)}
+
+    def _with_room(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> Float[Array, "B T"]:
+        """log p(c) + log p(w | c), the second for the positions that have a place in their tail."""
+        head, *tails = self.clusters
+        start, *sizes = self.cluster_sizes
+        places = jnp.arange(math.ceil(self.tail_share * targets.shape[1]), dtype=jnp.int32)
+        classes, of_tails = targets, jnp.zeros(targets.shape, accumulator(hidden.dtype))
+        for i, (tail, size) in enumerate(zip(tails, sizes, strict=True)):
+            inside = (targets >= start) & (targets < start + size)
+            order = jnp.cumsum(inside, axis=1, dtype=jnp.int32) - 1
+            taken = inside[:, None] & (order[:, None] == places[:, None])  # [B P T]
+            x = einsum("BPT,BTD->BPD", taken.astype(hidden.dtype), hidden).astype(hidden.dtype)
+            own = jnp.sum(jnp.where(taken, (targets - start)[:, None], 0), axis=-1)
+            rows, kernel = tail.output(x)
+            likelihood, _ = chunked_log_likelihood(rows.reshape(-1, rows.shape[-1]), kernel, own.reshape(-1))
+            found = jnp.einsum("BPT,BP->BT", taken.astype(likelihood.dtype), likelihood.reshape(own.shape))
+            of_tails += jnp.where(inside & ~taken.any(axis=1), -math.log(size), found)
+            classes = jnp.where(inside, self.cluster_sizes[0] + i, classes)
+            start += size
+        return log_likelihood(*head.output(hidden), classes)["log_likelihood"] + of_tails

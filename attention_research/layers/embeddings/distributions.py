@@ -1,0 +1,45 @@
+"""Likelihoods of a vocabulary whose distribution is not one product and one softmax, a few rows at a time."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import lax
+from jax.sharding import PartitionSpec
+from jaxtyping import Array, Float, Int
+
+from attention_research.parallel.rules import ROWS, SEQUENCE
+from attention_research.parallel.scope import over_axes
+
+
+def log_likelihood(
+    vocabulary: nnx.Module, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"], *, chunk_size: int = 1024
+) -> dict[str, Float[Array, "B T"]]:
+    """log p of each target, and the mean of log p over the vocabulary, from `vocabulary.log_probabilities`.
+
+    [B T V] never exists at once: rows go in chunks of at most `chunk_size`, which are computed again for the gradient,
+    as `kernels.cross_entropy` does for one softmax.
+    """
+
+    def one(hidden: Array, targets: Array, vocabulary: nnx.Module) -> tuple[Array, Array]:
+        @jax.checkpoint
+        def chunk(part: tuple[Array, Array]) -> tuple[Array, Array]:
+            x, target = part
+            log_p = vocabulary.log_probabilities(x)
+            chosen = jnp.arange(log_p.shape[-1], dtype=target.dtype) == target[:, None]
+            return jnp.sum(log_p, axis=-1, where=chosen), jnp.mean(log_p, axis=-1)
+
+        rows, ids = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
+        count = max(1, math.ceil(len(ids) / chunk_size))
+        padding = -len(ids) % count
+        # Chunk i has the rows i, i + count, ...: where rows lie on several devices, each has its share of every chunk.
+        x = jnp.pad(rows, ((0, padding), (0, 0))).reshape(-1, count, rows.shape[-1]).swapaxes(0, 1)
+        found = lax.map(chunk, (x, jnp.pad(ids, (0, padding)).reshape(-1, count).T))
+        return tuple(values.T.reshape(-1)[: len(ids)].reshape(targets.shape) for values in found)
+
+    tokens, whole = PartitionSpec(ROWS, SEQUENCE), PartitionSpec()
+    of_target, mean = over_axes(one, tokens, tokens, whole)(hidden, targets, vocabulary)
+    return {"log_likelihood": of_target, "smooth_log_likelihood": mean}

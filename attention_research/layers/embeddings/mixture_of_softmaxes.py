@@ -1,0 +1,62 @@
+"""Mixture of softmaxes, Yang et al. 2018 (arXiv 1711.03953), equation 4: a log-probability matrix of high rank.
+
+    p(w | h) = sum_k pi_k softmax_w(c_k E^T),   pi = softmax(h M),   c_k = tanh(h W_k)
+
+One softmax of width D gives a matrix log p(w | h), contexts by words, of rank at most D + 1; a sum of them does not.
+As Narang et al. 2021 (arXiv 2102.11972, Table 1) ran it: K = 15, h is the decoder's output times D^-0.5 (T5's scale),
+E the tied table, no biases, and no scale before E: a tanh is of order 1, and so are E's entries.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels.precision import einsum
+from attention_research.layers.embeddings import distributions
+from attention_research.layers.embeddings.t5 import T5Vocabulary, scaled
+from attention_research.registry import Positive
+
+#: About as many rows of logits as a chunk of one softmax has; with 15 softmaxes, 64 tokens, which fill most batches.
+ROWS_OF_A_CHUNK = 960
+
+
+class MixtureOfSoftmaxes(T5Vocabulary):
+    """`t5`'s table [V D], a mixture_kernel M [D K] and a context_kernel W [K D D], all N(0, 1).
+
+    K D + K D^2 parameters more than `t5`, and K products with the table instead of one.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: Positive,
+        width: Positive,
+        num_softmaxes: Positive = 15,
+        dtype: Literal["float32", "bfloat16"],
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(vocabulary_size=vocabulary_size, width=width, dtype=dtype, rngs=rngs)
+        self.mixture_kernel = nnx.Param(jax.random.normal(rngs.params(), (width, num_softmaxes), jnp.float32))
+        self.context_kernel = nnx.Param(jax.random.normal(rngs.params(), (num_softmaxes, width, width), jnp.float32))
+
+    def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+        """log p over the vocabulary, summed over the softmaxes in log space, in float32."""
+        h, cast = scaled(hidden), lambda parameter: parameter[...].astype(hidden.dtype)
+        log_share = jax.nn.log_softmax(einsum("...D,DK->...K", h, cast(self.mixture_kernel)))
+        context = jnp.tanh(einsum("...D,KDC->...KC", h, cast(self.context_kernel))).astype(hidden.dtype)
+        log_p = jax.nn.log_softmax(einsum("...KC,VC->...KV", context, cast(self.table)))
+        return jax.nn.logsumexp(log_share[..., None] + log_p, axis=-2)
+
+    def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
+        """log p over the vocabulary, for decoding (all V of them)."""
+        return self.logits(hidden)
+
+    def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        rows = max(1, ROWS_OF_A_CHUNK // self.mixture_kernel.shape[-1])
+        return distributions.log_likelihood(self, hidden, targets, chunk_size=rows)

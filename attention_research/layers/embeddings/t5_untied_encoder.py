@@ -1,0 +1,31 @@
+"""T5's vocabulary with a table of the encoder's own: "Tied decoder input and output embeddings" of Narang et al. 2021
+(arXiv 2102.11972, Table 1), after Chung et al. 2021 (arXiv 2010.12821). V D parameters more than `t5`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.layers.embeddings.t5 import T5Vocabulary
+from attention_research.registry import Positive
+
+
+class T5UntiedEncoderVocabulary(T5Vocabulary):
+    """source_table [V D] embeds source tokens; table [V D] embeds target tokens and gives hidden D^-0.5 table^T.
+
+    Both start as N(0, 1) and embed unscaled.
+    """
+
+    def __init__(
+        self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
+    ):
+        super().__init__(vocabulary_size=vocabulary_size, width=width, dtype=dtype, rngs=rngs)
+        self.source_table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32))
+
+    def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
+        """Embeddings of source tokens."""
+        return self.source_table[...][ids].astype(self.dtype)

@@ -1,0 +1,51 @@
+"""A table that embeds and gives logits, whole or as two factors: what the factorized and adaptive vocabularies are of.
+
+Lan et al. 2020 (ALBERT, arXiv 1909.11942), section 3.1: a table [V D] as [V R] [R D], V R + R D parameters instead of
+V D. Scales are T5's: embeddings of unit variance, unscaled, and a hidden state times D^-0.5 before it meets the table.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.kernels.precision import einsum
+from attention_research.layers.embeddings.t5 import scaled
+
+
+class Table(nnx.Module):
+    """table [V D], N(0, 1)."""
+
+    def __init__(self, rows: int, width: int, *, rngs: nnx.Rngs):
+        self.table = nnx.Param(jax.random.normal(rngs.params(), (rows, width), jnp.float32))
+
+    def embed(self, ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:
+        """table[ids], in the compute dtype."""
+        return self.table[...][ids].astype(dtype)
+
+    def output(self, hidden: Float[Array, "*B D"]) -> tuple[Float[Array, "*B D"], Float[Array, "D V"]]:
+        """x and kernel whose product is the logits hidden D^-0.5 table^T."""
+        return scaled(hidden), self.table[...].T
+
+
+class FactoredTable(nnx.Module):
+    """table [V R] and projection_kernel [R D], each with variance R^-0.5: their product has unit variance."""
+
+    def __init__(self, rows: int, rank: int, width: int, *, rngs: nnx.Rngs):
+        def normal(*shape: int) -> nnx.Param:
+            return nnx.Param(jax.random.normal(rngs.params(), shape, jnp.float32) * rank**-0.25)
+
+        self.table = normal(rows, rank)
+        self.projection_kernel = normal(rank, width)
+
+    def embed(self, ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:
+        """table[ids] projection_kernel, in the compute dtype."""
+        narrow, kernel = self.table[...][ids].astype(dtype), self.projection_kernel[...].astype(dtype)
+        return einsum("...R,RD->...D", narrow, kernel).astype(dtype)
+
+    def output(self, hidden: Float[Array, "*B D"]) -> tuple[Float[Array, "*B R"], Float[Array, "R V"]]:
+        """x and kernel whose product is the logits (hidden D^-0.5 projection_kernel^T) table^T."""
+        kernel = self.projection_kernel[...].astype(hidden.dtype)
+        return einsum("...D,RD->...R", scaled(hidden), kernel).astype(hidden.dtype), self.table[...].T

@@ -1,0 +1,123 @@
+"""What layers of experts share, after Shazeer et al. 2018 (arXiv 1811.02084) and Lepikhin et al. 2020 (2006.16668).
+
+`Experts` owns a router and experts, and takes groups of tokens to the experts' places and back (`kernels.experts` says
+which token takes which). `GroupedExperts` forms groups of about 1,024 tokens as the released code of Mesh TensorFlow
+does; a layer that subclasses it says how tokens are routed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from attention_research.kernels import Routing
+from attention_research.layers.linear import Linear
+from attention_research.parallel.rules import ROWS
+from attention_research.parallel.scope import axis_size, constrained
+from attention_research.registry import Child, NonNegativeFloat, Positive, PositiveFloat
+
+#: No expert has fewer places for a group of tokens (as Mesh TensorFlow).
+FEWEST_PLACES = 4
+
+
+class Experts(nnx.Module):
+    """A router [D E] without bias and `num_experts` feed-forwards, whose arrays have a leading axis [E ...].
+
+    On a mesh with an `expert` axis each of its devices holds its share of the experts, and tokens travel to them and
+    back.
+    """
+
+    def __init__(self, *, width: Positive, num_experts: Positive, expert: Child["feed_forward"], rngs: nnx.Rngs):
+        self.num_experts = num_experts
+        self.router = Linear(width, num_experts, use_bias=False, rngs=rngs)
+        keys = jax.random.split(rngs.params(), num_experts)
+        self.experts = jax.vmap(lambda key: expert(rngs=nnx.Rngs(key)))(keys)
+
+    def through(self, routing: Routing, x: Float[Array, "G S D"]) -> Float[Array, "G S D"]:
+        """Each token's sum over its places of gate times the expert's answer."""
+        sent = jnp.einsum("GSEC,GSD->EGCD", routing.dispatch.astype(x.dtype), x)
+        sent = _split(_split(sent, None, ROWS), "expert", ("data", "fsdp"))  # there and ...
+        answers, _ = jax.vmap(lambda expert, x: expert(x))(self.experts, sent)
+        answers = _split(_split(answers, "expert", ("data", "fsdp")), None, ROWS)  # ... back
+        return jnp.einsum("GSEC,EGCD->GSD", routing.combine.astype(x.dtype), answers)
+
+
+def _split(x: Float[Array, "E G C D"], experts: str | None, groups: tuple[str, ...]) -> Float[Array, "E G C D"]:
+    """x split over these axes of the mesh; groups whose number they do not divide are left whole."""
+    divides = x.shape[1] % math.prod(map(axis_size, groups)) == 0
+    return constrained(x, experts, groups if divides else None)
+
+
+def number_of_groups(tokens: int, group_size: int, num_replicas: int = 1) -> int:
+    """The smallest number of equal groups that is at least tokens // group_size and a multiple of `num_replicas`.
+
+    Mesh TensorFlow's rule; of tokens that `num_replicas` does not divide, as in a step of decoding, their greatest
+    common divisor stands for it.
+
+    >>> number_of_groups(128 * 512, 1024, 32), number_of_groups(128 * 114, 1024, 32)
+    (64, 32)
+    """
+    multiple = math.gcd(tokens, num_replicas)
+    first = -(-max(1, tokens // group_size) // multiple) * multiple
+    return next(groups for groups in range(first, tokens + 1, multiple) if tokens % groups == 0)
+
+
+class GroupedExperts(Experts):
+    """[B T D] -> [B T D]; the tokens of all rows, one row after the other, in groups of about `group_size`.
+
+    For a group of S tokens an expert has S / num_experts * `capacity_factor` places with a random key, in training, and
+    `evaluation_capacity_factor` without: at most S, at least 4. A group may hold several rows, which then compete for
+    places, padding as tokens do: where tokens are dropped, a row's output depends on the batch. `num_replicas` divides
+    the number of groups: the devices that share the rows, which are then the only ones to see a group.
+
+    Gives the balance loss times `balance_weight` as aux["loss"] and the share of tokens without a place as
+    aux["metrics"], of a row the mean of its tokens' groups.
+    """
+
+    #: Its call takes a random `key` (`layers.block`).
+    takes_key = True
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_experts: Positive,
+        expert: Child["feed_forward"] = "dense",
+        capacity_factor: PositiveFloat = 1.25,
+        evaluation_capacity_factor: PositiveFloat = 2.0,
+        group_size: Positive = 1024,
+        num_replicas: Positive = 1,
+        balance_weight: NonNegativeFloat = 0.01,
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(width=width, num_experts=num_experts, expert=expert, rngs=rngs)
+        self.capacity_factor, self.evaluation_capacity_factor = capacity_factor, evaluation_capacity_factor
+        self.group_size, self.num_replicas, self.balance_weight = group_size, num_replicas, balance_weight
+
+    def route(self, x: Float[Array, "G S D"], capacity: int, key: Key[Array, ""] | None) -> Routing:
+        """The variant's equation; x is in float32."""
+        raise NotImplementedError
+
+    def __call__(
+        self, x: Float[Array, "B T D"], *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """With a key as in training, without one as in evaluation."""
+        tokens = x.shape[0] * x.shape[1]
+        groups = number_of_groups(tokens, self.group_size, self.num_replicas)
+        grouped = x.reshape(groups, tokens // groups, x.shape[-1])
+        factor = self.evaluation_capacity_factor if key is None else self.capacity_factor
+        places = min(grouped.shape[1], int(grouped.shape[1] * factor / self.num_experts))
+        routing = self.route(grouped.astype(jnp.float32), max(places, FEWEST_PLACES), key)
+
+        def of_rows(value: Float[Array, "G"]) -> Float[Array, "B"]:
+            of_tokens = jnp.broadcast_to(value[:, None], grouped.shape[:2])
+            return jnp.mean(of_tokens.reshape(x.shape[:2]), axis=1)
+
+        balance, dropped = self.balance_weight * of_rows(routing.balance), of_rows(routing.dropped)
+        y = self.through(routing, grouped).reshape(x.shape)
+        return y, {"loss": {"balance": balance}, "metrics": {"dropped": dropped}}

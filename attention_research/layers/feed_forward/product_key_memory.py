@@ -1,0 +1,54 @@
+"""A large memory in place of a feed-forward, Lample et al. 2019 (arXiv 1907.05242), section 3: y = sum_i w_i v_i over
+the values of the keys that are nearest to a query, w their softmax; the keys are products (`kernels.product_keys`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels import product_key_search
+from attention_research.layers.linear import Linear, glorot_uniform
+from attention_research.layers.norms.layer_norm import LayerNorm
+from attention_research.registry import Positive
+
+
+class ProductKeyMemory(nnx.Module):
+    """[B T D] -> [B T D]; `num_heads` queries of `key_width` read `num_keys`^2 values of width D, `knn` a head.
+
+    As in Mesh TensorFlow's release, which Narang et al. 2021 (arXiv 2102.11972) ran with these sizes: the two halves of
+    a query are layer-normalised, each over its own width and with one gain and bias for all, where the paper has batch
+    normalisation; values begin at N(0, 1), sub-keys by Glorot uniform. The heads share the values, and their answers
+    are summed; nothing projects them. Values are gathered, not multiplied by one-hot rows.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_keys: Positive = 512,
+        key_width: Positive = 128,
+        num_heads: Positive = 4,
+        knn: Positive = 32,
+        rngs: nnx.Rngs,
+    ):
+        if key_width % 2:
+            raise ValueError(f"key_width: expected an even number, for two halves, got {key_width}")
+        if knn > num_keys:
+            raise ValueError(f"knn: expected at most num_keys, {num_keys}, got {knn}")
+        self.num_heads, self.knn = num_heads, knn
+        half = key_width // 2
+        self.query = Linear(width, num_heads * key_width, rngs=rngs)
+        self.norm = LayerNorm(width=half, rngs=rngs)
+        self.keys = nnx.Param(glorot_uniform(rngs.params(), (num_heads, 2, num_keys, half), jnp.float32))
+        self.table = nnx.Param(jax.random.normal(rngs.params(), (num_keys**2, width), jnp.float32))
+
+    def __call__(self, x: Float[Array, "B T D"]) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        query = self.norm(self.query(x).reshape(*x.shape[:2], self.num_heads, 2, -1))
+        scores, indices = product_key_search(query, self.keys[...], knn=self.knn)
+        weights = jax.nn.softmax(scores, axis=-1).astype(x.dtype)
+        values = self.table[...][indices].astype(x.dtype)
+        return jnp.einsum("BTNK,BTNKD->BTD", weights, values), {}

@@ -1,0 +1,20 @@
+"""Another feed-forward in every k-th layer: where Lepikhin et al. 2020 (arXiv 2006.16668) have their experts."""
+
+from __future__ import annotations
+
+from attention_research.layers.layouts.uniform import Children
+from attention_research.registry import Child, Positive
+
+
+class EveryLayout:
+    """Layers `interval`, 2 `interval`, ..., counted from 1, have this `feed_forward`."""
+
+    def __init__(self, *, interval: Positive, feed_forward: Child["feed_forward"]):
+        self.interval, self.feed_forward = interval, feed_forward
+
+    def __call__(self, children: Children, num_layers: int) -> list[tuple[Children, int]]:
+        """(children of the blocks, how many)."""
+        groups, rest = divmod(num_layers, self.interval)
+        sparse = {**children, "feed_forward": self.feed_forward}
+        segments = [(children, self.interval - 1), (sparse, 1)] * groups + [(children, rest)]
+        return [(some, count) for some, count in segments if count]

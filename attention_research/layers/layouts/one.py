@@ -1,0 +1,21 @@
+"""Another feed-forward in one layer: a memory layer as in Lample et al. 2019 (arXiv 1907.05242), section 3.3."""
+
+from __future__ import annotations
+
+from attention_research.layers.layouts.uniform import Children
+from attention_research.registry import Child, Positive
+
+
+class OneLayout:
+    """The layer number `layer`, counted from 1, has this `feed_forward`. Raises ValueError where there is none."""
+
+    def __init__(self, *, layer: Positive, feed_forward: Child["feed_forward"]):
+        self.layer, self.feed_forward = layer, feed_forward
+
+    def __call__(self, children: Children, num_layers: int) -> list[tuple[Children, int]]:
+        """(children of the blocks, how many)."""
+        if self.layer > num_layers:
+            raise ValueError(f"layout.layer: {self.layer}, where there are {num_layers} layers")
+        other = {**children, "feed_forward": self.feed_forward}
+        segments = [(children, self.layer - 1), (other, 1), (children, num_layers - self.layer)]
+        return [(some, count) for some, count in segments if count]

@@ -1,0 +1,23 @@
+"""No normalisation but two learned scalars, Fixup, Zhang et al. 2019 (arXiv 1901.09321): s (x + b), b 0, s 1 at first.
+
+The end of Fixup's encoder in Narang et al. 2021, shift before scale; the decoder ends with the shift alone
+(`layers.norms.scalar_shift`).
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+
+class ScalarShiftScale(nnx.Module):
+    """s (x + b)."""
+
+    def __init__(self, *, rngs: nnx.Rngs):
+        del rngs
+        self.bias = nnx.Param(jnp.zeros((), jnp.float32))
+        self.scale = nnx.Param(jnp.ones((), jnp.float32))
+
+    def __call__(self, x: Float[Array, "*A"]) -> Float[Array, "*A"]:
+        return (x + self.bias[...].astype(x.dtype)) * self.scale[...].astype(x.dtype)

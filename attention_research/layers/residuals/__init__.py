@@ -1,0 +1,1 @@
+"""How a branch joins the stream that it began with: the step "residual" of a block."""

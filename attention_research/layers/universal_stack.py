@@ -1,0 +1,84 @@
+"""The Universal Transformer, Dehghani et al. 2018 (arXiv 1807.03819), section 2.1, as Narang et al. 2021 ran it.
+
+One layer's weights are applied again and again. Before step i of the recurrence its embedding is added to the stream:
+
+    x <- Layer(x + sqrt(D) E[i]),    E [steps D], N(0, 1/D) at first
+
+and the same layer stands plainly `before` and `after` the recurrence. The released code of Narang et al. (2 + 24 + 2
+applications) halts nowhere ("basic" recurrence) and adds no position signal a step, though both are in the paper and
+in its configuration: positions come from what the attentions know of them. Its layers join their branches to the stream
+by the gate of `layers.residuals.gate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from attention_research.layers.block import Block
+from attention_research.layers.shared_stack import SharedStack
+from attention_research.registry import Given, NonNegative, Positive
+
+
+class SignalledBlock(nnx.Module):
+    """A block to whose stream `signal` [D] is added first."""
+
+    def __init__(self, block: Block, signal: Float[Array, "D"]):
+        self.block, self.signal = block, nnx.Param(signal)
+
+    def __call__(
+        self, x: Float[Array, "B T D"], inputs: Mapping[str, Mapping[str, Any]], *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """As the block's."""
+        return self.block(x + self.signal[...].astype(x.dtype), inputs, key=key)
+
+    def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """As the block's."""
+        return self.block.start(batch, length, dtype, inputs)
+
+    def step(
+        self, x: Float[Array, "B 1 D"], grows: dict[str, Any], remembered: dict[str, Any], index: Int[Array, ""],
+        shared: Mapping[str, Any],
+    ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:  # fmt: skip
+        """As the block's."""
+        return self.block.step(x + self.signal[...].astype(x.dtype), grows, remembered, index, shared)
+
+
+class UniversalStack(SharedStack):
+    """`num_layers` applications of one layer, all but `before` + `after` of them steps with an embedding of their own.
+
+    Each application has its own cache, dropout and "hidden". Owns E: steps * D parameters beside the one layer's.
+    Raises ValueError where no step is left, and for a layout of layers that differ.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        before: NonNegative = 2,
+        after: NonNegative = 2,
+        segments: Given[Sequence[tuple[Callable[..., Block], int]]],
+        unroll: Given[bool] = False,
+        remat: Given[bool] = False,
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(segments=segments, unroll=unroll, remat=remat, rngs=rngs)
+        if len(self.repeats) != 1:
+            raise ValueError(f"stack: a universal one has one layer, and the layout gives {len(self.repeats)} kinds")
+        steps = self.repeats[0] - before - after
+        if steps < 1:
+            raise ValueError(f"num_layers: {self.repeats[0]} applications less {before} before and {after} after: none")
+        self.before, self.after = before, after
+        self.step_table = nnx.Param(jax.random.normal(rngs.params(), (steps, width), jnp.float32) * width**-0.5)
+
+    def _each(self, blocks: Block) -> tuple[Any, Callable[[Any], SignalledBlock]]:
+        _, block_of = super()._each(blocks)
+        table = self.step_table[...]
+        signals = jnp.pad(table * math.sqrt(table.shape[-1]), ((self.before, self.after), (0, 0)))  # 0: no signal
+        return signals, lambda signal: SignalledBlock(block_of(None), signal)

@@ -1,0 +1,125 @@
+"""The Funnel Transformer's encoder, Dai et al. 2020 (arXiv 2006.03236), as Narang et al. 2021 ran it before a decoder.
+
+The layers stand in equal blocks, and each block after the first halves the sequence: S, S/2, S/4. With three blocks the
+decoder attends to S/4 vectors; nothing is sampled up again, and no parameter is added. Where the paper pools the query
+of a block's first self-attention, h <- LN(Pool(h) + Attention(Q = Pool(h), KV = h)) (section 2.2), the released code of
+Narang et al. pools what that self-attention and its residual gave:
+
+    x <- Pool(x + Attention(LN(x))),    Pool(x)_i = (x_2i + x_2i+1) / 2
+
+so this does. From then on positions are those of the pooled sequence, 0 .. S/2 - 1 (relative biases see no others).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from attention_research.kernels.masks import padding_mask
+from attention_research.layers.attention.multi_head import owned_by_stack
+from attention_research.layers.block import Block, Steps
+from attention_research.layers.pair_mean import PairMean, halved
+from attention_research.layers.stack import Stack, unstacked
+from attention_research.models.layered import Layered
+from attention_research.registry import Child, Positive, Rate
+
+
+def pooling(steps: Steps) -> Steps:
+    """The steps with "pool" right after the residual of the first self-attention.
+
+    >>> pooling((("norm", "self_attention", "residual"), ("norm", "feed_forward", "residual")))
+    (('norm', 'self_attention', 'residual', 'pool'), ('norm', 'feed_forward', 'residual'))
+    """
+    for number, branch in enumerate(steps):
+        if "self_attention" in branch and "residual" in branch[branch.index("self_attention") :]:
+            after = branch.index("residual", branch.index("self_attention")) + 1
+            return (*steps[:number], (*branch[:after], "pool", *branch[after:]), *steps[number + 1 :])
+    raise ValueError("steps: a Funnel pools after a self-attention and its residual, and there are none")
+
+
+class FunnelStack(Stack):
+    """`layers.stack.Stack`, whose segments of one layer may change the length: they are no scan."""
+
+    def _over_layers(self, body: Callable, carry: Any, layers: Any, repeat: int) -> tuple[Any, Any]:
+        if repeat > 1:
+            return super()._over_layers(body, carry, layers, repeat)
+        carry, output = body(carry, *unstacked(layers, 1))
+        return carry, jax.tree.map(lambda x: x[None], output)
+
+
+class FunnelEncoder(Layered):
+    """Embeddings [B S D] -> hidden states [B P D], P = S / 2^(blocks - 1) rounded up; settings as the encoder's.
+
+    Raises ValueError where `blocks` does not divide `num_layers`, and for packed rows: a pair may hold two examples.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_layers: Positive,
+        blocks: Positive = 3,
+        dropout_rate: Rate,
+        self_attention: Child["encoder_attention"],
+        feed_forward: Child["feed_forward"],
+        norm: Child["norm"],
+        residual: Child["residual"] = "plain",
+        positions: Child["positions"],
+        steps: tuple[tuple[str, ...], ...] = (
+            ("self_attention", "dropout", "residual", "norm"),
+            ("feed_forward", "dropout", "residual", "norm"),
+        ),
+        final_norm: bool = False,
+        unroll: bool = False,
+        remat: bool = False,
+        rngs: nnx.Rngs,
+    ):
+        del width  # its children take it from the section
+        if num_layers % blocks:
+            raise ValueError(f"num_layers: {num_layers} layers make no {blocks} equal blocks")
+        children = {
+            "self_attention": self_attention, "feed_forward": feed_forward, "norm": norm, "residual": residual,
+            "pool": PairMean,
+        }  # fmt: skip
+        block = partial(Block, children=children, dropout_rate=dropout_rate)
+        plain, pools, each = partial(block, steps=steps), partial(block, steps=pooling(steps)), num_layers // blocks
+        segments = [(plain, each)] + [(pools, 1), (plain, each - 1)] * (blocks - 1)
+        segments = [(layer, repeat) for layer, repeat in segments if repeat]
+        self.pools = tuple(layer is pools for layer, _ in segments)
+        self.dropout_rate = dropout_rate
+        self.positions = positions(rngs=rngs)
+        self.stack = FunnelStack(segments=segments, unroll=unroll, remat=remat, rngs=rngs)
+        self.final_norm = norm(rngs=rngs) if final_norm else None
+        self.shared = owned_by_stack(self_attention, rngs)
+
+    def __call__(
+        self,
+        x: Float[Array, "B S D"],
+        positions: Int[Array, "#B S"],
+        mask: Bool[Array, "B 1 #S S"],
+        *,
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
+        """(hidden states, aux of the stack); `memory_mask` says which of them are real."""
+        if mask.shape[2] != 1:
+            raise ValueError(f"mask: a Funnel expects one of real tokens, [B 1 1 S], no packed rows; got {mask.shape}")
+        keys = (None, None) if key is None else jax.random.split(key)
+        x, real, aux = self._enter(x, positions, keys[0]), mask[:, 0, 0], {}
+        for number, pools in enumerate(self.pools):
+            attention = {"mask": padding_mask(real), "shared": self.shared}
+            inputs = {"self_attention": attention, "pool": {"real": real}}
+            x, aux[f"segment_{number}"] = self.stack.segment(number, x, inputs, key=keys[1])
+            real = halved(real) if pools else real
+        return (x if self.final_norm is None else self.final_norm(x)), aux
+
+    def memory_mask(self, mask: Bool[Array, "B 1 1 S"]) -> Bool[Array, "B 1 1 P"]:
+        """Which hidden states a decoder may attend to, given which source tokens: a pair's where either is real."""
+        real = mask[:, 0, 0]
+        for _ in range(sum(self.pools)):
+            real = halved(real)
+        return padding_mask(real)

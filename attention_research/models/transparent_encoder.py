@@ -1,0 +1,77 @@
+"""Transparent attention, Bapna et al. 2018 (arXiv 1808.07561), section 4.1: each decoder layer reads its own mixture of
+all encoder layers, so that gradients reach the lowest of them directly.
+
+z_j = sum_i s_ij e_i,    s_.j = softmax over i of W_.j,    i = 0 .. L, j = 1 .. the decoder's layers
+
+where e_0 is what the first layer reads (embeddings and positions, after dropout), e_i the stream after layer i, and e_L
+the encoder's output, its last norm included: as the code of Narang et al. 2021 has it, W too: N(0, 1 / (L + 1)). (The
+paper applies dropout to W; that code does not.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from attention_research.models.encoder import Encoder
+from attention_research.registry import Child, Positive, Rate
+
+
+class TransparentEncoder(Encoder):
+    """Embeddings [B S D] -> a memory for every decoder layer [M B S D]; settings as the encoder's.
+
+    M is `decoder_layers`, None: as many as the encoder has. W [L+1 M] is all that is added.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_layers: Positive,
+        decoder_layers: Positive | None = None,
+        dropout_rate: Rate,
+        self_attention: Child["encoder_attention"],
+        feed_forward: Child["feed_forward"],
+        norm: Child["norm"],
+        residual: Child["residual"] = "plain",
+        positions: Child["positions"],
+        layout: Child["layout"] = "uniform",
+        stack: Child["stack"] = "layers",
+        steps: tuple[tuple[str, ...], ...] = (
+            ("self_attention", "dropout", "residual", "norm"),
+            ("feed_forward", "dropout", "residual", "norm"),
+        ),
+        final_norm: bool = False,
+        unroll: bool = False,
+        remat: bool = False,
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(
+            width=width, num_layers=num_layers, dropout_rate=dropout_rate, self_attention=self_attention,
+            feed_forward=feed_forward, norm=norm, residual=residual, positions=positions, layout=layout, stack=stack,
+            steps=steps, final_norm=final_norm, unroll=unroll, remat=remat, rngs=rngs,
+        )  # fmt: skip
+        shape = (num_layers + 1, num_layers if decoder_layers is None else decoder_layers)
+        self.weights = nnx.Param(jax.random.normal(rngs.params(), shape, jnp.float32) * shape[0] ** -0.5)
+
+    def __call__(
+        self,
+        x: Float[Array, "B S D"],
+        positions: Int[Array, "#B S"],
+        mask: Bool[Array, "B 1 #S S"],
+        *,
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, "M B S D"], dict[str, Any]]:
+        """(the memories, aux of the stack)."""
+        keys = (None, None) if key is None else jax.random.split(key)
+        x = self._enter(x, positions, keys[0])
+        output, aux = self.stack(x, {"self_attention": {"mask": mask, "shared": self.shared}}, key=keys[1])
+        output = output if self.final_norm is None else self.final_norm(output)
+        hidden = jnp.concatenate([segment["hidden"] for segment in aux.values()])
+        layers = jnp.concatenate([x[None], hidden[:-1], output[None]])
+        shares = jax.nn.softmax(self.weights[...], axis=0).astype(x.dtype)
+        return jnp.einsum("LM,LBSD->MBSD", shares, layers), aux

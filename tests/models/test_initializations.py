@@ -1,0 +1,204 @@
+"""What the release of Narang et al. 2021 draws, by Kolmogorov-Smirnov against SciPy; Fixup by its paper's laws."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from attention_research.config import build
+from attention_research.layers.initialization.fixup import residual_branches
+from attention_research.layers.structure import abstract, initializer, split
+
+D, H, N, F, L = 24, 7, 4, 46, 3
+
+
+def layers(*before):
+    """Steps of encoder and decoder, the same around each layer."""
+    of = {"encoder": ("self_attention", "feed_forward"),
+          "decoder": ("self_attention", "cross_attention", "feed_forward")}  # fmt: skip
+    return {side: {"steps": [(*before, one, "dropout", "residual") for one in some]} for side, some in of.items()}
+
+
+def release(**more):
+    steps = layers("norm")
+    attention = {"use_bias": False}
+    return {
+        "width": D, "num_heads": N, "head_width": H, "num_layers": L,
+        "positions": {"kind": "none"}, "vocabulary": {"kind": "t5"},
+        "self_attention": {"kind": "t5", **attention}, "feed_forward": {"hidden_width": F},
+        "encoder": {**steps["encoder"], "final_norm": True},
+        "decoder": {**steps["decoder"], "final_norm": True, "cross_attention": {"kind": "unscaled", **attention}},
+        **more,
+    }  # fmt: skip
+
+
+def fixup():
+    section = release(
+        self_attention={"kind": "standard", "use_bias": False}, feed_forward={"kind": "shifted", "hidden_width": F},
+        initialization={"kind": "fixup"},
+    )  # fmt: skip
+    steps = layers("shift")
+    ends = {"encoder": "scalar_shift_scale", "decoder": "scalar_shift"}
+    for side, norm in ends.items():
+        section[side] = {"residual": {"kind": "scaled"}, "norm": {"kind": norm}, "final_norm": True, **steps[side]}
+    return section
+
+
+@pytest.fixture(scope="module")
+def started(small_config):
+    """Name in SECTIONS -> (key -> arrays, the arrays of key 0 in float64 by name)."""
+
+    @functools.cache
+    def of(name):
+        section = build(small_config(**SECTIONS[name]()).resolved["model"], "model")
+        init = initializer(lambda rngs: section(rngs=rngs))
+        arrays = jax.jit(init)(jax.random.key(0))[0]
+        return init, {name: np.asarray(x, np.float64) for name, x in arrays.items()}
+
+    return of
+
+
+SECTIONS = {
+    "as_built": release,
+    "release": lambda: release(initialization={"kind": "mesh_tensorflow"}),
+    "experts": lambda: release(
+        initialization={"kind": "mesh_tensorflow", "dense_variance": 0.1},
+        feed_forward={"kind": "switch", "num_experts": 3, "expert": {"hidden_width": F}},
+    ),
+    "scaled": lambda: release(initialization={"kind": "mesh_tensorflow_scaled"}),
+    "fixup": fixup,
+}
+
+
+def follows(x, distribution):
+    """Each layer for itself: a stack of equal layers, or one of another width, fails."""
+    assert len({layer.tobytes() for layer in x}) == len(x), "two layers start alike"
+    assert stats.kstest(x.ravel(), distribution.cdf).pvalue > 1e-3
+    np.testing.assert_allclose([layer.std() for layer in x], distribution.std(), rtol=0.12)
+
+
+def normal(deviation):
+    return stats.norm(0, deviation)
+
+
+def cut_off(deviation):
+    """Before the cut at two deviations."""
+    return stats.truncnorm(-2, 2, 0, deviation)
+
+
+@pytest.mark.parametrize(("kind", "folded"), [("release", H), pytest.param("scaled", 1, marks=pytest.mark.slow)])
+def test_the_release_s_distributions(started, kind, folded):
+    _, arrays = started(kind)
+    seen = 0
+    for name, x in arrays.items():
+        *_, module, last = name.split(".")
+        if "attention" in name and last == "kernel":
+            of = {"query": (D * folded) ** -0.5, "key": D**-0.5, "value": D**-0.5, "output": (N * H) ** -0.5}
+            follows(x, normal(of[module]))
+        elif "feed_forward" in name and last == "kernel":
+            follows(x, cut_off(x.shape[-2] ** -0.5))
+            assert x.shape[-2] == {"hidden": D, "output": F}[module]
+        elif name.endswith("shared.table"):
+            limit = np.sqrt(6 / (N + 32))
+            assert x.shape == (32, N) and np.abs(x).max() < limit
+            follows(x[None], stats.uniform(-limit, 2 * limit))
+        elif name == "vocabulary.table":
+            follows(x[None], normal(1.0))
+        else:
+            assert (x == (1 if last == "scale" else 0)).all(), name
+            continue
+        seen += 1
+    assert seen == 12 + 4 + 2 + 1  # of three attentions, two feed-forwards, two tables of biases, and the vocabulary
+
+
+@pytest.mark.slow
+def test_embeddings_biases_and_gains_stay_as_their_kinds_draw_them(started):
+    built, drawn = started("as_built")[1], started("release")[1]
+    assert built.keys() == drawn.keys()
+    same = {name for name in built if (built[name] == drawn[name]).all()}
+    assert same == {n for n in built if not n.endswith(".kernel") and not n.endswith("shared.table")}
+
+
+def test_experts_and_routers_have_the_released_tenth(started):
+    _, arrays = started("experts")
+    sparse = {n: x for n, x in arrays.items() if "feed_forward" in n and n.endswith(".kernel")}
+    assert len(sparse) == 6
+    for x in sparse.values():
+        follows(x, cut_off((0.1 / x.shape[-2]) ** 0.5))
+
+
+def test_fixup(started):
+    """Section 3: the last matrix of a branch 0, the others' variance 2 / fan_in times branches^(-1 / (m - 1))."""
+    _, arrays = started("fixup")
+    branches = 5 * L
+    for name, x in arrays.items():
+        variance = None
+        if "feed_forward.hidden" in name:
+            variance = 2 / D / branches
+        elif "self_attention" in name and "output" not in name:
+            variance = 2 / D / branches ** (1 / 3)
+        if variance is not None:
+            follows(x, cut_off(np.sqrt(variance) / stats.truncnorm(-2, 2).std()))
+            np.testing.assert_allclose(x.var(), variance, rtol=0.1)
+        elif "cross_attention" in name:
+            follows(x, normal(((N * H) if "output" in name else D) ** -0.5))
+        elif name != "vocabulary.table" and not name.endswith("shared.table"):
+            assert (x == (1 if name.endswith("scale") else 0)).all(), name
+
+
+def test_fixup_s_encoder_begins_as_the_identity(started, small_config):
+    _, arrays = started("fixup")
+    structure, *_ = model_of(small_config, "fixup")
+    model = structure.merge({name: jnp.asarray(x, jnp.float32) for name, x in arrays.items()})
+    tokens = jnp.asarray([[5, 9, 4, 0]], jnp.int32)
+    np.testing.assert_array_equal(model.encode({"tokens": tokens})["hidden"], model.vocabulary.source(tokens))
+    assert residual_branches(model) == 5 * L
+
+
+def model_of(small_config, kind):
+    section = build(small_config(**SECTIONS[kind]()).resolved["model"], "model")
+    return abstract(lambda rngs: section(rngs=rngs))
+
+
+@pytest.mark.parametrize("kind", ["release", "fixup"])
+def test_a_function_of_the_key_alone(started, kind):
+    """Again under jit, and replicas under vmap: the same bits from the same key, others from another."""
+    init, arrays = started(kind)
+    keys = jnp.stack([jax.random.key(1), jax.random.key(0)])
+    replicas = jax.jit(jax.vmap(init))(keys)[0]
+    for name, x in replicas.items():
+        np.testing.assert_array_equal(np.asarray(x[1], np.float64), arrays[name], err_msg=name)
+    drawn = [n for n, x in arrays.items() if x.std() > 0]
+    assert all((np.asarray(replicas[n][0]) != arrays[n]).mean() > 0.99 for n in drawn) and drawn
+
+
+def test_every_parameter_of_fixup_is_alive_within_two_updates(started, small_config):
+    """From its own start, where whole branches are 0: their last matrix moves first, then everything before it."""
+    _, arrays = started("fixup")
+    structure, *_ = model_of(small_config, "fixup")
+    rng = np.random.default_rng(0)
+    batch = {side: jnp.asarray(rng.integers(4, 29, (3, 6)), jnp.int32) for side in ("source", "target")}
+
+    @jax.jit
+    def gradient(parameters):
+        loss = lambda p: -jnp.mean(structure.merge(p).log_likelihood(batch)[0]["log_likelihood"])
+        return jax.grad(loss)(parameters)
+
+    parameters, alive = {name: jnp.asarray(x, jnp.float32) for name, x in arrays.items()}, set()
+    for _ in range(2):
+        gradients = gradient(parameters)
+        alive |= {name for name, g in gradients.items() if float(jnp.abs(g).max()) > 0}
+        parameters = {name: p - 0.1 * gradients[name] for name, p in parameters.items()}
+    assert arrays.keys() == alive
+
+
+def test_fixup_needs_branches(small_config):
+    plain = layers()
+    for side in plain.values():
+        side["steps"] = [tuple(step for step in branch if step != "residual") for branch in side["steps"]]
+    section = build(small_config(initialization={"kind": "fixup"}, **plain).resolved["model"], "model")
+    with pytest.raises(ValueError, match="residual branches"):
+        jax.eval_shape(lambda key: split(initializer(lambda rngs: section(rngs=rngs))(key)), jax.random.key(0))
