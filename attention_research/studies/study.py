@@ -114,8 +114,9 @@ class Study:
     ``published`` is a CSV beside the study file with a column ``row`` of row ids; ``claims`` a CSV in the form of the
     project's claims, ``verdicts`` a function a claim id, called with the study's `results.Results`; ``count`` gives a
     measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's configuration
-    beside these. ``figures`` are functions ``(results, folder) -> Figure | None`` (`studies.figures`) that draw what
-    the study alone has, beside the pictures that every study gets.
+    beside these, ``against`` what it says of all that against the paper's cells. ``figures`` are functions ``(results,
+    folder) -> Figure | None`` (`studies.figures`) that draw what the study alone has, beside the pictures that every
+    study gets.
     """
 
     rows: tuple[Row, ...]
@@ -130,6 +131,7 @@ class Study:
     verdicts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     count: Callable[..., dict] | None = None
     counts: Callable[[Config], dict] | None = None
+    against: Callable[[Mapping[str, Any], Mapping[str, str]], dict] | None = None
     figures: tuple[Callable[..., Any], ...] = ()
     notes: tuple[str, ...] = ()
     name: str = ""
