@@ -49,7 +49,17 @@ def written_out(parameters):
     }
 
 
-@pytest.mark.parametrize("how", [{}, {"unroll": True}, {"remat": True}], ids=["scanned", "unrolled", "remat"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param({}, id="scanned"),
+        pytest.param({"unroll": True}, id="unrolled", marks=SLOW),
+        pytest.param({"remat": True}, id="remat", marks=SLOW),
+    ],
+)
 def test_a_shared_stack_is_a_stack_of_equal_layers(model, batch, how):
     kind = {"stack": {"kind": "shared"}, **how}
     shared, parameters = model(encoder=kind, decoder=kind)
