@@ -19,7 +19,7 @@ from attention_research.config.annotations import spell
 from attention_research.config.record import flat
 from attention_research.studies.study import digest
 from attention_research.studies.trials import Folder, Trial, read_result, write_json
-from attention_research.training.replicas import DATA_SEED, MAY_VARY, SEED, member_configs
+from attention_research.training.replicas import DATA_SEED, SEED, may_vary, member_configs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,13 +51,9 @@ def _data_seed(config: Config) -> int:
     return training["seed"] if training["data_seed"] is None else training["data_seed"]
 
 
-def _may_vary(path: str) -> bool:
-    return path in MAY_VARY or path.endswith(".dropout_rate")
-
-
 def _rest(config: Config) -> str:
     """What must be equal: all that replicas cannot differ in, and the order of the data."""
-    fixed = {path: value for path, value in flat(config.resolved).items() if not _may_vary(path) and path != DATA_SEED}
+    fixed = {path: value for path, value in flat(config.resolved).items() if not may_vary(path) and path != DATA_SEED}
     return digest([fixed, _data_seed(config)])
 
 
@@ -66,7 +62,7 @@ def _group(found: list[tuple[Trial, Config]], folder: Folder) -> Group:
     found = sorted(found, key=lambda one: one[1].resolved["training"]["data_seed"] is not None)
     trials, configs = [trial for trial, _ in found], [config for _, config in found]
     leaves = [flat(config.resolved) for config in configs]
-    differ = [path for path in leaves[0] if _may_vary(path) and len({str(mine[path]) for mine in leaves}) > 1]
+    differ = [path for path in leaves[0] if may_vary(path) and len({str(mine[path]) for mine in leaves}) > 1]
     lists = [f"{path}={','.join(spell(mine[path]) for mine in leaves)}" for path in dict.fromkeys([SEED, *differ])]
     joint = configs[0].override([("training.replicas", len(found)), ("training.varied", tuple(lists))])
     for trial, config, member in zip(trials, configs, member_configs(joint), strict=True):
@@ -74,7 +70,7 @@ def _group(found: list[tuple[Trial, Config]], folder: Folder) -> Group:
             raise ConfigError(f"trial {trial.id}: what it would be in a group is another trial")
     address = digest([trial.stages[0]["address"] for trial in trials])
     deal = {"trials": [os.path.relpath(folder.trial(trial), folder.group(address)) for trial in trials]}
-    stages = ({**trials[0].stages[0], "address": address}, {"kind": "deal", "settings": deal, "function": None})
+    stages = (trials[0].stages[0], {"kind": "deal", "settings": deal, "function": None})
     names = ", ".join(dict.fromkeys(trial.name for trial in trials))
     return Group(
         dataclasses.replace(

@@ -51,9 +51,14 @@ def member_configs(config: Config) -> list[Config]:
     return members
 
 
+def may_vary(path: str) -> bool:
+    """Whether replicas can differ in this setting."""
+    return path in MAY_VARY or path.endswith(".dropout_rate")
+
+
 def _check(config: Config, member: Config) -> None:
     changed = [line.partition(":")[0] for line in difference(config, member)]
-    fixed = [path for path in changed if path not in MAY_VARY and not path.endswith(".dropout_rate")]
+    fixed = [path for path in changed if not may_vary(path)]
     if fixed:
         raise ConfigError(
             f"config.training.varied: {fixed[0]} cannot differ between replicas; {', '.join(MAY_VARY)} and any "
