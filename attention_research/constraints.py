@@ -117,14 +117,14 @@ def states_that_fit(section: Section, sections: list[Section]) -> Broken:
 
 
 def steps_that_exist(section: Section, sections: list[Section]) -> Broken:
-    """A block's steps are its children, dropout, residual and shift (`layers.block`)."""
+    """A block's steps are its children, sums of them, dropout, residual and shift (`layers.block`)."""
     if "steps" not in section.settings:
         return None
     around = ("positions", "layout", "stack")
     children = [name for name, value in section.settings.items() if isinstance(value, dict) and name not in around]
-    known = [*dict.fromkeys([*children, "dropout", "residual", "shift"])]
+    known = [*dict.fromkeys([*children, "dropout", "residual", "shift", "padding"])]
     for branch in section.settings["steps"]:
-        for step in branch:
+        for step in (term for terms in branch for term in terms.split("+")):
             if step not in known:
                 close = next(iter(get_close_matches(step, known, n=1)), None)
                 hint = f"did you mean {close!r}?" if close else f"there are {', '.join(known)}"

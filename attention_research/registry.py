@@ -15,6 +15,7 @@ ATTENTION = {
     "unscaled": "attention_research.layers.attention.unscaled:UnscaledAttention",
     "relative": "attention_research.layers.attention.relative:RelativeAttention",
     "t5": "attention_research.layers.attention.t5:T5Attention",
+    "t5_scaled": "attention_research.layers.attention.t5_scaled:ScaledT5Attention",
     "linformer": "attention_research.layers.attention.linformer:LinformerAttention",
     "ring": "attention_research.layers.attention.ring:RingAttention",
     "unmasked": "attention_research.layers.attention.unmasked:UnmaskedAttention",
@@ -88,8 +89,12 @@ FAMILIES: dict[str, dict[str, str]] = {
         "transformer": "attention_research.models.encoder:Encoder",
         "funnel": "attention_research.models.funnel_encoder:FunnelEncoder",
         "transparent": "attention_research.models.transparent_encoder:TransparentEncoder",
+        "evolved": "attention_research.models.evolved_encoder:EvolvedEncoder",
     },
-    "decoder": {"transformer": "attention_research.models.decoder:Decoder"},
+    "decoder": {
+        "transformer": "attention_research.models.decoder:Decoder",
+        "evolved": "attention_research.models.evolved_decoder:EvolvedDecoder",
+    },
     "causal_stack": {"transformer": "attention_research.models.causal_stack:CausalStack"},
     "rationale_generator": {
         "independent": "attention_research.models.rationales.independent:IndependentGenerator",
@@ -143,12 +148,36 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
     "attention": ATTENTION,
     "encoder_attention": _only(
-        "standard", "unscaled", "relative", "t5", "linformer", "ring", "branched", "branched_t5", *_BY_PLACE
+        "standard",
+        "unscaled",
+        "relative",
+        "t5",
+        "t5_scaled",
+        "linformer",
+        "ring",
+        "branched",
+        "branched_t5",
+        *_BY_PLACE,
     ),
     "causal_attention": _only(
-        "standard", "unscaled", "relative", "t5", "unmasked", "ring", "branched", "branched_t5", *_BY_PLACE
+        "standard",
+        "unscaled",
+        "relative",
+        "t5",
+        "t5_scaled",
+        "unmasked",
+        "ring",
+        "branched",
+        "branched_t5",
+        *_BY_PLACE,
     ),
     "cross_attention": _only("standard", "unscaled", "linformer", "ring", "branched"),
+    "encoder_convolution": {
+        "evolved": "attention_research.layers.convolution.evolved_encoder:EvolvedEncoderConvolution",
+    },
+    "causal_convolution": {
+        "evolved": "attention_research.layers.convolution.evolved_decoder:EvolvedDecoderConvolution",
+    },
     "positions": {
         "sinusoidal": "attention_research.layers.positions.sinusoidal:SinusoidalPositions",
         "sinusoidal_halves": "attention_research.layers.positions.sinusoidal_halves:SinusoidalHalves",
@@ -158,6 +187,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "feed_forward": {
         "dense": "attention_research.layers.feed_forward.dense:DenseFeedForward",
         "gated": "attention_research.layers.feed_forward.gated:GatedFeedForward",
+        "gated_linear_unit": "attention_research.layers.feed_forward.gated_linear_unit:GatedLinearUnit",
         "shifted": "attention_research.layers.feed_forward.shifted:ShiftedFeedForward",
         "switch": "attention_research.layers.feed_forward.switch:SwitchFeedForward",
         "switch_released": "attention_research.layers.feed_forward.switch_released:ReleasedSwitchFeedForward",

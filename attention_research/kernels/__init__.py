@@ -136,6 +136,7 @@ from attention_research.kernels.selection import (
     reinforce_surrogate,
     semi_sampled_attention,
 )
+from attention_research.kernels.sequence_convolution import sequence_convolution
 from attention_research.kernels.t5_bias import t5_buckets, t5_distance_bias, t5_relative_bias
 from attention_research.kernels.variants.differential import (
     differential_attention,
@@ -296,6 +297,7 @@ __all__ = [
     "scaled_dot_scores",
     "segment_mask",
     "semi_sampled_attention",
+    "sequence_convolution",
     "sigmoid_attention",
     "sink_attention",
     "sinkhorn",

@@ -1,12 +1,16 @@
 """A block: residual branches, each a list of steps that name the block's children (after Mesh TensorFlow's layers).
 
 Post-norm, LN(x + Dropout(Sublayer(x))) of Vaswani et al. 2017, is ("self_attention", "dropout", "residual", "norm");
-pre-norm (Xiong et al. 2020) is ("norm", "self_attention", "dropout", "residual"); a variant is an edit of the list.
+pre-norm (Xiong et al. 2020) is ("norm", "self_attention", "dropout", "residual"); a variant is an edit of the list. A
+step "a+b" is the sum of two of the same value: "self_attention+feed_forward" is the layer of GPT-J (Wang & Komatsuzaki
+2021).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from operator import add
 from typing import Any
 
 import jax
@@ -14,6 +18,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from attention_research.layers.dropout import dropout
+from attention_research.layers.padding import Padding
 from attention_research.layers.residuals.plain import PlainResidual
 from attention_research.layers.shift import Shift
 
@@ -22,7 +27,7 @@ WITHOUT_MODULE = ("dropout",)
 #: What maps the value to another and gives nothing beside it.
 PLAIN = ("norm", "shift")
 #: Children that a block has unless it is given others.
-DEFAULTS: dict[str, Callable[..., nnx.Module]] = {"residual": PlainResidual, "shift": Shift}
+DEFAULTS: dict[str, Callable[..., nnx.Module]] = {"padding": Padding, "residual": PlainResidual, "shift": Shift}
 
 
 def named_steps(steps: Steps) -> Steps:
@@ -33,12 +38,17 @@ def named_steps(steps: Steps) -> Steps:
         seen[kind] = seen.get(kind, 0) + 1
         return kind if seen[kind] == 1 else f"{kind}_{seen[kind]}"
 
-    return tuple(tuple(name(kind) for kind in branch) for branch in steps)
+    return tuple(tuple("+".join(name(kind) for kind in step.split("+")) for step in branch) for branch in steps)
+
+
+def terms(kinds: str, names: str) -> Iterator[tuple[str, str]]:
+    """(kind, attribute) of what a step is the sum of: mostly of one."""
+    return zip(kinds.split("+"), names.split("+"), strict=True)
 
 
 class Block(nnx.Module):
     """Applies its branches in turn to x [B T D]; "residual" joins the value with which its branch began (by default it
-    adds them, `layers.residuals`), "shift" adds a learned scalar.
+    adds them, `layers.residuals`), "shift" adds a learned scalar, "padding" sets to 0 what is no token.
 
     `children` maps a step's kind to the constructor of its module, called with `rngs`. A call's `inputs` maps a kind to
     the keyword arguments of that child (masks, the memory); a child that is not a norm returns (y, aux). One that
@@ -52,12 +62,16 @@ class Block(nnx.Module):
         self.branches = tuple(tuple(zip(kinds, named, strict=True)) for kinds, named in zip(steps, names, strict=True))
         self.dropout_rate = dropout_rate
         children = {**DEFAULTS, **children}
-        for kind, name in (step for branch in self.branches for step in branch):
+        for kind, name in self._terms():
             if kind not in WITHOUT_MODULE:
                 if kind not in children:
                     known = ", ".join(sorted([*children, *WITHOUT_MODULE]))
                     raise ValueError(f"steps: this block has no {kind!r}; its steps are among {known}")
                 setattr(self, name, children[kind](rngs=rngs))
+
+    def _terms(self) -> Iterator[tuple[str, str]]:
+        """(kind, attribute) of everything in the list, in order."""
+        return (term for branch in self.branches for step in branch for term in terms(*step))
 
     def run(
         self, x: Float[Array, "B T D"], key: Key[Array, ""] | None, apply: Callable[[str, str, int, Array], Array]
@@ -66,14 +80,18 @@ class Block(nnx.Module):
         position = 0
         for branch in self.branches:
             stream = x
-            for kind, name in branch:
-                position += 1
-                if kind == "residual":
-                    x = getattr(self, name)(stream, x)
-                elif kind == "dropout":
-                    x = dropout(x, self.dropout_rate, None if key is None else jax.random.fold_in(key, position))
-                else:
-                    x = apply(kind, name, position, x)
+            for step in branch:
+                values = []
+                for kind, name in terms(*step):
+                    position += 1
+                    if kind == "residual":
+                        values.append(getattr(self, name)(stream, x))
+                    elif kind == "dropout":
+                        own = None if key is None else jax.random.fold_in(key, position)
+                        values.append(dropout(x, self.dropout_rate, own))
+                    else:
+                        values.append(apply(kind, name, position, x))
+                x = reduce(add, values)
         return x
 
     def __call__(
@@ -94,13 +112,15 @@ class Block(nnx.Module):
         return self.run(x, key, apply), collected
 
     def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """The empty caches of the self-attentions (they grow) and what the cross-attentions remember (read only)."""
+        """What a child that is given a memory remembers of it (read only), and the empty caches of those that look
+        back (they grow): of every other child that has a `start`."""
         caches = {"grows": {}, "remembered": {}}
-        for kind, name in (step for branch in self.branches for step in branch):
-            if kind == "self_attention":
-                caches["grows"][name] = getattr(self, name).start(batch, length, dtype)
-            elif kind == "cross_attention":
-                caches["remembered"][name] = getattr(self, name).remember(**inputs[kind])
+        for kind, name in self._terms():
+            child, given = getattr(self, name, None), inputs.get(kind, {})
+            if "memory" in given:
+                caches["remembered"][name] = child.remember(**given)
+            elif hasattr(child, "start"):
+                caches["grows"][name] = child.start(batch, length, dtype)
         return caches
 
     def step(
@@ -115,9 +135,9 @@ class Block(nnx.Module):
             child = getattr(self, name)
             if kind in PLAIN:
                 return child(y)
-            if kind == "self_attention":
+            if name in grows:
                 y, grown[name], collected[name] = child.step(y, grows[name], index, shared=shared.get(kind))
-            elif kind == "cross_attention":
+            elif name in remembered:
                 y, collected[name] = child.recall(y, remembered[name], shared=shared.get(kind))
             else:
                 y, collected[name] = child(y)

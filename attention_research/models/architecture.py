@@ -13,7 +13,7 @@ from typing import Any
 from flax import nnx
 
 from attention_research.layers.attention.unmasked import UnmaskedAttention
-from attention_research.layers.block import Block
+from attention_research.layers.block import Block, terms
 from attention_research.layers.positions.none import NoPositions
 from attention_research.layers.residuals.plain import PlainResidual
 from attention_research.models.layered import Layered
@@ -101,15 +101,21 @@ def _stack(name: str, embedding: Step, stack: Layered) -> Part:
 
 def _branches(block: Block, causal: bool) -> Iterator[tuple[Step, ...]]:
     for branch in block.branches:
-        yield tuple(_step(kind, getattr(block, name, None), causal) for kind, name in branch)
+        yield tuple(_sum([_step(*term, block, causal) for term in terms(*step)]) for step in branch)
 
 
-def _step(kind: str, module: Any, causal: bool) -> Step:
+def _sum(steps: list[Step]) -> Step:
+    """The step itself, or one that says what is added."""
+    return steps[0] if len(steps) == 1 else Step(" + ".join(map(str, steps)))
+
+
+def _step(kind: str, name: str, block: Block, causal: bool) -> Step:
+    module = getattr(block, name, None)
     if module is None:
         return Step(kind)
     if isinstance(module, PlainResidual):
         return Step("add")
-    masked = kind == "self_attention" and causal and not isinstance(module, UnmaskedAttention)
+    masked = kind.endswith("self_attention") and causal and not isinstance(module, UnmaskedAttention)
     reads = ENCODER_OUTPUT if kind == "cross_attention" else ""
     return Step(f"masked {kind}" if masked else kind, type(module).__name__, reads)
 

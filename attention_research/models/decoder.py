@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
+from attention_research.layers.padding import real_tokens
 from attention_research.models.layered import Layered
-from attention_research.registry import Child, Positive, Rate
+from attention_research.registry import Child, Constructor, Given, Positive, Rate
 
 
 class Decoder(Layered):
@@ -40,6 +42,7 @@ class Decoder(Layered):
         final_norm: bool = False,
         unroll: bool = False,
         remat: bool = False,
+        others: Given[Mapping[str, Constructor] | None] = None,
         rngs: nnx.Rngs,
     ):
         del width  # its children take it from the section
@@ -51,7 +54,7 @@ class Decoder(Layered):
             "residual": residual,
         }
         self._build(
-            children,
+            {**children, **(others or {})},
             num_layers=num_layers,
             steps=steps,
             dropout_rate=dropout_rate,
@@ -64,7 +67,7 @@ class Decoder(Layered):
             stack=stack,
         )
         self.self_shared = owned_by_stack(self_attention, rngs)
-        crosses = any("cross_attention" in branch for branch in steps)
+        crosses = any("cross_attention" in step.split("+") for branch in steps for step in branch)
         self.cross_shared = owned_by_stack(cross_attention, rngs) if crosses else None
 
     def __call__(
@@ -80,6 +83,7 @@ class Decoder(Layered):
         """(hidden states, aux of the stack); self-attention is causal beside `mask`."""
         cross, each = self._memories(memory, memory_mask)
         inputs = {"self_attention": {"mask": mask, "is_causal": True, "shared": self.self_shared}, **cross}
+        inputs["padding"] = real_tokens(mask)
         return self._run(x, positions, inputs, key, each)
 
     def start(

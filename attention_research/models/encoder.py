@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
+from attention_research.layers.padding import real_tokens
 from attention_research.models.layered import Layered
-from attention_research.registry import Child, Positive, Rate
+from attention_research.registry import Child, Constructor, Given, Positive, Rate
 
 
 class Encoder(Layered):
     """Embeddings [B S D] -> hidden states [B S D]; `steps` are one block's residual branches (`layers.block`).
 
     The default is the paper's post-norm; a pre-norm stack adds `final_norm`. `layout` says which layers differ
-    (`layers.layouts`), `stack` whether each has weights of its own. `unroll` suits shallow stacks on a CPU.
+    (`layers.layouts`), `stack` whether each has weights of its own. `unroll` suits shallow stacks on a CPU. `others`
+    are the children that a subclass adds.
     """
 
     def __init__(
@@ -39,12 +42,13 @@ class Encoder(Layered):
         final_norm: bool = False,
         unroll: bool = False,
         remat: bool = False,
+        others: Given[Mapping[str, Constructor] | None] = None,
         rngs: nnx.Rngs,
     ):
         del width  # its children take it from the section
         children = {"self_attention": self_attention, "feed_forward": feed_forward, "norm": norm, "residual": residual}
         self._build(
-            children,
+            {**children, **(others or {})},
             num_layers=num_layers,
             steps=steps,
             dropout_rate=dropout_rate,
@@ -67,7 +71,8 @@ class Encoder(Layered):
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B S D"], dict[str, Any]]:
         """(hidden states, aux of the stack)."""
-        return self._run(x, positions, {"self_attention": {"mask": mask, "shared": self.shared}}, key)
+        inputs = {"self_attention": {"mask": mask, "shared": self.shared}, "padding": real_tokens(mask)}
+        return self._run(x, positions, inputs, key)
 
     def memory_mask(self, mask: Bool[Array, "B 1 #T S"]) -> Bool[Array, "B 1 #T S"]:
         """Which hidden states a decoder may attend to, given which source tokens: the same ones."""

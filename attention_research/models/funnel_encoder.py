@@ -23,6 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from attention_research.kernels.masks import padding_mask
 from attention_research.layers.attention.multi_head import owned_by_stack
 from attention_research.layers.block import Block, Steps
+from attention_research.layers.padding import Padding
 from attention_research.layers.pair_mean import PairMean, halved
 from attention_research.layers.stack import Stack, unstacked
 from attention_research.models.layered import Layered
@@ -30,7 +31,7 @@ from attention_research.registry import Child, Positive, Rate
 
 
 def pooling(steps: Steps) -> Steps:
-    """The steps with "pool" right after the residual of the first self-attention.
+    """The steps with "pool" right after the residual of the first self-attention; padding after it is of the pooled.
 
     >>> pooling((("norm", "self_attention", "residual"), ("norm", "feed_forward", "residual")))
     (('norm', 'self_attention', 'residual', 'pool'), ('norm', 'feed_forward', 'residual'))
@@ -38,7 +39,8 @@ def pooling(steps: Steps) -> Steps:
     for number, branch in enumerate(steps):
         if "self_attention" in branch and "residual" in branch[branch.index("self_attention") :]:
             after = branch.index("residual", branch.index("self_attention")) + 1
-            return (*steps[:number], (*branch[:after], "pool", *branch[after:]), *steps[number + 1 :])
+            rest = [tuple("pooled_padding" if step == "padding" else step for step in of) for of in steps[number + 1 :]]
+            return (*steps[:number], (*branch[:after], "pool", *branch[after:]), *rest)
     raise ValueError("steps: a Funnel pools after a self-attention and its residual, and there are none")
 
 
@@ -84,7 +86,7 @@ class FunnelEncoder(Layered):
             raise ValueError(f"num_layers: {num_layers} layers make no {blocks} equal blocks")
         children = {
             "self_attention": self_attention, "feed_forward": feed_forward, "norm": norm, "residual": residual,
-            "pool": PairMean,
+            "pool": PairMean, "pooled_padding": Padding,
         }  # fmt: skip
         block = partial(Block, children=children, dropout_rate=dropout_rate)
         plain, pools, each = partial(block, steps=steps), partial(block, steps=pooling(steps)), num_layers // blocks
@@ -112,9 +114,10 @@ class FunnelEncoder(Layered):
         x, real, aux = self._enter(x, positions, keys[0]), mask[:, 0, 0], {}
         for number, pools in enumerate(self.pools):
             attention = {"mask": padding_mask(real), "shared": self.shared}
-            inputs = {"self_attention": attention, "pool": {"real": real}}
-            x, aux[f"segment_{number}"] = self.stack.segment(number, x, inputs, key=keys[1])
+            inputs = {"self_attention": attention, "padding": {"real": real}, "pool": {"real": real}}
             real = halved(real) if pools else real
+            inputs["pooled_padding"] = {"real": real}
+            x, aux[f"segment_{number}"] = self.stack.segment(number, x, inputs, key=keys[1])
         return (x if self.final_norm is None else self.final_norm(x)), aux
 
     def memory_mask(self, mask: Bool[Array, "B 1 1 S"]) -> Bool[Array, "B 1 1 P"]:

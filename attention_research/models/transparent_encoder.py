@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from attention_research.layers.padding import real_tokens
 from attention_research.models.encoder import Encoder
 from attention_research.registry import Child, Positive, Rate
 
@@ -69,7 +70,8 @@ class TransparentEncoder(Encoder):
         """(the memories, aux of the stack)."""
         keys = (None, None) if key is None else jax.random.split(key)
         x = self._enter(x, positions, keys[0])
-        output, aux = self.stack(x, {"self_attention": {"mask": mask, "shared": self.shared}}, key=keys[1])
+        inputs = {"self_attention": {"mask": mask, "shared": self.shared}, "padding": real_tokens(mask)}
+        output, aux = self.stack(x, inputs, key=keys[1])
         output = output if self.final_norm is None else self.final_norm(output)
         hidden = jnp.concatenate([segment["hidden"] for segment in aux.values()])
         layers = jnp.concatenate([x[None], hidden[:-1], output[None]])

@@ -17,6 +17,8 @@ MODULES = (
     "encoder_attention",
     "causal_attention",
     "cross_attention",
+    "encoder_convolution",
+    "causal_convolution",
     "positions",
     "feed_forward",
     "norm",

@@ -4,8 +4,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-from attention_research.tokens import BOS, EOS
+from facts import (
+    T_SEEN,
+    assert_alive,
+    assert_alone_as_in_the_batch,
+    assert_causal,
+    assert_stepping_is_the_full_forward,
+    batch_of,
+    facts_of,
+    moved,
+)  # fmt: skip
 
 VARIANTS = {
     "standard": {},
@@ -110,6 +118,16 @@ VARIANTS = {
     },
     "adaptive_universal": {side: {"stack": "adaptive_universal"} for side in ("encoder", "decoder")},
     "funnel": {"encoder": {"kind": "funnel", "num_layers": 3}},
+    "evolved": {
+        "self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9, "use_bias": False},
+        "positions": {"kind": "none"},
+        "encoder": {"kind": "evolved"},
+        "decoder": {
+            "kind": "evolved",
+            "wide_self_attention": {"num_heads": 5, "head_width": 4},
+            "cross_attention": {"kind": "unscaled", "use_bias": False},
+        },
+    },
     "transparent": {"encoder": {"kind": "transparent"}},
     "pre_norm": {
         side: {
@@ -124,22 +142,9 @@ VARIANTS = {
 }
 
 
-def batch_of(rng, rows=3, s=11, t=7):
-    """Random rows with padding; every target ends with EOS."""
-    source, target = rng.integers(4, 29, (rows, s)), rng.integers(4, 29, (rows, t))
-    for row in range(rows):
-        source[row, s - 2 * row :], target[row, t - row :] = 0, 0
-        target[row, t - row - 1] = EOS
-    return {"source": jnp.asarray(source, jnp.int32), "target": jnp.asarray(target, jnp.int32)}
-
-
 @pytest.fixture(scope="module")
 def batch():
     return batch_of(np.random.default_rng(0))
-
-
-#: The position whose gradient must not reach what comes after it.
-T_SEEN = 3
 
 
 #: What differs from another variant in what its layer's own tests see alone.
@@ -151,82 +156,29 @@ MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name
 
 
 @pytest.fixture(scope="module", params=MARKED, ids=list(VARIANTS))
-def facts(request, small, batch):
-    """Everything that the tests below look at, in one compilation a variant."""
+def points(request, small, batch):
+    """The facts at random parameters and after one update."""
     structure, parameters = small(**VARIANTS[request.param])
-    wide = {
-        "source": jnp.pad(batch["source"][1:2], ((0, 0), (0, 2))),
-        "target": jnp.pad(batch["target"][1:2], ((0, 0), (0, 5))),
-    }
-
-    def loss(p, extra):
-        values, _ = structure.merge(p).log_likelihood(batch)
-        return -jnp.sum(values["log_likelihood"], where=values["mask"]), values
-
-    def stepped(p):
-        model = structure.merge(p)
-
-        def step(carry, target):
-            cache, token = carry
-            cache, log_p, _ = model.step(cache, token)
-            return (cache, target), jnp.take_along_axis(log_p, target[:, None], 1)[:, 0]
-
-        first = (model.start(model.encode({"tokens": batch["source"]}), 9), jnp.full((3,), BOS, jnp.int32))
-        return jax.lax.scan(step, first, batch["target"].T)[1].T
-
-    def seen(extra):
-        model = structure.merge(parameters)
-        memory = model.encode({"tokens": batch["source"]})
-        x = model.vocabulary.target(jnp.roll(batch["target"], 1, 1).at[:, 0].set(BOS)) + extra
-        mask = model.encoder.memory_mask((batch["source"] != 0)[:, None, None, :])
-        hidden, _ = model.decoder(x, jnp.arange(7, dtype=jnp.int32)[None], None, memory["hidden"], mask)
-        return jnp.sum(jnp.sin(hidden[:, T_SEEN]))
-
-    @jax.jit
-    def everything(p):
-        (_, values), gradients = jax.value_and_grad(loss, has_aux=True)(p, None)
-        alone = structure.merge(p).log_likelihood(wide)[0]["log_likelihood"]
-        return {
-            **values,
-            "gradients": gradients,
-            "stepped": stepped(p),
-            "alone": alone,
-            "seen": jax.grad(seen)(jnp.zeros((3, 7, 12))),
-        }
-
-    first = everything(parameters)
-    moved = {name: p - 0.01 * first["gradients"][name] for name, p in parameters.items()}
-    return jax.tree.map(np.asarray, {"first": first, "second": everything(moved)})
+    look = facts_of(structure, batch, 12)
+    first = look(parameters)
+    return first, look(moved(parameters, first["gradients"]))
 
 
-def test_likelihoods_are_proper_and_every_parameter_is_alive(facts):
-    """Finite log-probabilities below 0, and within two updates each parameter has had a nonzero gradient, but for
-    key biases, which shift every score of a query alike and so never matter to a softmax."""
-    alive = set()
-    for point in facts.values():
-        assert np.isfinite(point["log_likelihood"]).all() and (point["log_likelihood"] < 0).all()
-        alive |= {name for name, g in point["gradients"].items() if np.abs(g).max() > 1e-7}
-    dead = facts["first"]["gradients"].keys() - alive
-    assert not {name for name in dead if not name.endswith("attention.key.bias")}
+def test_likelihoods_are_proper_and_every_parameter_is_alive(points):
+    assert_alive(*points)
 
 
-def test_decoding_step_by_step_equals_the_full_forward(facts):
-    for point in facts.values():
-        np.testing.assert_allclose(point["stepped"][point["mask"]], point["log_likelihood"][point["mask"]], atol=3e-5)
+def test_decoding_step_by_step_equals_the_full_forward(points):
+    for point in points:
+        assert_stepping_is_the_full_forward(point)
 
 
-def test_the_future_has_exactly_zero_gradient(facts):
-    """d log p(y_t) / d embedding(y_s) is 0 for s > t and not for s <= t: causality, by gradient."""
-    gradient = facts["first"]["seen"]
-    assert (gradient[:, T_SEEN + 1 :] == 0).all() and (np.abs(gradient[:, : T_SEEN + 1]).max((0, 2)) > 0).all()
+def test_the_future_has_exactly_zero_gradient(points):
+    assert_causal(points[0])
 
 
-def test_padding_and_batch_size_change_nothing(facts, batch):
-    """A row alone, with more padding on either side, has the likelihoods that it has in the batch."""
-    real = np.asarray(batch["target"][1] != 0)
-    np.testing.assert_allclose(
-        facts["first"]["alone"][0, :7][real], facts["first"]["log_likelihood"][1][real], atol=3e-5
-    )
+def test_padding_and_batch_size_change_nothing(points, batch):
+    assert_alone_as_in_the_batch(points[0], batch)
 
 
 def test_an_unmasked_decoder_predicts_a_token_by_looking_at_it(small, batch):
@@ -283,7 +235,7 @@ def packed(batch):
     return {name: jnp.asarray(np.pad(x, ((0, 0), (0, 3))), jnp.int32) for name, x in out.items()}
 
 
-@pytest.mark.parametrize("name", ["standard", "relative", "t5", "learned", "dynamic_convolution"])
+@pytest.mark.parametrize("name", ["standard", "relative", "t5", "learned", "dynamic_convolution", "evolved"])
 def test_packed_rows_equal_the_examples_apart(name, small):
     batch = batch_of(np.random.default_rng(3), rows=3, s=7, t=5)
     sections = {**VARIANTS[name]}

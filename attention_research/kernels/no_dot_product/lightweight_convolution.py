@@ -20,21 +20,31 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def convolve(
-    x: Float[Array, "B T D"], weights: Float[Array, "#B #T N W"], left: int, mask: Bool[Array, "B T"] | None
+    x: Float[Array, "B T D"],
+    weights: Float[Array, "#B #T N W"],
+    left: int,
+    mask: Bool[Array, "B T"] | Bool[Array, "B T W"] | None,
 ) -> Float[Array, "B T D"]:
-    """y[b, i, c] = sum_w weights[b, i, head of c, w] x[b, i + w - left, c]; sums in float32."""
+    """y[b, i, c] = sum_w weights[b, i, head of c, w] x[b, i + w - left, c]; sums in float32.
+
+    `mask` is True at real positions, or, [B T W], where position i sees position i + w - left; the others count as 0.
+    """
     B, T, D = x.shape
     N, W = weights.shape[-2:]
     if D % N:
         raise ValueError(f"x: axis D of [B T D]: expected a multiple of the {N} heads, got {D}")
-    if mask is not None:
+    of_taps = mask is not None and mask.ndim == 3
+    if mask is not None and not of_taps:
         x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
     heads = jnp.pad(x.reshape(B, T, N, D // N), [(0, 0), (left, W - 1 - left), (0, 0), (0, 0)])
 
     @jax.checkpoint  # for the gradient, x and the weights are kept, not W shifted copies of x
     def taps(heads, weights):
-        wide = weights.dtype
-        return sum(weights[..., tap, None] * heads[:, tap : tap + T].astype(wide) for tap in range(W))
+        def at(tap):
+            y = heads[:, tap : tap + T].astype(weights.dtype)
+            return jnp.where(mask[:, :, tap, None, None], y, jnp.zeros_like(y)) if of_taps else y
+
+        return sum(weights[..., tap, None] * at(tap) for tap in range(W))
 
     return taps(heads, weights).astype(x.dtype).reshape(B, T, D)
 

@@ -36,7 +36,9 @@ class T5Bias(nnx.Module):
 
 
 class T5Attention(MultiHeadAttention):
-    """Unscaled dot products plus the stack's bias."""
+    """Unscaled dot products plus the stack's bias; a variant may have another `scale` (None: 1/sqrt(H))."""
+
+    scale: float | None = 1.0
 
     def __init__(
         self,
@@ -77,5 +79,5 @@ class T5Attention(MultiHeadAttention):
         """softmax(Q K^T + b) V; a step of decoding (offset not 0) uses the causal buckets."""
         stepping = not isinstance(offset, int)
         bias = shared(query.shape[1], key.shape[1], offset, bidirectional=not (is_causal or stepping))
-        where = {"mask": mask, "is_causal": is_causal, "scale": 1.0, "distance_bias": bias}
+        where = {"mask": mask, "is_causal": is_causal, "scale": self.scale, "distance_bias": bias}
         return dot_product_attention(query, key, value, **where), attention_weights(query, key, **where)

@@ -1,0 +1,45 @@
+"""Convolution along a sequence, Waibel et al. 1989 (time-delay networks): y_i = sum_w x_(i+w-left) K_w, K [W D O].
+
+Every output channel reads all input channels of W neighbours (a depthwise one, which reads its own, is `convolve` of
+lightweight convolution). Outside the sequence there are zeros; kernels are not flipped.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.shapes import check_shapes
+
+
+def sequence_convolution(
+    x: Float[Array, "B T D"],
+    kernel: Float[Array, "W D O"],
+    *,
+    left: int,
+    mask: Bool[Array, "B T"] | Bool[Array, "B T W"] | None = None,
+) -> Float[Array, "B T O"]:
+    """The convolution in x's dtype, sums in float32; `left` W // 2 is centred, W - 1 causal.
+
+    `mask` is True at real positions, or, [B T W], where position i sees position i + w - left; the others count as 0.
+    With the latter the windows of all positions lie side by side: W times the memory of x. Raises ValueError naming
+    the argument and the axis.
+
+    >>> x, kernel = jnp.asarray([[[1.0], [2.0], [4.0]]]), jnp.asarray([10.0, 1.0]).reshape(2, 1, 1)
+    >>> sequence_convolution(x, kernel, left=1)[0, :, 0].tolist()
+    [1.0, 12.0, 24.0]
+    """
+    of_taps = mask is not None and mask.ndim == 3
+    sizes = check_shapes(x=(x, "B T D"), kernel=(kernel, "W D O"), mask=(mask, "B T W" if of_taps else "B T"))
+    W, T, stride = sizes["W"], sizes["T"], 1
+    if mask is not None and not of_taps:
+        x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
+    x = jnp.pad(x, [(0, 0), (left, W - 1 - left), (0, 0)])
+    if of_taps:
+        windows = jnp.stack([x[:, tap : tap + T] for tap in range(W)], axis=2)
+        windows = jnp.where(mask[..., None], windows, jnp.zeros_like(windows))
+        x, stride = windows.reshape(x.shape[0], T * W, x.shape[2]), W
+    return jax.lax.conv_general_dilated(
+        x, kernel.astype(x.dtype), (stride,), "VALID", dimension_numbers=("NWC", "WIO", "NWC")
+    )

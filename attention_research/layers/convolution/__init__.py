@@ -1,0 +1,1 @@
+"""Layers that mix neighbours by learned filters."""

@@ -1,0 +1,72 @@
+"""Depthwise separable convolution, Chollet 2017 (arXiv 1610.02357), section 2, along a sequence.
+
+c_i = sum_w k_w * x_(i+w-left) + d, y = c P + p: every channel has a filter of W taps of its own, and one matrix mixes
+the channels of each position. Centred: left = W // 2. Causal: left = W - 1, with zeros before the first position.
+
+As in the release of Narang et al. 2021 (Mesh TensorFlow's SeparableConv1DLayer), both parts have biases. There the
+inputs are set to 0 where the token id is 0: at padding, which a mask says here, and in training at the decoder's BOS
+too, whose id is 0 there; here BOS is a token like another. The release lets a filter read across the examples of a
+packed row; here a mask is honoured, and packed examples are apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.no_dot_product.lightweight_convolution import advance, convolve
+from attention_research.layers.attention.gated_convolution import at_taps
+from attention_research.layers.attention.multi_head import Mask
+from attention_research.layers.linear import Linear
+
+
+class SeparableConvolution(nnx.Module):
+    """[B T I] -> [B T O]; k [I W] at first N(0, 1/W) cut off at two deviations, as released.
+
+    Parameters: I W + I + I O + O.
+    """
+
+    def __init__(self, in_width: int, out_width: int, kernel_width: int, *, rngs: nnx.Rngs):
+        self.in_width, self.kernel_width = in_width, kernel_width
+        start = jax.nn.initializers.truncated_normal(kernel_width**-0.5)
+        self.kernel = nnx.Param(start(rngs.params(), (in_width, kernel_width), jnp.float32))
+        self.bias = nnx.Param(jnp.zeros((in_width,), jnp.float32))
+        self.pointwise = Linear(in_width, out_width, rngs=rngs)
+
+    def __call__(
+        self, x: Float[Array, "B T I"], *, mask: Mask | None = None, is_causal: bool = False
+    ) -> Float[Array, "B T O"]:
+        """The convolution of x; what `mask` hides from a position counts as 0."""
+        left = self.kernel_width - 1 if is_causal else self.kernel_width // 2
+        seen = within_reach(mask, x.shape[0], self.kernel_width, left)
+        return self._pointwise(convolve(x, self.kernel[...][None, None], left, seen))
+
+    def start(self, batch: int, dtype: Any) -> Float[Array, "B P I"]:
+        """The last P = W - 1 inputs before the first position: zeros."""
+        return jnp.zeros((batch, self.kernel_width - 1, self.in_width), dtype)
+
+    def step(
+        self, x: Float[Array, "B 1 I"], inputs: Float[Array, "B P I"]
+    ) -> tuple[Float[Array, "B 1 O"], Float[Array, "B P I"]]:
+        """The next position of the causal form: (y, the last P inputs)."""
+        inputs, convolved = advance(inputs, x[:, 0], self.kernel[...][None, None])
+        return self._pointwise(convolved[:, None]), inputs
+
+    def _pointwise(self, convolved: Float[Array, "B T I"]) -> Float[Array, "B T O"]:
+        return self.pointwise(convolved + self.bias[...].astype(convolved.dtype))
+
+
+def within_reach(
+    mask: Mask | None, batch: int, kernel_width: int, left: int
+) -> Bool[Array, "B T"] | Bool[Array, "B T W"] | None:
+    """An attention mask as convolutions take it: of real positions, or of what each position sees at its W taps."""
+    if mask is None:
+        return None
+    if mask.shape[1:3] == (1, 1):
+        return jnp.broadcast_to(mask[:, 0, 0], (batch, mask.shape[3]))
+    taps = at_taps(mask, kernel_width, left)
+    return jnp.broadcast_to(taps, (batch, *taps.shape[1:]))
