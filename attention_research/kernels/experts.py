@@ -48,7 +48,10 @@ def top_2_routing(
     gates = _gates(logits, capacity)
     if gates.shape[-1] < 2:
         raise ValueError(f"logits: axis E: expected at least 2 experts, got {gates.shape[-1]}")
-    (first, second), (p1, p2) = (jnp.moveaxis(x, -1, 0) for x in reversed(jax.lax.top_k(gates, 2)))
+    # Twice the best of a token: `lax.top_k` is not partitioned, and would gather the tokens of all devices.
+    first, p1 = jnp.argmax(gates, axis=-1), jnp.max(gates, axis=-1)
+    others = jnp.where(_one_hot(first, gates.shape[-1]) > 0, -1.0, gates)
+    second, p2 = jnp.argmax(others, axis=-1), jnp.max(others, axis=-1)
     g1, g2 = p1 / (p1 + p2 + 1e-9), p2 / (p1 + p2 + 1e-9)
     used = g2 > (threshold if key is None else threshold * jax.random.uniform(key, g2.shape, jnp.float32))
     chosen = _one_hot(first, gates.shape[-1])

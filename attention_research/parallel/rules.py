@@ -21,7 +21,10 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"(input|state)_kernel$", ("fsdp", None)),
     (r"(query|key|value|hidden|feed_forward\w*\.gate|from_\w+)\.kernel$", ("fsdp", "tensor")),
     (r"output\.kernel$", ("tensor", "fsdp")),
-    (r"(vocabulary\.\w*table)$", ("tensor", "fsdp")),
+    # Of whatever parts a vocabulary is made: rows are tokens.
+    (r"vocabulary\.[\w.]*table$", ("tensor", "fsdp")),
+    # A memory's values, which are read row by row: every device has its columns of all of them.
+    (r"feed_forward\w*\.table$", ("fsdp", "tensor")),
     (r"output_kernel$", ("fsdp", "tensor")),
     (r"(kernel|weight|table)$", ("fsdp", None)),
     (r"", ()),

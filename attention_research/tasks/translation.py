@@ -11,14 +11,14 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.parallel.varied import value
 from attention_research.registry import Rate
-from attention_research.tasks.auxiliary import auxiliary_loss
+from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 
 
 class Translation:
     """loss = sum over real tokens of -(1 - e) log p(y) - e mean_v log p(v), e = `label_smoothing` (0.1 in the paper).
 
-    Layers' auxiliary losses are added (`tasks.auxiliary`). The unsmoothed negative log-likelihood is reported beside
-    the loss: perplexities are exp of that, never of the loss.
+    Layers' auxiliary losses are added (`tasks.auxiliary`). Reported beside the loss are those, each by its name too,
+    layers' figures, and the unsmoothed negative log-likelihood: perplexities are exp of that, never of the loss.
     """
 
     def __init__(self, *, label_smoothing: Rate = 0.1):
@@ -31,13 +31,14 @@ class Translation:
     def loss(
         self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """(summed loss, {"negative_log_likelihood": summed}); no key means no dropout."""
+        """(summed loss, what is reported beside it, summed); no key means no dropout."""
         values, aux = model.log_likelihood(batch, key=key)
         nll = -jnp.sum(values["log_likelihood"], where=values["mask"])
         smooth = -jnp.sum(values["smooth_log_likelihood"], where=values["mask"])
         smoothing = value(self.label_smoothing)
         total = (1.0 - smoothing) * nll + smoothing * smooth
-        sums, extra = {"negative_log_likelihood": nll}, auxiliary_loss(aux, values["mask"])
+        sums = {"negative_log_likelihood": nll, **auxiliary_sums(aux, values["mask"])}
+        extra = auxiliary_loss(aux, values["mask"])
         if extra is not None:
             total, sums = total + extra, {**sums, "auxiliary_loss": extra}
         return total, jax.lax.stop_gradient(sums)

@@ -8,7 +8,7 @@ from flax import nnx
 
 from attention_research.layers.feed_forward.dense import DenseFeedForward
 from attention_research.layers.feed_forward.switch import FEWEST_PLACES, SwitchFeedForward
-from attention_research.tasks.auxiliary import auxiliary_loss
+from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 
 B, T, D, E, F = 2, 24, 6, 3, 10
 
@@ -48,6 +48,18 @@ def test_a_rows_auxiliary_losses_count_as_its_tokens():
     mask = jnp.asarray([[True, True, False], [True, False, False]])
     assert auxiliary_loss(aux, mask) == pytest.approx(2 * (1 + 3 + 5) + 1 * (2 + 4 + 6))
     assert auxiliary_loss({"attention_weights": jnp.ones((2, 2))}, mask) is None
+
+
+def test_losses_are_logged_by_name_and_figures_as_a_layers_mean():
+    two = {"loss": {"balance": jnp.asarray([[1.0, 2.0], [3.0, 4.0]])}, "metrics": {"dropped": jnp.ones((2, 2)) / 4}}
+    one = {"loss": {"balance": jnp.asarray([[5.0, 6.0]])}, "metrics": {"dropped": jnp.asarray([[1.0, 0.0]])}}
+    aux = {"encoder": {"segment_0": {"f": two}}, "decoder": {"segment_1": {"f": one, "loss": {"ponder": jnp.ones(2)}}}}
+    mask = jnp.asarray([[True, True, False], [True, False, False]])
+    sums = auxiliary_sums(aux, mask)
+    assert sums.keys() == {"balance", "ponder", "dropped"}
+    assert sums["balance"] == pytest.approx(2 * (1 + 3 + 5) + 1 * (2 + 4 + 6)) and sums["ponder"] == 3
+    assert sums["dropped"] == pytest.approx(2 * (1 / 4 + 1 / 4 + 1) / 3 + (1 / 4 + 1 / 4 + 0) / 3)
+    assert auxiliary_sums({"attention_weights": jnp.ones((2, 2))}, mask) == {}
 
 
 def test_the_balance_reaches_the_router():

@@ -1,4 +1,5 @@
-"""Losses of a small model's first ten updates on several meshes: ``losses MODEL RUNS`` prints {run: [loss, ...]}.
+"""Losses of a small model's first ten updates on several meshes: ``losses MODEL RUNS`` prints {run: {"loss": [...]}},
+where there are experts with "auxiliary_loss" and the share of tokens "dropped" beside it.
 
 A run is {"strategy": "jit" or "pmap" or "one", "dropout": rate, "parts": accumulation steps, a mesh axis: its size,
 ...}; "one" is one device.
@@ -19,6 +20,7 @@ from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecu
 from attention_research.training.step import initial_state, make_train_step
 
 ROWS, LENGTH, STEPS = 16, 16, 10
+REPORTED = {"loss", "auxiliary_loss", "dropped"}
 AXES = ("data", "fsdp", "tensor", "sequence", "expert")
 RING = {name: {"kind": "ring"} for name in ("self_attention", "cross_attention")}
 TRANSFORMER = {
@@ -33,11 +35,24 @@ SWITCH = {"kind": "switch", "num_experts": 4, "expert": {"hidden_width": 24}}
 #: each device draws by a key of its own.
 MIXTURE = {"kind": "mixture_of_experts", "num_experts": 4, "expert": {"hidden_width": 24}, "group_size": 2 * LENGTH,
            "threshold": 1e-6}  # fmt: skip
+#: Its input's jitter, too, is drawn by a key.
+RELEASED = {"kind": "switch_released", "num_experts": 4, "expert": {"hidden_width": 24}, "group_size": 2 * LENGTH,
+            "jitter": 0.1}  # fmt: skip
+#: A vocabulary in clusters, one of which does not divide, and a memory in place of a feed-forward.
+CLUSTERS = {"kind": "adaptive_softmax", "cluster_sizes": (6, 9, 17), "cluster_widths": (16, 8, 4)}
+MEMORY = {"kind": "product_key_memory", "num_keys": 8, "key_width": 8, "num_heads": 2, "knn": 4}
 MODELS: dict[str, dict[str, Any]] = {
     "transformer": TRANSFORMER,
     "ring": {**TRANSFORMER, "encoder": {"self_attention": {"kind": "ring"}}, "decoder": RING},
     "experts": {**TRANSFORMER, "feed_forward": SWITCH},
     "mixture": {**TRANSFORMER, "feed_forward": MIXTURE},
+    "released": {**TRANSFORMER, "feed_forward": RELEASED},
+    "one_group": {**TRANSFORMER, "feed_forward": {**RELEASED, "group_size": ROWS * LENGTH}},
+    "clusters": {
+        **TRANSFORMER,
+        "vocabulary": CLUSTERS,
+        "encoder": {"layout": {"kind": "one", "layer": 1, "feed_forward": MEMORY}},
+    },
     "rnnsearch": {"kind": "recurrent", "width": 16},
 }
 TRAINING = {"optimizer": {"kind": "sgd"}, "schedule": {"kind": "constant"}, "learning_rate": 0.5}
@@ -74,7 +89,7 @@ def batches() -> list[dict[str, np.ndarray]]:
     return made
 
 
-def losses(model: str, run: dict[str, Any]) -> list[float]:
+def losses(model: str, run: dict[str, Any]) -> dict[str, list[float]]:
     """Of each update, under plain gradient descent."""
     sizes = {axis: run.get(axis, 1) for axis in AXES}
     parts = build_experiment(config(model, run.get("dropout", 0.0)))
@@ -91,10 +106,11 @@ def losses(model: str, run: dict[str, Any]) -> list[float]:
         on_mesh = run["strategy"] != "pmap"
         made = MeshExecution(step, start, sizes, 0) if on_mesh else PmapExecution(step, start, 0)
         state, step, place = made.start(), made.step, made.place
-    found = []
+    found: dict[str, list[float]] = {}
     for batch in batches():
         state, metrics = step(state, place(batch))
-        found.append(float(metrics["loss"]))
+        for name in REPORTED & metrics.keys():
+            found.setdefault(name, []).append(float(metrics[name]))
     return found
 
 

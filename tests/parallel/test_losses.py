@@ -24,27 +24,41 @@ MESHES = {
         "fsdp-tensor-expert": {"fsdp": 2, "tensor": 2, "expert": 2},
     },
     "mixture": {"expert": {"data": 2, "expert": 4}, "fsdp-tensor-expert": {"fsdp": 2, "tensor": 2, "expert": 2}},
+    "released": {"expert": {"data": 2, "expert": 4}},
+    "one_group": {"fsdp-tensor-expert": {"fsdp": 2, "tensor": 2, "expert": 2}},
+    "clusters": {
+        "tensor": {"data": 4, "tensor": 2},
+        "fsdp-tensor-sequence": {"fsdp": 2, "tensor": 2, "sequence": 2},
+    },
     "rnnsearch": PRODUCTS,
 }
+EXPERTS = ("experts", "mixture", "released", "one_group")
+#: Where pmap's keys, each device's own, change more than dropout, and where one rate tells enough.
+DROPOUT_ALONE = ("released", "one_group", "clusters")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MESHES)
 def test_ten_losses_on_eight_devices_are_one_devices(model):
     """To 1e-5, with unequal numbers of real tokens a device: jit with dropout off and on, pmap with it off; the batch
-    whole and, with dropout off, accumulated in two parts."""
-    rates = (0.0, 0.3)
+    whole and, with dropout off, accumulated in two parts. Of experts the auxiliary loss and the dropped tokens too."""
+    rates = (0.3,) if model in DROPOUT_ALONE else (0.0, 0.3)
     runs = {f"{name} {rate}": {"strategy": "jit", "dropout": rate, **mesh}
             for name, mesh in MESHES[model].items() for rate in rates}  # fmt: skip
     alone = {f"one {rate}": {"strategy": "one", "dropout": rate} for rate in rates}
-    copies = {} if model == "ring" else {"pmap 0.0": {"strategy": "pmap"}}
+    copies = {} if model == "ring" or model in DROPOUT_ALONE else {"pmap 0.0": {"strategy": "pmap"}}
     if model == "transformer":
         copies |= {"pmap in two parts 0.0": {"strategy": "pmap", "parts": 2}}
         for name in ("data", "data-fsdp-tensor"):
             copies[f"{name} in two parts 0.0"] = {"strategy": "jit", "parts": 2, **PRODUCTS[name]}
     found = on_devices(8, "losses", model, {**alone, **copies, **runs})
     for rate in rates:
-        assert found[f"one {rate}"][-1] < found[f"one {rate}"][0] - 0.02
-    for name, losses in found.items():
-        rate = name.rpartition(" ")[2]
-        np.testing.assert_allclose(losses, found[f"one {rate}"], rtol=1e-5, err_msg=name)
+        losses = found[f"one {rate}"]["loss"]
+        assert losses[-1] < losses[0] - 0.02
+    for name, figures in found.items():
+        want = found[f"one {name.rpartition(' ')[2]}"]
+        assert figures.keys() == want.keys() and ("dropped" in want) == (model in EXPERTS)
+        for figure in want:
+            np.testing.assert_allclose(figures[figure], want[figure], rtol=1e-5, err_msg=f"{name}: {figure}")
+        if model in EXPERTS:
+            assert min(want["dropped"]) > 0 and min(want["auxiliary_loss"]) > 0

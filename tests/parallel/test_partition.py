@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 
+from attention_research.config import build_experiment, resolve
+from attention_research.layers.structure import abstract
+from attention_research.parallel.rules import spec
+from tests.parallel.losses import AXES, MEMORY, MIXTURE, TRANSFORMER, config
 from tests.parallel.programs import on_devices
 
 
@@ -69,14 +73,73 @@ def test_a_split_sequence_is_gathered_by_standard_attention_and_not_by_the_ring(
 
 
 @pytest.mark.slow
-def test_tokens_travel_to_experts_and_nothing_is_gathered():
-    found = on_devices(8, "partitions", "experts", {"expert": {"data": 2, "expert": 4}})["expert"]
+@pytest.mark.parametrize("model", ("experts", "mixture", "released"))
+def test_tokens_travel_to_experts_and_nothing_is_gathered(model):
+    found = on_devices(8, "partitions", model, {"expert": {"data": 2, "expert": 4}})["expert"]
     kinds = {(one["kind"], *one["axes"]) for one in found["partition"]["collectives"]}
     assert ("all-to-all", "expert") in kinds and not any(kind == "all-gather" for kind, *_ in kinds)
     (experts,) = {
         array["sharding"] for array in found["arrays"] if array["name"].endswith("feed_forward.experts.hidden.kernel")
     }
     assert experts == "P(None, 'expert', None, None)"
+
+
+@pytest.mark.slow
+def test_neither_a_memorys_tokens_nor_the_logits_of_clusters_travel():
+    """Each device searches for its own tokens, and no cluster's logits are put beside another's."""
+    found = on_devices(8, "partitions", "clusters", {"tensor": {"data": 4, "tensor": 2}})["tensor"]
+    kinds = {(one["kind"], *one["axes"]) for one in found["partition"]["collectives"]}
+    assert ("all-reduce", "data") in kinds and not any(kind == "all-to-all" for kind, *_ in kinds)
+    assert not any("data" in axes for kind, *axes in kinds if kind == "all-gather")
+
+
+BY_TOKEN, BY_COLUMN, ROWS_OF_FSDP = ("tensor", "fsdp"), ("fsdp", "tensor"), ("fsdp", None)
+CLUSTERS = {"cluster_sizes": (6, 9, 17), "cluster_widths": (16, 8, 4)}
+#: Model settings -> array -> its axes where they divide; a head has a row more for each tail, 9 and 17 are odd.
+SPLIT = {
+    "factorized": (
+        {"vocabulary": {"kind": "factorized", "rank": 8}},
+        {"factors.table": BY_TOKEN, "factors.projection_kernel": ROWS_OF_FSDP, "output_kernel": BY_COLUMN},
+    ),
+    "factorized_shared": (
+        {"vocabulary": {"kind": "factorized_shared", "rank": 8}},
+        {"factors.table": BY_TOKEN, "factors.projection_kernel": ROWS_OF_FSDP},
+    ),
+    "mixture_of_softmaxes": (
+        {"vocabulary": {"kind": "mixture_of_softmaxes", "num_softmaxes": 3}},
+        {"table": BY_TOKEN, "mixture_kernel": ROWS_OF_FSDP, "context_kernel": (None, *ROWS_OF_FSDP)},
+    ),
+} | {
+    kind: (
+        {"vocabulary": {"kind": kind, **CLUSTERS}},
+        {f"clusters.{c}.table": axes for c, axes in enumerate((BY_TOKEN, (None, "fsdp"), (None, "fsdp")))}
+        | {f"clusters.{c}.projection_kernel": ROWS_OF_FSDP for c in (1, 2)},
+    )
+    for kind in ("adaptive_input", "adaptive_softmax")
+}  # fmt: skip
+
+
+def pieces(model):
+    """Array -> its axes, of a model of these settings on a mesh with `fsdp` 2 and `tensor` 2."""
+    parts = build_experiment(resolve({**config("transformer", 0.0).given, "model": {**TRANSFORMER, **model}}))
+    shapes = abstract(lambda rngs: parts.model(rngs=rngs))[1]
+    sizes = {**dict.fromkeys(AXES, 1), "fsdp": 2, "tensor": 2}
+    return {name: tuple(spec(name, x.shape, sizes)) for name, x in shapes.items()}
+
+
+@pytest.mark.parametrize("kind", SPLIT)
+def test_vocabularies_are_split_by_token(kind):
+    model, wanted = SPLIT[kind]
+    of_vocabulary = {f"vocabulary.{name}": axes for name, axes in wanted.items()}
+    assert {name: axes for name, axes in pieces(model).items() if name.startswith("vocabulary.")} == of_vocabulary
+
+
+def test_a_memorys_values_are_split_both_ways():
+    """They are most of a model's parameters; and every expert's kernels are split as a dense layer's."""
+    found = pieces({"encoder": {"feed_forward": MEMORY}, "decoder": {"feed_forward": MIXTURE}})
+    assert found["encoder.stack.segments.0.feed_forward.table"] == (None, *BY_COLUMN)
+    experts = {name: axes[-2:] for name, axes in found.items() if ".experts." in name and name.endswith("kernel")}
+    assert sorted(experts.values()) == [BY_COLUMN, BY_TOKEN]
 
 
 @pytest.mark.slow

@@ -66,14 +66,17 @@ class AdaptiveSoftmaxVocabulary(nnx.Module):
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
         """log p over the vocabulary, in float32."""
-        head, *tails = [jax.nn.log_softmax(logits(*cluster.output(hidden))) for cluster in self.clusters]
-        size = self.cluster_sizes[0]
-        below = [head[..., size + i, None] + tail for i, tail in enumerate(tails)]
-        return jnp.concatenate([head[..., :size], *below], axis=-1)
+        return jnp.concatenate(self.log_probability_parts(hidden), axis=-1)
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
         """log p over the vocabulary, for decoding (all V of them)."""
         return self.logits(hidden)
+
+    def log_probability_parts(self, hidden: Float[Array, "*B D"]) -> list[Float[Array, "*B _"]]:
+        """The same, cluster by cluster."""
+        head, *tails = [jax.nn.log_softmax(logits(*cluster.output(hidden))) for cluster in self.clusters]
+        size = self.cluster_sizes[0]
+        return [head[..., :size], *(head[..., size + i, None] + tail for i, tail in enumerate(tails))]
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
         """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""

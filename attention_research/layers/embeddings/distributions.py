@@ -1,4 +1,8 @@
-"""Likelihoods of a vocabulary whose distribution is not one product and one softmax, a few rows at a time."""
+"""Likelihoods of a vocabulary whose distribution is not one product and one softmax, a few rows at a time.
+
+Such a vocabulary gives `log_probability_parts`: [B n_1], [B n_2], ..., which side by side are log p over all V tokens.
+Here they stay apart: where each part's columns lie on several devices, putting them side by side would move them all.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from attention_research.parallel.scope import over_axes
 def log_likelihood(
     vocabulary: nnx.Module, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"], *, chunk_size: int = 1024
 ) -> dict[str, Float[Array, "B T"]]:
-    """log p of each target, and the mean of log p over the vocabulary, from `vocabulary.log_probabilities`.
+    """log p of each target, and the mean of log p over the vocabulary, from `vocabulary.log_probability_parts`.
 
     [B T V] never exists at once: rows go in chunks of at most `chunk_size`, which are computed again for the gradient,
     as `kernels.cross_entropy` does for one softmax.
@@ -28,9 +32,14 @@ def log_likelihood(
         @jax.checkpoint
         def chunk(part: tuple[Array, Array]) -> tuple[Array, Array]:
             x, target = part
-            log_p = vocabulary.log_probabilities(x)
-            chosen = jnp.arange(log_p.shape[-1], dtype=target.dtype) == target[:, None]
-            return jnp.sum(log_p, axis=-1, where=chosen), jnp.mean(log_p, axis=-1)
+            of_target, total, start = [], [], 0
+            for log_p in vocabulary.log_probability_parts(x):
+                end = start + log_p.shape[-1]
+                chosen = jnp.arange(start, end, dtype=target.dtype) == target[:, None]
+                of_target.append(jnp.sum(log_p, axis=-1, where=chosen))
+                total.append(jnp.sum(log_p, axis=-1))
+                start = end
+            return sum(of_target[1:], of_target[0]), sum(total[1:], total[0]) / start
 
         rows, ids = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
         count = max(1, math.ceil(len(ids) / chunk_size))

@@ -56,6 +56,10 @@ class MixtureOfSoftmaxes(T5Vocabulary):
         """log p over the vocabulary, for decoding (all V of them)."""
         return self.logits(hidden)
 
+    def log_probability_parts(self, hidden: Float[Array, "B D"]) -> list[Float[Array, "B V"]]:
+        """The same, in one part."""
+        return [self.logits(hidden)]
+
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
         """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
         rows = max(1, ROWS_OF_A_CHUNK // self.mixture_kernel.shape[-1])

@@ -8,11 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
 from attention_research.kernels import product_key_search
 from attention_research.layers.linear import Linear, glorot_uniform
 from attention_research.layers.norms.layer_norm import LayerNorm
+from attention_research.parallel.rules import ROWS, SEQUENCE
+from attention_research.parallel.scope import constrained, over_axes
 from attention_research.registry import Positive
 
 
@@ -23,6 +26,8 @@ class ProductKeyMemory(nnx.Module):
     a query are layer-normalised, each over its own width and with one gain and bias for all, where the paper has batch
     normalisation; values begin at N(0, 1), sub-keys by Glorot uniform. The heads share the values, and their answers
     are summed; nothing projects them. Values are gathered, not multiplied by one-hot rows.
+
+    On a mesh each device searches and reads for its own tokens, which the partitioner alone would gather for a search.
     """
 
     def __init__(
@@ -47,8 +52,12 @@ class ProductKeyMemory(nnx.Module):
         self.table = nnx.Param(jax.random.normal(rngs.params(), (num_keys**2, width), jnp.float32))
 
     def __call__(self, x: Float[Array, "B T D"]) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        def read(query: Array, keys: Array, table: Array) -> Array:
+            scores, indices = product_key_search(query, keys, knn=self.knn)
+            weights = jax.nn.softmax(scores, axis=-1).astype(query.dtype)
+            return jnp.einsum("BTNK,BTNKD->BTD", weights, table[indices].astype(query.dtype))
+
         query = self.norm(self.query(x).reshape(*x.shape[:2], self.num_heads, 2, -1))
-        scores, indices = product_key_search(query, self.keys[...], knn=self.knn)
-        weights = jax.nn.softmax(scores, axis=-1).astype(x.dtype)
-        values = self.table[...][indices].astype(x.dtype)
-        return jnp.einsum("BTNK,BTNKD->BTD", weights, values), {}
+        tokens, whole = PartitionSpec(ROWS, SEQUENCE), PartitionSpec()
+        y = over_axes(read, tokens, whole, whole)(query, self.keys[...], self.table[...])
+        return constrained(y, ROWS, SEQUENCE, None), {}

@@ -1,0 +1,260 @@
+"""Auxiliary losses, balance of experts and cost of pondering: each layer's own however the layers are run, with a
+gradient, in the loss that is optimised, and logged."""
+
+import functools
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.config import load
+from attention_research.layers.structure import path_name
+from attention_research.models.sequences import sequence, shift_right, visible
+from attention_research.tasks.translation import Translation
+from attention_research.training.replicas import side_by_side
+from attention_research.training.run import train
+from attention_research.training.workdir import read_metrics
+
+B, S, T, LAYERS = 4, 11, 7, 3
+SIDES = ("encoder", "decoder")
+
+
+def feed_forward(kind, weight):
+    """Small experts, with too few places for all tokens."""
+    groups = {} if kind == "switch" else {"group_size": S}
+    settings = {"kind": kind, "num_experts": 3, "expert": {"hidden_width": 5}, "capacity_factor": 0.6, **groups}
+    return {**settings, "balance_weight": weight}
+
+
+def every(kind, weight):
+    return {"layout": {"kind": "every", "interval": LAYERS, "feed_forward": feed_forward(kind, weight)}}
+
+
+def pondering(weight):
+    return {"stack": {"kind": "adaptive_universal", "threshold": 0.8, "ponder_weight": weight}}
+
+
+#: Experts of the three kinds, in segments of one layer and of two; pondering, with experts and without.
+CASES = {
+    "experts": lambda weight: {
+        "encoder": every("switch_released", weight),
+        "decoder": {**every("mixture_of_experts", weight), "feed_forward": feed_forward("switch", weight)},
+    },
+    "pondering": lambda weight: {
+        "encoder": pondering(weight),
+        "decoder": {**pondering(weight), "feed_forward": feed_forward("switch", weight)},
+    },
+}
+EXPERTS = "feed_forward.loss.balance"
+LOSSES = {
+    "experts": {f"encoder.segment_1.{EXPERTS}", f"decoder.segment_0.{EXPERTS}", f"decoder.segment_1.{EXPERTS}"},
+    "pondering": {f"decoder.segment_0.{EXPERTS}", *(f"{side}.segment_0.loss.ponder" for side in SIDES)},
+}
+#: What they teach.
+ROUTERS = {"experts": ("encoder.stack.segments.1", "decoder.stack.segments.0", "decoder.stack.segments.1"),
+           "pondering": ("decoder.stack.segments.0",)}  # fmt: skip
+HALTING = {"experts": (), "pondering": [f"{side}.stack.halting.{x}" for side in SIDES for x in ("kernel", "bias")]}
+SLOW = pytest.mark.slow
+WAYS = {
+    "rematerialised": {"remat": True},
+    "unrolled": {"unroll": True},
+    "unrolled_rematerialised": {"unroll": True, "remat": True},
+}
+
+
+@pytest.fixture(scope="module")
+def batch():
+    rng = np.random.default_rng(0)
+    made = {"source": rng.integers(4, 29, (B, S)), "target": rng.integers(4, 29, (B, T))}
+    for row, (source, target) in enumerate([(11, 7), (10, 5), (9, 3), (2, 1)]):
+        made["source"][row, source:], made["target"][row, target:] = 0, 0
+    return {name: jnp.asarray(x, jnp.int32) for name, x in made.items()}
+
+
+@pytest.fixture(scope="module")
+def model(small):
+    """model(case, weight of its losses, **of both sides) -> (structure, parameters)."""
+
+    def made(case, weight=1.0, **how):
+        sides = {side: {**settings, **how} for side, settings in CASES[case](weight).items()}
+        return small(num_layers=LAYERS, dropout_rate=0.0, positions={"kind": "none"}, **sides)
+
+    return made
+
+
+def under_loss(aux):
+    """Name -> auxiliary loss."""
+    leaves = jax.tree_util.tree_flatten_with_path(aux)[0]
+    return {path_name(path): x for path, x in leaves if ".loss." in f".{path_name(path)}"}
+
+
+def measured(structure):
+    """(state, batch) -> ((the task's loss, what it logs and each auxiliary loss), its gradient)."""
+
+    def step(state, batch):
+        def total(parameters):
+            found = structure.merge(parameters).log_likelihood(batch, key=state["key"])
+            loss, sums = Translation().loss(SimpleNamespace(log_likelihood=lambda batch, key: found), batch, None)
+            return loss, (sums, under_loss(found[1]))
+
+        return jax.value_and_grad(total, has_aux=True)(state["parameters"])
+
+    return step
+
+
+@pytest.fixture(scope="module")
+def scanned(model, batch):
+    """scanned(case) -> (its compiled step, its state, what the step gives)."""
+
+    @functools.cache
+    def of(case):
+        structure, parameters = model(case)
+        step, state = jax.jit(measured(structure)), {"parameters": parameters, "key": jax.random.key(7)}
+        return step, state, step(state, batch)
+
+    return of
+
+
+def assert_same(ours, theirs):
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(other).max()))
+
+
+# The layers one by one
+
+
+def applied(side, x, inputs, key):
+    """(y, auxiliary losses), layer by layer; keys are drawn as `layers.stack` says."""
+    found = {}
+    for number, blocks in enumerate(side.stack.segments):
+        repeat = side.stack.repeats[number]
+        keys = jax.random.split(jax.random.fold_in(jax.random.split(key)[1], number), repeat)
+        for l in range(repeat):
+            x, aux = jax.tree.map(lambda array, l=l: array[l], blocks)(x, inputs, key=keys[l])
+            for name, loss in under_loss(aux).items():
+                found.setdefault(f"segment_{number}.{name}", []).append(loss)
+    return x, {name: jnp.stack(losses) for name, losses in found.items()}
+
+
+def halted(side, x, inputs, key):
+    """(output, auxiliary losses) of the one layer, applied again and again, and of Graves 2016's halting."""
+    stack, block = side.stack, jax.tree.map(lambda array: array[0], side.stack.segments[0])
+    keys = jax.random.split(jax.random.fold_in(jax.random.split(key)[1], 0), LAYERS)
+    output, so_far, ponder = jnp.zeros_like(x), jnp.zeros(x.shape[:2]), jnp.zeros(x.shape[:2])
+    running, found = jnp.ones(x.shape[:2], bool), {}
+    for l in range(LAYERS):
+        state = x + np.sqrt(x.shape[-1]) * stack.step_table[l]
+        p = jax.nn.sigmoid(stack.halting(state))[..., 0]
+        halts, rest = running & (so_far + p > 0.8), 1 - so_far
+        weight = jnp.where(halts, rest, jnp.where(running, p, 0.0))
+        ponder += running.astype(jnp.float32) + jnp.where(halts, rest, 0.0)
+        running, so_far = running & ~halts, so_far + weight
+        x, aux = block(state, inputs, key=keys[l])
+        output = weight[..., None] * x + (1 - weight[..., None]) * output
+        for name, loss in under_loss(aux).items():
+            found.setdefault(f"segment_0.{name}", []).append(loss)
+    losses = {name: jnp.stack(losses) for name, losses in found.items()}
+    return output, {**losses, "segment_0.loss.ponder": jnp.mean(ponder, axis=1)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_they_are_those_of_the_layers_one_by_one(case, model, batch, scanned):
+    layers = {"experts": applied, "pondering": halted}[case]
+
+    def one_by_one(parameters, key):
+        built, keys = model(case)[0].merge(parameters), jax.random.split(key)
+        source, target = sequence(batch, "source"), sequence(batch, "target")
+        x = built.vocabulary.source(source["tokens"])
+        looks = {"mask": visible(source, source), "shared": built.encoder.shared}
+        memory, of_encoder = layers(built.encoder, x, {"self_attention": looks}, keys[0])
+        crosses = {"mask": visible(target, source), "shared": built.decoder.cross_shared, "memory": memory}
+        looks = {"mask": None, "is_causal": True, "shared": built.decoder.self_shared}
+        inputs = {"self_attention": looks, "cross_attention": crosses}
+        x = built.vocabulary.target(shift_right(target))
+        _, of_decoder = layers(built.decoder, x, inputs, keys[1])
+        sides = {"encoder": of_encoder, "decoder": of_decoder}
+        return {f"{side}.{name}": loss for side, found in sides.items() for name, loss in found.items()}
+
+    _, state, ((_, (_, losses)), _) = scanned(case)
+    want = jax.jit(one_by_one)(state["parameters"], state["key"])
+    assert losses.keys() == want.keys() == LOSSES[case]
+    for name, loss in want.items():
+        np.testing.assert_allclose(losses[name], loss, rtol=1e-4, err_msg=name)
+        assert loss.shape[-1] == B and (loss > 0).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_optimised_loss_holds_them_and_teaches_by_them(case, model, batch, scanned):
+    """A weight of 0 takes them away and nothing else, and some of every router's and halting unit's gradient."""
+    _, state, ((loss, (sums, losses)), gradients) = scanned(case)
+    (without, (sums_without, _)), gradients_without = jax.jit(measured(model(case, 0.0)[0]))(state, batch)
+    tokens = np.sum(np.asarray(batch["target"]) != 0, axis=1)
+    named = {}
+    for path, x in losses.items():
+        name = path.split(".")[-1]
+        named[name] = named.get(name, 0.0) + float(np.sum(np.asarray(x).reshape(-1, B) * tokens))
+    everything = sum(named.values())
+    assert float(loss - without) == pytest.approx(everything, rel=1e-3) and everything > 10
+    for name, value in {**named, "auxiliary_loss": everything}.items():
+        assert float(sums[name]) == pytest.approx(value, rel=1e-5) and float(sums_without[name]) == 0
+    same = {name for name in sums if sums[name] == sums_without[name]}
+    assert same == {"negative_log_likelihood", "dropped"} and 0 < float(sums["dropped"]) < tokens.sum()
+    lost = {name: np.abs(gradients[name] - gradients_without[name]) for name in gradients}
+    for name in HALTING[case]:
+        assert lost[name].max() > 1e-2, name
+    for segment in ROUTERS[case]:
+        of_layers = lost[f"{segment}.feed_forward.router.kernel"].max(axis=(1, 2))
+        assert (of_layers > 1e-2).all(), segment
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("way", [way if way == "rematerialised" else pytest.param(way, marks=SLOW) for way in WAYS])
+def test_losses_and_gradients_are_the_same_in_every_way(case, way, model, batch, scanned):
+    _, state, want = scanned(case)
+    structure, parameters = model(case, **WAYS[way])
+    assert all((parameters[name] == x).all() for name, x in state["parameters"].items())
+    assert_same(jax.jit(measured(structure))(state, batch), want)
+
+
+@SLOW
+@pytest.mark.parametrize("case", CASES)
+def test_replicas_have_each_their_own(case, batch, scanned):
+    """Two in one program: the model's, and one of other weights and another key."""
+    step, state, want = scanned(case)
+    other = {"parameters": {name: 1.1 * x for name, x in state["parameters"].items()}, "key": jax.random.key(8)}
+    both = jax.tree.map(lambda *arrays: jnp.stack(arrays), state, other)
+    found = jax.jit(side_by_side(step, lambda seed: seed)[0])(both, batch)
+    for replica, alone in enumerate((want, step(other, batch))):
+        assert_same(jax.tree.map(lambda x, r=replica: x[r], found), alone)
+
+
+# What is logged
+
+RUN = (
+    ("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"),
+    ("max_length", 31), ("vocabulary_size", 8000), ("model.width", 8), ("model.num_heads", 2), ("model.num_layers", 2),
+    ("model.decoder.stack", "adaptive_universal"),
+    ("model.decoder.feed_forward", {"kind": "switch_released", "num_experts": 2, "expert": {"hidden_width": 8}}),
+    ("model.decoder.feed_forward.capacity_factor", 0.6), ("model.decoder.feed_forward.group_size", 31),
+    ("task.label_smoothing", 0.0), ("training.steps", 2), ("training.batch_size", 4), ("training.log_every", 1),
+    ("training.checkpoint_every", 2), ("training.eval_every", 2), ("training.eval_batches", 1),
+    ("training.keep_best", 0), ("training.replicas", 2),
+)  # fmt: skip
+
+
+@SLOW
+@pytest.mark.usefixtures("mock_data")
+def test_a_run_logs_them_by_name_and_their_sum(tmp_path):
+    """Of each replica, training and validation, where without smoothing the loss is the likelihood's and theirs."""
+    train(load("configs/translation/transformer.py:vaswani_base", RUN), tmp_path)
+    lines = read_metrics(tmp_path)
+    assert [(line["split"], line["replica"]) for line in lines] == [
+        *[("train", 0), ("train", 1)] * 2, ("validation", 0), ("validation", 1)
+    ]  # fmt: skip
+    for line in lines:
+        assert line["balance"] > 0 and line["ponder"] > 0 and 0 <= line["dropped"] < 1
+        assert line["auxiliary_loss"] == pytest.approx(line["balance"] + line["ponder"], rel=1e-5)
+        assert line["loss"] == pytest.approx(line["negative_log_likelihood"] + line["auxiliary_loss"], rel=1e-5)
+    assert max(line["dropped"] for line in lines) > 0
