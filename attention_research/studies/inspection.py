@@ -34,7 +34,7 @@ def inspect_study(
             from attention_research.training import inspection
 
             counted = inspection.inspect(config) | (study.counts(config) if study.counts else {})
-            counted |= study.against(counted, paper.get(row.id, {})) if study.against else {}
+            counted |= study.against(row, counted, paper.get(row.id, {})) if study.against else {}
         elif study.count is not None and row.id in configs:
             point = {study.axis: max(size.points)} if size.points else {}
             counted = {**study.count(**{**size.settings, **row.settings, **point}), **point}

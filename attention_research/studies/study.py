@@ -131,7 +131,7 @@ class Study:
     verdicts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     count: Callable[..., dict] | None = None
     counts: Callable[[Config], dict] | None = None
-    against: Callable[[Mapping[str, Any], Mapping[str, str]], dict] | None = None
+    against: Callable[[Row, Mapping[str, Any], Mapping[str, str]], dict] | None = None
     figures: tuple[Callable[..., Any], ...] = ()
     notes: tuple[str, ...] = ()
     name: str = ""

@@ -29,18 +29,24 @@ class Noam:
 
 
 class InverseSqrt:
-    """Raffel et al. 2020: rate = learning_rate sqrt(warmup / max(step, warmup)): flat, then falling; peak as given."""
+    """Raffel et al. 2020: rate = learning_rate sqrt(warmup / max(step, warmup)): flat, then falling; peak as given.
 
-    def __init__(self, *, warmup_steps: Positive = 10000):
-        self.warmup_steps = warmup_steps
+    Over the first `ramp_steps` it rises to that: times min(1, step / ramp), where Narang et al. 2021 train with Adam.
+    """
+
+    def __init__(self, *, warmup_steps: Positive = 10000, ramp_steps: NonNegative = 0):
+        self.warmup_steps, self.ramp_steps = warmup_steps, ramp_steps
 
     def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
         """The schedule; width and the run's length play no part."""
         del width, steps
-        warmup = float(self.warmup_steps)
-        return lambda count: (
-            learning_rate * (warmup / jnp.maximum(jnp.asarray(count, jnp.float32) + 1.0, warmup)) ** 0.5
-        )
+        warmup, ramp = float(self.warmup_steps), float(max(self.ramp_steps, 1))
+
+        def rate(count):
+            step = jnp.asarray(count, jnp.float32) + 1.0
+            return learning_rate * (warmup / jnp.maximum(step, warmup)) ** 0.5 * jnp.minimum(1.0, step / ramp)
+
+        return rate
 
 
 class Constant:

@@ -31,6 +31,8 @@ def test_inverse_sqrt_is_flat_then_falls():
     got = rates(InverseSqrt, 0.01, warmup_steps=10)
     steps = np.arange(1, 51, dtype=np.float64)
     np.testing.assert_allclose(got, 0.01 * np.sqrt(10 / np.maximum(steps, 10)), rtol=1e-6)
+    ramp = rates(InverseSqrt, 0.01, warmup_steps=10, ramp_steps=20)
+    np.testing.assert_allclose(ramp, got * np.minimum(1, steps / 20), rtol=1e-6)
 
 
 def test_constant_warms_up_linearly():

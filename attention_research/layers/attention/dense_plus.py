@@ -35,6 +35,6 @@ class DenseSynthesizerPlus(SynthesizerPlus):
     def synthetic(
         self, query: Float[Array, "B T N H"], key_length: int, offset: Int[Array, ""] | int
     ) -> Float[Array, "B N T S"]:
-        """relu(q_n) Pi, over the first places."""
+        """relu(q_n) Pi for all `max_length` places, as released; the first of them."""
         del offset
-        return released_dense_synthesizer_scores(query, self.score.kernel[..., :key_length])
+        return released_dense_synthesizer_scores(query, self.score.kernel[...])[..., :key_length]

@@ -39,7 +39,7 @@ class DenseSynthesizer(Synthesizer):
     def scores(
         self, x: Float[Array, "B T D"], key_length: int, offset: Int[Array, ""] | int
     ) -> Float[Array, "B N T S"]:
-        """relu(q_n) Pi, over the first places."""
+        """relu(q_n) Pi for all `max_length` places, as released; the first of them."""
         del offset
         query = self.query(x).reshape(*x.shape[:2], self.num_heads, self.head_width)
-        return released_dense_synthesizer_scores(query, self.score.kernel[..., :key_length])
+        return released_dense_synthesizer_scores(query, self.score.kernel[...])[..., :key_length]

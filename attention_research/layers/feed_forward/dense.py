@@ -13,6 +13,7 @@ from attention_research.registry import Positive
 
 #: GELU is the tanh approximation of Hendrycks & Gimpel 2016 (arXiv 1606.08415), equation 2; Swish is x sigmoid(x),
 #: Ramachandran et al. 2017; ELU is Clevert et al. 2015, SELU Klambauer et al. 2017; softplus is log(1 + e^x).
+#: As feed-forwards, sigmoid and softplus are rows of Narang et al. 2021 (arXiv 2102.11972), Table 1.
 ACTIVATIONS = {
     "relu": jax.nn.relu,
     "gelu": jax.nn.gelu,

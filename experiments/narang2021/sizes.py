@@ -1,0 +1,78 @@
+"""The sizes of the rows of Narang et al. 2021, Table 1, beside those of the baseline's config."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """The defaults are the paper's; widths and depths of the baseline itself stand in its config."""
+
+    width: int = 768
+    max_length: int = 512
+    hidden: int = 3072
+    #: A gated feed-forward has two matrices of its hidden width where the baseline's has one.
+    gated: int = 2048
+    #: Layers, hidden width and heads of the four other shapes of as many parameters.
+    shapes: tuple[tuple[int, int, int], ...] = ((24, 1536, 6), (18, 2048, 8), (8, 4608, 18), (6, 6144, 24))
+    rank: int = 128
+    input_clusters: tuple[int, ...] = (2500, 6000, 23628)
+    input_widths: tuple[int, ...] = (768, 256, 64)
+    #: The head, two tails, and the sentinels.
+    output_clusters: tuple[int, ...] = (2500, 6000, 23500, 128)
+    output_widths: tuple[int, ...] = (768, 256, 64, 768)
+    #: The part of a row's targets that a tail of the adaptive softmax has room for.
+    tail_share: float = 0.25
+    softmaxes: int = 15
+    taps: int = 9
+    #: Filters of a convolution where channels share them, as written.
+    filters: int = 2
+    #: The feed-forward beside a dynamic convolution, which has more parameters than self-attention.
+    dynamic_hidden: int = 512
+    #: Heads of a Synthesizer and their width.
+    synthesizer: tuple[int, int] = (8, 128)
+    #: Blocks of the Evolved Transformer, heads of its decoder's wide attention.
+    evolved: tuple[int, int] = (6, 24)
+    #: Layers before, during and after the recurrence of the Universal Transformer.
+    universal: tuple[int, int, int] = (2, 24, 2)
+    #: Experts stand in every so manieth layer, and a batch is on so many devices.
+    expert_interval: int = 4
+    num_experts: int = 32
+    replicas: int = 32
+    expert_hidden: int = 1536
+    #: Places of an expert in evaluation, as a multiple of its share of the tokens.
+    evaluation_capacity: float = 2.0
+    blocks: int = 3
+    #: The layer of the decoder that has the memory, its keys a half, their width, heads, and values that are read.
+    memory: tuple[int, int, int, int, int] = (11, 512, 128, 4, 32)
+
+
+PAPER = Sizes()
+#: Beside `narang2021.py:smoke`: every part, no size.
+SMOKE = Sizes(
+    width=16,
+    max_length=64,
+    hidden=32,
+    gated=20,
+    shapes=((4, 16, 1), (3, 20, 2), (2, 44, 3), (1, 64, 4)),
+    rank=5,
+    input_clusters=(11, 17, 99),
+    input_widths=(16, 8, 4),
+    output_clusters=(7, 13, 96, 11),
+    output_widths=(16, 8, 4, 16),
+    tail_share=1.0,
+    softmaxes=3,
+    taps=5,
+    dynamic_hidden=12,
+    synthesizer=(3, 4),
+    evolved=(1, 4),
+    universal=(1, 3, 1),
+    expert_interval=2,
+    num_experts=3,
+    replicas=1,
+    expert_hidden=20,
+    evaluation_capacity=3.0,  # nothing is dropped
+    blocks=2,
+    memory=(1, 7, 6, 2, 3),
+)
