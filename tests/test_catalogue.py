@@ -9,8 +9,9 @@ import pytest
 
 from attention_research import kernels
 from attention_research.catalogue import FAMILIES, mechanisms
-from attention_research.catalogue.__main__ import scaling
+from attention_research.catalogue.__main__ import document
 from attention_research.catalogue.page import page
+from attention_research.catalogue.table_of_rows import read
 
 #: Modules whose functions are parts of mechanisms or of models, not attention themselves.
 PARTS = {
@@ -27,6 +28,7 @@ PARTS = {
     "attention_research.kernels.recurrent.recurrence",
     "attention_research.kernels.recurrent.vanilla",
     "attention_research.kernels.rms_norm",
+    "attention_research.kernels.sequence_convolution",
 }
 ALL = mechanisms()
 
@@ -59,9 +61,21 @@ def test_every_kernel_stands_in_a_module_of_the_catalogue():
             assert module in walked | PARTS, f"{name} of {module} is in no family of the catalogue"
 
 
+def test_a_row_of_the_large_table_names_its_file_paper_and_oracle(root):
+    """The file cites the paper, the oracle exists, and the rows are those that are counted."""
+    rows = read(root, "variants.csv")
+    assert list(rows) == list(read(root, "counts.csv"))
+    for name, row in rows.items():
+        text = (root / row["file"]).read_text(encoding="utf-8")
+        author, year = re.match(r"(\w+).*?(\d{4})", row["paper"]).groups()
+        assert author in text and year in text and row["equation"], name
+        path, test = row["test"].split("::")
+        assert f"def {test}(" in (root / path).read_text(encoding="utf-8"), name
+
+
 def test_the_page_is_what_the_catalogue_says_now(root, request):
     path = root / "docs" / "catalogue.md"
     if request.config.getoption("--rewrite-goldens"):
-        path.write_text(page(scaling(root)), encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == page(scaling(root))
+        path.write_text(document(root), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == document(root)
     assert all(f"[{mechanism.name}](../{mechanism.file})" in page() for mechanism in ALL)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.catalogue.page import page
+from attention_research.catalogue.table_of_rows import section
 
 
 def scaling(root: Path) -> dict[str, Any] | None:
@@ -15,5 +16,10 @@ def scaling(root: Path) -> dict[str, Any] | None:
     return max(found, key=lambda document: document["date"], default=None)
 
 
+def document(root: Path) -> str:
+    """The whole of docs/catalogue.md."""
+    return f"{page(scaling(root))}\n{section(root)}"
+
+
 if __name__ == "__main__":
-    print(page(scaling(Path.cwd())), end="")
+    print(document(Path.cwd()), end="")

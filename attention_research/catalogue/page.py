@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attention_research.catalogue import FAMILIES, Mechanism, mechanisms
+from attention_research.catalogue.cells import code, line, link, text
 
 HEAD = """\
 # The catalogue
@@ -24,10 +25,6 @@ implementation that shares no code with ours. This page is written by
 COLUMNS = ("mechanism", "paper", "equation", "causal", "cached", "blockwise", "time, memory", "oracle")
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;")
-
-
 def row(mechanism: Mechanism, exponents: Mapping[str, Mapping[str, float]]) -> str:
     """One line of a family's table."""
     citation = mechanism.citation()
@@ -36,15 +33,15 @@ def row(mechanism: Mechanism, exponents: Mapping[str, Mapping[str, float]]) -> s
     fitted = exponents.get(mechanism.name)
     cells = (
         f"[{mechanism.name}](../{mechanism.file})",
-        _cell(paper),
-        "`" + citation["equation"].replace("|", "\\|") + "`",
+        text(paper),
+        code(citation["equation"]),
         "yes" if mechanism.causal else "",
         "yes" if mechanism.cached else "",
         "yes" if mechanism.blockwise else "",
         f"{fitted['time']:.2f}, {fitted['memory']:.2f}" if fitted else "-",
-        f"[{_cell(test.removeprefix('test_').replace('_', ' '))}](../{path})",
+        link(test.removeprefix("test_").replace("_", " "), path),
     )
-    return "| " + " | ".join(cells) + " |"
+    return line(cells)
 
 
 def page(scaling: Mapping[str, Any] | None = None) -> str:
@@ -59,7 +56,7 @@ def page(scaling: Mapping[str, Any] | None = None) -> str:
         )
     lines = [HEAD.format(measured=measured)]
     for family, title in FAMILIES.items():
-        lines += [f"## {title}\n", "| " + " | ".join(COLUMNS) + " |", "| " + " | ".join(["---"] * len(COLUMNS)) + " |"]
+        lines += [f"## {title}\n", line(COLUMNS), line(["---"] * len(COLUMNS))]
         lines += [row(mechanism, exponents) for mechanism in mechanisms(family)]
         lines.append("")
     return "\n".join(lines)

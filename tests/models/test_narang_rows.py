@@ -1,0 +1,109 @@
+"""The rows of Narang et al. 2021, Table 1, and their siblings as written, at their sizes of `smoke`: what must hold of
+every Transformer, whole. The fast tests take a few rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from facts import (
+    assert_alive,
+    assert_alone_as_in_the_batch,
+    assert_causal,
+    assert_stepping_is_the_full_forward,
+    batch_of,
+    facts_of,
+    moved,
+)  # fmt: skip
+from flax import nnx
+
+from attention_research.config import build_experiment
+from attention_research.layers.structure import abstract, split
+from attention_research.studies import load_study
+from attention_research.studies.trials import configuration
+
+STUDIES = ("narang2021/table1", "narang2021/as_written")
+FEW = ("vanilla_transformer", "evolved_transformer")
+WIDTH = 16
+
+
+def pytest_generate_tests(metafunc):
+    if "row" in metafunc.fixturenames:
+        root = metafunc.config.rootpath
+        rows = [(s, r.id) for s in STUDIES for r in load_study(s, root / "experiments").rows_at("smoke")]
+        marked = [pytest.param(row, marks=[] if row[1] in FEW else [pytest.mark.slow], id=row[1]) for row in rows]
+        metafunc.parametrize("row", marked, scope="module")
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return batch_of(np.random.default_rng(0), words=127)
+
+
+@pytest.fixture(scope="module")
+def built(row, root):
+    """overrides -> (constructor of the row's model, its structure, random parameters)."""
+    study = load_study(row[0], root / "experiments")
+    chosen = next(r for r in study.rows if r.id == row[1])
+
+    def build(**model):
+        changes = [(f"model.{path.replace('__', '.')}", value) for path, value in model.items()]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.chdir(root)
+            make = build_experiment(configuration(study, "smoke", chosen).override(changes)).model
+        structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))
+        rng = np.random.default_rng(1)
+        draw = lambda x: rng.standard_normal(x.shape) * (x.shape[-1] ** -0.5 if x.shape else 1.0)
+        return make, structure, {
+            name: jnp.asarray(draw(x) + name.endswith("scale"), x.dtype) for name, x in sorted(shapes.items())
+        }  # fmt: skip
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def look(built, batch):
+    """parameters -> the facts, compiled once."""
+    return facts_of(built()[1], batch, WIDTH)
+
+
+@pytest.fixture(scope="module")
+def facts(built, look):
+    """At random parameters."""
+    return look(built()[2])
+
+
+def test_every_parameter_is_alive_within_two_updates(built, look):
+    """From the row's own start. ReZero's zeros take two: the decoder's go first, then the encoder's."""
+    make, *_ = built()
+    parameters = jax.jit(lambda key: split(make(rngs=nnx.Rngs(key)))[1])(jax.random.key(0))
+    points = [look(parameters)]
+    for _ in range(2):
+        parameters = moved(parameters, points[-1]["gradients"])
+        points.append(look(parameters))
+    assert_alive(*points)
+
+
+def test_decoding_step_by_step_equals_the_full_forward(facts):
+    assert_stepping_is_the_full_forward(facts)
+
+
+def test_the_future_has_exactly_zero_gradient(facts):
+    assert_causal(facts)
+
+
+def test_padding_and_batch_size_change_nothing(facts, batch):
+    assert_alone_as_in_the_batch(facts, batch)
+
+
+def test_a_loop_over_the_layers_equals_the_scan(built, facts, batch):
+    _, structure, parameters = built(encoder__unroll=True, decoder__unroll=True)
+    run = jax.jit(lambda p: structure.merge(p).log_likelihood(batch)[0]["log_likelihood"])
+    np.testing.assert_allclose(run(parameters), facts["log_likelihood"], atol=3e-5)
+
+
+def test_bfloat16_is_near(built, facts, batch):
+    _, structure, parameters = built(dtype="bfloat16")
+    values = jax.jit(lambda p: structure.merge(p).log_likelihood(batch)[0])(parameters)
+    exact = facts["log_likelihood"]
+    far = np.abs(np.asarray(values["log_likelihood"], np.float32) - exact)[values["mask"]]
+    assert 0 < far.max() and far.mean() < 0.02 * np.abs(exact).mean()
