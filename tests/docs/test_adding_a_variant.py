@@ -1,0 +1,204 @@
+"""docs/adding_a_variant.md does in a copy of the repository what it says: files, changes, what commands print."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attention_research import registry
+from attention_research.config.schema import signature
+
+PAGE = "docs/adding_a_variant.md"
+LAYER, TEST = "attention_research/layers/residuals/layer_scale.py", "tests/layers/test_layer_scale.py"
+BLOCK = re.compile(r"^\*\*`(?P<file>[^`]+)`\*\*|^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (.*(?:\n> .*)*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+#: The programs that the page names, as this Python has them.
+PROGRAMS = """
+attention-research() { "$PYTHON" -m attention_research "$@"; }
+pytest() { "$PYTHON" -m pytest "$@"; }
+python() { "$PYTHON" "$@"; }
+"""
+PRINTS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def walk(page: str, folder: Path, runs: Callable[[str], bool] = lambda command: True) -> list[str]:
+    """Does what a page says in a folder, from its beginning to its end; returns the commands that were run.
+
+    Raises AssertionError at the first change that does not fit and at the first output that is another one.
+    """
+    file, done = None, []
+    for block in BLOCK.finditer(page):
+        language, text = block["language"], block["text"]
+        if block["file"]:
+            file = folder / block["file"]
+        elif language == "console":
+            commands = COMMAND.findall(text)
+            assert commands, f"a console without a command: {text}"
+            for command, prints in commands:
+                command = command.replace("\n> ", "\n")
+                if runs(command):
+                    expect(command, prints, folder)
+                    done.append(command)
+        else:
+            assert file is not None, f"a block of {language} that belongs to no file: {text}"
+            {"python": write, "diff": change}[language](file, text)
+            file = None
+    return done
+
+
+def write(file: Path, text: str) -> None:
+    assert not file.exists(), f"{file} is there already"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def change(file: Path, diff: str) -> None:
+    """A diff without line numbers: what stands before it must be found once."""
+    lines = diff.splitlines(keepends=True)
+    before, after = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+    text = file.read_text(encoding="utf-8")
+    assert text.count(before) == 1 and before != after, f"{file} has {text.count(before)} times:\n{before}"
+    file.write_text(text.replace(before, after), encoding="utf-8")
+
+
+def shell(command: str, folder: Path) -> tuple[int, str]:
+    """(exit status, what it prints) of a command in a folder, whose package it runs."""
+    surroundings = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(folder), "JAX_PLATFORMS": "cpu"}
+    ran = subprocess.run(
+        ["bash", "-c", PROGRAMS + command], cwd=folder, env=surroundings, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    return ran.returncode, ran.stdout
+
+
+def expect(command: str, prints: str, folder: Path) -> None:
+    status, printed = shell(command, folder)
+    assert status == (2 if prints.startswith("error: ") else 0), f"{command}: exit status {status}\n{printed}"
+    same = doctest.OutputChecker().check_output(prints, printed, PRINTS)
+    assert same, f"$ {command}\nThe page says:\n{prints}\nIt prints:\n{printed}"
+
+
+def trains(command: str) -> bool:
+    """Those that take long."""
+    return command.startswith(("pytest", "attention-research reproduce")) and "--render" not in command
+
+
+@pytest.fixture(scope="module")
+def page(root):
+    return (root / PAGE).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def copy(root, tmp_path):
+    """The parts of the repository that the page is about, in a folder of their own."""
+    folder = tmp_path / "repository"
+    for part in ("attention_research", "configs", "experiments/vaswani2017", "tests"):
+        shutil.copytree(root / part, folder / part)
+    shutil.copy(root / "pyproject.toml", folder)
+    return folder
+
+
+def test_files_changes_and_counts_are_what_the_page_says(page, copy):
+    assert len(walk(page, copy, lambda command: not trains(command))) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_everything_is_what_the_page_says(page, copy):
+    assert sum(map(trains, walk(page, copy))) == 3
+
+
+#: Mistakes in the page's layer that its own test must find.
+MISTAKES = {
+    "of the stream": ("stream + self.scale[...].astype(y.dtype) * y", "self.scale[...].astype(y.dtype) * stream + y"),
+    "no residual": ("return stream + ", "return "),
+    "another start": ("initial, jnp.float32", "1.0, jnp.float32"),
+    "one for all channels": ("(width,)", "(1,)"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.replace(" ", "-"))
+def test_the_oracle_finds_a_wrong_layer(page, copy, mistake):
+    walk(page, copy, lambda command: False)
+    (right, wrong), layer = MISTAKES[mistake], (copy / LAYER).read_text(encoding="utf-8")
+    assert layer.count(right) == 1
+    (copy / LAYER).write_text(layer.replace(right, wrong), encoding="utf-8")
+    status, printed = shell(f"pytest {TEST}", copy)
+    assert status == 1 and "AssertionError" in printed, printed
+
+
+def test_what_is_missing_outside_is_missing_still(page, tmp_path, monkeypatch):
+    """A subclass outside the package has no settings: the page says to write its constructor out."""
+    assert "writes its constructor out" in page
+    base = "from attention_research.layers.attention.unscaled import UnscaledAttention\n"
+    (tmp_path / "outside.py").write_text(f"{base}class Mine(UnscaledAttention):\n    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(registry.FAMILIES["attention"], "mine", "outside:Mine")
+    assert "width" in signature("attention", "unscaled") and signature("attention", "mine") == {}
+
+
+def test_what_it_adds_is_formatted_and_what_it_names_is_there(page, copy, root):
+    walk(page, copy, lambda command: False)
+    added = re.findall(r"^\*\*`([^`.][^`]+)`\*\*\n\n```python", page, re.MULTILINE)
+    for check in ("check", "format --check"):
+        status, printed = shell(f'"$PYTHON" -m ruff {check} {" ".join(added)}', copy)
+        assert status == 0, printed
+    prose = BLOCK.sub("", page)
+    for name in re.findall(r"`((?:attention_research|tests|docs)/[^`\n]+)`", prose):
+        assert (copy / name).exists() or (root / name).exists(), name
+    sources = "".join(path.read_text(encoding="utf-8") for path in (copy / "attention_research").rglob("*.py"))
+    names = re.findall(r"`([A-Za-z_]+)`", "".join(line for line in prose.splitlines() if line.startswith("| ")))
+    assert len(names) > 9 and [name for name in names if not re.search(rf"\b{name}\b", sources)] == []
+    for target in re.findall(r"\]\(([^)#]+)\)", page):
+        assert (root / "docs" / target).exists(), target
+    assert f"]({PAGE})" in (root / "README.md").read_text(encoding="utf-8")
+
+
+TOY = """
+**`a/one.txt`**, which has two lines:
+
+```python
+first
+second
+```
+
+**`a/one.txt`**
+
+```diff
+ first
++between
+```
+
+```console
+$ cat a/one.txt \\
+>     | tail -n 2
+between
+...
+$ echo error: no; exit 2
+error: no
+```
+"""
+
+
+def test_a_page_is_walked_and_one_that_is_stale_is_found(tmp_path):
+    commands = walk(TOY, tmp_path / "right")
+    assert len(commands) == 2 and (tmp_path / "right/a/one.txt").read_text() == "first\nbetween\nsecond\n"
+    stale = {
+        "another output": ("\nbetween\n...", "\namong\n..."),
+        "another end": ("exit 2", "exit 0"),
+        "a change of what is not there": (" first\n+", " fifth\n+"),
+        "a block of no file": ("**`a/one.txt`**\n\n```diff", "```diff"),
+    }
+    for number, (old, new) in enumerate(stale.values()):
+        assert TOY.count(old) == 1
+        with pytest.raises(AssertionError):
+            walk(TOY.replace(old, new), tmp_path / str(number))
