@@ -29,6 +29,7 @@ PLACES = {
     ("decoder", "cross_attention"): ("cross-attention", "written", "source"),
     ("encoder", "self_attention"): ("encoder self-attention", "source", "source"),
     ("decoder", "self_attention"): ("decoder self-attention", "written", "read"),
+    ("decoder", "wide_self_attention"): ("decoder wide self-attention", "written", "read"),
 }
 
 
