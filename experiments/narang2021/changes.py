@@ -37,22 +37,23 @@ def branches(*around: str, **layers: tuple[str, ...]) -> Overrides:
     }
 
 
-def with_adam() -> Overrides:
+def with_adam(sizes: Sizes) -> Overrides:
     """What the rows without Adafactor changed too: the scale of logits and embeddings is not in their start."""
+    rate, warmup_steps, ramp_steps = sizes.adam
     return {
         "model.self_attention.kind": "t5_scaled",
         "model.decoder.cross_attention.kind": "standard",
         "model.vocabulary": {"kind": "shared"},
-        "training.learning_rate": 5e-4,
+        "training.learning_rate": rate,
         "training.optimizer": {"kind": "adam"},
-        "training.schedule": {"kind": "inverse_sqrt", "warmup_steps": 10_000, "ramp_steps": 4000},
+        "training.schedule": {"kind": "inverse_sqrt", "warmup_steps": warmup_steps, "ramp_steps": ramp_steps},
     }
 
 
-def joined(residual: str, *around: str, final: bool) -> Overrides:
+def joined(residual: str, sizes: Sizes, *around: str, final: bool) -> Overrides:
     """Another residual, with these steps around each layer."""
     started = {"model.initialization": {"kind": "mesh_tensorflow_scaled"}}
-    return {**both(residual={"kind": residual}, final_norm=final), **branches(*around), **with_adam(), **started}
+    return {**both(residual={"kind": residual}, final_norm=final), **branches(*around), **with_adam(sizes), **started}
 
 
 def shape(number: int, sizes: Sizes) -> Overrides:

@@ -39,11 +39,14 @@ def table(sizes: Sizes) -> Mapping[str, changes.Overrides]:
             "model.norm": {"kind": "partial_rms_norm", "fraction": 0.0675},
             **changes.branches("padding", "norm", "*", "dropout", "residual"),
         },
-        "Rezero": joined("rezero", *changes.BARE, final=False),
-        "Rezero + LayerNorm": joined("rezero", *changes.NORMED, final=True),
-        "Rezero + RMS Norm": {**joined("rezero", *changes.NORMED, final=True), "model.norm": {"kind": "rms_norm"}},
+        "Rezero": joined("rezero", sizes, *changes.BARE, final=False),
+        "Rezero + LayerNorm": joined("rezero", sizes, *changes.NORMED, final=True),
+        "Rezero + RMS Norm": {
+            **joined("rezero", sizes, *changes.NORMED, final=True),
+            "model.norm": {"kind": "rms_norm"},
+        },
         "Fixup": {
-            **joined("scaled", "shift", *changes.BARE, final=True),
+            **joined("scaled", sizes, "shift", *changes.BARE, final=True),
             "model.feed_forward": {"kind": "shifted", "hidden_width": sizes.hidden},
             "model.encoder.norm": {"kind": "scalar_shift_scale"},
             "model.decoder.norm": {"kind": "scalar_shift"},

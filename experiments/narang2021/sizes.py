@@ -46,9 +46,33 @@ class Sizes:
     blocks: int = 3
     #: The layer of the decoder that has the memory, its keys a half, their width, heads, and values that are read.
     memory: tuple[int, int, int, int, int] = (11, 512, 128, 4, 32)
+    #: Adam's peak (a twentieth of Adafactor's), the steps until it falls, and those in which it rises.
+    adam: tuple[float, int, int] = (5e-4, 10_000, 4000)
 
 
 PAPER = Sizes()
+#: Beside `narang2021.py:cpu`: an eighth of the width, half the depth, experts and heads in proportion.
+CPU = Sizes(
+    width=96,
+    max_length=128,
+    hidden=384,
+    gated=256,
+    shapes=((12, 192, 3), (9, 256, 4), (4, 576, 9), (3, 768, 12)),
+    rank=16,
+    input_clusters=(160, 384, 1504),
+    input_widths=(96, 32, 8),
+    output_clusters=(160, 384, 1472, 32),
+    output_widths=(96, 32, 8, 96),
+    dynamic_hidden=64,
+    synthesizer=(4, 32),
+    evolved=(3, 12),
+    universal=(1, 12, 1),
+    expert_interval=2,
+    num_experts=8,
+    replicas=1,
+    expert_hidden=192,
+    memory=(5, 128, 32, 4, 32),
+)
 #: Beside `narang2021.py:smoke`: every part, no size.
 SMOKE = Sizes(
     width=16,

@@ -25,8 +25,10 @@ from attention_research.config import Config
 from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECOND
 
+from .answer import scatter
 from .rows import table
 from .sizes import PAPER, SMOKE
+from .verdicts import VERDICTS
 
 CONFIG = "configs/text_to_text/narang2021.py"
 INPUTS, TARGETS, POSITIONS = 512, 114, 512
@@ -133,6 +135,9 @@ STUDY = Study(
     scales={"smoke": Scale(f"{CONFIG}:smoke", seeds=1), "paper": Scale(f"{CONFIG}:paper", seeds=5)},
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS),
     published="table1.csv",
+    claims="claims.csv",
+    verdicts=VERDICTS,
+    figures=(scatter,),
     counts=counts,
     against=against,
 )

@@ -1,0 +1,69 @@
+"""Which rows of a table differ, and whether two tables agree on their order."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Difference(NamedTuple):
+    """A mean of paired differences, and the probability of one as large either way if there were none."""
+
+    mean: float
+    p: float
+
+
+class Correlation(NamedTuple):
+    """Spearman's rank correlation of `pairs` pairs, and the interval that holds the true one at a level."""
+
+    rho: float
+    low: float
+    high: float
+    pairs: int
+
+    def __str__(self) -> str:
+        return f"{self.rho:.2f} ({self.low:.2f} to {self.high:.2f}, {self.pairs} rows)"
+
+
+def paired(values: Sequence[float], others: Sequence[float]) -> Difference:
+    """values[i] - others[i] by Student's paired t test (two-sided). Raises ValueError with fewer than two pairs."""
+    from scipy.stats import ttest_rel
+
+    if len(values) != len(others) or len(values) < 2:
+        raise ValueError(f"values: expected pairs, at least two; got {len(values)} and {len(others)}")
+    differences = [a - b for a, b in zip(values, others, strict=True)]
+    mean = statistics.fmean(differences)
+    if min(differences) == max(differences):  # no spread at all
+        return Difference(mean, float(mean == 0))
+    return Difference(mean, float(ttest_rel(values, others).pvalue))
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Holm 1979: adjusted so that the chance of any false finding among all stays below the level that one asks for.
+
+    >>> {name: round(p, 2) for name, p in holm({"a": 0.01, "b": 0.04, "c": 0.03}).items()}
+    {'a': 0.03, 'b': 0.06, 'c': 0.06}
+    """
+    adjusted, highest = {}, 0.0
+    for place, name in enumerate(sorted(p_values, key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[name]))
+        adjusted[name] = highest
+    return {name: adjusted[name] for name in p_values}
+
+
+def rank_correlation(x: Sequence[float], y: Sequence[float], level: float = 0.95) -> Correlation:
+    """Spearman's rho with the interval of Bonett & Wright 2000: tanh(atanh rho +- z sqrt((1 + rho^2 / 2) / (n - 3))).
+
+    Where all of one side are equal there is no order to agree with: nan. Raises ValueError with fewer than four pairs.
+    """
+    from scipy.stats import spearmanr
+
+    if len(x) != len(y) or len(x) < 4:
+        raise ValueError(f"x: expected pairs, at least four; got {len(x)} and {len(y)}")
+    rho = float(spearmanr(x, y).statistic) if len(set(x)) > 1 < len(set(y)) else math.nan
+    if not abs(rho) < 1:
+        return Correlation(rho, rho, rho, len(x))
+    half = statistics.NormalDist().inv_cdf((1 + level) / 2) * math.sqrt((1 + rho**2 / 2) / (len(x) - 3))
+    return Correlation(rho, math.tanh(math.atanh(rho) - half), math.tanh(math.atanh(rho) + half), len(x))

@@ -1,0 +1,107 @@
+"""Which changes of Narang et al. 2021 help here, and is our order of the rows that of the paper?"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attention_research.studies.figures import Figure, canvas, save
+from attention_research.studies.results import Results, published
+from attention_research.studies.significance import Correlation, Difference, holm, paired, rank_correlation
+
+BASELINE, FINAL = "vanilla_transformer", "measure.final_loss"
+#: What both tables have: our number, the paper's column.
+COMPARED = {
+    "steps a second": ("train.steps_per_second", "steps_per_s"),
+    "early loss": ("measure.early_loss", "early_loss"),
+    "final loss": (FINAL, "final_loss"),
+}
+LEVEL = 0.05
+
+
+class Point(NamedTuple):
+    """A row's number here, the mean over seeds, and in the paper."""
+
+    name: str
+    ours: float
+    theirs: float
+
+
+def points(results: Results, key: str, cell: str) -> list[Point]:
+    """The rows that have the number here and there, in the order of the table."""
+    printed = published(results.study)
+    found = ((row, results.values(row.id, key), printed.get(row.id, {}).get(cell)) for row in results.rows)
+    return [Point(row.name, statistics.fmean(values), float(there)) for row, values, there in found if values and there]
+
+
+def correlations(results: Results) -> dict[str, Correlation]:
+    """Of each column that both tables have: do they agree on the order of the rows?"""
+    found = {what: points(results, *keys) for what, keys in COMPARED.items()}
+    return {
+        what: rank_correlation([p.ours for p in some], [p.theirs for p in some])
+        for what, some in found.items()
+        if len(some) >= 4
+    }
+
+
+def by_seed(results: Results, row: str, key: str = FINAL) -> dict[int, float]:
+    """Seed -> a row's number."""
+    stage, name = key.split(".", 1)
+    entries = ((e.trial.seed, e.result["stages"].get(stage, {}).get(name)) for e in results.of(row) if e.result)
+    return {seed: value for seed, value in entries if value is not None}
+
+
+def differences(results: Results, key: str = FINAL) -> dict[str, Difference]:
+    """Row -> its number less the baseline's, paired over seeds, with Holm's correction for all rows that are there."""
+    base, found = by_seed(results, BASELINE, key), {}
+    for row in results.rows:
+        here = by_seed(results, row.id, key)
+        seeds = sorted(base.keys() & here.keys())
+        if row.id != BASELINE and len(seeds) > 1:
+            found[row.id] = paired([here[seed] for seed in seeds], [base[seed] for seed in seeds])
+    adjusted = holm({row: one.p for row, one in found.items()})
+    return {row: Difference(one.mean, adjusted[row]) for row, one in found.items()}
+
+
+def better(results: Results, key: str = FINAL) -> list[str]:
+    """The rows whose number is lower than the baseline's beyond the spread, after the correction."""
+    return [row for row, one in differences(results, key).items() if one.mean < 0 and one.p < LEVEL]
+
+
+def scatter(results: Results, folder: Path) -> Figure | None:
+    """Our number against the paper's, a panel a column, every row by its name."""
+    drawn = {what: some for what, keys in COMPARED.items() if len(some := points(results, *keys)) >= 4}
+    if not drawn:
+        return None
+    pyplot, path = canvas(), folder / "order.png"
+    figure, axes = pyplot.subplots(len(drawn), 1, figsize=(11, 7.5 * len(drawn)), squeeze=False)
+    said = correlations(results)
+    for axis, (what, some) in zip(axes[:, 0], drawn.items(), strict=True):
+        _panel(axis, what, some, said[what])
+    axes[0, 0].set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
+    save(pyplot, figure, path)
+    told = "; ".join(f"{what} {one}" for what, one in said.items())
+    return Figure(
+        path, "Our rows against the paper's", f"Spearman's correlation of our order with the paper's: {told}."
+    )
+
+
+def _panel(axis: Any, what: str, some: list[Point], found: Correlation) -> None:
+    """Ranks, so that rows that are far off do not press the others together; the diagonal is the same order."""
+    ours, theirs = (_ranks([getattr(point, side) for point in some]) for side in ("ours", "theirs"))
+    last = len(some)
+    axis.plot([1, last], [1, last], color="#999999", linewidth=1, zorder=1)
+    for point, x, y in zip(some, theirs, ours, strict=True):
+        base = point.name == "Vanilla Transformer"
+        axis.plot(x, y, "s" if base else "o", color="#D55E00" if base else "#0072B2", markersize=6, zorder=3)
+        axis.annotate(point.name, (x, y), xytext=(5, 3), textcoords="offset points", fontsize=7)
+    axis.set_xlabel(f"the paper's rank by {what}, 1 the lowest")
+    axis.set_ylabel("our rank")
+    axis.set_title(f"{what}: Spearman's correlation {found}", loc="left", fontsize=11)
+
+
+def _ranks(values: list[float]) -> list[float]:
+    """1 for the lowest; equal ones share the mean of their ranks."""
+    ordered = sorted(values)
+    return [ordered.index(value) + (ordered.count(value) + 1) / 2 for value in values]
