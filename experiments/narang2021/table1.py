@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attention_research.config import Config
 from attention_research.studies import Row, Scale, Study
@@ -29,6 +29,9 @@ from .answer import scatter
 from .rows import table
 from .sizes import PAPER, SMOKE
 from .verdicts import VERDICTS
+
+if TYPE_CHECKING:
+    from attention_research.accounting.operations import Operations
 
 CONFIG = "configs/text_to_text/narang2021.py"
 INPUTS, TARGETS, POSITIONS = 512, 114, 512
@@ -48,8 +51,8 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower().replace("+ ", "plus ")).strip("_")
 
 
-def counts(config: Config) -> dict[str, Any]:
-    """What `inspect` says of a row beside its parameters and FLOPs."""
+def counted(config: Config, rows: int, inputs: int, targets: int) -> tuple[Operations, dict[str, int]]:
+    """Operations on rows of so many tokens, and the size of each parameter, of the model that `train` would build."""
     import jax
 
     from attention_research.accounting.operations import count_operations
@@ -59,21 +62,25 @@ def counts(config: Config) -> dict[str, Any]:
     parts = build_experiment(config)
     structure, arrays, statistics = abstract(lambda rngs: parts.model(rngs=rngs))
 
-    def forward(parameters: Any, batch: Any) -> Any:
+    def forward(parameters: Any, batch: Any) -> Any:  # the encoder's outputs too, which count if nothing reads them
         model = structure.merge(parameters, statistics)  # with a key: experts' places are those of training
-        return model.log_likelihood(batch, key=jax.random.key(0))[0]["log_likelihood"]
+        values, aux = model.log_likelihood(batch, key=jax.random.key(0))
+        return values["log_likelihood"], [segment["hidden"] for segment in aux["encoder"].values()]
 
-    training = config.resolved["training"]
-    rows = training["batch_size"] // training["accumulation_steps"]
     packed = config.resolved["data"]["batching"]["kind"] == "packed"
-    longest = config.resolved["model"]["max_length"]
-    inputs, targets = min(INPUTS, longest), min(TARGETS, longest)
     found = count_operations(forward, arrays, batch(rows, inputs, targets, packed))
-    sizes = {name: math.prod(x.shape) for name, x in arrays.items()}
-    learned = sum(sizes.values()) + learned_positions(config.resolved["model"], sizes)
-    read = rows * (inputs + targets) * POSITIONS * config.resolved["model"]["width"]
+    return found, {name: math.prod(x.shape) for name, x in arrays.items()}
+
+
+def counts(config: Config) -> dict[str, Any]:
+    """What `inspect` says of a row beside its parameters and FLOPs."""
+    training, model = (config.resolved[section] for section in ("training", "model"))
+    rows, longest = training["batch_size"] // training["accumulation_steps"], model["max_length"]
+    inputs, targets = min(INPUTS, longest), min(TARGETS, longest)
+    found, sizes = counted(config, rows, inputs, targets)
+    read = rows * (inputs + targets) * POSITIONS * model["width"]
     return {
-        "parameters_learned_positions": learned,
+        "parameters_learned_positions": sum(sizes.values()) + learned_positions(model, sizes),
         "operations": found.third_of_training / 1e12,
         "operations_forward": found.forward / 1e12,
         "operations_relative": found.third_of_training / 1e12,
@@ -99,12 +106,12 @@ def learned_positions(model: dict[str, Any], sizes: dict[str, int]) -> int:
     return (2 if apart else 1) * POSITIONS * model["width"] - (0 if keeps else biases)
 
 
-def against(row: Row, counted: Mapping[str, Any], printed: Mapping[str, str]) -> dict[str, Any]:
+def against(row: Row, ours: Mapping[str, Any], printed: Mapping[str, str]) -> dict[str, Any]:
     """Which rules print the paper's parameters, in millions (1100 to two digits), and its operations."""
     if not printed:
         return {}
     parameters, digits = int(printed["params_m"]), 100 if int(printed["params_m"]) >= 1000 else 1
-    found = {"relative": counted["parameters"], "learned": counted["parameters_learned_positions"]}
+    found = {"relative": ours["parameters"], "learned": ours["parameters_learned_positions"]}
     ways = {"rounded": lambda x: math.floor(x + 0.5), "floored": math.floor}
     fit = [
         f"{which}, {way}"
@@ -113,8 +120,8 @@ def against(row: Row, counted: Mapping[str, Any], printed: Mapping[str, str]) ->
         if cut(count / 1e6 / digits) * digits == parameters
     ]
     operations = {
-        "relative": counted["operations_relative"],
-        "learned": counted["operations_learned_positions"],
+        "relative": ours["operations_relative"],
+        "learned": ours["operations_learned_positions"],
     }
     prints = [which for which, count in operations.items() if f"{count:.1f}" == printed["ops_t"]]
     told = {"operations": operations[prints[0]]} if prints else {"operations_miss": MISSES.get(row.id, "")}

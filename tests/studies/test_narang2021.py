@@ -81,6 +81,17 @@ def test_all_rows_count_as_the_formulas(root, monkeypatch, request):
     assert rows == recorded(root)
 
 
+def test_the_share_of_attention_is_its_products(root, monkeypatch):
+    """4 D w for the projections of a token, 2 w for each pair of tokens; w = D, 12 layers (`narang2021/compute`)."""
+    monkeypatch.chdir(root)
+    (found,) = inspect_study("narang2021/compute", rows=("t5_base",))
+    D, S, T = 768, 512, 114
+    pairs = 2 * D * (S * S + T * T + T * S)
+    attention = 128 * 12 * (4 * D * D * (S + T) + 2 * D * D * (T + S) + pairs) / 1e12
+    assert found["outside_attention"] == pytest.approx(1 - attention / found["operations"], abs=1e-3)
+    assert found["scores"] == pytest.approx(128 * 12 * pairs / 1e12 / found["operations"], abs=1e-3)
+
+
 def test_a_wider_layer_moves_the_count(root, monkeypatch):
     """Nothing is a formula: the modules are counted that train would build."""
     monkeypatch.chdir(root)
