@@ -19,14 +19,15 @@ def chunked_log_likelihood(
     *,
     bias: Float[Array, "V"] | None = None,
     chunk_size: int = 1024,
-) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
-    """(log p of each target, the mean of log p over the vocabulary), p = softmax(hidden kernel + bias); float32.
+) -> tuple[Float[Array, "M"], Float[Array, "M"], Float[Array, "M"]]:
+    """(log p of each target, the mean of log p over the vocabulary, log Z), float32, of p = exp(logits) / Z, the
+    softmax of logits = hidden kernel + bias.
 
     The mean is what label smoothing needs (Szegedy et al. 2016): the smoothed loss is
-    -(1 - epsilon) log p[target] - epsilon mean(log p). Rows go in chunks of at most `chunk_size`, and a chunk's
-    logits are computed again for the gradient: on a CPU faster than keeping them, in an eighth of the memory. A tied
-    table [V D] is passed as `table.T`. Targets outside 0..V-1 give log p of nothing, -logsumexp. Raises ValueError
-    naming the axis.
+    -(1 - epsilon) log p[target] - epsilon mean(log p). log Z is what a z-loss holds near 0. Rows go in chunks of at
+    most `chunk_size`, and a chunk's logits are computed again for the gradient: on a CPU faster than keeping them, in
+    an eighth of the memory. A tied table [V D] is passed as `table.T`. Targets outside 0..V-1 give log p of nothing,
+    -logsumexp. Raises ValueError naming the axis.
     """
     if kernel.ndim != 2 or kernel.shape[0] != hidden.shape[-1]:
         raise ValueError(f"kernel: axis D of [D V]: expected {hidden.shape[-1]}, got shape {list(kernel.shape)}")
@@ -43,7 +44,7 @@ def chunked_log_likelihood(
     offset = None if bias is None else bias.astype(dtype)
 
     @jax.checkpoint
-    def chunk(part: tuple[Array, Array]) -> tuple[Array, Array]:
+    def chunk(part: tuple[Array, Array]) -> tuple[Array, Array, Array]:
         x, target = part
         logits = einsum("MD,DV->MV", x, weight)
         if offset is not None:
@@ -53,7 +54,7 @@ def chunked_log_likelihood(
         chosen = jnp.sum(
             jnp.where(jnp.arange(V, dtype=target.dtype) == target[:, None], logits, jnp.zeros_like(logits)), axis=-1
         )
-        return chosen - total, jnp.mean(logits, axis=-1) - total
+        return chosen - total, jnp.mean(logits, axis=-1) - total, total
 
     if count == 1:
         return chunk((hidden, targets))
@@ -61,5 +62,5 @@ def chunked_log_likelihood(
     # Chunk i has the rows i, i + count, ...: where rows lie on several devices, each has its share of every chunk.
     x = jnp.pad(hidden, ((0, padding), (0, 0))).reshape(rows, count, D).swapaxes(0, 1)
     target = jnp.pad(targets, (0, padding)).reshape(rows, count).T
-    of_target, mean = lax.map(chunk, (x, target))
-    return of_target.T.reshape(-1)[:M], mean.T.reshape(-1)[:M]
+    of_target, mean, total = (values.T.reshape(-1)[:M] for values in lax.map(chunk, (x, target)))
+    return of_target, mean, total

@@ -101,8 +101,9 @@ M, D, V = 23, 5, 31
 def likelihood64(hidden, kernel, targets, bias=None):
     logits = np.asarray(hidden, np.float64) @ np.asarray(kernel, np.float64)
     logits = logits if bias is None else logits + np.asarray(bias, np.float64)
-    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    return log_p[np.arange(len(targets)), np.asarray(targets)], log_p.mean(-1)
+    log_z = np.log(np.exp(logits).sum(-1))
+    log_p = logits - log_z[:, None]
+    return log_p[np.arange(len(targets)), np.asarray(targets)], log_p.mean(-1), log_z
 
 
 @pytest.mark.parametrize("chunk_size", [1, 7, 23, 1024])
@@ -110,21 +111,21 @@ def likelihood64(hidden, kernel, targets, bias=None):
 def test_chunks_give_the_log_likelihood_and_its_gradient(chunk_size, with_bias, normal):
     hidden, kernel, bias = normal(M, D), normal(D, V), normal(V) if with_bias else None
     targets = jnp.asarray(np.random.default_rng(0).integers(0, V, M), jnp.int32)
-    weight, smooth = normal(M), normal(M)
+    weight, smooth, z_weight = normal(M), normal(M), normal(M)
     got = chunked_log_likelihood(hidden, kernel, targets, bias=bias, chunk_size=chunk_size)
     for mine, expected in zip(got, likelihood64(hidden, kernel, targets, bias), strict=True):
         assert mine.dtype == jnp.float32 and mine.shape == (M,)
         np.testing.assert_allclose(mine, expected, atol=1e-5)
 
     def chunked(hidden, kernel, bias):
-        of_target, mean = chunked_log_likelihood(hidden, kernel, targets, bias=bias, chunk_size=chunk_size)
-        return jnp.vdot(of_target, weight) + jnp.vdot(mean, smooth)
+        of_target, mean, log_z = chunked_log_likelihood(hidden, kernel, targets, bias=bias, chunk_size=chunk_size)
+        return jnp.vdot(of_target, weight) + jnp.vdot(mean, smooth) + jnp.vdot(log_z**2, z_weight)
 
     def dense(hidden, kernel, bias):
-        log_p = jax.nn.log_softmax(hidden @ kernel + (0.0 if bias is None else bias))
-        return jnp.vdot(jnp.take_along_axis(log_p, targets[:, None], 1)[:, 0], weight) + jnp.vdot(
-            log_p.mean(-1), smooth
-        )
+        logits = hidden @ kernel + (0.0 if bias is None else bias)
+        log_p, log_z = jax.nn.log_softmax(logits), jnp.log(jnp.exp(logits).sum(-1))
+        of_target = jnp.take_along_axis(log_p, targets[:, None], 1)[:, 0]
+        return jnp.vdot(of_target, weight) + jnp.vdot(log_p.mean(-1), smooth) + jnp.vdot(log_z**2, z_weight)
 
     numbers = (0, 1, 2) if with_bias else (0, 1)
     got, expected = (jax.jit(jax.grad(f, numbers))(hidden, kernel, bias) for f in (chunked, dense))
@@ -142,16 +143,20 @@ def test_likelihood_gradients_are_finite_differences_in_float64(normal):
 
 def test_all_logits_never_exist_at_once(normal):
     hidden, kernel, targets = normal(1009, D), normal(D, V), jnp.zeros((1009,), jnp.int32)
-    f = lambda hidden, kernel: chunked_log_likelihood(hidden, kernel, targets, chunk_size=64)[0].sum()
-    text = str(jax.make_jaxpr(jax.grad(f, (0, 1)))(hidden, kernel))
+
+    def loss(hidden, kernel):
+        of_target, _, log_z = chunked_log_likelihood(hidden, kernel, targets, chunk_size=64)
+        return jnp.sum(log_z**2) - of_target.sum()
+
+    text = str(jax.make_jaxpr(jax.grad(loss, (0, 1)))(hidden, kernel))
     assert f"[64,{V}]" in text and f"[1009,{V}]" not in text and f"[16,64,{V}]" not in text
 
 
 def test_likelihood_in_bfloat16_is_float32_and_within_twice_the_dense_error(normal):
     hidden, kernel, targets = normal(M, 509), normal(509, V) * 0.1, jnp.zeros((M,), jnp.int32)
-    exact, _ = likelihood64(hidden, kernel, targets)
+    exact, *_ = likelihood64(hidden, kernel, targets)
     low = hidden.astype(jnp.bfloat16)
-    mine, _ = chunked_log_likelihood(low, kernel, targets)
+    mine, *_ = chunked_log_likelihood(low, kernel, targets)
     assert mine.dtype == jnp.float32
     dense = jax.nn.log_softmax(low @ kernel.astype(jnp.bfloat16))[:, 0]
     assert np.abs(mine - exact).max() <= 2 * np.abs(dense.astype(jnp.float32) - exact).max()

@@ -11,6 +11,8 @@ from attention_research.registry import FAMILIES, lookup
 
 V, D = 13, 6
 SIZES = (3, 4, 6)
+#: Kinds whose distribution is made of several softmaxes, so that it has no Z.
+WITHOUT_Z = {"adaptive_softmax", "mixture_of_softmaxes"}
 
 
 def in_clusters(a, sizes=SIZES):
@@ -101,6 +103,9 @@ def test_is_its_equations(kind):
     of_ids = np.take_along_axis(log_p, ids[..., None], -1)[..., 0]
     np.testing.assert_allclose(values["log_likelihood"], of_ids, atol=1e-4)
     np.testing.assert_allclose(values["smooth_log_likelihood"], log_p.mean(-1), atol=1e-4)
+    assert ("log_normalizer" in values) == (kind not in WITHOUT_Z)
+    if kind not in WITHOUT_Z:
+        np.testing.assert_allclose(values["log_normalizer"], np.log(np.exp(want).sum(-1)), atol=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "deviation"), [("shared", D**-0.5), ("t5", 1.0)])

@@ -57,15 +57,15 @@ class AdaptiveInputVocabulary(nnx.Module):
         """log p over the vocabulary, for decoding (all V of them)."""
         return jax.nn.log_softmax(self.logits(hidden))
 
-    def log_probability_parts(self, hidden: Float[Array, "B D"]) -> list[Float[Array, "B _"]]:
-        """The same, cluster by cluster."""
+    def log_probability_parts(self, hidden: Float[Array, "B D"]) -> tuple[list[Float[Array, "B _"]], Float[Array, "B"]]:
+        """The same, cluster by cluster, and log Z, the log of the sum of exp(logits) over all of them."""
         parts = [logits(*cluster.output(hidden)) for cluster in self.clusters]
         of_parts = jnp.stack([jax.nn.logsumexp(part, axis=-1) for part in parts], axis=-1)
         whole = jax.nn.logsumexp(of_parts, axis=-1, keepdims=True)
-        return [part - whole for part in parts]
+        return [part - whole for part in parts], whole[:, 0]
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
-        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
         return distributions.log_likelihood(self, hidden, targets)
 
 

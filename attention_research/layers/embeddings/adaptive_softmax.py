@@ -66,17 +66,17 @@ class AdaptiveSoftmaxVocabulary(nnx.Module):
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
         """log p over the vocabulary, in float32."""
-        return jnp.concatenate(self.log_probability_parts(hidden), axis=-1)
+        return jnp.concatenate(self.log_probability_parts(hidden)[0], axis=-1)
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
         """log p over the vocabulary, for decoding (all V of them)."""
         return self.logits(hidden)
 
-    def log_probability_parts(self, hidden: Float[Array, "*B D"]) -> list[Float[Array, "*B _"]]:
-        """The same, cluster by cluster."""
+    def log_probability_parts(self, hidden: Float[Array, "*B D"]) -> tuple[list[Float[Array, "*B _"]], None]:
+        """The same, cluster by cluster; several softmaxes have no Z of the whole."""
         head, *tails = [jax.nn.log_softmax(logits(*cluster.output(hidden))) for cluster in self.clusters]
         size = self.cluster_sizes[0]
-        return [head[..., :size], *(head[..., size + i, None] + tail for i, tail in enumerate(tails))]
+        return [head[..., :size], *(head[..., size + i, None] + tail for i, tail in enumerate(tails))], None
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
         """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
@@ -98,7 +98,7 @@ class AdaptiveSoftmaxVocabulary(nnx.Module):
             x = einsum("BPT,BTD->BPD", taken.astype(hidden.dtype), hidden).astype(hidden.dtype)
             own = jnp.sum(jnp.where(taken, (targets - start)[:, None], 0), axis=-1)
             rows, kernel = tail.output(x)
-            likelihood, _ = chunked_log_likelihood(rows.reshape(-1, rows.shape[-1]), kernel, own.reshape(-1))
+            likelihood, *_ = chunked_log_likelihood(rows.reshape(-1, rows.shape[-1]), kernel, own.reshape(-1))
             found = jnp.einsum("BPT,BP->BT", taken.astype(likelihood.dtype), likelihood.reshape(own.shape))
             of_tails += jnp.where(inside & ~taken.any(axis=1), -math.log(size), found)
             classes = jnp.where(inside, self.cluster_sizes[0] + i, classes)

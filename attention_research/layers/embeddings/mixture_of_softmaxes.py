@@ -56,9 +56,9 @@ class MixtureOfSoftmaxes(T5Vocabulary):
         """log p over the vocabulary, for decoding (all V of them)."""
         return self.logits(hidden)
 
-    def log_probability_parts(self, hidden: Float[Array, "B D"]) -> list[Float[Array, "B V"]]:
-        """The same, in one part."""
-        return [self.logits(hidden)]
+    def log_probability_parts(self, hidden: Float[Array, "B D"]) -> tuple[list[Float[Array, "B V"]], None]:
+        """The same, in one part; several softmaxes have no Z of the whole."""
+        return [self.logits(hidden)], None
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
         """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""

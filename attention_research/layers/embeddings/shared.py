@@ -34,16 +34,17 @@ def log_likelihood(
     targets: Int[Array, "B T"],
     bias: Float[Array, "V"] | None = None,
 ) -> dict[str, Float[Array, "B T"]]:
-    """log p of each target, and the mean of log p over the vocabulary (label smoothing), in chunks of rows."""
+    """log p of each target, the mean of log p over the vocabulary (label smoothing), and log Z, the log of the sum of
+    exp(logits) (z-loss), in chunks of rows."""
 
-    def one(hidden: Array, targets: Array, kernel: Array, bias: Array | None) -> tuple[Array, Array]:
+    def one(hidden: Array, targets: Array, kernel: Array, bias: Array | None) -> tuple[Array, Array, Array]:
         rows = hidden.reshape(-1, hidden.shape[-1])
-        of_target, mean = chunked_log_likelihood(rows, kernel, targets.reshape(-1), bias=bias)
-        return of_target.reshape(targets.shape), mean.reshape(targets.shape)
+        of_target, mean, total = chunked_log_likelihood(rows, kernel, targets.reshape(-1), bias=bias)
+        return of_target.reshape(targets.shape), mean.reshape(targets.shape), total.reshape(targets.shape)
 
     tokens, whole = PartitionSpec(ROWS, SEQUENCE), PartitionSpec()
-    of_target, mean = over_axes(one, tokens, tokens, whole, whole)(hidden, targets, kernel, bias)
-    return {"log_likelihood": of_target, "smooth_log_likelihood": mean}
+    of_target, mean, total = over_axes(one, tokens, tokens, whole, whole)(hidden, targets, kernel, bias)
+    return {"log_likelihood": of_target, "smooth_log_likelihood": mean, "log_normalizer": total}
 
 
 class SharedVocabulary(nnx.Module):
@@ -72,5 +73,5 @@ class SharedVocabulary(nnx.Module):
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
-        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
         return log_likelihood(hidden, self.table[...].T, targets)

@@ -26,5 +26,5 @@ class SharedVocabularyWithBias(SharedVocabulary):
         return logits(hidden, self.table[...].T) + self.bias[...]
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
-        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
         return log_likelihood(hidden, self.table[...].T, targets, self.bias[...])

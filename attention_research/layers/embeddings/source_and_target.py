@@ -60,6 +60,6 @@ class SourceAndTargetVocabulary(nnx.Module):
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T O"], targets: Int[Array, "B T"]) -> dict[str, Array]:
-        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
         bias = None if self.output_bias is None else self.output_bias[...]
         return log_likelihood(hidden, self.output_kernel[...], targets, bias)

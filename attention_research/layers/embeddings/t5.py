@@ -39,7 +39,7 @@ class T5Vocabulary(SharedVocabulary):
         return super().logits(scaled(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
-        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
         return super().log_likelihood(scaled(hidden), targets)
 
 

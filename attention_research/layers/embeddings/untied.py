@@ -44,5 +44,5 @@ class UntiedVocabulary(nnx.Module):
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
-        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
         return log_likelihood(hidden, self.output_kernel[...], targets, self.output_bias[...])

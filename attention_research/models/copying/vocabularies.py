@@ -35,7 +35,7 @@ class TiedVocabulary(nnx.Module):
         return jax.nn.log_softmax(logits(hidden, self.table[...].T) + self.bias[...])
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
-        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
         return log_likelihood(hidden, self.table[...].T, known(targets, self.table.shape[0]), self.bias[...])
 
 
@@ -62,6 +62,6 @@ class UntiedVocabulary(nnx.Module):
         return jax.nn.log_softmax(logits(hidden, self.output_kernel[...]) + self.output_bias[...])
 
     def log_likelihood(self, hidden: Float[Array, "B T H"], targets: Int[Array, "B T"]) -> dict[str, Array]:
-        """Per-token "log_likelihood" and "smooth_log_likelihood", [B T]."""
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
         targets = known(targets, self.table.shape[0])
         return log_likelihood(hidden, self.output_kernel[...], targets, self.output_bias[...])

@@ -1,0 +1,90 @@
+"""Text to text, scored: what the model writes against the reference, by the metrics that its task is known for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from attention_research.errors import ConfigError
+from attention_research.registry import Positive
+from attention_research.tasks import glue_metrics
+from attention_research.tasks.evaluation import Evaluation, Scores, corpus_bleu
+from attention_research.tasks.rouge import SIGNATURE, rouge
+
+Texts = Sequence[str]
+
+
+class TextToTextEvaluation(Evaluation):
+    """`metrics` of generated texts; the decoding is the config's own, in T5 greedy.
+
+    Of labels: "accuracy", "f1_macro" and "matthews", whose classes are `labels` or, none given, those of the
+    references, and "f1" of the label `positive`. Of numbers: "pearson", "spearman". Of answers (SQuAD, ReCoRD, WebQ),
+    where a source may stand once for each of its references: "exact_match", "token_f1". Of longer texts: "rouge1",
+    "rouge2", "rougeL", "bleu". All are in percent (`glue_metrics`, `rouge`, sacreBLEU).
+
+    Raises ConfigError for no metric, one that stands twice, and "f1" without `positive`.
+    """
+
+    def __init__(
+        self,
+        *,
+        metrics: tuple[
+            Literal[
+                "accuracy", "f1", "f1_macro", "matthews", "pearson", "spearman", "exact_match", "token_f1", "rouge1",
+                "rouge2", "rougeL", "bleu",
+            ],
+            ...,
+        ] = ("accuracy",),
+        labels: tuple[str, ...] = (),
+        positive: str | None = None,
+        split: str = "test",
+        batch_size: Positive = 64,
+        examples: Positive | None = None,
+        average: Positive = 1,
+    ):  # fmt: skip
+        super().__init__(split=split, batch_size=batch_size, examples=examples, average=average)
+        if not metrics or len(set(metrics)) < len(metrics):
+            raise ConfigError(f"evaluation.metrics: expected at least one, each once; got {list(metrics)}")
+        if "f1" in metrics and positive is None:
+            raise ConfigError("evaluation.positive: f1 is of one label; say which")
+        self.metrics, self.labels, self.positive = tuple(metrics), tuple(labels), positive
+
+    def score(self, hypotheses: Texts, references: Texts, sources: Texts) -> Scores:
+        """Each metric by its name, and their mean as `score`: a task of GLUE with two metrics counts with their mean.
+
+        `majority_...` beside each is what writing the most frequent reference for every source would score; with BLEU
+        and ROUGE come their signatures, with BLEU `copy_bleu` as in `BleuEvaluation`.
+        """
+        most = min(Counter(references).items(), key=lambda found: (-found[1], found[0]))[0]  # of equals the first
+        constant = [most] * len(references)
+        ours = {metric: self._score(metric, hypotheses, references, sources) for metric in self.metrics}
+        floor = {f"majority_{metric}": self._score(metric, constant, references, sources) for metric in self.metrics}
+        scores: Scores = {**ours, "score": sum(ours.values()) / len(ours), **floor}
+        if any(metric.startswith("rouge") for metric in self.metrics):
+            scores["rouge_signature"] = SIGNATURE
+        if "bleu" in self.metrics:
+            scores["signature"] = corpus_bleu(hypotheses, references)[1]
+            scores["copy_bleu"] = corpus_bleu(sources, references)[0]
+        return scores
+
+    def _score(self, metric: str, hypotheses: Texts, references: Texts, sources: Texts) -> float:
+        match metric:
+            case "f1":
+                return glue_metrics.f1(hypotheses, references, self.positive)
+            case "f1_macro" | "matthews":
+                return getattr(glue_metrics, metric)(hypotheses, references, self.labels)
+            case "exact_match":
+                return glue_metrics.record(hypotheses, references, sources)[0]
+            case "token_f1":
+                return glue_metrics.record(hypotheses, references, sources)[1]
+            case "rouge1" | "rouge2" | "rougeL":
+                return rouge(hypotheses, references, metric)
+            case "bleu":
+                return corpus_bleu(hypotheses, references)[0]
+        return getattr(glue_metrics, metric)(hypotheses, references)
+
+    def summary(self, scores: Mapping[str, Any]) -> str:
+        """One line of what `score` gave."""
+        each = (f"{metric} {scores[metric]:.2f} ({scores[f'majority_{metric}']:.2f})" for metric in self.metrics)
+        return f"{' · '.join(each)} · in brackets: always writing the most frequent reference"
