@@ -50,6 +50,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "experiment": {"experiment": "attention_research.experiment:Experiment"},
     "task": {
         "translation": "attention_research.tasks.translation:Translation",
+        "text_to_text": "attention_research.tasks.text_to_text:TextToText",
         "coverage": "attention_research.tasks.coverage:Coverage",
         "classification": "attention_research.tasks.classification:Classification",
         "rationale": "attention_research.tasks.rationale:Rationale",
@@ -62,11 +63,20 @@ FAMILIES: dict[str, dict[str, str]] = {
         "agreement": "attention_research.data.copying:AgreementData",
         "labelled": "attention_research.data.labelled:LabelledData",
         "generated_reviews": "attention_research.data.generated_reviews:GeneratedReviews",
+        "text_to_text": "attention_research.data.text_to_text:TextToText",
+        "text": "attention_research.data.text:TextData",
+    },
+    "objective": {
+        "span_corruption": "attention_research.data.objectives.span_corruption:SpanCorruption",
+        "prefix_language_model": "attention_research.data.objectives.prefix_language_model:PrefixLanguageModel",
+        "language_model": "attention_research.data.objectives.language_model:LanguageModel",
+        "deshuffling": "attention_research.data.objectives.deshuffling:Deshuffling",
     },
     "tokenizer": {
         "sentencepiece": "attention_research.data.tokenizer:SentencePiece",
         "mixed_scripts": "attention_research.data.mixed_scripts:MixedScripts",
         "words": "attention_research.data.words:Words",
+        "from_run": "attention_research.data.from_run:FromRun",
     },
     "batching": {
         "buckets": "attention_research.data.batching:Buckets",
@@ -286,6 +296,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "compound_split_bleu": "attention_research.tasks.compound_split_bleu:CompoundSplitBleuEvaluation",
         "parseval": "attention_research.tasks.parseval:ParsevalEvaluation",
         "perplexity": "attention_research.tasks.perplexity:PerplexityEvaluation",
+        "text_to_text": "attention_research.tasks.text_to_text_evaluation:TextToTextEvaluation",
         "naming": "attention_research.tasks.naming:NamingEvaluation",
         "error_rate": "attention_research.tasks.error_rate:ErrorRateEvaluation",
         "classification": "attention_research.tasks.classification:ClassificationEvaluation",

@@ -37,6 +37,8 @@ OWN = (
         "reviews/imdb": "whole film reviews, negative or positive, split by text (IMDB's training half)",
         "reviews/rotten_tomatoes": "sentences of film reviews, negative or positive, split by text",
         "news/bbc": "news stories of five classes, split by text (BBC, 2004 and 2005)",
+        "headlines/bbc": "the same stories without their titles, and the titles; versions of a story in one split",
+        "trivia/red": "12,080 quiz questions of 39 topics and their short answers (Red, a chat program)",
         "labelled_generated/frequent": "generated texts of two classes that frequent words tell; no real text",
         "labelled_generated/rare": "generated texts of two classes that rare words tell; no real text",
         "labelled_generated/dissimilar": "generated texts of two classes that pairs of unlike words tell; no real text",
@@ -58,7 +60,9 @@ TFDS_BUILDERS = (
     *(f"wmt{year}_translate" for year in (13, 14, 15, 16, 17, 18, 19)),
     *("wmt_t2t_translate", "ted_hrlr_translate", "ted_multi_translate", "para_crawl", "opus", "flores"),
 )
-_FORM = re.compile(r"(?P<builder>[a-z0-9_]+)/[\w.\-]+(:\d+\.\d+\.\d+)?")
+#: Builders of TFDS with a feature `text`; some of them have no configs.
+TEXT_BUILDERS = ("c4", "wiki40b", "wikipedia", "lm1b", "imdb_reviews")
+_FORM = re.compile(r"(?P<builder>[a-z0-9_]+)(?P<config>/[\w.\-]+)?(:\d+\.\d+\.\d+)?")
 
 
 def dataset_names() -> dict[str, str]:
@@ -67,19 +71,20 @@ def dataset_names() -> dict[str, str]:
 
 
 def is_known(name: str) -> bool:
-    """Whether the name can be a translation set. Of a TFDS builder outside the papers' only the builder is checked."""
+    """Whether the name can be a set of translations or texts. Of a TFDS builder outside the papers' only the builder is
+    checked."""
     form = _FORM.fullmatch(name)
     builder = form["builder"] if form else ""
     if builder in {known.split("/")[0] for known in dataset_names()}:
         return name.split(":")[0] in dataset_names()
-    return builder in TFDS_BUILDERS
+    return builder in TEXT_BUILDERS or (builder in TFDS_BUILDERS and form["config"] is not None)
 
 
 def check_name(name: str, key: str = "data.name") -> None:
-    """Raise `ConfigError` with the nearest valid name, unless the name can be a translation set."""
+    """Raise `ConfigError` with the nearest valid name, unless the name can be a set's."""
     if is_known(name):
         return
-    valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS)]
+    valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS), *TEXT_BUILDERS]
     nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
     raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
 

@@ -23,14 +23,19 @@ PACKAGE = Package(
 _FILE = re.compile(r".*/bbcnews/data/(?P<label>[a-z]+)/(?P<number>\d+)\.txt")
 
 
-def read(archive: Path) -> Iterator[tuple[str, str, str]]:
-    """(key, text, class) of every story, classes and numbers in order."""
+def stories(archive: Path) -> Iterator[tuple[str, str, str]]:
+    """(key, file, class) of every story, classes and numbers in order; the file's first line is the title."""
     with zipfile.ZipFile(archive) as zipped:
         forms = filter(None, map(_FILE.fullmatch, zipped.namelist()))
         files = {(form["label"], int(form["number"])): form[0] for form in forms}
         for (label, number), name in sorted(files.items()):
-            text = " ".join(zipped.read(name).decode("utf-8", errors="replace").split())
-            yield f"{label}.{number}", text, label
+            yield f"{label}.{number}", zipped.read(name).decode("utf-8", errors="replace"), label
+
+
+def read(archive: Path) -> Iterator[tuple[str, str, str]]:
+    """(key, text, class) of every story, its title and all, in one line."""
+    for key, file, label in stories(archive):
+        yield key, " ".join(file.split()), label
 
 
 class News(tfds.core.GeneratorBasedBuilder):

@@ -27,6 +27,8 @@ PACKAGES = {
     "ui_translate": "interface",
     "reviews": "reviews",
     "news": "news",
+    "headlines": "news",
+    "trivia": "trivia",
     "pronunciation": "pronouncing_dictionary",
 }
 #: What a set is taken to have where TFDS does not know before it is prepared (that is, under `mock_data`).
@@ -42,6 +44,7 @@ def _tfds() -> Any:
     """
     logging.getLogger("absl").setLevel(logging.ERROR)
     import tensorflow_datasets as tfds
+    import tensorflow_datasets.text  # noqa: F401  registers c4 and its kin
     import tensorflow_datasets.translate  # noqa: F401  registers wmt14_translate and its kin
 
     for name in dict.fromkeys(own.split("/")[0] for own in OWN):

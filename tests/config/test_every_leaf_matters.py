@@ -33,7 +33,7 @@ from attention_research.training import run
 from attention_research.training.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
-RUN, CHECKPOINTS = "tests/training/test_run.py::", "tests/training/test_checkpoints.py::"
+RUN, CHECKPOINTS, INITIAL = (f"tests/training/test_{name}.py::" for name in ("run", "checkpoints", "initial"))
 #: Leaf -> the test that shows what its docstring says.
 BEHAVIOUR = {
     "training.checkpoint_every": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
@@ -42,6 +42,8 @@ BEHAVIOUR = {
     "training.log_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.eval_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.varied": "tests/training/test_replicas.py::test_every_replica_is_its_single_run",
+    "training.initial": f"{INITIAL}test_parameters_are_the_other_runs_and_the_rest_is_new",
+    "training.initial_checkpoint": f"{INITIAL}test_parameters_are_the_other_runs_and_the_rest_is_new",
     "training.eval_batches": "tests/config/test_every_leaf_matters.py::test_eval_batches_bound_an_evaluation",
     "evaluation.average": "tests/training/test_averaging.py::test_the_newest_on_the_schedule_are_averaged",
 }
@@ -72,7 +74,9 @@ NEEDED = {
     "adaptive_softmax": {"cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)},
     "funnel": {"num_layers": 6},
     "universal": {"before": 0, "after": 0},
+    "text_to_text": {"name": "bible_translate/fr-en", "source": ("fr",), "target": "en"},
     "files": {split: (f"{split}.fr", f"{split}.en") for split in ("train", "validation", "test")},
+    "text": {"name": "reviews/imdb", "max_length": 31, "sentinels": 7},
 }
 #: Families and models that are slow to walk.
 RECURRENT = {
@@ -82,12 +86,14 @@ RECURRENT = {
 #: Kinds that mean something only with data of their own, which these probes do not have -> the test of what they do.
 ELSEWHERE = {
     ("data", "naming"): "tests/data/test_naming.py",
+    ("tokenizer", "from_run"): "tests/data/test_from_run.py",
     ("data", "labelled"): "tests/data/test_labelled.py",
     ("data", "generated_reviews"): "tests/data/test_generated_reviews.py",
     ("task", "coverage"): "tests/models/test_copying_models.py",
     ("task", "classification"): "tests/tasks/test_classification.py",
     ("task", "rationale"): "tests/tasks/test_rationale.py",
     ("evaluation", "perplexity"): "tests/tasks/test_perplexity.py",
+    ("evaluation", "text_to_text"): "tests/tasks/test_text_to_text.py",
     ("evaluation", "naming"): "tests/tasks/test_naming_scores.py",
     ("evaluation", "classification"): "tests/tasks/test_classification.py",
     ("evaluation", "rationale"): "tests/tasks/test_rationale.py",
@@ -106,6 +112,9 @@ NAMES = {
     "data.name": ["bible_translate/de-en"],
     "data.source_language": ["de"],
     "data.target_language": ["de"],
+    "data.prefix": ["translate French to English: "],
+    "data.source": [["de"], ["de", "fr"]],
+    "data.target": ["de"],
     "evaluation.split": ["validation"],
     "data.tokenizer.minimum_count": [17, 10**6],
     **{f"data.{split}": [["other.fr", "other.en"]] for split in ("train", "validation", "test")},
@@ -322,8 +331,8 @@ def texts(tmp_path_factory):
         return [" ".join(rng.choice(words, rng.integers(1, 9))) for _ in range(40)]
 
     def split_of(name, split):
-        columns = [sentences(name, language, split) for language in ("de", "en", "fr")]
-        return [dict(zip(("de", "en", "fr"), row, strict=True)) for row in zip(*columns, strict=True)]
+        columns = [sentences(name, feature, split) for feature in ("de", "en", "fr", "text")]
+        return [dict(zip(("de", "en", "fr", "text"), row, strict=True)) for row in zip(*columns, strict=True)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTENTION_RESEARCH_DATA", str(folder / "cache"))
@@ -331,7 +340,7 @@ def texts(tmp_path_factory):
         patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # shapes are checked elsewhere; here, time
         patch.setattr(sources, "prepare", lambda name, report: None)
         patch.setattr(sources, "stamp", lambda name: None)
-        patch.setattr(sources, "languages", lambda name: ("de", "en", "fr"))
+        patch.setattr(sources, "languages", lambda name: ("de", "en", "fr", "text"))
         patch.setattr(sources, "split_names", lambda name: ("train", "validation", "test"))
         patch.setattr(sources, "open_split", split_of)
         for split in ("train", "validation", "test", "other"):
@@ -363,6 +372,7 @@ for model in registry.FAMILIES["model"]:
         MODELS[model] = config
     for path, family, _ in sections(config.resolved):
         PLACES.setdefault(family, (config, path))
+PLACES["objective"] = (set_at(FIRST, "data", "text"), "data.objective")
 #: The other kinds, each class once: class -> its family and kind.
 OTHERS = {}
 for family, kind in [(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds]:

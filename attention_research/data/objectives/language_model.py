@@ -1,0 +1,22 @@
+"""Language modelling: the target is the text, the source is empty.
+
+Raffel et al. 2020 (T5), section 3.2.3, with the released code's lengths (`objectives/lm.gin`). A model with an encoder
+reads the end of sentence alone.
+"""
+
+import numpy as np
+
+from attention_research.data.objectives.lengths import Lengths
+from attention_research.tokens import EOS
+
+
+class LanguageModel:
+    """(nothing, text); nothing is random."""
+
+    def lengths(self, max_length: int) -> Lengths:
+        """Room for the end of sentence is left."""
+        return Lengths(max_length - 1, 1, max_length)
+
+    def __call__(self, tokens: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """(source, target) of raw tokens."""
+        return np.array([EOS], np.int32), np.append(tokens, EOS).astype(np.int32)

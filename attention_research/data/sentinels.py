@@ -1,0 +1,66 @@
+"""A vocabulary with sentinels above it: tokens that stand in a text for what is missing there.
+
+Raffel et al. 2020 (T5), section 3.1.4. Of `size` tokens the last are sentinels, counted down from the top: <extra_id_0>
+is size - 1, <extra_id_1> is size - 2. Tokens between the vocabulary's own and the sentinels are nothing's.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.tokens import EOS
+
+_MARK = re.compile(r"<extra_id_(\d+)>")
+
+
+class WithSentinels:
+    """A trained tokenizer that reads and writes <extra_id_0>, <extra_id_1>, ... as the `sentinels` last of `size`."""
+
+    def __init__(self, tokenizer: Any, size: int, sentinels: int):
+        self.tokenizer, self.size, self.sentinels = tokenizer, size, sentinels
+
+    @property
+    def path(self) -> Path:
+        """The file of the vocabulary below the sentinels."""
+        return self.tokenizer.path
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the vocabulary below the sentinels."""
+        return self.tokenizer.fingerprint
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, with the end of sentence at the end and without a beginning."""
+        encoded = self.tokenizer.encode(list(texts))
+        return [self._marked(text) if _MARK.search(text) else ids for text, ids in zip(texts, encoded, strict=True)]
+
+    def _marked(self, text: str) -> list[int]:
+        """The tokens of a text with sentinels; one that there is not is cut out."""
+        between, ids = _MARK.split(text), []
+        for part, number in itertools.zip_longest(between[::2], between[1::2]):
+            ids += self.tokenizer.encode([part.strip()])[0][:-1]
+            ids += [self.size - 1 - int(number)] if number and int(number) < self.sentinels else []
+        return [*ids, EOS]
+
+    def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each sequence up to its first end of sentence, a space on either side of a sentinel."""
+        return [" ".join(filter(None, self._texts(sequence))) for sequence in tokens]
+
+    def _texts(self, sequence: Sequence[int]) -> Iterator[str]:
+        ids = itertools.takewhile(lambda token: token != EOS, map(int, sequence))
+        for marks, run in itertools.groupby(ids, self._is_sentinel):
+            tokens = list(run)
+            yield from map(self._named, tokens) if marks else self.tokenizer.decode([tokens])
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Each token as the vocabulary writes its piece, a sentinel by its name."""
+        named = lambda token: self._named(token) if self._is_sentinel(token) else self.tokenizer.pieces([token])[0]
+        return [named(int(token)) for token in tokens]
+
+    def _is_sentinel(self, token: int) -> bool:
+        return token >= self.size - self.sentinels
+
+    def _named(self, token: int) -> str:
+        return f"<extra_id_{self.size - 1 - token}>"

@@ -1,0 +1,217 @@
+"""Text without labels for pre-training: documents -> chunks of equal length -> (source, target) by an objective.
+
+The documents of a split, each with the end of sentence, stand one after the other in a fixed shuffled order and are cut
+into chunks of the length that fills a row (Raffel et al. 2020, section 3.1.4); what is left over at the end belongs to
+no chunk. An example is a chunk: its number is its id. What is random about it is drawn anew in each epoch, and in
+evaluation once for all models and seeds.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from attention_research.data import sources
+from attention_research.data.names import check_name
+from attention_research.data.pairs import Batch, Pairs
+from attention_research.data.prepared import Named, chosen
+from attention_research.data.sentinels import WithSentinels
+from attention_research.data.tokens import TokenArray
+from attention_research.errors import ConfigError
+from attention_research.registry import Child, Positive
+from attention_research.tokens import EOS
+
+_ORDER_SEED, _EVALUATION_SEED = 1910, 10683
+#: Of a set without a validation split one training document in so many is it.
+HELD_OUT = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Documents(Named):
+    """What `prepared.prepare` reads: the feature `text` of a set, as sources; there are no targets."""
+
+    train_examples: int | None = None
+
+    def splits(self) -> tuple[str, ...]:
+        """Those of the set, and validation."""
+        return tuple(dict.fromkeys([*super().splits(), "validation"]))
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """The documents of a split, in the order of the token arrays."""
+        held_out = split in ("train", "validation") and "validation" not in super().splits()
+        there = sources.open_split(self.name, "train" if held_out else split)
+        ids = np.arange(len(there))
+        if held_out:
+            ids = ids[(ids % HELD_OUT == 0) == (split == "validation")]
+        return [there[index]["text"] for index in ids[chosen(split, len(ids), self.train_examples)]], []
+
+
+class Chunks(Sequence):
+    """Documents one after the other in a fixed shuffled order, in pieces of `length` tokens; read when asked for."""
+
+    def __init__(self, documents: TokenArray, length: int):
+        self.documents, self.length = documents, length
+        self.order = np.random.default_rng(_ORDER_SEED).permutation(len(documents))
+        self.starts = np.concatenate([[0], np.cumsum(documents.lengths[self.order])])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1]) // self.length
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        start, stop = index * self.length, (index + 1) * self.length
+        first, last = np.searchsorted(self.starts, [start, stop - 1], side="right") - 1
+        joined = np.concatenate([self.documents[document] for document in self.order[first : last + 1]])
+        return joined[start - self.starts[first] :][: self.length]
+
+
+class ChunkPlan:
+    """Step -> (epoch, chunk) of each row. Epochs, each in an order of its own, follow each other without a gap: every
+    row of every batch is filled, and a batch may hold the end of an epoch and the beginning of the next."""
+
+    def __init__(self, chunks: int, seed: int, batch_size: int):
+        self.chunks, self.batch_size = chunks, batch_size
+        order = lambda epoch: np.random.default_rng([seed, epoch, chunks]).permutation(chunks)  # no chunk's noise
+        self._order = functools.lru_cache(maxsize=2)(order)
+
+    def __getitem__(self, step: int) -> list[tuple[int, int]]:
+        places = (divmod(step * self.batch_size + row, self.chunks) for row in range(self.batch_size))
+        return [(epoch, int(self._order(epoch)[place])) for epoch, place in places]
+
+
+class TextData(Pairs):
+    """A TFDS set of texts, its vocabulary, and its batches; the interface is that of `Pairs`.
+
+    `max_length` bounds source and target, which `objective` makes of chunks as long as that allows. Of
+    `vocabulary_size` tokens the last `sentinels` stand for what is missing (`sentinels.WithSentinels`); the tokenizer
+    is asked for as many fewer. `train_examples` takes that many documents of a fixed permutation of the training split.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        sentinels: Positive = 100,
+        objective: Child["objective"] = "span_corruption",
+        tokenizer: Child["tokenizer"] = "sentencepiece",
+        train_examples: Positive | None = None,
+    ):
+        check_name(name)
+        super().__init__(name, max_length, tokenizer, lambda: None, train_examples)  # nothing to batch by length
+        self.vocabulary_size, self.sentinels, self.objective = vocabulary_size, sentinels, objective()
+        self.lengths = self.objective.lengths(max_length)
+        if self.lengths.raw < 2:
+            raise ConfigError(f"data.max_length: no example has at most {max_length} tokens")
+        if self.lengths.sentinels > sentinels:
+            raise ConfigError(f"data.sentinels: {sentinels}; {max_length} tokens need {self.lengths.sentinels}")
+        self._new_tokenizer = functools.partial(self._smaller, tokenizer)
+        self._new_tokenizer()  # raises what is wrong with the sizes
+        self.chunks = functools.cache(self._chunks)
+
+    def _smaller(self, tokenizer):
+        """The tokenizer, not trained yet, with room for the sentinels."""
+        smaller = tokenizer()
+        if not self.sentinels < smaller.vocabulary_size <= self.vocabulary_size:
+            raise ConfigError(
+                f"data.sentinels: {self.sentinels} of {smaller.vocabulary_size} tokens of the tokenizer, which are to "
+                f"be more than these and at most {self.vocabulary_size}, data.vocabulary_size"
+            )
+        smaller.vocabulary_size -= self.sentinels
+        return smaller
+
+    @functools.cached_property
+    def _choice(self) -> Documents:
+        features = sources.languages(self.name)
+        if "text" not in features:
+            raise ConfigError(f"data.name: {self.name} has no feature text; it has {', '.join(features)}")
+        return Documents(self.name, self.train_examples)
+
+    @functools.cached_property
+    def tokenizer(self) -> WithSentinels:
+        """The trained vocabulary with its sentinels."""
+        return WithSentinels(self._prepared.tokenizer, self.vocabulary_size, self.sentinels)
+
+    def _chunks(self, split: str) -> Chunks:
+        """The raw tokens of a split's examples."""
+        if split not in self._prepared.tokens:
+            raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self._prepared.tokens)}")
+        chunks = Chunks(self._prepared.tokens[split][0], self.lengths.raw)
+        if not len(chunks):
+            raise ConfigError(
+                f"data.max_length: the {split} text of {self.name} is shorter than {self.lengths.raw} tokens"
+            )
+        return chunks
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """Source and target of each example of a split as evaluation sees it, as text. Example ids index them."""
+        examples = [self.evaluated(split, chunk) for chunk in range(len(self.chunks(split)))]
+        decode = lambda side: self.tokenizer.decode([tokens[tokens != EOS] for tokens in side])
+        return tuple(decode(side) for side in zip(*examples, strict=True))
+
+    def sizes(self) -> dict[str, int]:
+        """Chunks of each split."""
+        return {split: len(self.chunks(split)) for split in self._prepared.tokens}
+
+    @property
+    def dropped(self) -> int:
+        """No document is left out."""
+        return 0
+
+    def describe(self) -> str:
+        """One line for the user: name, chunks, pieces."""
+        chunks = len(self.chunks("train"))
+        return f"{self.name} · {chunks:,} chunks of {self.lengths.raw} tokens · {self.tokenizer.size:,} pieces"
+
+    # Training
+
+    def _plan(self, seed: int, batch_size: int) -> ChunkPlan:
+        """The endless order of training."""
+        return ChunkPlan(len(self.chunks("train")), seed, batch_size)
+
+    def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
+        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        if batch_size % hosts:
+            raise ConfigError(f"training.batch_size: {batch_size} rows do not divide over {hosts} hosts")
+        part = batch_size // hosts
+        rows = self.plan(seed, batch_size)[step][host * part : (host + 1) * part]
+        return self._batch([self._example("train", chunk, seed, epoch, chunk) for epoch, chunk in rows], part)
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
+        """Name -> shape of every batch; nothing is read."""
+        return [{"source": (batch_size, self.lengths.source), "target": (batch_size, self.lengths.target)}]
+
+    def _example(self, split: str, chunk: int, *seed: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.objective(self.chunks(split)[chunk], np.random.default_rng(list(seed)))
+
+    def _batch(self, examples: Sequence[tuple[np.ndarray, np.ndarray]], rows: int) -> Batch:
+        (shapes,) = self.train_shapes(rows)
+        batch = {name: np.zeros(shape, np.int32) for name, shape in shapes.items()}
+        for row, example in enumerate(examples):
+            for side, tokens in zip(batch.values(), example, strict=True):
+                side[row, : len(tokens)] = tokens
+        return batch
+
+    # Evaluation
+
+    def evaluated(self, split: str, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+        """(source, target) of a chunk, the same ones for every model and seed."""
+        return self._example(split, chunk, _EVALUATION_SEED, chunk)
+
+    def evaluation_batches(
+        self, split: str, batch_size: int, examples: int | None = None
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
+        """(example ids [B], batch) over a split, every chunk exactly once, or over `examples` of a fixed permutation.
+
+        Row i of a batch is example ids[i]; -1 marks rows that only fill the last batch.
+        """
+        ids = np.arange(len(self.chunks(split)))
+        if examples is not None:
+            ids = np.sort(np.random.default_rng(_EVALUATION_SEED).permutation(ids)[:examples])
+        for start in range(0, len(ids), batch_size):
+            some = ids[start : start + batch_size]
+            batch = self._batch([self.evaluated(split, int(chunk)) for chunk in some], batch_size)
+            yield np.pad(some, (0, batch_size - len(some)), constant_values=-1), batch

@@ -1,0 +1,167 @@
+"""Pre-training objectives against their definitions, and span corruption against T5's arithmetic, token by token."""
+
+import itertools
+from collections import Counter
+from math import comb
+
+import numpy as np
+import pytest
+
+from attention_research.data.objectives.deshuffling import Deshuffling
+from attention_research.data.objectives.language_model import LanguageModel
+from attention_research.data.objectives.prefix_language_model import PrefixLanguageModel
+from attention_research.data.objectives.span_corruption import SpanCorruption, segments
+from attention_research.tokens import EOS
+
+V = 997
+OBJECTIVES = {
+    "span_corruption": SpanCorruption(vocabulary_size=V),
+    "prefix_language_model": PrefixLanguageModel(),
+    "language_model": LanguageModel(),
+    "deshuffling": Deshuffling(),
+}
+
+
+def raw_tokens(length, seed=5):
+    """Tokens that no sentinel is, some of them twice."""
+    return np.random.default_rng(seed).integers(4, 800, length).astype(np.int32)
+
+
+def t5_lengths(inputs_length, density, mean):
+    """(raw, targets) by T5's random_spans_helper with one sentinel a span on either side."""
+
+    def sides(tokens):
+        noise = int(round(tokens * density))
+        spans = int(round(noise / mean))
+        return tokens - noise + spans + 1, noise + spans + 1
+
+    tokens = inputs_length
+    while sides(tokens + 1)[0] <= inputs_length:
+        tokens += 1
+    targets = sides(tokens)[1]
+    return (tokens - 1, targets - 1) if density == 0.5 and targets > inputs_length else (tokens, targets)
+
+
+def filled_in(source, target, first):
+    """The raw tokens: what stands behind each sentinel of the target, put in its place in the source."""
+    behind, sentinel = {}, None
+    for token in target[:-1]:
+        if token > first:
+            sentinel = token
+            behind[sentinel] = []
+        else:
+            behind[sentinel].append(token)
+    return list(itertools.chain.from_iterable(behind.pop(token) if token > first else [token] for token in source[:-1]))
+
+
+@pytest.mark.parametrize(("inputs", "raw", "targets"), [(512, 568, 114), (128, 141, 29), (64, 70, 14)])
+def test_the_published_lengths(inputs, raw, targets):
+    lengths = OBJECTIVES["span_corruption"].lengths(inputs)
+    assert (lengths.raw, lengths.source, lengths.target) == (raw, inputs, targets)
+
+
+@pytest.mark.parametrize(("density", "mean"), [(0.15, 3.0), (0.1, 2.0), (0.25, 5.0), (0.5, 3.0), (0.15, 10.0)])
+def test_lengths_are_those_of_t5(density, mean):
+    objective = SpanCorruption(noise_density=density, mean_span_length=mean, vocabulary_size=V)
+    found = {inputs: objective.lengths(inputs) for inputs in (61, 64, 127, 128, 256, 512, 1024)}
+    assert {inputs: (one.raw, one.target) for inputs, one in found.items()} == {
+        inputs: t5_lengths(inputs, density, mean) for inputs in found
+    }
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_example_has_the_lengths_that_were_said_and_is_a_function_of_the_generator(name):
+    objective = OBJECTIVES[name]
+    for max_length in (61, 64, 131):
+        lengths = objective.lengths(max_length)
+        assert max(lengths.source, lengths.target) <= max_length
+        tokens = raw_tokens(lengths.raw)
+        given = tokens.copy()
+        examples = [objective(tokens, np.random.default_rng([seed])) for seed in range(23)]
+        assert np.array_equal(tokens, given)
+        for source, target in examples:
+            assert source.dtype == target.dtype == np.int32 and source[-1] == target[-1] == EOS
+            assert len(source) <= lengths.source and len(target) <= lengths.target
+            if name != "prefix_language_model":
+                assert (len(source), len(target)) == (lengths.source, lengths.target)
+        for again, first in zip(objective(tokens, np.random.default_rng([7])), examples[7], strict=True):
+            assert np.array_equal(again, first)
+        different = {(source.tobytes(), target.tobytes()) for source, target in examples}
+        assert len(different) == 1 if name == "language_model" else len(different) > 8
+
+
+@pytest.mark.parametrize("density", [0.0, 0.15, 0.5, 0.93])
+@pytest.mark.parametrize("mean", [0.5, 1.0, 3.0, 11.0])
+def test_source_and_target_together_are_the_text(density, mean):
+    objective = SpanCorruption(noise_density=density, mean_span_length=mean, vocabulary_size=V)
+    for length in (2, 3, 7, 29, 113):
+        tokens = raw_tokens(length)
+        noise, spans = objective.counts(length)
+        for seed in range(5):
+            source, target = objective(tokens, np.random.default_rng(seed))
+            assert filled_in(source, target, V - 1 - spans) == tokens.tolist()
+            for side in (source, target):  # each sentinel once, from the top down
+                assert [token for token in side if token >= V - spans] == list(range(V - 1, V - 1 - spans, -1))
+            assert len(source) == length - noise + spans + 1 and len(target) == noise + spans + 1
+            assert source[0] == tokens[0] and target[-2] == tokens[-1]
+
+
+@pytest.mark.parametrize(
+    ("length", "noise", "spans"), [(568, 85, 28), (141, 21, 7), (70, 10, 3), (10, 2, 1), (2, 1, 1)]
+)
+def test_how_much_is_cut_out(length, noise, spans):
+    objective = OBJECTIVES["span_corruption"]
+    assert objective.counts(length) == (noise, spans)
+    mask = objective.noise_mask(length, np.random.default_rng(3))
+    runs = [gone for gone, _ in itertools.groupby(mask)]
+    assert mask.sum() == noise and runs == [False, True] * spans
+
+
+def test_every_way_to_cut_is_equally_likely():
+    """T5 shuffles the places at which a segment begins: all compositions of 7 into 3, 15 of them."""
+    generator = np.random.default_rng(11)
+    counts = Counter(tuple(segments(7, 3, generator).tolist()) for _ in range(6000))
+    expected = {parts for parts in itertools.product(range(1, 6), repeat=3) if sum(parts) == 7}
+    assert set(counts) == expected and len(expected) == 15
+    squares = sum((count - 400) ** 2 / 400 for count in counts.values())
+    assert squares < 36.1  # chi-squared with 14 degrees of freedom: one in a thousand is above
+
+
+def test_span_lengths_are_distributed_as_those_of_t5():
+    """85 tokens in 28 spans: a mean of 85/28, and P(length) of a uniform composition."""
+    generator, objective = np.random.default_rng(13), OBJECTIVES["span_corruption"]
+    lengths = Counter()
+    for _ in range(400):
+        mask = objective.noise_mask(568, generator)
+        lengths.update(len(list(run)) for gone, run in itertools.groupby(mask) if gone)
+    total = sum(lengths.values())
+    assert total == 400 * 28 and sum(length * count for length, count in lengths.items()) == 400 * 85
+    for length in range(1, 9):  # one part is `length`: the rest is any composition of 85 - length into 27
+        share = comb(84 - length, 26) / comb(84, 27)
+        assert lengths[length] / total == pytest.approx(share, abs=4 * (share / total) ** 0.5)
+
+
+def test_a_prefix_is_cut_anywhere():
+    tokens, generator = raw_tokens(7), np.random.default_rng(17)
+    cuts = Counter()
+    for _ in range(1200):
+        source, target = PrefixLanguageModel()(tokens, generator)
+        assert [*source[:-1], *target[:-1]] == tokens.tolist()
+        cuts[len(source) - 1] += 1
+    assert set(cuts) == set(range(1, 7)) and all(abs(count - 200) < 60 for count in cuts.values())
+
+
+def test_a_language_model_reads_nothing_and_writes_the_text():
+    tokens = raw_tokens(13)
+    source, target = LanguageModel()(tokens, np.random.default_rng(0))
+    assert source.tolist() == [EOS] and target.tolist() == [*tokens, EOS]
+
+
+def test_deshuffling_puts_tokens_in_order():
+    tokens = np.arange(10, 15, dtype=np.int32)
+    generator, orders = np.random.default_rng(19), Counter()
+    for _ in range(2400):
+        source, target = Deshuffling()(tokens, generator)
+        assert target.tolist() == [*tokens, EOS] and sorted(source[:-1]) == tokens.tolist()
+        orders[tuple(source[:-1].tolist())] += 1
+    assert len(orders) == 120 and max(orders.values()) < 50  # 20 of each, 4.5 the standard deviation
