@@ -170,6 +170,13 @@ def whole_accumulation_steps(section: Section, sections: list[Section]) -> Broke
     return ("accumulation_steps", f"{parts} does not divide batch_size {rows}") if rows % parts else None
 
 
+def a_checkpoint_that_can_be(section: Section, sections: list[Section]) -> Broken:
+    """As `evaluate --checkpoint` words it."""
+    wanted = section.settings.get("initial_checkpoint", "last")
+    known = wanted in ("last", "best") or wanted.isdecimal()
+    return None if known else ("initial_checkpoint", f"expected last, best or a step; got {wanted!r}")
+
+
 def nucleus_within_all(section: Section, sections: list[Section]) -> Broken:
     """`top_p` is a probability."""
     top_p = section.settings["top_p"]
@@ -215,6 +222,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("mesh", "mesh", whole_mesh),
     ("decoding", "sampling", nucleus_within_all),
     ("training", "*", whole_accumulation_steps),
+    ("training", "*", a_checkpoint_that_can_be),
     ("evaluation", "*", averaged_are_kept),
     ("optimizer", "sgd", nesterov_needs_momentum),
 )

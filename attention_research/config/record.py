@@ -33,6 +33,8 @@ _ANY: Any = object()
 LATER_LEAVES: dict[str, Any] = {
     "training.accumulation_steps": 1,
     "training.data_seed": None,
+    "training.initial": None,
+    "training.initial_checkpoint": "last",
     "training.schedule:inverse_sqrt.ramp_steps": 0,
     "evaluation.average": 1,
     "model:transformer.initialization": {"kind": "as_built"},

@@ -62,7 +62,8 @@ class MeshExecution:
         self.abstract = jax.tree.map(
             lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), self.abstract, shardings
         )
-        self.start = lambda: jax.jit(start, out_shardings=shardings)(seeds)
+        self.start = lambda: self.made(start, seeds)
+        self.shardings = shardings
 
         def in_scope(state: Any, batch: Any) -> Any:
             with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
@@ -72,6 +73,10 @@ class MeshExecution:
         self.step = jax.jit(
             in_scope, in_shardings=(shardings, None), out_shardings=(shardings, everywhere), donate_argnums=0
         )
+
+    def made(self, function: Callable, *arguments: Any) -> Any:
+        """The state that a pure function returns, as it is stepped."""
+        return jax.jit(function, out_shardings=self.shardings)(*arguments)
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError where a part of the batch, or a length, does not divide over the mesh."""
@@ -134,11 +139,15 @@ class PmapExecution:
     def __init__(self, step: Callable, start: Callable, seed: int):
         self.devices = jax.local_device_count()
         self.abstract = jax.eval_shape(start, seed)
-        self.start = lambda: self.restored(jax.jit(start)(seed))
+        self.start = lambda: self.made(start, seed)
         # The metrics are equal on all devices and come from the first.
         self.step = jax.pmap(step, axis_name=AXIS, out_axes=(0, None), donate_argnums=0)
         mesh = jax.make_mesh((self.devices,), (AXIS,), axis_types=(AxisType.Auto,), devices=jax.local_devices())
         self.batch_sharding = NamedSharding(mesh, PartitionSpec(AXIS))
+
+    def made(self, function: Callable, *arguments: Any) -> Any:
+        """The state that a pure function returns, as it is stepped."""
+        return self.restored(jax.jit(function)(*arguments))
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError where a part of the batch does not divide over the devices."""

@@ -3,6 +3,7 @@
 Nothing here imports JAX except what runs inside a worker, so that finding, planning and rendering are quick.
 """
 
+from attention_research.studies.finetuning import finetune
 from attention_research.studies.inspection import inspect_study
 from attention_research.studies.run import reproduce, run_study
 from attention_research.studies.study import (
@@ -25,6 +26,7 @@ __all__ = [
     "Study",
     "evaluate",
     "find_studies",
+    "finetune",
     "inspect_study",
     "load_study",
     "measure",

@@ -1,6 +1,7 @@
 """Progress of a study on standard error: a live table on a terminal, plain lines elsewhere.
 
-What a trial does is read from its folder: ``progress.json`` (the stage) and the last line of ``metrics.jsonl``.
+What a trial does is read from its folder: ``progress.json`` (the stage; of a fine-tuning its name, steps, folder) and
+the last line of ``metrics.jsonl``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TextIO
 from attention_research.studies.trials import Folder, Trial
 
 _DOING = {"train": "training", "evaluate": "evaluating", "measure": "measuring", "finetune": "fine-tuning"}
+_TRAINING = ("training", "fine-tuning")
 _LINE_SECONDS = 20.0
 _READ_SECONDS = 1.0
 _TAIL_BYTES = 8192
@@ -22,7 +24,7 @@ _TAIL_BYTES = 8192
 
 @dataclasses.dataclass
 class State:
-    """What is shown of a trial."""
+    """What is shown of a trial; `tuning` is what progress.json says of its fine-tuning, {} while there is none."""
 
     trial: Trial
     state: str = "waiting"
@@ -30,14 +32,34 @@ class State:
     loss: float | None = None
     tokens_per_second: float | None = None
     since: tuple[float, int] | None = None
+    tuning: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps the run has that it trains now."""
+        return self.tuning.get("steps", self.trial.steps)
+
+    @staticmethod
+    def doing(stage: dict) -> str:
+        """The state of a trial whose progress.json says this."""
+        return " ".join([_DOING.get(stage["stage"], stage["stage"]), *([stage["name"]] if "name" in stage else [])])
+
+    def begins(self, stage: dict) -> None:
+        """What progress.json says now; another fine-tuning counts its steps anew."""
+        ended = self.state in ("done", "failed", "retrying")
+        tuning = stage if "folder" in stage and not ended else {}
+        if tuning != self.tuning:
+            self.tuning, self.step, self.loss, self.since = tuning, None, None, None
+        if not ended:
+            self.state = self.doing(stage)
 
     def left(self) -> float | None:
         """Seconds of training left, from the steps seen since watching began."""
-        if self.state != "training" or self.since is None or not self.step or self.trial.steps is None:
+        if self.state.split(" ")[0] not in _TRAINING or self.since is None or not self.step or self.steps is None:
             return None
         began, first = self.since
         done = self.step - first
-        return (time.monotonic() - began) / done * (self.trial.steps - self.step) if done > 0 else None
+        return (time.monotonic() - began) / done * (self.steps - self.step) if done > 0 else None
 
     def cells(self) -> list[str]:
         """Row, seed, state, step, loss, tokens/s, left: as texts."""
@@ -46,7 +68,7 @@ class State:
             self.trial.name if self.trial.point is None else f"{self.trial.name} at {self.trial.point:,}",
             str(self.trial.seed),
             self.state,
-            "" if self.step is None or self.trial.steps is None else f"{self.step}/{self.trial.steps}",
+            "" if self.step is None or self.steps is None else f"{self.step}/{self.steps}",
             "" if self.loss is None else f"{self.loss:.2f}",
             "" if self.tokens_per_second is None else f"{self.tokens_per_second:,.0f}",
             "" if left is None else f"{int(left) // 60}:{int(left) % 60:02d}",
@@ -107,17 +129,15 @@ class Progress:
         elif now - self._printed >= _LINE_SECONDS:
             self._printed = now
             for shown in self.states.values():
-                if shown.state in _DOING.values():
+                if shown.state.split(" ")[0] in _DOING.values():
                     print("  ".join(filter(None, [*shown.cells()[:3], *_labelled(shown)])), file=self.out, flush=True)
 
     def _update(self, folder: Path, shown: State) -> None:
         try:
-            stage = json.loads((folder / "progress.json").read_text(encoding="utf-8"))["stage"]
-            if shown.state not in ("done", "failed", "retrying"):
-                shown.state = _DOING.get(stage, stage)
+            shown.begins(json.loads((folder / "progress.json").read_text(encoding="utf-8")))
         except (FileNotFoundError, json.JSONDecodeError):
             pass
-        entry = last_entry(folder / "metrics.jsonl")
+        entry = last_entry(folder / shown.tuning.get("folder", "") / "metrics.jsonl")
         if entry:
             shown.step, shown.loss = entry["step"], entry.get("loss")
             shown.tokens_per_second = entry.get("tokens_per_second", shown.tokens_per_second)

@@ -172,6 +172,11 @@ class Results:
         said += dict.fromkeys(
             f"diverged ({e.result['diverged']})" for e in entries if e.result and e.result["diverged"]
         )
+        for entry in (entry for entry in entries if entry.result):
+            tuned = [(name, one["diverged"]) for name, one in entry.result["stages"].items() if "diverged" in one]
+            said += [f"{name} diverged ({line})" for name, line in tuned]
+            said += [f"fine-tuning {name} failed: {line}" for name, line in entry.result.get("failed", {}).items()]
+        said = list(dict.fromkeys(said))
         said += dict.fromkeys(e.result["stopped"] for e in entries if e.result and "stopped" in e.result)
         together = {e.result["stages"].get("train", {}).get("replicas") for e in entries if e.result} - {None}
         said += [f"trained {number} at a time, whose speed and memory these are" for number in sorted(together)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
-from attention_research.studies import figures, report, results, verdicts
+from attention_research.studies import figures, finetuning, report, results, verdicts
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import Results
 from attention_research.studies.runners import find_crew
@@ -155,7 +155,7 @@ def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
 
 def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path]) -> None:
     for entry in found.entries:
-        if entry.result is not None:
+        if entry.result is not None and "failed" not in entry.result:
             write_json(record / "trials" / f"{entry.trial.id}.json", entry.result)
     (record / "figures").mkdir(parents=True, exist_ok=True)
     for text in texts:
@@ -169,7 +169,7 @@ def _pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
     pending = {}
     for trial in trials:
         result = folder.result(trial)
-        if result is None or (stale == "rerun" and is_stale(trial, result)):
+        if result is None or "failed" in result or (stale == "rerun" and is_stale(trial, result)):
             pending.setdefault(trial.id, trial)
     return list(pending.values())
 
@@ -233,6 +233,7 @@ def prepare_data(trials: list[Trial], seen: list[Any] | None = None) -> None:
         if section is not None and section not in seen:
             seen.append(section)
             say(f"data  {build(section, 'data')().prepare(say).describe()}")
+        finetuning.prepare(trial, seen, say)
 
 
 def _at_least_one(name: str, value: int) -> int:

@@ -1,8 +1,8 @@
 """What a study is: rows, scales and stages, written as code in ``experiments/<paper>/<table>.py``.
 
 A row is a configuration with one thing changed; a scale is a size at which all rows are run; a stage is one step of a
-trial (train, evaluate, measure). A study file defines ``STUDY = Study(...)``; the study's name is the file's path
-under ``experiments/`` without ``.py``, and the first line of the file's docstring is its title. What several
+trial (train, evaluate, measure, finetune). A study file defines ``STUDY = Study(...)``; the study's name is the file's
+path under ``experiments/`` without ``.py``, and the first line of the file's docstring is its title. What several
 studies share stands in a file beside one of them, without a ``STUDY``, and is imported by its relative name.
 """
 
@@ -38,7 +38,7 @@ class Stage:
 
     ``settings`` are whatever the kind needs, as JSON values; a stage that starts from another row's stage carries that
     stage's address there. ``function`` belongs to the kind ``measure``: called with the row's and the scale's settings
-    and the point, it returns a flat dict of numbers.
+    and the point, it returns a flat dict of numbers. The kind ``finetune`` is made by `finetuning.finetune`.
     """
 
     kind: str

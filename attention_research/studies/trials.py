@@ -12,11 +12,13 @@ import hashlib
 import inspect
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attention_research import config as configs
+from attention_research.studies import finetuning
 from attention_research.studies.attempts import STOP
 from attention_research.studies.study import Row, Stage, Study, digest
 from attention_research.training.workdir import write_text
@@ -61,8 +63,13 @@ def configuration(study: Study, scale: str, row: Row, seed: int = 0) -> configs.
     overrides = [*size.overrides.items(), *changes.items(), ("training.seed", seed)]
     if size.replicas and seed:
         overrides.append(("training.data_seed", 0))
+    return _of_row(row, lambda: configs.load(size.config, overrides))
+
+
+def _of_row(row: Row, function: Callable[[], Any]) -> Any:
+    """What it returns; an error names the row."""
     try:
-        return configs.load(size.config, overrides)
+        return function()
     except configs.ConfigError as error:
         raise configs.ConfigError(f"{error} (row {row.id})") from None
 
@@ -78,6 +85,8 @@ def _trial(study: Study, scale: str, row: Row, seed: int, point: int | None, fin
         if stage.kind == "measure":
             wanted["settings"] = {**arguments, **stage.settings}
             sources.append(inspect.getsource(stage.function))
+        if stage.kind == "finetune":
+            wanted["settings"] = _of_row(row, partial(finetuning.planned, stage, config, scale, stages))
         address = digest([address, _content(stage, wanted)])
         stages.append({**wanted, "address": address})
     return Trial(
@@ -98,7 +107,8 @@ def _trial(study: Study, scale: str, row: Row, seed: int, point: int | None, fin
 
 def _content(stage: Stage, wanted: dict[str, Any]) -> dict[str, Any]:
     """What of a stage is content: a function's name, not the folder in which the repository lies."""
-    return {**wanted, "function": stage.function and stage.function.__qualname__}
+    settings = finetuning.content(wanted["settings"]) if stage.kind == "finetune" else wanted["settings"]
+    return {**wanted, "settings": settings, "function": stage.function and stage.function.__qualname__}
 
 
 def _plain(value: Any) -> Any:
@@ -154,7 +164,7 @@ class Folder:
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:
-    """The result of the trial in this folder, None if it is not finished."""
+    """The result of the trial in this folder, None if it is not finished. What "failed" in it is to be run again."""
     return _read(folder / "result.json")
 
 

@@ -1,9 +1,10 @@
 """One trial in a fresh process: what ``attention-research attempt TRIAL_DIR`` does.
 
 Runs the stages of ``TRIAL_DIR/trial.json`` in turn, skipping those whose results are there, and writes ``result.json``
-at the end; a trial that is finished is left as it is. Exit status 0 done, 1 failed (``error.txt`` holds the line), 2
-the configuration is wrong, 75 a later attempt has the folder. The process takes its share of the cores before JAX
-counts them.
+at the end; a trial that is finished is left as it is. A fine-tuning that fails leaves the other stages standing: the
+result says which "failed", and the next attempt runs these again. Exit status 0 done, 1 failed (``error.txt`` holds the
+line), 2 the configuration is wrong, 75 a later attempt has the folder. The process takes its share of the cores before
+JAX counts them.
 """
 
 from __future__ import annotations
@@ -45,10 +46,13 @@ def work(folder: Path, *, cores: Sequence[int] = (), parent: int | None = None) 
         os.sched_setaffinity(0, set(cores))
     try:
         attempt = Attempt.begin(folder)
-        if read_result(folder) is not None:
+        before = read_result(folder)
+        if before is not None and "failed" not in before:
             return 0
         keep_compiled_programs()
-        run_trial(folder, attempt)
+        failed = run_trial(folder, attempt).get("failed", {})
+        if failed:
+            raise RunError("; ".join(f"fine-tuning {name}: {line}" for name, line in failed.items()))
     except Exception as error:
         if not isinstance(error, ConfigError | RunError):
             traceback.print_exc()
@@ -74,6 +78,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
 
         config = configs.resolve(trial["given"])
     results: dict[str, Any] = {}
+    failed: dict[str, str] = {}
     diverged = stopped = None
     started = time.perf_counter()
     for stage in trial["stages"]:
@@ -81,21 +86,29 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         if saved.exists():
             _add(results, stage, json.loads(saved.read_text(encoding="utf-8")))
             continue
-        if stage["kind"] == "train" and (stopped := attempt.stopped()) is not None:
+        if stage["kind"] in ("train", "finetune") and (stopped := attempt.stopped()) is not None:
             break  # an earlier attempt could not save any more
-        write_json(folder / "progress.json", {"stage": stage["kind"]})
+        write_json(folder / "progress.json", _begun(stage))
         memory.reset_peak_resident()
         began = time.perf_counter()
         try:
             outcome = _numbers(STAGES[stage["kind"]](stage, config, folder))
         except Diverged as error:  # a finding about the row, not a failure of the machine: the trial is finished
-            diverged = str(error)
-            break
+            if stage["kind"] != "finetune":
+                diverged = str(error)
+                break
+            outcome = {"diverged": str(error)}
         except Interrupted:
             stopped = attempt.stopped()
             if stopped is None:  # somebody else's signal: the trial is not finished, the next attempt goes on
                 raise
             break
+        except Exception as error:
+            if stage["kind"] != "finetune":
+                raise
+            traceback.print_exc()
+            failed[stage["settings"]["name"]] = line_of(error)
+            continue
         outcome["stage_seconds"] = time.perf_counter() - began
         outcome.setdefault("peak_memory_bytes", memory.peak_resident_bytes())
         attempt.leave_if_superseded()
@@ -113,6 +126,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         "stages": results,
         "diverged": diverged,
         **({} if stopped is None else {"stopped": stopped.get("reason", "")}),
+        **({"failed": failed} if failed else {}),
         "curves": curves(folder / "metrics.jsonl"),
         "environment": {name: value for name, value in environment.describe().items() if name not in _PERSONAL},
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -125,8 +139,19 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
 
 
 def _add(results: dict[str, Any], stage: dict[str, Any], outcome: dict[str, Any]) -> None:
-    """Several measurements of a trial are read as one."""
-    results[stage["kind"]] = {**results.get(stage["kind"], {}), **outcome}
+    """Several measurements of a trial are read as one; fine-tunings stand under their names."""
+    name = stage["settings"]["name"] if stage["kind"] == "finetune" else stage["kind"]
+    results[name] = {**results.get(name, {}), **outcome}
+
+
+def _begun(stage: dict[str, Any]) -> dict[str, Any]:
+    """What progress.json says of a stage: its kind, and of a fine-tuning its name, steps and folder."""
+    if stage["kind"] != "finetune":
+        return {"stage": stage["kind"]}
+    from attention_research.studies.finetuning import inside
+
+    settings = stage["settings"]
+    return {"stage": "finetune", "name": settings["name"], "steps": settings["steps"], "folder": inside(stage)}
 
 
 def _train(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
@@ -152,8 +177,14 @@ def _deal(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
     return deal(stage, config, folder)
 
 
+def _finetune(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
+    from attention_research.studies import finetuning
+
+    return finetuning.run(stage, folder, lambda line: print(line, flush=True))
+
+
 #: kind of stage -> function(stage, config, folder) -> flat dict
-STAGES = {"train": _train, "evaluate": _evaluate, "measure": _measure, "deal": _deal}
+STAGES = {"train": _train, "evaluate": _evaluate, "measure": _measure, "deal": _deal, "finetune": _finetune}
 
 
 def curves(metrics: Path) -> dict[str, list[list[float]]]:

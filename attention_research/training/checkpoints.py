@@ -27,6 +27,10 @@ from attention_research.training.writer import WRITING, NotWritten, Writer
 DELETING, DAMAGED = "deleting-", "damaged-"
 
 
+class OtherModel(RunError):
+    """A checkpoint's arrays are not those of the model that is to take them."""
+
+
 class Checkpoints:
     """The checkpoints of one workdir, under `checkpoints/<step>`; `settings` say which of them stay (None: all).
 
@@ -139,10 +143,20 @@ class Checkpoints:
     def restore(self, step: int, abstract: Any, *, partial: tuple[str, ...] | None = None) -> Any:
         """The state of `step`, shaped and placed as `abstract`; `partial` names the only top-level entries wanted.
 
-        Raises RunError listing what is missing, unexpected, or of another shape or dtype.
+        Raises as `compare`.
         """
-        place = self.folder / str(step)
-        metadata = self.writer.orbax.metadata(place).item_metadata
+        self.compare(step, abstract, partial=partial)
+        arguments = ocp.args.PyTreeRestore(
+            item=abstract,
+            restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),
+            partial_restore=partial is not None,
+        )
+        return self.writer.orbax.restore(self.folder / str(step), args=arguments)
+
+    def compare(self, step: int, abstract: Any, *, partial: tuple[str, ...] | None = None) -> None:
+        """Raises OtherModel listing what of `step` is missing, unexpected, or of another shape or dtype than wanted;
+        reads no array."""
+        metadata = self.writer.orbax.metadata(self.folder / str(step)).item_metadata
         if metadata is None:
             raise RunError(f"checkpoint {step} in {self.folder} cannot be read; delete it, or train again")
         stored = _flat(metadata.tree)
@@ -161,13 +175,7 @@ class Checkpoints:
         }
         if any(lists.values()):
             listed = "; ".join(f"{what}: {_some(names)}" for what, names in lists.items() if names)
-            raise RunError(f"checkpoint {step} in {self.folder} is not of this model: {listed}")
-        arguments = ocp.args.PyTreeRestore(
-            item=abstract,
-            restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),
-            partial_restore=partial is not None,
-        )
-        return self.writer.orbax.restore(place, args=arguments)
+            raise OtherModel(f"checkpoint {step} in {self.folder} is not of this model: {listed}")
 
     def close(self) -> None:
         """Waits, then ends Orbax's threads. Raises RunError where the last one was not written."""

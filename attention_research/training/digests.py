@@ -5,6 +5,7 @@ Orbax reads arrays whose files lost a bit without a word: a damaged checkpoint c
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from pathlib import Path
@@ -18,6 +19,11 @@ def seal(folder: Path) -> None:
     """Writes digests.json about every file that is there."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in (NAME, *LATER))
     (folder / NAME).write_text(json.dumps({str(path.relative_to(folder)): _digest(path) for path in files}))
+
+
+def fingerprint(folder: Path) -> str:
+    """12 hex digits of a sealed folder's content."""
+    return hashlib.sha256((folder / NAME).read_bytes()).hexdigest()[:12]
 
 
 def damage(folder: Path) -> str | None:

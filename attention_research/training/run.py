@@ -13,7 +13,9 @@ import jax
 import numpy as np
 
 from attention_research.config import Config
+from attention_research.data.from_run import recorded
 from attention_research.parallel import hosts
+from attention_research.training import initial
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
@@ -46,6 +48,7 @@ def train(
     with ExitStack() as stack:
         stop = stack.enter_context(stopping(report))
         if hosts.is_first():
+            initial.check(config, workdir, report)
             stack.enter_context(locked(workdir))
             claim(workdir, config)
         with hosts.lost_told():
@@ -68,13 +71,18 @@ def _train(
     data = trainer.data
     _prepare(data, report)
     if hosts.is_first():
-        write_json(workdir / "environment.json", {**describe(), **execution.describe()})
+        known = {**recorded(getattr(data, "tokenizer", None)), **initial.kept(workdir)}
+        write_json(workdir / "environment.json", {**describe(), **execution.describe(), **known})
     with ExitStack() as stack:
         checkpoints = stack.enter_context(Checkpoints(workdir, settings, report))
         step = hosts.agreed((checkpoints.clean() if hosts.is_first() else None) or 0)
         if step:
             state = execution.restored(checkpoints.restore(step, execution.abstract))
             report(f"continuing from step {step} in {workdir}")
+        elif settings.initial is not None:
+            state, taken = initial.start(trainer, report)
+            if hosts.is_first():
+                initial.record(workdir, taken)
         else:
             state = execution.start()
         log = stack.enter_context(closing(MetricsLog(workdir, step) if hosts.is_first() else NoLog()))

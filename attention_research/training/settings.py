@@ -23,6 +23,9 @@ class Training:
     `checkpoint_every`, `log_every`, `eval_every` are in steps; the last step always checkpoints and evaluates;
     `eval_batches` bounds one evaluation of the validation split. The `keep` newest checkpoints stay and the `keep_best`
     of the lowest validation losses, for which an evaluation saves one where its loss is such a one.
+
+    `initial` is the folder of another run, from whose trained parameters this one starts (`training.initial`), {seed}
+    in it being this run's seed; `initial_checkpoint` says which: last, best (the lowest validation loss) or a step's.
     """
 
     def __init__(
@@ -45,6 +48,8 @@ class Training:
         eval_batches: Positive = 8,
         keep: Positive = 2,
         keep_best: NonNegative = 1,
+        initial: str | None = None,
+        initial_checkpoint: str = "last",
     ):
         del replicas, varied  # for `training.replicas`, which makes single runs' configs of them
         self.steps, self.batch_size, self.seed = steps, batch_size, seed
@@ -52,6 +57,7 @@ class Training:
         self.learning_rate, self.clip_norm, self.accumulation_steps = learning_rate, clip_norm, accumulation_steps
         self.checkpoint_every, self.log_every, self.eval_every = checkpoint_every, log_every, eval_every
         self.eval_batches, self.keep, self.keep_best = eval_batches, keep, keep_best
+        self.initial, self.initial_checkpoint = initial, initial_checkpoint
         self.make_optimizer, self.make_schedule = optimizer, schedule
 
     def schedule(self, width: int) -> optax.Schedule:

@@ -30,16 +30,25 @@ def initial_state(
 
     def start(seed: jax.Array) -> State:
         key = jax.random.fold_in(jax.random.key(seed), INITIALIZATION)
-        parameters, statistics = initializer(make)(key)
-        return {
-            "step": jnp.zeros((), jnp.int32),
-            "seed": jnp.asarray(seed, jnp.int32),
-            "parameters": parameters,
-            "statistics": statistics,
-            "optimizer": optimizer.init(parameters),
-        }
+        return state_at_0(seed, *initializer(make)(key), optimizer)
 
     return start
+
+
+def state_at_0(
+    seed: jax.Array,
+    parameters: dict[str, jax.Array],
+    statistics: dict[str, jax.Array],
+    optimizer: optax.GradientTransformation,
+) -> State:
+    """The state at step 0 with these arrays, fresh ones or those of another run."""
+    return {
+        "step": jnp.zeros((), jnp.int32),
+        "seed": jnp.asarray(seed, jnp.int32),
+        "parameters": parameters,
+        "statistics": statistics,
+        "optimizer": optimizer.init(parameters),
+    }
 
 
 def make_train_step(

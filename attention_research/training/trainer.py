@@ -35,7 +35,8 @@ class Trainer:
         self.structure, parameters, _ = abstract(self.make_model)
         self.parameters = tuple(name for name in self.structure.names if name in parameters)
         width = config.resolved["model"]["width"]
-        optimizer, schedule = self.settings.optimizer(width), self.settings.schedule(width)
+        self.optimizer = optimizer = self.settings.optimizer(width)
+        schedule = self.settings.schedule(width)
         start, parts_of_batch = initial_state(self.make_model, optimizer), self.settings.accumulation_steps
         train_step = partial(
             make_train_step, self.structure, self.task, optimizer, schedule, accumulation_steps=parts_of_batch

@@ -150,8 +150,9 @@ def _state(folder: Path, step: int, steps: int | None, is_trial: bool) -> tuple[
     """(state, what more there is to say)."""
     if in_use(folder):
         return "running", ""
-    if is_trial and (folder / "result.json").exists():
-        return "finished", "diverged" if read_json(folder / "result.json").get("diverged") else ""
+    result = read_json(folder / "result.json") if is_trial else {}
+    if result and "failed" not in result:
+        return "finished", "diverged" if result.get("diverged") else ""
     if (folder / "error.txt").exists():
         return "failed", (folder / "error.txt").read_text(encoding="utf-8").strip()
     if is_trial:  # its worker holds a lock while it trains alone, and another machine's may not be seen here

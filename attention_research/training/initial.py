@@ -1,0 +1,135 @@
+"""`training.initial`: a run that starts from the trained parameters and statistics of another, at step 0 of its own.
+
+Optimizer state and step are new. Before anything is written, the names, shapes and dtypes of what is taken are compared
+with the model's, and the vocabularies with each other: row i of a table must be the same token. Once the run has a
+checkpoint of its own, the other run is not read again; environment.json says under "initial" what was taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from attention_research.config import Config, ConfigError, build, build_experiment
+from attention_research.data import from_run
+from attention_research.errors import RunError
+from attention_research.layers.structure import abstract
+from attention_research.parallel import hosts
+from attention_research.parallel.rules import state_shardings
+from attention_research.training import digests
+from attention_research.training.checkpoints import Checkpoints, OtherModel
+from attention_research.training.replicas import member_configs
+from attention_research.training.selection import Selection, select
+from attention_research.training.settings import Training
+from attention_research.training.step import State, state_at_0
+from attention_research.training.trainer import Trainer
+from attention_research.training.workdir import load_config, write_json
+
+TAKEN = ("parameters", "statistics")
+Report = Callable[[str], None]
+
+
+def check(config: Config, workdir: Path, report: Report) -> None:
+    """Raises ConfigError where a run of `config` in `workdir` cannot begin from its `training.initial`, if it has one
+    and has not begun: no such run or checkpoint, another model, another vocabulary."""
+    members = member_configs(config)
+    begun = any(path.name.isdecimal() for path in (workdir / "checkpoints").glob("*"))
+    if config.resolved["training"]["initial"] is None or begun:
+        return
+    parts = build_experiment(members[0])
+    _, *arrays = abstract(lambda rngs: parts.model(rngs=rngs))
+    runs = runs_of(parts.training(), [member.resolved["training"]["seed"] for member in members])
+    for run in dict.fromkeys(runs):
+        with chosen(run, parts.training(), report) as (checkpoints, selection):
+            try:
+                checkpoints.compare(selection.steps[-1], dict(zip(TAKEN, arrays, strict=True)), partial=TAKEN)
+            except OtherModel as error:
+                raise ConfigError(f"config.training.initial: {error}") from None
+    vocabulary = from_run.recorded(getattr(parts.data().prepare(report), "tokenizer", None)).get("vocabulary")
+    for run in dict.fromkeys(runs):
+        theirs = _environment(run).get("vocabulary")
+        if (theirs or {}).get("fingerprint") != (vocabulary or {}).get("fingerprint"):
+            raise ConfigError(
+                f"config.data: its vocabulary is {_named(vocabulary)}, that of {run} is {_named(theirs)}; set "
+                f"data.tokenizer.kind=from_run and data.tokenizer.run={run}"
+            )
+
+
+def start(trainer: Trainer, report: Report) -> tuple[State, list[dict[str, Any]]]:
+    """The state at step 0 from `training.initial`, as `trainer.execution.start()` gives a fresh one, and what was
+    taken: {"run", "config", "checkpoint", "step", "fingerprint"} of each run."""
+    execution, together = trainer.execution, trainer.replicas > 1
+    wanted = {name: execution.abstract[name] for name in TAKEN}
+    if together:
+        wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), wanted)
+        shardings = state_shardings(wanted, execution.mesh)
+        wanted = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), wanted, shardings)
+    runs, taken, told = runs_of(trainer.settings, trainer.seeds), {}, []
+    for run in dict.fromkeys(runs):
+        with chosen(run, trainer.settings, report) as (checkpoints, selection):
+            step = hosts.agreed(selection.steps[-1])
+            taken[run] = checkpoints.restore(step, wanted, partial=TAKEN)
+            report(f"starting from {selection} of {run}")
+            content = digests.fingerprint(checkpoints.folder / str(step))
+        said = {"run": str(run), "config": load_config(run).hash, "checkpoint": selection.name, "step": step}
+        told.append({**said, "fingerprint": content})
+
+    def first(seed: jax.Array, arrays: Any) -> State:
+        return state_at_0(seed, arrays["parameters"], arrays["statistics"], trainer.optimizer)
+
+    def of_replicas(seeds: jax.Array, *each: Any) -> State:
+        return jax.vmap(first)(seeds, jax.tree.map(lambda *x: jnp.stack(x), *each))
+
+    seeds = jnp.asarray(trainer.seeds if together else trainer.seeds[0], jnp.int32)
+    return execution.made(of_replicas if together else first, seeds, *(taken[run] for run in runs)), told
+
+
+def runs_of(settings: Training, seeds: Sequence[int]) -> list[Path]:
+    """The run that each replica starts from, {seed} in its path being the replica's."""
+    return [Path(settings.initial.replace("{seed}", str(seed))) for seed in seeds]
+
+
+@contextmanager
+def chosen(run: Path, settings: Training, report: Report) -> Iterator[tuple[Checkpoints, Selection]]:
+    """A run's checkpoints and the one that `training.initial_checkpoint` says. Raises ConfigError as `check`."""
+    try:
+        config = load_config(run)
+    except ConfigError:
+        raise ConfigError(
+            f"config.training.initial={run}: no run there (config.json is missing); train one first"
+        ) from None
+    if (replicas := config.resolved["training"].get("replicas", 1)) > 1:
+        raise ConfigError(f"config.training.initial={run}: trained {replicas} replicas; give a run of one seed")
+    named = settings.initial_checkpoint
+    with Checkpoints(run, build(config.resolved["training"], "training")(), report) as checkpoints:
+        try:
+            selection = select(checkpoints, int(named) if named.isdecimal() else named, 1)
+        except (ConfigError, RunError) as error:
+            raise ConfigError(f"config.training.initial={run}: {error}") from None
+        yield checkpoints, selection
+
+
+def kept(workdir: Path) -> dict[str, Any]:
+    """What environment.json said before of the run's beginning: {"initial": ...}, or {}."""
+    before = _environment(workdir)
+    return {"initial": before["initial"]} if "initial" in before else {}
+
+
+def record(workdir: Path, taken: list[dict[str, Any]]) -> None:
+    """Writes into environment.json what `start` took."""
+    write_json(workdir / "environment.json", {**_environment(workdir), "initial": taken})
+
+
+def _environment(run: Path) -> dict[str, Any]:
+    path = run / "environment.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _named(vocabulary: dict[str, Any] | None) -> str:
+    return vocabulary["fingerprint"] if vocabulary else "not recorded"

@@ -1,0 +1,273 @@
+"""`training.initial` on tiny files: what a run takes from another, to the bit; what it refuses; what it remembers."""
+
+import copy
+import functools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from attention_research.config import Config, ConfigError, resolve
+from attention_research.training import initial, run
+from attention_research.training.clock import Clock
+from attention_research.training.evaluation import Trained
+from attention_research.training.interruption import Interrupted
+from attention_research.training.run import train
+from attention_research.training.trainer import Trainer, mean_losses
+from attention_research.training.workdir import read_metrics
+
+SEEDS = (3, 4)
+
+
+def corpus(folder, letters):
+    """Lines of words of these letters, and the same words backwards: split -> two paths."""
+    rng, paths = np.random.default_rng([ord(letter) for letter in letters]), {}
+    folder.mkdir()
+    for split, size in {"train": 40, "validation": 7, "test": 5}.items():
+        lines = [[*rng.choice(list(letters), rng.integers(2, 6))] for _ in range(size)]
+        paths[split] = [str(folder / f"{split}.{side}") for side in ("source", "target")]
+        for path, order in zip(paths[split], (1, -1), strict=True):
+            with open(path, "w") as file:
+                file.writelines(f"{' '.join(line[::order])}\n" for line in lines)
+    return paths
+
+
+def config(data, steps, **training):
+    """A Transformer of width 8 over at most 7 tokens."""
+    every = {"batch_size": 4, "log_every": 1, "checkpoint_every": 2, "eval_every": 2, "eval_batches": 1}
+    return resolve({
+        "max_length": 7, "vocabulary_size": 13,
+        "data": {"kind": "files", "tokenizer": "words", "batching": {"boundaries": (7,)}, **data},
+        "model": {"width": 8, "num_heads": 2, "num_layers": 1, "dropout_rate": 0.0,
+                  "feed_forward": {"hidden_width": 11}},
+        "training": {"steps": steps, "learning_rate": 0.05, "schedule": "constant", "seed": SEEDS[0], **every,
+                     **training},
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with two texts, `first` of six letters and `second` of five of them and one more."""
+    folder = tmp_path_factory.mktemp("initial")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTENTION_RESEARCH_DATA", str(folder / "home"))
+        patch.chdir(folder)
+        patch.setattr(run, "describe", functools.cache(run.describe))  # as slow as a run is here
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def texts(place):
+    return corpus(place / "first", "abcdef"), corpus(place / "second", "bcdefg")
+
+
+@pytest.fixture(scope="module")
+def trained(place, texts):
+    """The runs of two seeds on the first text, four steps each."""
+    for seed in SEEDS:
+        train(config(texts[0], 4, seed=seed), place / f"seed-{seed}")
+    return place / f"seed-{SEEDS[0]}"
+
+
+@pytest.fixture(scope="module")
+def tuned(texts, trained):
+    """tuned(initial, ...): the config of four steps on the second text, with the first one's vocabulary."""
+
+    def made(source=trained, **training):
+        data = {**texts[1], "tokenizer": {"kind": "from_run", "run": str(trained)}}
+        return config(data, 4, initial=str(source), optimizer="sgd", **training)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(place, tuned):
+    """An uninterrupted run from the trained one."""
+    train(tuned(), place / "whole")
+    return place / "whole"
+
+
+def arrays(tree):
+    return {name: np.asarray(x) for name, x in tree.items()}
+
+
+def assert_same(ours, theirs):
+    ours, theirs = arrays(ours), arrays(theirs)
+    assert ours.keys() == theirs.keys() and ours
+    assert all((ours[name] == theirs[name]).all() and ours[name].dtype == theirs[name].dtype for name in ours)
+
+
+def begun(config):
+    return initial.start(Trainer(config), lambda line: None)
+
+
+@pytest.mark.parametrize("wanted", ["last", "2"])
+def test_parameters_are_the_other_runs_and_the_rest_is_new(trained, tuned, wanted):
+    """Fresh ones of the same seed are others: the trained run has that seed too."""
+    settings = tuned(initial_checkpoint=wanted)
+    state, _ = begun(settings)
+    fresh = Trainer(settings).execution.start()
+    theirs = Trained(trained, checkpoint=2 if wanted == "2" else "last").state
+    assert_same(state["parameters"], theirs["parameters"])
+    assert int(state["step"]) == 0 and int(state["seed"]) == SEEDS[0]
+    same = jax.tree.map(lambda a, b: bool((a == b).all()), state["optimizer"], fresh["optimizer"])
+    assert all(jax.tree.leaves(same))
+    assert any(
+        (np.asarray(state["parameters"][name]) != np.asarray(x)).any() for name, x in fresh["parameters"].items()
+    )
+
+
+def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(place, trained, tuned):
+    copied = place / "best"
+    shutil.copytree(trained, copied)
+    lines = [line for line in read_metrics(copied) if line["split"] == "train"]
+    lines += [{"step": step, "split": "validation", "loss": loss} for step, loss in ((2, 1.0), (4, 2.0))]
+    (copied / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    state, (taken,) = begun(tuned(copied, initial_checkpoint="best"))
+    assert (taken["checkpoint"], taken["step"]) == ("best", 2)
+    assert_same(state["parameters"], Trained(copied, checkpoint=2).state["parameters"])
+
+
+def test_the_first_loss_is_the_trained_models(trained, tuned, whole):
+    """The batch has the trained run's tokens for the second text: the letter that it lacks is unknown."""
+    other = Trained(trained)
+    data = Trainer(tuned()).data.prepare()
+    batch = data.batch_at(SEEDS[0], 0, 4)
+    assert (batch["source"] == 3).any()
+    step = Trainer(tuned()).evaluation_step()
+    loss = mean_losses(step, other.model(), iter([(np.arange(4), batch)]))["loss"]
+    first = read_metrics(whole)[0]
+    assert first["step"] == 1 and first["loss"] == pytest.approx(loss, rel=1e-6)
+    assert (
+        data.tokenizer.encode(["a g"])
+        == other.data.tokenizer.encode(["a g"])
+        == [[*data.tokenizer.encode(["a"])[0][:1], 3, 2]]
+    )
+
+
+def test_what_was_taken_stands_in_the_environment(trained, whole):
+    (taken,) = json.loads((whole / "environment.json").read_text())["initial"]
+    assert taken["run"] == str(trained) and (taken["checkpoint"], taken["step"]) == ("last", 4)
+    assert taken["config"] == Config.from_json((trained / "config.json").read_text()).hash
+    assert len(taken["fingerprint"]) == 12
+
+
+def test_an_interrupted_run_goes_on_without_the_other(place, trained, tuned, whole, monkeypatch):
+    """After the third step the other run's checkpoints are away; the continued run is the uninterrupted one."""
+    count, fetch = iter(range(1, 100)), Clock.next
+
+    def fetching(self, *arguments):
+        if next(count) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return fetch(self, *arguments)
+
+    monkeypatch.setattr(Clock, "next", fetching)
+    with pytest.raises(Interrupted):
+        train(tuned(), place / "stopped")
+    away = (trained / "checkpoints").rename(trained / "away")
+    try:
+        train(tuned(), place / "stopped")
+    finally:
+        away.rename(trained / "checkpoints")
+    assert_same(*(Trained(folder).state["parameters"] for folder in (place / "stopped", whole)))
+    ours, theirs = (json.loads((folder / "environment.json").read_text()) for folder in (place / "stopped", whole))
+    assert ours["initial"] == theirs["initial"]
+
+
+@pytest.mark.parametrize("path", ["seed-{seed}", f"seed-{SEEDS[1]}"], ids=["each-its-seed", "all-the-same"])
+def test_replicas_start_from_the_run_of_their_seed_or_all_from_one(place, tuned, path):
+    state, taken = begun(tuned(path, replicas=2))
+    runs = [place / path.replace("{seed}", str(seed)) for seed in SEEDS]
+    for replica, folder in enumerate(runs):
+        mine = {name: x[replica] for name, x in state["parameters"].items()}
+        assert_same(mine, Trained(folder).state["parameters"])
+    assert state["seed"].tolist() == list(SEEDS) and state["step"].tolist() == [0, 0]
+    assert [one["run"] for one in taken] == list(dict.fromkeys(folder.name for folder in runs))
+
+
+def test_nothing_but_a_sentence_about_what_does_not_fit(place, trained, texts, tuned):
+    """Said before anything is written."""
+    own = config(texts[1], 4, initial=str(trained))
+    wide = tuned().override([("model.width", 10)])
+    deep = tuned().override([("model.num_layers", 2)])
+    gated = tuned().override([("model.feed_forward.kind", "gated")])
+    shape = r"config\.training\.initial: checkpoint 4 in \S+ is not of this model: different: parameters/\S+ is \("
+    said = {
+        shape + r".* wanted \(": wide,
+        shape + r"1, .* wanted \(2, ": deep,
+        r"config\.training\.initial: checkpoint 4 .*missing: parameters/\S*gate": gated,
+        r"config\.data: its vocabulary is \w+, that of \S+ is \w+; set data\.tokenizer\.kind=from_run": own,
+        r"config\.training\.initial=nowhere: no run there": tuned("nowhere"),
+        r"config\.training\.initial=\S+: .* no checkpoint of that step; there is 2, 4": tuned(initial_checkpoint="3"),
+    }
+    for line, settings in said.items():
+        with pytest.raises(ConfigError, match=f"^{line}"):
+            train(settings, place / "refused")
+        assert not (place / "refused").exists()
+    with pytest.raises(ConfigError, match=r"initial_checkpoint: expected last, best or a step; got 'newest'"):
+        tuned(initial_checkpoint="newest")
+
+
+def test_a_run_of_replicas_is_no_beginning(place, trained, texts, tuned):
+    several = place / "several"
+    several.mkdir()
+    (several / "config.json").write_text(config(texts[0], 4, replicas=2).to_json())
+    with pytest.raises(ConfigError, match="trained 2 replicas; give a run of one seed"):
+        train(tuned(several), place / "refused")
+
+
+def test_the_identity_knows_of_it_only_where_it_is_set(texts):
+    fresh = config(texts[0], 4)
+    before = copy.deepcopy(fresh.resolved)
+    del before["training"]["initial"], before["training"]["initial_checkpoint"]
+    assert fresh.identity == Config(given={}, resolved=before).identity
+    others = [config(texts[0], 4, initial="x"), config(texts[0], 4, initial="x", initial_checkpoint="best")]
+    assert len({one.identity for one in [fresh, *others]}) == 3
+
+
+ON_FOUR_DEVICES = """
+import sys
+from attention_research.config import Config
+from attention_research.training import initial
+from attention_research.training.evaluation import Trained
+from attention_research.training.trainer import Trainer
+import jax, numpy as np
+
+jax.config.update("jax_disable_most_optimizations", True)
+config = Config.from_json(open(sys.argv[1]).read())
+theirs = Trained(__import__("pathlib").Path(config.resolved["training"]["initial"])).state["parameters"]
+meshes = {"fsdp": [("parallel.mesh.fsdp", 2)], "pmap": [("parallel.strategy", "pmap")]}
+for name, overrides in meshes.items():
+    trainer = Trainer(config.override(overrides))
+    state, _ = initial.start(trainer, lambda line: None)
+    plain = trainer.execution.plain(state)["parameters"]
+    assert plain.keys() == theirs.keys()
+    assert all((np.asarray(plain[key]) == np.asarray(x)).all() for key, x in theirs.items()), name
+    if name == "fsdp":
+        assert any(x.addressable_shards[0].data.size < x.size for x in state["parameters"].values())
+    batch = trainer.data.prepare().batch_at(3, 0, 4)
+    _, metrics = trainer.execution.step(state, trainer.execution.place(batch))
+    print(name, float(np.asarray(metrics["loss"]).reshape(-1)[0]))
+"""
+
+
+@pytest.mark.slow
+def test_on_several_devices_it_starts_the_same(place, tuned, whole):
+    (place / "given.json").write_text(tuned().to_json())
+    done = subprocess.run(
+        [sys.executable, "-c", ON_FOUR_DEVICES, str(place / "given.json")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
+    )
+    assert done.returncode == 0, done.stderr
+    losses = dict(line.split() for line in done.stdout.splitlines())
+    first = read_metrics(whole)[0]["loss"]
+    assert losses.keys() == {"fsdp", "pmap"}
+    assert [float(loss) for loss in losses.values()] == pytest.approx([first] * 2, rel=1e-5)
