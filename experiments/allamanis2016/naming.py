@@ -73,9 +73,7 @@ def draw_tables(results: Results, folder: Path) -> Any:
 def copying_helps(results: Results) -> Verdict:
     """Copy attention against the same model without copying."""
     keys = {"F1": "measure.f1", "exact match": "measure.exact_match", "OOV sub-tokens": "measure.oov_accuracy"}
-    cases = {
-        name: compare(results, "copy_attention", "conv_attention", key, higher=True) for name, key in keys.items()
-    }
+    cases = {name: compare(results, "copy_attention", "conv_attention", key, higher=True) for name, key in keys.items()}
     return conclude(cases)
 
 

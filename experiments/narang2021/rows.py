@@ -92,7 +92,6 @@ def table(sizes: Sizes) -> Mapping[str, changes.Overrides]:
             "model.encoder.kind": "funnel",
             "model.encoder.blocks": sizes.blocks,
             "model.encoder.norm": {"kind": "rms_norm"},
-            "data.batching": {"kind": "buckets", "boundaries": (sizes.max_length,)},
             "training.accumulation_steps": 4,
         },
         "Weighted Transformer": {

@@ -46,7 +46,8 @@ class Sizes:
     blocks: int = 3
     #: The layer of the decoder that has the memory, its keys a half, their width, heads, and values that are read.
     memory: tuple[int, int, int, int, int] = (11, 512, 128, 4, 32)
-    #: Adam's peak (a twentieth of Adafactor's), the steps until it falls, and those in which it rises.
+    #: Adam's peak (at smaller widths as large beside a kernel's entries, D^-0.5), the steps until it falls, and the
+    #: steps in which it rises.
     adam: tuple[float, int, int] = (5e-4, 10_000, 4000)
 
 
@@ -72,6 +73,7 @@ CPU = Sizes(
     replicas=1,
     expert_hidden=192,
     memory=(5, 128, 32, 4, 32),
+    adam=(1.4e-3, 100, 4),
 )
 #: Beside `narang2021.py:smoke`: every part, no size.
 SMOKE = Sizes(
@@ -81,9 +83,9 @@ SMOKE = Sizes(
     gated=20,
     shapes=((4, 16, 1), (3, 20, 2), (2, 44, 3), (1, 64, 4)),
     rank=5,
-    input_clusters=(11, 17, 99),
+    input_clusters=(11, 17, 183),
     input_widths=(16, 8, 4),
-    output_clusters=(7, 13, 96, 11),
+    output_clusters=(7, 13, 175, 16),
     output_widths=(16, 8, 4, 16),
     tail_share=1.0,
     softmaxes=3,

@@ -19,15 +19,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attention_research.config import Config
-from attention_research.studies import Row, Scale, Study
-from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECOND
+from attention_research.studies import Row, Scale, Study, measure, train
+from attention_research.studies.columns import FLOPS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
 
 from .answer import scatter
 from .rows import table
-from .sizes import PAPER, SMOKE
+from .sizes import CPU, PAPER, SMOKE
 from .verdicts import VERDICTS
 
 if TYPE_CHECKING:
@@ -67,9 +68,19 @@ def counted(config: Config, rows: int, inputs: int, targets: int) -> tuple[Opera
         values, aux = model.log_likelihood(batch, key=jax.random.key(0))
         return values["log_likelihood"], [segment["hidden"] for segment in aux["encoder"].values()]
 
-    packed = config.resolved["data"]["batching"]["kind"] == "packed"
+    packed = config.resolved["model"]["encoder"]["kind"] != "funnel"  # as the release ran them
     found = count_operations(forward, arrays, batch(rows, inputs, targets, packed))
     return found, {name: math.prod(x.shape) for name, x in arrays.items()}
+
+
+def losses(workdir: Path, seed: int) -> dict[str, float]:
+    """Log-perplexities of a token of held-out text: early, after an eighth of the steps, as in the paper, and last."""
+    from attention_research.training.workdir import read_metrics
+
+    validated = [line for line in read_metrics(workdir) if line["split"] == "validation" and line["seed"] == seed]
+    by_step = {line["step"]: line["negative_log_likelihood"] for line in validated}
+    last = max(by_step)
+    return {"early_loss": by_step[last // 8], "final_loss": by_step[last]}
 
 
 def counts(config: Config) -> dict[str, Any]:
@@ -128,7 +139,9 @@ def against(row: Row, ours: Mapping[str, Any], printed: Mapping[str, str]) -> di
     return {"rules": fit, "operations_rules": prints, **told}
 
 
-SIZED = {"paper": table(PAPER), "smoke": table(SMOKE)}
+SIZED = {"paper": table(PAPER), "cpu": table(CPU), "smoke": table(SMOKE)}
+EARLY_LOSS = Column("measure.early_loss", "early loss", fixed(3), better="lower")
+FINAL_LOSS = Column("measure.final_loss", "final loss", fixed(3), better="lower")
 
 
 def row(name: str) -> Row:
@@ -139,8 +152,13 @@ def row(name: str) -> Row:
 
 STUDY = Study(
     rows=tuple(row(name) for name in SIZED["paper"]),
-    scales={"smoke": Scale(f"{CONFIG}:smoke", seeds=1), "paper": Scale(f"{CONFIG}:paper", seeds=5)},
-    columns=(PARAMETERS, STEPS_PER_SECOND, LOSS),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, replicas=True),
+        "paper": Scale(f"{CONFIG}:paper", seeds=5),
+    },
+    stages=(train, measure(losses)),
+    columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, EARLY_LOSS, FINAL_LOSS),
     published="table1.csv",
     claims="claims.csv",
     verdicts=VERDICTS,

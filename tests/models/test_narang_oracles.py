@@ -58,7 +58,7 @@ def ours_of(row, root):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         overrides = next(r.overrides for r in load_study("narang2021/table1").rows if r.id == row)
-        changes = [*sizes.items(), *overrides.items(), *ROWS[row].items(), ("data.batching.boundaries", (SOURCE,))]
+        changes = [*sizes.items(), *overrides.items(), *ROWS[row].items()]
         model = load("configs/text_to_text/narang2021.py:smoke", changes).resolved["model"]
     constructor = build(model, "model")
     return abstract(lambda rngs: constructor(rngs=rngs))[:2]

@@ -37,7 +37,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="module")
 def batch():
-    return batch_of(np.random.default_rng(0), words=127)
+    return batch_of(np.random.default_rng(0), words=211)
 
 
 @pytest.fixture(scope="module")
