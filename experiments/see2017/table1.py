@@ -2,9 +2,8 @@
 
     attention-research reproduce see2017/table1 --scale=cpu
 
-The printed ROUGE is on CNN / Daily Mail, which no registry package may give away, and no maintained ROUGE scorer is
-among this package's dependencies: nothing here is to be compared with the printed column. The same three systems read
-the bodies of standard-library functions and write their names (`allamanis2016/naming`), scored by sub-tokens; lead-3
+The printed ROUGE is on CNN / Daily Mail, which no registry package may give away, and a function's name is no summary:
+nothing here is to be compared with the printed column. The same three systems read the bodies of standard-library functions and write their names (`allamanis2016/naming`), scored by sub-tokens; lead-3
 becomes the floor "first words of the body". What the paper says of them can be looked at all the same: whether pointing
 brings words that the vocabulary lacks, and whether coverage cuts repetition (`repeated`: names in which a sub-token
 stands twice; the true names' share is printed beside it).
