@@ -185,6 +185,7 @@ def test_they_are_those_of_the_layers_one_by_one(case, model, batch, scanned):
         assert loss.shape[-1] == B and (loss > 0).all()
 
 
+@SLOW
 @pytest.mark.parametrize("case", CASES)
 def test_the_optimised_loss_holds_them_and_teaches_by_them(case, model, batch, scanned):
     """A weight of 0 takes them away and nothing else, and some of every router's and halting unit's gradient."""
@@ -218,6 +219,7 @@ def test_losses_and_gradients_are_the_same_in_every_way(case, way, model, batch,
     assert_same(jax.jit(measured(structure))(state, batch), want)
 
 
+@SLOW
 @SLOW
 @pytest.mark.parametrize("case", CASES)
 def test_replicas_have_each_their_own(case, batch, scanned):

@@ -192,7 +192,11 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="module", params=ROWS)
+FEW = ("vanilla_transformer", "switch_transformer")
+MARKED = [pytest.param(row, marks=[] if row in FEW else [pytest.mark.slow]) for row in ROWS]
+
+
+@pytest.fixture(scope="module", params=MARKED)
 def pair(request, root):
     """The same weights in both: row, their model, our structure, shapes and parameters."""
     structure, shapes = ours_of(request.param, root)

@@ -147,10 +147,11 @@ def batch():
     return batch_of(np.random.default_rng(0))
 
 
-#: What differs from another variant in what its layer's own tests see alone.
+#: What differs from another variant in what its layer's own tests see alone, or has tests of a whole model of its own.
 SLOW = (
     "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
-    "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha",
+    "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "universal", "evolved",
+    "mixture_of_experts", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths",
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 
