@@ -3,10 +3,11 @@
     attention-research reproduce see2017/table1 --scale=cpu
 
 The printed ROUGE is on CNN / Daily Mail, which no registry package may give away, and a function's name is no summary:
-nothing here is to be compared with the printed column. The same three systems read the bodies of standard-library functions and write their names (`allamanis2016/naming`), scored by sub-tokens; lead-3
-becomes the floor "first words of the body". What the paper says of them can be looked at all the same: whether pointing
-brings words that the vocabulary lacks, and whether coverage cuts repetition (`repeated`: names in which a sub-token
-stands twice; the true names' share is printed beside it).
+nothing here is to be compared with the printed column. The same three systems read the bodies of standard-library
+functions and write their names (`allamanis2016/naming`), scored by sub-tokens; lead-3 becomes the floor "first words of
+the body". What the paper says of them can be looked at all the same: whether pointing brings words that the vocabulary
+lacks, and whether coverage cuts repetition (`repeated`: names in which a sub-token stands twice; the true names' share
+is printed beside it).
 
 Coverage is there from the first update; the paper adds it for the last 3,000 of 230,000.
 """
