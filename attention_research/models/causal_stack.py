@@ -8,7 +8,6 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
-from attention_research.layers.padding import real_tokens
 from attention_research.models.layered import Layered
 from attention_research.registry import Child, Positive, Rate
 
@@ -60,7 +59,6 @@ class CausalStack(Layered):
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """(hidden states, aux of the stack)."""
         inputs = {"self_attention": {"mask": mask, "is_causal": True, "shared": self.shared}}
-        inputs["padding"] = real_tokens(mask)
         return self._run(x, positions, inputs, key)
 
     def start(self, batch: int, length: int, dtype: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
-from attention_research.layers.padding import real_tokens
 from attention_research.models.layered import Layered
 from attention_research.registry import Child, Constructor, Given, Positive, Rate
 
@@ -83,7 +82,6 @@ class Decoder(Layered):
         """(hidden states, aux of the stack); self-attention is causal beside `mask`."""
         cross, each = self._memories(memory, memory_mask)
         inputs = {"self_attention": {"mask": mask, "is_causal": True, "shared": self.self_shared}, **cross}
-        inputs["padding"] = real_tokens(mask)
         return self._run(x, positions, inputs, key, each)
 
     def start(

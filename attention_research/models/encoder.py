@@ -9,7 +9,6 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
-from attention_research.layers.padding import real_tokens
 from attention_research.models.layered import Layered
 from attention_research.registry import Child, Constructor, Given, Positive, Rate
 
@@ -71,8 +70,7 @@ class Encoder(Layered):
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B S D"], dict[str, Any]]:
         """(hidden states, aux of the stack)."""
-        inputs = {"self_attention": {"mask": mask, "shared": self.shared}, "padding": real_tokens(mask)}
-        return self._run(x, positions, inputs, key)
+        return self._run(x, positions, {"self_attention": {"mask": mask, "shared": self.shared}}, key)
 
     def memory_mask(self, mask: Bool[Array, "B 1 #T S"]) -> Bool[Array, "B 1 #T S"]:
         """Which hidden states a decoder may attend to, given which source tokens: the same ones."""

@@ -19,7 +19,6 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
-from attention_research.layers.padding import real_tokens
 from attention_research.models.decoder import Decoder
 from attention_research.registry import Child, Positive, Rate
 
@@ -80,7 +79,6 @@ class EvolvedDecoder(Decoder):
             "wide_self_attention": {**causal, "shared": self.wide_shared},
             "self_attention": {**causal, "shared": self.self_shared},
             "convolution": {"mask": mask},
-            "padding": real_tokens(mask),
             **cross,
         }
         return self._run(x, positions, inputs, key, each)

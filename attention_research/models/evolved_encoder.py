@@ -14,7 +14,6 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from attention_research.layers.padding import real_tokens
 from attention_research.models.encoder import Encoder
 from attention_research.registry import Child, Positive, Rate
 
@@ -67,6 +66,5 @@ class EvolvedEncoder(Encoder):
         inputs = {
             "self_attention": {"mask": mask, "shared": self.shared},
             "convolution": {"mask": mask},
-            "padding": real_tokens(mask),
         }
         return self._run(x, positions, inputs, key)

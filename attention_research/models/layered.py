@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from attention_research.layers.block import Block
 from attention_research.layers.dropout import dropout
+from attention_research.layers.padding import real_tokens
 from attention_research.layers.stack import Stack
 from attention_research.registry import Constructor
 
@@ -57,7 +58,11 @@ class Layered(nnx.Module):
         key: Key[Array, ""] | None,
         each: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); `inputs` by the name of the layer that takes them, `each` [L ...] too."""
+        """(hidden states, aux of the stack); `inputs` by the name of the layer that takes them, `each` [L ...] too.
+
+        Which tokens are real, the step "padding" is told from the mask of the self-attention.
+        """
+        inputs = {**inputs, "padding": real_tokens(inputs["self_attention"]["mask"])}
         keys = (None, None) if key is None else jax.random.split(key)
         x, aux = self.stack(self._enter(x, positions, keys[0]), inputs, each=each, key=keys[1])
         return (x if self.final_norm is None else self.final_norm(x)), aux

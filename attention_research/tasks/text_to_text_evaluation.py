@@ -64,8 +64,7 @@ class TextToTextEvaluation(Evaluation):
         if any(metric.startswith("rouge") for metric in self.metrics):
             scores["rouge_signature"] = SIGNATURE
         if "bleu" in self.metrics:
-            scores["signature"] = corpus_bleu(hypotheses, references)[1]
-            scores["copy_bleu"] = corpus_bleu(sources, references)[0]
+            scores["copy_bleu"], scores["signature"] = corpus_bleu(sources, references)
         return scores
 
     def _score(self, metric: str, hypotheses: Texts, references: Texts, sources: Texts) -> float:

@@ -89,7 +89,9 @@ def scatter(results: Results, folder: Path) -> Figure | None:
 
 def _panel(axis: Any, what: str, some: list[Point], found: Correlation) -> None:
     """Ranks, so that rows that are far off do not press the others together; the diagonal is the same order."""
-    ours, theirs = (_ranks([getattr(point, side) for point in some]) for side in ("ours", "theirs"))
+    from scipy.stats import rankdata
+
+    ours, theirs = (rankdata([getattr(point, side) for point in some]) for side in ("ours", "theirs"))
     last = len(some)
     axis.plot([1, last], [1, last], color="#999999", linewidth=1, zorder=1)
     for point, x, y in zip(some, theirs, ours, strict=True):
@@ -99,9 +101,3 @@ def _panel(axis: Any, what: str, some: list[Point], found: Correlation) -> None:
     axis.set_xlabel(f"the paper's rank by {what}, 1 the lowest")
     axis.set_ylabel("our rank")
     axis.set_title(f"{what}: Spearman's correlation {found}", loc="left", fontsize=11)
-
-
-def _ranks(values: list[float]) -> list[float]:
-    """1 for the lowest; equal ones share the mean of their ranks."""
-    ordered = sorted(values)
-    return [ordered.index(value) + (ordered.count(value) + 1) / 2 for value in values]

@@ -5,13 +5,11 @@ R [max_length N max_length] is a trained table, the same for every example (`ran
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.layers.attention.random_synthesizer import rows
+from attention_research.layers.attention.random_synthesizer import rows, score_table
 from attention_research.layers.attention.synthesizer_plus import SynthesizerPlus
-from attention_research.layers.linear import glorot_uniform
 from attention_research.registry import Positive
 
 
@@ -31,8 +29,7 @@ class RandomSynthesizerPlus(SynthesizerPlus):
     ):
         del num_buckets, max_distance  # the stack's table has them
         super().__init__(width=width, num_heads=num_heads, head_width=head_width, max_length=max_length, rngs=rngs)
-        shape = (max_length, num_heads, max_length)
-        self.score_table = nnx.Param(glorot_uniform(rngs.params(), shape, jnp.float32))
+        self.score_table = score_table(max_length, num_heads, rngs)
 
     def synthetic(
         self, query: Float[Array, "B T N H"], key_length: int, offset: Int[Array, ""] | int

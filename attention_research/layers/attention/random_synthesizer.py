@@ -31,14 +31,18 @@ class RandomSynthesizer(Synthesizer):
     ):
         del num_buckets, max_distance  # the stack's table has them
         super().__init__(width=width, num_heads=num_heads, head_width=head_width, max_length=max_length, rngs=rngs)
-        shape = (max_length, num_heads, max_length)
-        self.score_table = nnx.Param(glorot_uniform(rngs.params(), shape, jnp.float32))
+        self.score_table = score_table(max_length, num_heads, rngs)
 
     def scores(
         self, x: Float[Array, "B T D"], key_length: int, offset: Int[Array, ""] | int
     ) -> Float[Array, "1 N T S"]:
         """The rows offset .. offset + T - 1 of R."""
         return rows(self.score_table[...], x.shape[1], key_length, offset)
+
+
+def score_table(max_length: int, num_heads: int, rngs: nnx.Rngs) -> nnx.Param:
+    """R [max_length N max_length], Glorot."""
+    return nnx.Param(glorot_uniform(rngs.params(), (max_length, num_heads, max_length), jnp.float32))
 
 
 def rows(
