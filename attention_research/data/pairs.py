@@ -28,6 +28,8 @@ class Pairs:
 
     #: What `prepared.prepare` reads: a `prepared.Choice` or another frozen dataclass with its methods.
     _choice: Any
+    #: At most so many tokens are written of a target; None: as many as the model can.
+    target_length: int | None = None
 
     def __init__(
         self,

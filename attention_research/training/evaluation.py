@@ -57,6 +57,7 @@ class Trained:
         self.state = averaged(restore, self.averaged) if len(self.averaged) > 1 else restore(self.step)
         checkpoints.close()
         max_length = self.config.resolved["model"].get("max_length", self.config.resolved["max_length"])
+        max_length = min(max_length, getattr(self.data, "target_length", None) or max_length)
 
         def translate(model: tuple[Any, Any], source: dict[str, jax.Array]) -> Any:
             return self.decoding(self.trainer.structure.merge(*model), source, max_length=max_length)
