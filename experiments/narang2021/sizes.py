@@ -73,7 +73,29 @@ CPU = Sizes(
     replicas=1,
     expert_hidden=192,
     memory=(5, 128, 32, 4, 32),
-    adam=(1.4e-3, 100, 4),
+    adam=(4.2e-3, 100, 40),
+)
+#: Beside `narang2021.py:gpu`: two thirds of the width, half the depth.
+GPU = Sizes(
+    width=512,
+    hidden=2048,
+    gated=1365,
+    shapes=((12, 1024, 4), (9, 1365, 5), (4, 3072, 12), (3, 4096, 16)),
+    rank=85,
+    input_clusters=(640, 1536, 6016),
+    input_widths=(512, 170, 42),
+    output_clusters=(640, 1536, 5916, 100),
+    output_widths=(512, 170, 42, 512),
+    dynamic_hidden=341,
+    synthesizer=(8, 85),
+    evolved=(3, 16),
+    universal=(1, 12, 1),
+    expert_interval=2,
+    num_experts=16,
+    replicas=1,
+    expert_hidden=1024,
+    memory=(5, 256, 85, 4, 32),
+    adam=(6.1e-4, 1000, 400),
 )
 #: Beside `narang2021.py:smoke`: every part, no size.
 SMOKE = Sizes(

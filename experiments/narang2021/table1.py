@@ -27,8 +27,10 @@ from attention_research.studies import Row, Scale, Study, measure, train
 from attention_research.studies.columns import FLOPS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
 
 from .answer import scatter
+from .downstream import COLUMNS as DOWNSTREAM
+from .downstream import STAGES as FINE_TUNINGS
 from .rows import table
-from .sizes import CPU, PAPER, SMOKE
+from .sizes import CPU, GPU, PAPER, SMOKE
 from .verdicts import VERDICTS
 
 if TYPE_CHECKING:
@@ -139,7 +141,7 @@ def against(row: Row, ours: Mapping[str, Any], printed: Mapping[str, str]) -> di
     return {"rules": fit, "operations_rules": prints, **told}
 
 
-SIZED = {"paper": table(PAPER), "cpu": table(CPU), "smoke": table(SMOKE)}
+SIZED = {"paper": table(PAPER), "gpu": table(GPU), "cpu": table(CPU), "smoke": table(SMOKE)}
 EARLY_LOSS = Column("measure.early_loss", "early loss", fixed(3), better="lower")
 FINAL_LOSS = Column("measure.final_loss", "final loss", fixed(3), better="lower")
 
@@ -155,10 +157,11 @@ STUDY = Study(
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1),
         "cpu": Scale(f"{CONFIG}:cpu", seeds=3, replicas=True),
+        "gpu": Scale(f"{CONFIG}:gpu", seeds=3, replicas=True),
         "paper": Scale(f"{CONFIG}:paper", seeds=5),
     },
-    stages=(train, measure(losses)),
-    columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, EARLY_LOSS, FINAL_LOSS),
+    stages=(train, measure(losses), *FINE_TUNINGS),
+    columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, EARLY_LOSS, FINAL_LOSS, *DOWNSTREAM),
     published="table1.csv",
     claims="claims.csv",
     verdicts=VERDICTS,

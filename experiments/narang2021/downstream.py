@@ -1,0 +1,68 @@
+"""Fine-tuning after pre-training: what stands for the columns SGLUE, XSum and WebQ of Narang et al. 2021, Table 1.
+
+    topic     news/bbc       a story -> its class, of five                      SuperGLUE's place: accuracy
+    headline  headlines/bbc  a story -> its headline                            XSum's: ROUGE-2, perplexity of a piece
+    trivia    trivia/red     a question, with its topic -> the answer           WebQuestions': exact match, perplexity
+
+Each is a run of its own from the trial's last checkpoint, with the row's own rate of learning and optimizer, the rate
+falling to 0. Stories are read as far as they fit. The perplexity of the references tells models apart that write no
+right answer; SuperGLUE's eight tasks and WebQuestions are in no registry package. WMT's place is the study
+`narang2021/translation`, which trains from the start.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.studies import Stage, finetune
+from attention_research.studies.columns import Column, fixed
+
+SETS: dict[str, dict[str, Any]] = {
+    "topic": {"name": "news/bbc", "prefix": "topic: ", "source": ("text",), "target": "label"},
+    "headline": {"name": "headlines/bbc", "prefix": "summarize: ", "source": ("document",), "target": "summary"},
+    "trivia": {"name": "trivia/red", "prefix": "trivia ", "source": ("topic", "question"), "target": "answer"},
+}
+METRICS = {"topic": ("accuracy",), "headline": ("rouge1", "rouge2", "rougeL"), "trivia": ("exact_match", "token_f1")}
+#: Scale -> set -> the longest source, the longest target, steps.
+SIZES = {
+    "paper": {"topic": (512, 8, 262_144), "headline": (512, 178, 262_144), "trivia": (512, 32, 30_000)},
+    "gpu": {"topic": (512, 8, 2000), "headline": (512, 64, 2000), "trivia": (128, 32, 2000)},
+    "cpu": {"topic": (64, 4, 400), "headline": (64, 24, 200), "trivia": (48, 12, 200)},
+    "smoke": {"topic": (32, 4, 2), "headline": (32, 8, 2), "trivia": (32, 8, 2)},
+}
+BATCH_SIZES = {"paper": 128, "gpu": 128, "cpu": 8, "smoke": 4}
+#: How many examples of the test split are scored, where not all.
+EXAMPLES = {"smoke": 8, "cpu": 512}
+
+
+def settings(task: str, scale: str) -> dict[str, Any]:
+    """What a fine-tuning changes of its row at a scale."""
+    longest, target_length, steps = SIZES[scale][task]
+    lengths = {"max_length": longest, "target_length": target_length, "batching": {"boundaries": (longest,)}}
+    return {
+        "data": {"kind": "text_to_text", **SETS[task], **lengths},
+        "training.steps": steps,
+        "training.batch_size": BATCH_SIZES[scale],
+        "training.schedule": {"kind": "linear", "warmup_steps": steps // 20},
+        "training.eval_every": max(steps // 4, 1),
+        "training.checkpoint_every": steps,
+        "evaluation": {
+            "kind": "text_to_text",
+            "metrics": METRICS[task],
+            "split": "test",
+            "examples": EXAMPLES.get(scale),
+            "batch_size": 16 if scale == "smoke" else 64,
+        },
+    }
+
+
+STAGES: tuple[Stage, ...] = tuple(
+    finetune(task, settings(task, "paper"), at={scale: settings(task, scale) for scale in SIZES}) for task in SETS
+)
+COLUMNS = (
+    Column("topic.accuracy", "topic, accuracy", fixed(1), better="higher"),
+    Column("headline.perplexity", "headline, perplexity", fixed(1), better="lower"),
+    Column("headline.rouge2", "headline, ROUGE-2", fixed(2), better="higher"),
+    Column("trivia.perplexity", "trivia, perplexity", fixed(1), better="lower"),
+    Column("trivia.exact_match", "trivia, exact match", fixed(2), better="higher"),
+)
