@@ -85,6 +85,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "model": {
         "transformer": "attention_research.models.transformer:Transformer",
         "transformer_decoder": "attention_research.models.decoder_only:TransformerDecoder",
+        "language_model": "attention_research.models.language_model:LanguageModel",
         "transformer_encoder": "attention_research.models.encoder_only:TransformerEncoder",
         "conv_attention": "attention_research.models.copying.conv_attention:ConvAttention",
         "copy_attention": "attention_research.models.copying.copy_attention:CopyAttention",
@@ -106,6 +107,10 @@ FAMILIES: dict[str, dict[str, str]] = {
         "evolved": "attention_research.models.evolved_decoder:EvolvedDecoder",
     },
     "causal_stack": {"transformer": "attention_research.models.causal_stack:CausalStack"},
+    "prompted_stack": {
+        "causal": "attention_research.models.prompted_stack:PromptedStack",
+        "prefix": "attention_research.models.prefix_stack:PrefixStack",
+    },
     "rationale_generator": {
         "independent": "attention_research.models.rationales.independent:IndependentGenerator",
         "sequential": "attention_research.models.rationales.sequential:SequentialGenerator",
@@ -181,6 +186,11 @@ FAMILIES: dict[str, dict[str, str]] = {
         "branched_t5",
         *_BY_PLACE,
     ),
+    "prompted_attention": _only("standard", "unscaled", "relative", "t5"),
+    "prefix_attention": {
+        **_only("standard", "unscaled", "relative"),
+        "t5": "attention_research.layers.attention.t5_two_sided:TwoSidedT5Attention",
+    },
     "cross_attention": _only("standard", "unscaled", "linformer", "ring", "branched"),
     "encoder_convolution": {
         "evolved": "attention_research.layers.convolution.evolved_encoder:EvolvedEncoderConvolution",

@@ -123,6 +123,25 @@ class Block(nnx.Module):
                 caches["grows"][name] = child.start(batch, length, dtype)
         return caches
 
+    def prefill(
+        self, x: Float[Array, "B P D"], length: int, inputs: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
+        """The first P of `length` positions at once: (y, caches as of `start`, with what these left in them)."""
+        caches = {"grows": {}, "remembered": {}}
+
+        def apply(kind: str, name: str, position: int, y: Array) -> Array:
+            del position
+            child, given = getattr(self, name), inputs.get(kind, {})
+            if kind in PLAIN:
+                return child(y)
+            if hasattr(child, "start"):
+                y, caches["grows"][name] = child.prefill(y, length, **given)
+            else:
+                y, _ = child(y, **given)
+            return y
+
+        return self.run(x, None, apply), caches
+
     def step(
         self, x: Float[Array, "B 1 D"], grows: dict[str, Any], remembered: dict[str, Any], index: Int[Array, ""],
         shared: Mapping[str, Any],

@@ -126,6 +126,22 @@ class Stack(nnx.Module):
                 batch, length, dtype, _with(inputs, given)
             )
             caches.append(jax.vmap(of_layer, axis_size=repeat)(along, self._of_segment(number, each)))
+        return self._kept(caches)
+
+    def prefill(
+        self, x: Float[Array, "B P D"], length: int, inputs: Inputs
+    ) -> tuple[Float[Array, "B P D"], list[dict[str, Any]]]:
+        """The first P of `length` positions at once: (y, caches as of `start`, with what these left in them)."""
+        caches = []
+        for number, repeat in enumerate(self.repeats):
+            along, block_of = self._each(self.segments[number])
+            body = lambda x, own, block_of=block_of: block_of(own).prefill(x, length, inputs)
+            x, cache = self._over_layers(body, x, along, repeat)
+            caches.append(cache)
+        return x, self._kept(caches)
+
+    def _kept(self, caches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Caches stacked [L ...] as `step` wants them: those of an unrolled stack apart."""
         if not self.unroll:
             return caches
         apart = lambda cache, repeat: {name: unstacked(tree, repeat) for name, tree in cache.items()}

@@ -62,7 +62,7 @@ def architecture(model: Any) -> tuple[Part, ...]:
     if hasattr(model, "encoder"):
         parts.append(_stack("encoder", Step("source embedding", vocabulary), model.encoder))
     if hasattr(model, "decoder"):
-        parts.append(_stack("decoder", Step("target embedding, shifted right", vocabulary), model.decoder))
+        parts.append(_stack("decoder", Step(model.decoder.reads, vocabulary), model.decoder))
     return (*parts, Part("output", (Step("linear", vocabulary), Step("softmax"))))
 
 

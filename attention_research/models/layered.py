@@ -21,6 +21,9 @@ from attention_research.registry import Constructor
 class Layered(nnx.Module):
     """The base of stacks of one kind of block. Subclasses own the signature and say what each attention is given."""
 
+    #: What a stack that writes is given, in words.
+    reads = "target embedding, shifted right"
+
     def _build(
         self,
         children: Mapping[str, Constructor],
@@ -68,9 +71,14 @@ class Layered(nnx.Module):
         return (x if self.final_norm is None else self.final_norm(x)), aux
 
     def _run_step(
-        self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""], shared: Mapping[str, Any]
+        self,
+        x: Float[Array, "B 1 D"],
+        caches: list[dict[str, Any]],
+        index: Int[Array, ""],
+        shared: Mapping[str, Any],
+        positions: Int[Array, "#B 1"] | None = None,
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
-        """Position `index`: (hidden state, caches, aux)."""
-        x = self.positions(x, jnp.broadcast_to(index, (1, 1)))
+        """Position `index`: (hidden state, caches, aux); `positions` where a row does not begin at the first."""
+        x = self.positions(x, jnp.broadcast_to(index, (1, 1)) if positions is None else positions)
         x, caches, aux = self.stack.step(x, caches, index, shared)
         return (x if self.final_norm is None else self.final_norm(x)), caches, aux

@@ -373,6 +373,7 @@ for model in registry.FAMILIES["model"]:
     for path, family, _ in sections(config.resolved):
         PLACES.setdefault(family, (config, path))
 PLACES["objective"] = (set_at(FIRST, "data", "text"), "data.objective")
+PLACES["prefix_attention"] = (set_at(*PLACES["prompted_stack"], "prefix"), "model.decoder.self_attention")
 #: The other kinds, each class once: class -> its family and kind.
 OTHERS = {}
 for family, kind in [(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds]:

@@ -103,6 +103,25 @@ class MultiHeadAttention(nnx.Module):
             "value": jnp.zeros((batch, self.num_heads, length, self.value_head_width), dtype),
         }
 
+    def prefill(
+        self,
+        x: Float[Array, "B P D"],
+        length: int,
+        *,
+        mask: Bool[Array, "B 1 #P P"],
+        is_causal: bool,
+        shared: nnx.Module | None = None,
+    ) -> tuple[Float[Array, "B P D"], dict[str, Array]]:
+        """The first P positions at once: (y, the cache for `length` positions). A key that `mask` hides from all of
+        them is hidden from every later position too."""
+        key, value = self.keys_values(x)
+        where = {"mask": mask, "is_causal": is_causal, "offset": 0, "shared": shared}
+        context, _ = self.mix(self.queries(x), key, value, **where)
+        rest = ((0, 0), (0, 0), (0, length - x.shape[1]), (0, 0))
+        seen = jnp.pad(mask.any(axis=2, keepdims=True), rest[:2] + rest[1:3], constant_values=True)
+        cache = {"key": jnp.pad(key.swapaxes(1, 2), rest), "value": jnp.pad(value.swapaxes(1, 2), rest), "mask": seen}
+        return self.project_out(context), cache
+
     def step(
         self,
         x: Float[Array, "B 1 D"],
@@ -114,10 +133,12 @@ class MultiHeadAttention(nnx.Module):
         """Position `index`: writes its key and value, attends to positions 0..index. Returns (y, cache, aux)."""
         key, value = self.keys_values(x)
         cache = {
+            **cache,
             "key": jax.lax.dynamic_update_slice_in_dim(cache["key"], key.swapaxes(1, 2), index, 2),
             "value": jax.lax.dynamic_update_slice_in_dim(cache["value"], value.swapaxes(1, 2), index, 2),
         }
         visible = (jnp.arange(cache["key"].shape[2]) <= index)[None, None, None, :]
+        visible = visible & cache["mask"] if "mask" in cache else visible
         context, weights = self.mix(
             self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2),
             mask=visible, is_causal=False, offset=index, shared=shared,

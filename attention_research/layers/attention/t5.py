@@ -76,8 +76,13 @@ class T5Attention(MultiHeadAttention):
         offset: Any = 0,
         shared: T5Bias,
     ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
-        """softmax(Q K^T + b) V; a step of decoding (offset not 0) uses the causal buckets."""
-        stepping = not isinstance(offset, int)
-        bias = shared(query.shape[1], key.shape[1], offset, bidirectional=not (is_causal or stepping))
+        """softmax(Q K^T + b) V."""
+        two_sided = self.bidirectional(is_causal, offset)
+        bias = shared(query.shape[1], key.shape[1], offset, bidirectional=two_sided)
         where = {"mask": mask, "is_causal": is_causal, "scale": self.scale, "distance_bias": bias}
         return dot_product_attention(query, key, value, **where), attention_weights(query, key, **where)
+
+    def bidirectional(self, is_causal: bool, offset: Int[Array, ""] | int) -> bool:
+        """Whether buckets are for both directions: not under a causal mask, nor in a step of decoding (a traced
+        offset)."""
+        return not is_causal and isinstance(offset, int)

@@ -1,0 +1,80 @@
+"""A Transformer decoder that is given the beginning of its sequence: a source, then what is written after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from attention_research.models.causal_stack import CausalStack
+from attention_research.registry import Child, Constructor, Positive, Rate
+
+
+class PromptedStack(CausalStack):
+    """A `CausalStack` that reads its first positions at once (`prefill`), position t of them seeing 0..t too."""
+
+    reads = "source embedding, then the target's, shifted right"
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_layers: Positive,
+        dropout_rate: Rate,
+        self_attention: Child["prompted_attention"],
+        feed_forward: Child["feed_forward"],
+        norm: Child["norm"],
+        positions: Child["positions"],
+        steps: tuple[tuple[str, ...], ...] = (
+            ("norm", "self_attention", "dropout", "residual"),
+            ("norm", "feed_forward", "dropout", "residual"),
+        ),
+        final_norm: bool = True,
+        unroll: bool = False,
+        remat: bool = False,
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(
+            width=width, num_layers=num_layers, dropout_rate=dropout_rate, self_attention=self_attention,
+            feed_forward=feed_forward, norm=norm, positions=twice_as_long(positions), steps=steps,
+            final_norm=final_norm, unroll=unroll, remat=remat, rngs=rngs,
+        )  # fmt: skip
+
+    def __call__(
+        self,
+        x: Float[Array, "B T D"],
+        positions: Int[Array, "#B T"],
+        mask: Bool[Array, "B 1 1 T"],
+        *,
+        prompt: int,
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """(hidden states, aux of the stack); `mask` says which tokens are real, the first `prompt` are the source."""
+        return self._run(x, positions, {"self_attention": self._seen(mask, prompt)}, key)
+
+    def _seen(self, mask: Bool[Array, "B 1 1 T"], prompt: int) -> dict[str, Any]:
+        """What the self-attention is given."""
+        del prompt
+        return {"mask": mask, "is_causal": True, "shared": self.shared}
+
+    def prefill(
+        self, x: Float[Array, "B P D"], positions: Int[Array, "B P"], mask: Bool[Array, "B 1 1 P"], length: int
+    ) -> list[dict[str, Any]]:
+        """The caches for `length` positions, of which the source is the first P."""
+        inputs = {"self_attention": self._seen(mask, x.shape[1]), "padding": {"real": mask[:, 0, 0]}}
+        return self.stack.prefill(self._enter(x, positions, None), length, inputs)[1]
+
+    def step(
+        self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""],
+        positions: Int[Array, "B 1"],
+    ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:  # fmt: skip
+        """The token at `index`, which stands at `positions` of its row's text: (hidden state, caches, aux)."""
+        return self._run_step(x, caches, index, {"self_attention": self.shared}, positions)
+
+
+def twice_as_long(positions: Constructor) -> Constructor:
+    """Positions for a source and a target, each of at most `max_length`."""
+    given = positions.settings
+    double = {"max_length": 2 * given["max_length"]} if "max_length" in given else {}
+    return Constructor(positions.target, {**given, **double})
