@@ -70,6 +70,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "span_corruption": "attention_research.data.objectives.span_corruption:SpanCorruption",
         "prefix_language_model": "attention_research.data.objectives.prefix_language_model:PrefixLanguageModel",
         "language_model": "attention_research.data.objectives.language_model:LanguageModel",
+        "bert_style": "attention_research.data.objectives.bert_style:BertStyle",
         "deshuffling": "attention_research.data.objectives.deshuffling:Deshuffling",
     },
     "tokenizer": {

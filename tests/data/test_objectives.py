@@ -7,6 +7,7 @@ from math import comb
 import numpy as np
 import pytest
 
+from attention_research.data.objectives.bert_style import BertStyle
 from attention_research.data.objectives.deshuffling import Deshuffling
 from attention_research.data.objectives.language_model import LanguageModel
 from attention_research.data.objectives.prefix_language_model import PrefixLanguageModel
@@ -19,6 +20,7 @@ OBJECTIVES = {
     "prefix_language_model": PrefixLanguageModel(),
     "language_model": LanguageModel(),
     "deshuffling": Deshuffling(),
+    "bert_style": BertStyle(vocabulary_size=V),
 }
 
 
@@ -165,3 +167,19 @@ def test_deshuffling_puts_tokens_in_order():
         assert target.tolist() == [*tokens, EOS] and sorted(source[:-1]) == tokens.tolist()
         orders[tuple(source[:-1].tolist())] += 1
     assert len(orders) == 120 and max(orders.values()) < 50  # 20 of each, 4.5 the standard deviation
+
+
+def test_bert_hides_tokens_one_by_one_and_writes_all():
+    """15 % are hidden, a tenth of these behind a random token: binomial counts within five deviations."""
+    objective, tokens, n = BertStyle(vocabulary_size=V), raw_tokens(511), 400 * 511
+    examples = [objective(tokens, np.random.default_rng(seed)) for seed in range(400)]
+    sources = np.stack([source for source, _ in examples])
+    assert all(np.array_equal(target, [*tokens, EOS]) for _, target in examples) and (sources[:, -1] == EOS).all()
+    masked, changed = sources[:, :-1] == V - 1, sources[:, :-1] != tokens
+    within = lambda count, p: abs(count - n * p) < 5 * np.sqrt(n * p * (1 - p))
+    share = 0.15 * 0.1 * (V - 5) / (V - 4)  # a random token is now and then the one that was there, or the mask
+    assert within(masked.sum(), 0.135 + 0.015 / (V - 4)) and within((changed & ~masked).sum(), share)
+    both = (masked[:, 1:] & masked[:, :-1]).sum()
+    assert within(both, 0.135**2), "whether a token is hidden does not depend on its neighbour"
+    others = sources[:, :-1][changed & ~masked]
+    assert others.min() >= 4 and len(np.unique(others)) > 0.9 * (V - 5)

@@ -1,0 +1,103 @@
+"""Fine-tuning on ever more labels, pre-trained and from scratch: the stages, columns and picture of both studies.
+
+    topic      news/bbc       the beginning of a story -> its class, of five
+    sentiment  reviews/imdb   the beginning of a review -> positive or negative
+
+Both as text to text, with as many steps whatever the number of labels. Pre-training has seen the training reviews
+without their labels, and no story.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from attention_research.studies import Stage, finetune
+from attention_research.studies.columns import Column, fixed
+from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.results import Results
+
+SETS = {"topic": ("news/bbc", "topic: "), "sentiment": ("reviews/imdb", "sentiment: ")}
+#: Labels to learn from; the first number alone at `smoke`.
+LABELS = (100, 400, 1600)
+#: A row that is not pre-trained: one step at a rate that moves nothing.
+SCRATCH = {"training.steps": 1, "training.learning_rate": 1e-30, "training.eval_every": 1}
+#: Scale -> the longest source, steps, rows of a batch, rate of learning, examples of the test split (None: all).
+SIZES = {
+    "paper": (512, 262_144, 128, 0.001, None),
+    "cpu": (64, 400, 16, 0.01, 512),
+    "smoke": (64, 2, 4, 0.01, 8),
+}
+
+
+def settings(task: str, labels: int, scale: str) -> dict[str, Any]:
+    """What a fine-tuning changes of its row at a scale."""
+    (name, prefix), (longest, steps, batch_size, rate, examples) = SETS[task], SIZES[scale]
+    data = {"kind": "text_to_text", "name": name, "prefix": prefix, "source": ("text",), "target": "label"}
+    lengths = {"max_length": longest, "target_length": 4, "batching": {"boundaries": (longest,)}}
+    return {
+        "data": {**data, **lengths, "train_examples": 10 if scale == "smoke" else labels},
+        "training.steps": steps,
+        "training.batch_size": batch_size,
+        "training.learning_rate": rate,
+        "training.schedule": {"kind": "linear", "warmup_steps": steps // 20},
+        "training.eval_every": max(steps // 4, 1),
+        "training.checkpoint_every": steps,
+        "evaluation": {
+            "kind": "text_to_text",
+            "metrics": ("accuracy",),
+            "split": "test",
+            "examples": examples,
+            "batch_size": 16 if scale == "smoke" else 64,
+        },
+    }
+
+
+def stages() -> tuple[Stage, ...]:
+    """A fine-tuning for each task and number of labels."""
+    return tuple(
+        finetune(name_of(task, labels), settings(task, labels, "paper"),
+                 at={scale: settings(task, labels, scale) for scale in SIZES})
+        for task in SETS for labels in LABELS
+    )  # fmt: skip
+
+
+def name_of(task: str, labels: int) -> str:
+    """A fine-tuning's name, under which its numbers stand."""
+    return f"{task}-{labels}"
+
+
+COLUMNS = tuple(
+    Column(f"{name_of(task, labels)}.accuracy", f"{task}, {labels} labels", fixed(1), better="higher")
+    for task in SETS
+    for labels in LABELS
+)
+
+
+def curves(results: Results, folder: Path) -> Figure | None:
+    """Accuracy against the number of labels, a panel a task, a line a row, every seed a point."""
+    rows = [row for row in results.rows if results.values(row.id, COLUMNS[-1].key)]
+    if not rows:
+        return None
+    pyplot, path = canvas(), folder / "labels.png"
+    figure, axes = pyplot.subplots(1, len(SETS), figsize=(6.5 * len(SETS), 5), squeeze=False)
+    for axis, task in zip(axes[0], SETS, strict=True):
+        for number, row in enumerate(rows):
+            found = {n: results.values(row.id, f"{name_of(task, n)}.accuracy") for n in LABELS}
+            points = [(n, value) for n, values in found.items() for value in values]
+            means = {n: statistics.fmean(values) for n, values in found.items() if values}
+            colour = COLOURS[number % len(COLOURS)]
+            style = {"color": colour, "linestyle": "--" if "scratch" in row.id else "-"}
+            axis.plot(list(means), list(means.values()), label=row.name, linewidth=1.6, **style)
+            axis.plot(*zip(*points, strict=True), ".", color=colour, markersize=5)
+        axis.set_xscale("log")
+        axis.set_xticks(LABELS, [str(n) for n in LABELS], minor=False)
+        axis.minorticks_off()
+        axis.set_xlabel("labels")
+        axis.set_ylabel("accuracy, %")
+        axis.set_title(f"{task} ({SETS[task][0]})", loc="left")
+    axes[0, 0].legend(fontsize=8)
+    axes[0, -1].set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
+    save(pyplot, figure, path)
+    return Figure(path, "Accuracy by number of labels", "Pre-trained and from scratch (dashed), every seed a point.")

@@ -1,0 +1,124 @@
+"""The two tables of T5: their rows, what "from scratch" is, and what is concluded from numbers made by hand."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from results_of import results_of
+
+from attention_research.config import build_experiment, resolve
+from attention_research.layers.structure import abstract
+from attention_research.studies import load_study
+from attention_research.studies.trials import configuration, plan
+
+SCALES = ("smoke", "cpu", "paper")
+CELLS = [f"{task}-{labels}.accuracy" for task in ("topic", "sentiment") for labels in (100, 400, 1600)]
+
+
+@pytest.fixture(scope="module")
+def studies(root):
+    return {name: load_study(f"t5_2020/{name}", root / "experiments") for name in ("objectives", "architectures")}
+
+
+def parameters(study, scale):
+    """Row -> the number of its parameters."""
+    found = {}
+    for row in study.rows_at(scale):
+        parts = build_experiment(configuration(study, scale, row))
+        _, arrays, _ = abstract(lambda rngs, parts=parts: parts.model(rngs=rngs))
+        found[row.id] = sum(x.size for x in arrays.values())
+    return found
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_parameters_are_those_of_the_architectures(studies, scale):
+    """One stack has what an encoder-decoder has less its encoder and attention to it, and a table of biases."""
+    count = parameters(studies["architectures"], scale)
+    model = configuration(studies["architectures"], scale, studies["architectures"].rows[0]).resolved["model"]
+    layers, width, hidden = model["num_layers"], model["width"], model["feed_forward"]["hidden_width"]
+    attention, vocabulary = 4 * width * model["num_heads"] * model["head_width"], 32128 if scale == "paper" else None
+    encoder = layers * (attention + 2 * width * hidden + 2 * width) + width + 32 * model["num_heads"]
+    cross = layers * (attention + width)
+    assert count["encoder_decoder"] - count["language_model"] == encoder + cross
+    assert count["prefix_lm"] == count["language_model"] == count["language_model_scratch"]
+    tables = count["encoder_decoder"] - encoder - (encoder + cross)
+    assert vocabulary is None or tables == vocabulary * width
+    halved = encoder + cross - width - 32 * model["num_heads"] + encoder - width - 32 * model["num_heads"]
+    assert count["encoder_decoder"] - count["encoder_decoder_half"] == halved // 2
+
+
+def test_a_row_reads_what_its_architecture_can_read(studies):
+    said = {
+        row.id: configuration(studies["architectures"], "cpu", row).resolved["data"]["objective"]["kind"]
+        for row in studies["architectures"].rows_at("cpu")
+    }
+    assert {row for row, kind in said.items() if kind == "language_model"} == {"language_model_lm"}
+    prefix = {row for row, kind in said.items() if kind == "prefix_language_model"}
+    assert prefix == {"encoder_decoder_lm", "prefix_lm_lm"}
+
+
+def test_fine_tunings_are_alike_for_all_rows(studies):
+    """Steps, rate of learning, labels: whatever the row, scratch too, and the vocabulary is the row's own."""
+    for study in studies.values():
+        told = {}
+        for trial in plan(study, "cpu", study.rows_at("cpu"), 1, "0" * 12):
+            tuned = [resolve(stage["settings"]["given"]).resolved for stage in trial.stages[1:]]
+            told[trial.row] = [(one["training"], one["data"]) for one in tuned]
+            labels = [one["data"]["train_examples"] for one in tuned]
+            assert labels == 2 * [100, 400, 1600] and {one["training"]["steps"] for one in tuned} == {400}
+        first = told["scratch" if "scratch" in told else "encoder_decoder"]
+        # Of a fine-tuning from another fine-tuning's parameters nothing would be equal but the folder's place.
+        assert all(one == first for one in told.values())
+
+
+@pytest.mark.slow
+def test_from_scratch_nothing_moves(studies, tmp_path):
+    from attention_research.training.evaluation import Trained
+    from attention_research.training.run import train
+
+    study = studies["objectives"]
+    (scratch,) = [row for row in study.rows if row.id == "scratch"]
+
+    def trained(name, row, steps):
+        config = configuration(study, "smoke", row).override([("training.steps", steps)])
+        train(config, tmp_path / name, lambda line: None)
+        return jax.device_get(Trained(tmp_path / name).model()[0])
+
+    once, thrice = trained("once", scratch, 1), trained("thrice", scratch, 3)
+    moved = trained("moved", study.rows[0], 1)
+    assert all(np.array_equal(x, once[name]) for name, x in thrice.items())
+    assert not all(np.array_equal(x, once[name]) for name, x in moved.items())
+
+
+def made(study, accuracy):
+    """Results with these accuracies at every number of labels, three seeds a point."""
+    numbers = {row: {cell: [value - 1, value, value + 1] for cell in CELLS} for row, value in accuracy.items()}
+    return dataclasses.replace(results_of(numbers), study=study)
+
+
+def test_verdicts_follow_the_numbers(studies):
+    judge = studies["objectives"].verdicts["pretrain-then-finetune"]
+    rows = [row.id for row in studies["objectives"].rows]
+    better = made(studies["objectives"], {row: 50 if row == "scratch" else 80 for row in rows})
+    worse = made(studies["objectives"], {row: 80 if row == "scratch" else 50 for row in rows})
+    assert (judge(better).status, judge(worse).status) == ("held", "did not hold")
+    mixed = made(studies["objectives"], {row: 80 if row == "span_corruption" else 50 for row in rows})
+    said = judge(mixed)
+    assert said.status == "held only under a named condition"
+    assert said.because.startswith("held for span_corruption, topic-100, span_corruption, topic-400")
+    judge = studies["architectures"].verdicts["pretraining-architectures"]
+    rows = [row.id for row in studies["architectures"].rows]
+    half = {row: 80 if row in ("prefix_lm", "prefix_lm_lm") else 50 for row in rows}
+    said = judge(made(studies["architectures"], half))
+    assert said.status == "held only under a named condition" and "prefix_lm_lm, sentiment-1600;" in said.because
+
+
+def test_the_picture_has_a_line_a_row(studies, tmp_path):
+    study = studies["objectives"]
+    results = dataclasses.replace(
+        made(study, {"span_corruption": 80, "scratch": 50}), rows=(study.rows[0], study.rows[-1])
+    )
+    figure = study.figures[0](results, tmp_path)
+    assert figure.path.stat().st_size > 10_000
+    assert study.figures[0](dataclasses.replace(results, entries=()), tmp_path) is None
