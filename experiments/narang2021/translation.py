@@ -1,0 +1,49 @@
+"""Narang et al. 2021, Table 1, last column: the 52 Transformers trained from the start to translate to German.
+
+    attention-research reproduce narang2021/translation --scale=cpu
+
+The paper trains 150,000 steps on WMT14 with a vocabulary of its own; here it is Bible verses and a vocabulary as large
+as that of `narang2021/table1` at the scale, so that every row is the model that it is there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study
+from attention_research.studies.columns import BLEU, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
+
+from .rows import table
+from .sizes import CPU, SMOKE
+from .table1 import CONFIG, slug
+
+SIZED = {"cpu": table(CPU), "smoke": table(SMOKE)}
+
+
+def translating(longest: int, examples: int, **training: Any) -> dict[str, Any]:
+    """What a scale changes of the config: verses of at most so many tokens a side, and what is scored."""
+    task = {
+        "name": "bible_translate/de-en",
+        "prefix": "translate English to German: ",
+        "source": ("en",),
+        "target": "de",
+    }
+    lengths = {"max_length": longest, "batching": {"boundaries": (longest,)}}
+    return {
+        "data": {"kind": "text_to_text", **task, **lengths},
+        "evaluation": {
+            "kind": "text_to_text", "metrics": ("bleu",), "split": "test", "examples": examples, "batch_size": 64
+        },
+        **{f"training.{name}": value for name, value in training.items()},
+    }  # fmt: skip
+
+
+STUDY = Study(
+    rows=tuple(Row(slug(name), name, at={scale: rows[name] for scale, rows in SIZED.items()}) for name in SIZED["cpu"]),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", translating(32, 16), seeds=1),
+        "cpu": Scale(f"{CONFIG}:cpu", translating(64, 256), seeds=3, replicas=True),
+    },
+    columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU),
+    published="translation.csv",
+)
