@@ -159,3 +159,11 @@ def test_the_replicas_benchmark_compares_every_seed_with_its_own_run(root):
     assert len(found["alone_s"]) == 2 and found["together_s"] > 0
     assert found["largest_difference"] < 1e-4
     assert promised(found["targets"]) == {"seeds in one program / one after the other"}
+
+
+@pytest.mark.slow
+def test_the_rows_of_narang2021_take_turns(root):
+    rows = ("vanilla_transformer", "geglu", "rezero", "block_sharing")
+    found = document(root, "narang2021", "--scale=smoke", "--rounds=2", f"--rows={','.join(rows)}")
+    assert tuple(found["steps_per_second"]) == rows and all(ordered(found["times"][row]) for row in rows)
+    assert found["paper_steps_per_second"]["geglu"] == 3.55 and "4 rows" in found["rank_correlation"]

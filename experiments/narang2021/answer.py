@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,11 +10,12 @@ from typing import Any, NamedTuple
 from attention_research.studies.figures import Figure, canvas, save
 from attention_research.studies.results import Results, published
 from attention_research.studies.significance import Correlation, Difference, holm, paired, rank_correlation
+from attention_research.studies.verdicts import Comparison, compare
 
-BASELINE, FINAL = "vanilla_transformer", "measure.final_loss"
+BASELINE, FINAL, SPEED = "vanilla_transformer", "measure.final_loss", "train.steps_per_second"
 #: What both tables have: our number, the paper's column.
 COMPARED = {
-    "steps a second": ("train.steps_per_second", "steps_per_s"),
+    "steps a second": (SPEED, "steps_per_s"),
     "early loss": ("measure.early_loss", "early_loss"),
     "final loss": (FINAL, "final_loss"),
 }
@@ -28,10 +30,34 @@ class Point(NamedTuple):
     theirs: float
 
 
+def timed() -> dict[str, dict[str, float]]:
+    """Row -> the times of a step, of the newest recorded run in which all rows took turns; empty if there is none.
+
+    Trials ran hours apart, beside other things; these are of the same minutes (`benchmarks/narang2021.py`).
+    """
+    recorded = sorted(Path(__file__).parents[2].glob("benchmarks/results/narang2021-*.json"))
+    times = json.loads(recorded[-1].read_text(encoding="utf-8"))["times"] if recorded else {}
+    return {row: one for row, one in times.items() if isinstance(one, dict)}
+
+
+def faster(results: Results, row: str, than: str) -> Comparison:
+    """By the recorded times of steps, clear where their ranges lie apart; else by the trials' own speeds."""
+    found = timed()
+    if results.scale != "cpu" or not {row, than} <= found.keys():
+        return compare(results, row, than, SPEED, higher=True)
+    ours, theirs = found[row], found[than]
+    gain = 1e3 / ours["median_ms"] - 1e3 / theirs["median_ms"]
+    clear = ours["high_ms"] < theirs["low_ms"]
+    said = [f"{one['median_ms']:.1f} ms ({one['low_ms']:.1f} to {one['high_ms']:.1f})" for one in (ours, theirs)]
+    text = f"a step takes {said[0]} ({row}) against {said[1]} ({than}), {'clear' if clear else 'not clear'}"
+    return Comparison(row, than, gain, clear, text)
+
+
 def points(results: Results, key: str, cell: str) -> list[Point]:
     """The rows that have the number here and there, in the order of the table."""
-    printed = published(results.study)
-    found = ((row, results.values(row.id, key), printed.get(row.id, {}).get(cell)) for row in results.rows)
+    printed, times = published(results.study), timed() if key == SPEED and results.scale == "cpu" else {}
+    ours = lambda row: (1e3 / times[row]["median_ms"],) if row in times else results.values(row, key)
+    found = ((row, ours(row.id), printed.get(row.id, {}).get(cell)) for row in results.rows)
     return [Point(row.name, statistics.fmean(values), float(there)) for row, values, there in found if values and there]
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from attention_research.studies.results import Results, published
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
 
-from .answer import BASELINE, FINAL, better, differences
+from .answer import BASELINE, FINAL, better, differences, faster
 
-SPEED = "train.steps_per_second"
 GATED = ("geglu", "swiglu", "reglu", "liglu")
 SHARED = (
     "block_sharing", "encoder_only_block_sharing", "decoder_only_block_sharing", "plus_factorized_embeddings",
@@ -60,7 +59,7 @@ def gated_are_better(results: Results) -> Verdict:
 def norms_and_starts(results: Results) -> Verdict:
     """RMSNorm faster and better, ReZero and Fixup worse."""
     cases = {
-        "RMSNorm faster": compare(results, "rms_norm", BASELINE, SPEED, higher=True),
+        "RMSNorm faster": faster(results, "rms_norm", BASELINE),
         "RMSNorm better": compare(results, "rms_norm", BASELINE, FINAL),
     }
     worse = ("rezero", "rezero_plus_layernorm", "rezero_plus_rms_norm", "fixup")

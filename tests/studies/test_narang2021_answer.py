@@ -25,6 +25,12 @@ def answer(study):
     return sys.modules[study.figures[0].__module__]
 
 
+@pytest.fixture(autouse=True)
+def no_times(answer, monkeypatch):
+    """Without what was recorded of the real rows' speed."""
+    monkeypatch.setattr(answer, "timed", dict)
+
+
 @pytest.fixture(scope="module")
 def printed(root):
     with open(root / "experiments/narang2021/table1.csv", encoding="utf-8", newline="") as file:
@@ -93,3 +99,18 @@ def test_the_scatter_names_every_row(study, printed, tmp_path):
     figure = study.figures[0](results, tmp_path)
     assert figure.path.stat().st_size > 10_000 and "final loss 1.00" in figure.alt
     assert study.figures[0](made(study, {"gelu": 1.0}), tmp_path) is None
+
+
+def test_speeds_are_those_of_the_run_in_which_rows_took_turns(study, answer, printed, monkeypatch):
+    """Where there is one: trials' own speeds, which here say the opposite, are of different hours."""
+    times = {row: 1e3 / float(cells["steps_per_s"]) for row, cells in printed.items()}
+    spread = {row: {"median_ms": x, "low_ms": 0.99 * x, "high_ms": 1.01 * x} for row, x in times.items()}
+    backwards = {row: 1 / float(cells["steps_per_s"]) for row, cells in printed.items()}
+    slow = made(study, dict.fromkeys(printed, 2.0), backwards)
+    assert answer.correlations(slow)["steps a second"].rho == pytest.approx(-1)
+    monkeypatch.setattr(answer, "timed", lambda: spread)
+    assert answer.correlations(slow)["steps a second"].rho == pytest.approx(1)
+    assert answer.faster(slow, "rms_norm", "vanilla_transformer").clear  # 3.68 against 3.50 in print
+    assert answer.faster(slow, "gelu", "vanilla_transformer").gain == pytest.approx(0.08)
+    near = answer.faster(slow, "tied_encoder_decoder_input_embeddings", "vanilla_transformer")  # 3.55 against 3.50
+    assert near.gain > 0 and not near.clear and "not clear" in near.text

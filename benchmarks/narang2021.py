@@ -1,0 +1,113 @@
+"""A training step of each of the 52 Transformers of Narang et al. 2021, interleaved in one process.
+
+    python -m benchmarks.narang2021 [--json] [--rounds=5] [--scale=cpu] [--rows=geglu,swiglu]
+
+Each row of the study `narang2021/table1` at a scale: its own model, loss and optimizer, on a batch of random tokens of
+full length, one seed. The study's own steps a second are of runs hours apart on a machine that did other things; these
+are of the same minutes. Beside them the paper's column (TPU v2, 223M parameters), with Spearman's correlation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json as json_module
+import statistics
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks._interleaved import KEEP_PAGES, ROOT, interleaved, log, made, present, print_times, versions, worker
+
+MODULE, STUDY = "benchmarks.narang2021", "narang2021/table1"
+
+
+def study() -> Any:
+    """The study of the table."""
+    from attention_research.studies import load_study
+
+    return load_study(STUDY, ROOT / "experiments")
+
+
+def step_of(config: Any) -> Callable[[], None]:
+    """One update that is waited for."""
+    import jax
+    import numpy as np
+
+    from attention_research.training.trainer import Trainer
+
+    trainer = Trainer(config)
+    execution, held = trainer.execution, {}
+    (shapes,) = trainer.data.train_shapes(config.resolved["training"]["batch_size"])
+    words = config.resolved["vocabulary_size"] - config.resolved["data"]["sentinels"]
+    rng = np.random.default_rng(0)
+    batch = execution.place({name: rng.integers(4, words, shape).astype(np.int32) for name, shape in shapes.items()})
+
+    def step() -> None:
+        state, _ = execution.step(held.pop("state") if held else execution.start(), batch)
+        held["state"] = jax.block_until_ready(state)
+
+    return step
+
+
+def time_worker(scale: str, rounds: str, wanted: str) -> dict[str, Any]:
+    """{row: its times}."""
+    from attention_research.studies.trials import configuration
+
+    steps, made_of = {}, study()
+    for row in made_of.rows_at(scale, wanted.split(",") if wanted else None):
+        steps[row.id] = step_of(configuration(made_of, scale, row))
+        steps[row.id]()
+        log(f"compiled {row.name}")
+    return interleaved(steps, int(rounds))
+
+
+def measure(scale: str = "cpu", rounds: int = 5, rows: str = "") -> dict[str, Any]:
+    """The document."""
+    from attention_research.studies.results import published
+    from attention_research.studies.significance import rank_correlation
+
+    times, printed = worker(MODULE, KEEP_PAGES, scale, str(rounds), rows), published(study())
+    found = {row: one for row, one in times.items() if isinstance(one, dict)}
+    ours = {row: 1e3 / one["median_ms"] for row, one in found.items()}
+    both = [row for row in ours if row in printed]
+    order = None
+    if len(both) >= 4:
+        order = str(rank_correlation([ours[row] for row in both], [float(printed[row]["steps_per_s"]) for row in both]))
+    return {
+        "benchmark": "narang2021: steps of training",
+        "shape": {"study": STUDY, "scale": scale, "rows": len(found)},
+        **made(),
+        "versions": versions("jax", "jaxlib", "flax", "optax"),
+        "times": times,
+        "steps_per_second": {row: round(value, 3) for row, value in ours.items()},
+        "paper_steps_per_second": {row: float(printed[row]["steps_per_s"]) for row in both},
+        "rank_correlation": order,
+        "targets": [],
+    }
+
+
+def show(document: dict[str, Any]) -> None:
+    """The tables."""
+    print_times("step", document["times"])
+    base = statistics.median(document["steps_per_second"].values())
+    print(
+        f"  median row {base:.2f} steps a second; Spearman's correlation with the paper {document['rank_correlation']}"
+    )
+
+
+def main(json: bool = False, scale: str = "cpu", rounds: int = 5, rows: str = "") -> None:
+    """Measures and prints: tables, or with `json` one JSON document."""
+    present(measure(scale, rounds, rows), json, show)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        print(json_module.dumps(time_worker(*sys.argv[2:])))
+    else:
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--json", action="store_true")
+        parser.add_argument("--scale", default="cpu")
+        parser.add_argument("--rounds", type=int, default=5)
+        parser.add_argument("--rows", default="", help="id,id,... (all)")
+        given = parser.parse_args()
+        main(given.json, given.scale, given.rounds, given.rows)
