@@ -85,6 +85,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
     "model": {
         "transformer": "attention_research.models.transformer:Transformer",
+        "shared_transformer": "attention_research.models.shared_transformer:SharedTransformer",
         "transformer_decoder": "attention_research.models.decoder_only:TransformerDecoder",
         "language_model": "attention_research.models.language_model:LanguageModel",
         "transformer_encoder": "attention_research.models.encoder_only:TransformerEncoder",

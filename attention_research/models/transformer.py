@@ -58,6 +58,10 @@ class Transformer(nnx.Module):
         hidden, aux = self.encoder(x, positions(source), visible(source, source), key=key)
         return {"hidden": hidden, "source": dict(source), "aux": aux}
 
+    def writer(self) -> Any:
+        """The decoder, whole."""
+        return self.decoder
+
     def log_likelihood(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[dict[str, Float[Array, "B T"]], dict[str, Any]]:
@@ -65,7 +69,7 @@ class Transformer(nnx.Module):
         keys = (None, None) if key is None else jax.random.split(key)
         memory = self.encode(sequence(batch, "source"), key=keys[0])
         target = sequence(batch, "target")
-        hidden, aux = self.decoder(
+        hidden, aux = self.writer()(
             self.vocabulary.target(shift_right(target)), positions(target),
             visible(target, target) if "segments" in target else None,
             memory["hidden"], self.encoder.memory_mask(visible(target, memory["source"])), key=keys[1],
@@ -76,7 +80,7 @@ class Transformer(nnx.Module):
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
         """The cache before the first token, for targets of up to `length` (default `max_length`)."""
         mask = self.encoder.memory_mask(padding_mask(memory["source"]["tokens"] != 0))
-        layers = self.decoder.start(memory["hidden"], mask, self.max_length if length is None else length)
+        layers = self.writer().start(memory["hidden"], mask, self.max_length if length is None else length)
         return {"index": jnp.zeros((), jnp.int32), "layers": layers}
 
     def step(
@@ -84,5 +88,5 @@ class Transformer(nnx.Module):
     ) -> tuple[dict[str, Any], Float[Array, "B V"], dict[str, Any]]:
         """(cache, log p of the next token, collected), given the previous token (BOS first)."""
         x = self.vocabulary.target(tokens[:, None])
-        hidden, layers, aux = self.decoder.step(x, cache["layers"], cache["index"])
+        hidden, layers, aux = self.writer().step(x, cache["layers"], cache["index"])
         return {"index": cache["index"] + 1, "layers": layers}, self.vocabulary.log_probabilities(hidden[:, 0]), aux

@@ -71,7 +71,11 @@ causal, prefix = (functools.partial(one_stack, kind) for kind in ("causal", "pre
 STUDY = Study(
     rows=(
         row("encoder_decoder", "Encoder-decoder, denoising"),
-        Row("encoder_decoder_shared", "Enc-dec with one stack's weights, denoising", scales=()),
+        row(
+            "encoder_decoder_shared",
+            "Enc-dec, one set of weights, denoising",
+            also={"model.kind": "shared_transformer"},
+        ),
         row("encoder_decoder_half", "Enc-dec, half the layers, denoising", half),
         row("language_model", "Language model, denoising", causal),
         row("prefix_lm", "Prefix LM, denoising", prefix),

@@ -106,6 +106,7 @@ def copy(root, tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_files_changes_and_counts_are_what_the_page_says(page, copy):
     assert len(walk(page, copy, lambda command: not trains(command))) == 7
 

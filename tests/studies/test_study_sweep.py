@@ -81,12 +81,13 @@ def test_a_sweep_that_contradicts_itself_is_refused(over, overrides, line):
         sweep_study(CONFIG, over, overrides=overrides)
 
 
-def test_every_recorded_study_resolves_at_every_scale(root, monkeypatch):
+@pytest.mark.parametrize("cpu", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["cpu", "the others"])
+def test_every_recorded_study_resolves_at_every_scale(cpu, root, monkeypatch):
     monkeypatch.chdir(root)
     assert {"ablation/attention", "ablation/length"} <= set(find_studies())
     for name in find_studies():
         study = load_study(name)
-        for scale in study.scales:
+        for scale in (one for one in study.scales if (one == "cpu") is cpu):
             trials = plan(study, scale, study.rows_at(scale), 1, "sources")
             assert len(trials) == len(study.rows_at(scale)) * max(1, len(study.scales[scale].points))
 

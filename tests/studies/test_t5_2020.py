@@ -40,6 +40,9 @@ def test_parameters_are_those_of_the_architectures(studies, scale):
     attention, vocabulary = 4 * width * model["num_heads"] * model["head_width"], 32128 if scale == "paper" else None
     encoder = layers * (attention + 2 * width * hidden + 2 * width) + width + 32 * model["num_heads"]
     cross = layers * (attention + width)
+    assert count["encoder_decoder"] - count["encoder_decoder_shared"] == layers * (
+        attention + 2 * width * hidden + 2 * width
+    )
     assert count["encoder_decoder"] - count["language_model"] == encoder + cross
     assert count["prefix_lm"] == count["language_model"] == count["language_model_scratch"]
     tables = count["encoder_decoder"] - encoder - (encoder + cross)

@@ -1,0 +1,96 @@
+"""Two stacks of one set of weights: the Transformer whose decoder was given the encoder's, and its gradients' sum."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.decoding import Greedy
+from tests.models.facts import QUICKLY, assert_stepping_is_the_full_forward, batch_of, facts_of
+
+PRE_NORM = {
+    side: {"steps": [["norm", layer, "dropout", "residual"] for layer in layers], "final_norm": True}
+    for side, layers in {
+        "encoder": ("self_attention", "feed_forward"),
+        "decoder": ("self_attention", "cross_attention", "feed_forward"),
+    }.items()
+}
+KINDS = {
+    "post-norm": {},
+    "t5": {
+        **PRE_NORM,
+        "self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9},
+        "norm": {"kind": "rms_norm"},
+        "positions": {"kind": "none"},
+    },
+}
+#: The decoder's name of a part -> the encoder's; the second norm is the attention to the source's.
+SAME = {"self_attention": "self_attention", "feed_forward": "feed_forward", "norm": "norm", "norm_3": "norm_2"}
+
+
+@pytest.fixture(scope="module", params=list(KINDS))
+def both(request, small):
+    """(structure and parameters of the shared one, those of two stacks with the same weights, name -> shared name)."""
+    structure, parameters = small(kind="shared_transformer", dropout_rate=0.0, **KINDS[request.param])
+    apart, theirs = small(dropout_rate=0.0, **KINDS[request.param])
+    source = {}
+    for name in theirs:
+        part = name.split(".")[4] if name.startswith("decoder.stack") else ""
+        shared = name.replace("decoder.stack", "encoder.stack").replace(f".{part}.", f".{SAME.get(part)}.", 1)
+        source[name] = shared if part in SAME else name
+    assert set(source.values()) == parameters.keys(), "of what both have there is one"
+    return structure, parameters, apart, {name: parameters[other] for name, other in source.items()}, source
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return batch_of(np.random.default_rng(5))
+
+
+@pytest.fixture(scope="module")
+def points(both, batch):
+    structure, parameters, apart, theirs, _ = both
+    return facts_of(apart, batch, 12)(theirs), shared_facts(structure, batch, parameters)
+
+
+def shared_facts(structure, batch, parameters):
+    def loss(p):
+        values, _ = structure.merge(p).log_likelihood(batch)
+        return -jnp.sum(values["log_likelihood"], where=values["mask"]), values
+
+    def everything(p):
+        (_, values), gradients = jax.value_and_grad(loss, has_aux=True)(p)
+        found = Greedy()(structure.merge(p), {"tokens": batch["source"]}, max_length=9)
+        return {**values, "gradients": gradients, "tokens": found.tokens, "prices": found.log_probabilities}
+
+    return jax.tree.map(np.asarray, jax.jit(everything, compiler_options=QUICKLY)(parameters))
+
+
+def test_likelihoods_are_those_of_two_stacks_with_the_same_weights(points):
+    apart, shared = points
+    np.testing.assert_allclose(shared["log_likelihood"], apart["log_likelihood"], atol=1e-6)
+    assert_stepping_is_the_full_forward(apart)
+
+
+def test_gradients_are_the_sum_of_both_places(points, both):
+    apart, shared = points
+    expected = {}
+    for name, other in both[-1].items():
+        expected[other] = expected.get(other, 0) + apart["gradients"][name]
+    assert expected.keys() == shared["gradients"].keys()
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(shared["gradients"][name], gradient, atol=2e-5, err_msg=name)
+
+
+def test_it_decodes_as_two_stacks_with_the_same_weights(points, both, batch):
+    _, _, apart, theirs, _ = both
+    found = jax.jit(lambda p: Greedy()(apart.merge(p), {"tokens": batch["source"]}, max_length=9))(theirs)
+    np.testing.assert_array_equal(points[1]["tokens"], found.tokens)
+    np.testing.assert_allclose(points[1]["prices"], found.log_probabilities, rtol=1e-5)
+
+
+def test_stacks_that_do_not_fit_are_refused(small):
+    with pytest.raises(ValueError, match="same number of layers"):
+        small(kind="shared_transformer", encoder={"num_layers": 3})
+    with pytest.raises(ValueError, match="the decoder's steps are not the encoder's"):
+        small(kind="shared_transformer", encoder=PRE_NORM["encoder"])
