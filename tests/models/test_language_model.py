@@ -35,7 +35,10 @@ def batch():
     return batch_of(np.random.default_rng(5))
 
 
-@pytest.fixture(scope="module", params=list(KINDS))
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(kind, marks=[pytest.mark.slow] if kind == "prefix-relative" else []) for kind in KINDS],
+)
 def point(request, small, batch):
     """Everything that the tests look at, in one compilation a kind."""
     structure, parameters = small(kind="language_model", dropout_rate=0.0, **KINDS[request.param])

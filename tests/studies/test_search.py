@@ -460,6 +460,7 @@ def test_axes_are_given_once(root):
         read_axes(["a=1..2"], (("a", "3"),))
 
 
+@pytest.mark.slow
 def test_real_trials_go_on_after_the_search_is_killed(root, tmp_path):
     """kill -9 of the command while both of its trials train; the same command ends the search."""
     workdir = tmp_path / "run"

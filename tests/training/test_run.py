@@ -176,6 +176,7 @@ def test_a_step_never_waits_for_the_host(tmp_path, monkeypatch):
     assert 6 in fetched  # by the logging: what is counted is what fetches
 
 
+@pytest.mark.slow
 def test_two_steps_are_profiled_and_the_run_is_the_same(whole, tmp_path):
     train(config(6), tmp_path / "run", profile=(3, 4))
     assert_same_run(tmp_path / "run", whole[0])
