@@ -1,6 +1,9 @@
-"""Narang et al. 2021, Table 1: 52 Transformers, counted exactly.
+"""Narang et al. 2021, Table 1: 52 Transformers, counted exactly and trained side by side.
 
-    attention-research inspect --study=narang2021/table1 --scale=paper --json
+    attention-research inspect   --study=narang2021/table1 --scale=paper --json
+    attention-research reproduce narang2021/table1 --scale=cpu --rows=vanilla_transformer,geglu
+
+A row is pre-trained, judged on held-out text early and at the end, and fine-tuned on three tasks (`downstream`).
 
 `parameters` are those of the modules with relative position biases, `parameters_learned_positions` with a learned table
 of 512 positions in their place (the paper's Table 2), one for both stacks, or one for each where their embeddings are
