@@ -5,7 +5,7 @@
 
 variant   parameters  GFLOP/step    steps  time       perplexity
 paper    222,903,552      55,860  524,288  not run    the paper gives none
-cpu          361,472         1.2     4000  minutes    recorded in experiments/t5_2020 (three seeds together)
+cpu          361,472         1.2     4000  minutes    not recorded yet
 smoke         13,936        0.02        8  seconds    it learns nothing
 
 Pre-norm RMSNorm without biases, relative biases owned by each stack, one unscaled table of embeddings, Adafactor;
@@ -67,7 +67,7 @@ def paper() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """An eighth of the depth and a twelfth of the width, on film reviews."""
+    """A sixth of the depth and a twelfth of the width, on film reviews."""
     config = paper()
     config.max_length, config.vocabulary_size = 64, 2048
     config.data.update(name="reviews/imdb", sentinels=32)

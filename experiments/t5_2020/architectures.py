@@ -16,9 +16,9 @@ from attention_research.config import load
 from attention_research.studies import Row, Scale, Study, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Verdict, compare, conclude
+from attention_research.studies.verdicts import Verdict
 
-from .labels import COLUMNS, LABELS, SCRATCH, SETS, curves, name_of, stages
+from .labels import COLUMNS, SCRATCH, against_scratch, curves, stages
 
 CONFIG = "configs/text_to_text/t5_2020.py"
 SCALES = ("smoke", "cpu", "paper")
@@ -55,16 +55,7 @@ def row(id: str, name: str, change: Any = lambda scale: {}, **more: Any) -> Row:
 
 def helped(results: Results) -> Verdict:
     """Each architecture, pre-trained by either objective, against itself from scratch."""
-    cases = {
-        f"{trained}, {name_of(task, labels)}": compare(
-            results, trained, scratch, f"{name_of(task, labels)}.accuracy", higher=True
-        )
-        for scratch, rows in FROM_SCRATCH.items()
-        for trained in rows
-        for task in SETS
-        for labels in LABELS
-    }
-    return conclude(cases)
+    return against_scratch(results, {row: scratch for scratch, rows in FROM_SCRATCH.items() for row in rows})
 
 
 causal, prefix = (functools.partial(one_stack, kind) for kind in ("causal", "prefix"))

@@ -10,6 +10,7 @@ without their labels, and no story.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from attention_research.studies import Stage, finetune
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
+from attention_research.studies.verdicts import Verdict, compare, conclude
 
 SETS = {"topic": ("news/bbc", "topic: "), "sentiment": ("reviews/imdb", "sentiment: ")}
 #: Labels to learn from; the first number alone at `smoke`.
@@ -73,6 +75,17 @@ COLUMNS = tuple(
     for task in SETS
     for labels in LABELS
 )
+
+
+def against_scratch(results: Results, scratch: Mapping[str, str]) -> Verdict:
+    """Every pre-trained row against its row from scratch, at every number of labels of every task."""
+    fine_tunings = [name_of(task, labels) for task in SETS for labels in LABELS]
+    cases = {
+        f"{row}, {name}": compare(results, row, untrained, f"{name}.accuracy", higher=True)
+        for row, untrained in scratch.items()
+        for name in fine_tunings
+    }
+    return conclude(cases)
 
 
 def curves(results: Results, folder: Path) -> Figure | None:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from attention_research.studies import Row, Scale, Study, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Verdict, compare, conclude
+from attention_research.studies.verdicts import Verdict
 
-from .labels import COLUMNS, LABELS, SCRATCH, SETS, curves, name_of, stages
+from .labels import COLUMNS, SCRATCH, against_scratch, curves, stages
 
 CONFIG = "configs/text_to_text/t5_2020.py"
 OBJECTIVES = {
@@ -29,15 +29,7 @@ OBJECTIVES = {
 
 def pretraining_helps(results: Results) -> Verdict:
     """Every objective against scratch, at every number of labels of every task."""
-    cases = {
-        f"{row}, {name_of(task, labels)}": compare(
-            results, row, "scratch", f"{name_of(task, labels)}.accuracy", higher=True
-        )
-        for row in OBJECTIVES
-        for task in SETS
-        for labels in LABELS
-    }
-    return conclude(cases)
+    return against_scratch(results, dict.fromkeys(OBJECTIVES, "scratch"))
 
 
 STUDY = Study(

@@ -117,10 +117,10 @@ class MultiHeadAttention(nnx.Module):
         key, value = self.keys_values(x)
         where = {"mask": mask, "is_causal": is_causal, "offset": 0, "shared": shared}
         context, _ = self.mix(self.queries(x), key, value, **where)
-        rest = ((0, 0), (0, 0), (0, length - x.shape[1]), (0, 0))
-        seen = jnp.pad(mask.any(axis=2, keepdims=True), rest[:2] + rest[1:3], constant_values=True)
-        cache = {"key": jnp.pad(key.swapaxes(1, 2), rest), "value": jnp.pad(value.swapaxes(1, 2), rest), "mask": seen}
-        return self.project_out(context), cache
+        none, rest = (0, 0), (0, length - x.shape[1])
+        longer = lambda states: jnp.pad(states.swapaxes(1, 2), (none, none, rest, none))
+        seen = jnp.pad(mask.any(axis=2, keepdims=True), (none, none, none, rest), constant_values=True)
+        return self.project_out(context), {"key": longer(key), "value": longer(value), "mask": seen}
 
     def step(
         self,
