@@ -3,7 +3,7 @@
 Nothing here imports JAX except what runs inside a worker, so that finding, planning and rendering are quick.
 """
 
-from attention_research.studies.finetuning import finetune
+from attention_research.studies.finetuning import finetune, text_to_text
 from attention_research.studies.inspection import inspect_study
 from attention_research.studies.run import reproduce, run_study
 from attention_research.studies.study import (
@@ -33,5 +33,6 @@ __all__ = [
     "reproduce",
     "run_study",
     "sweep",
+    "text_to_text",
     "train",
 ]

@@ -44,6 +44,34 @@ def finetune(
     return Stage("finetune", {**settings, "checkpoint": checkpoint})
 
 
+def text_to_text(
+    data: Mapping[str, Any],
+    lengths: tuple[int, int],
+    metrics: Sequence[str],
+    *,
+    steps: int,
+    batch_size: int,
+    examples: int | None = None,
+    scored_together: int = 64,
+) -> dict[str, Any]:
+    """Overrides of a fine-tuning as text to text: sources and targets of one bucket, a rate that falls to 0.
+
+    `lengths` are the longest source and target, `examples` how many of the test split are scored (None: all).
+    """
+    longest, target_length = lengths
+    sizes = {"max_length": longest, "target_length": target_length, "batching": {"boundaries": (longest,)}}
+    scored = {"metrics": tuple(metrics), "split": "test", "examples": examples, "batch_size": scored_together}
+    return {
+        "data": {"kind": "text_to_text", **data, **sizes},
+        "training.steps": steps,
+        "training.batch_size": batch_size,
+        "training.schedule": {"kind": "linear", "warmup_steps": steps // 20},
+        "training.eval_every": max(steps // 4, 1),
+        "training.checkpoint_every": steps,
+        "evaluation": {"kind": "text_to_text", **scored},
+    }
+
+
 def planned(stage: Stage, config: Config | None, scale: str, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The stage's settings as a worker reads them: name, from_stage, checkpoint, the config's identity and `given`.
 

@@ -99,7 +99,7 @@ def run_study(
         if not render:
             chosen = [trial for trial in trials if trial.row in wanted]
             pending = _pending(chosen, folder, stale)
-            say(_heading(study, scale, trials, pending, seeds, workdir))
+            say(_heading(study, scale, chosen, pending, seeds, workdir))
             prepare_data(pending)
             failed = _run(crew, chosen, pending, folder, rerun=stale == "rerun", together=size.replicas)
         found = results.collect(study, scale, trials, folder)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attention_research.studies import Stage, finetune
+from attention_research.studies import Stage, finetune, text_to_text
 from attention_research.studies.columns import Column, fixed
 
 SETS: dict[str, dict[str, Any]] = {
@@ -37,23 +37,16 @@ EXAMPLES = {"smoke": 8, "cpu": 512}
 
 def settings(task: str, scale: str) -> dict[str, Any]:
     """What a fine-tuning changes of its row at a scale."""
-    longest, target_length, steps = SIZES[scale][task]
-    lengths = {"max_length": longest, "target_length": target_length, "batching": {"boundaries": (longest,)}}
-    return {
-        "data": {"kind": "text_to_text", **SETS[task], **lengths},
-        "training.steps": steps,
-        "training.batch_size": BATCH_SIZES[scale],
-        "training.schedule": {"kind": "linear", "warmup_steps": steps // 20},
-        "training.eval_every": max(steps // 4, 1),
-        "training.checkpoint_every": steps,
-        "evaluation": {
-            "kind": "text_to_text",
-            "metrics": METRICS[task],
-            "split": "test",
-            "examples": EXAMPLES.get(scale),
-            "batch_size": 16 if scale == "smoke" else 64,
-        },
-    }
+    *lengths, steps = SIZES[scale][task]
+    return text_to_text(
+        SETS[task],
+        tuple(lengths),
+        METRICS[task],
+        steps=steps,
+        batch_size=BATCH_SIZES[scale],
+        examples=EXAMPLES.get(scale),
+        scored_together=16 if scale == "smoke" else 64,
+    )
 
 
 STAGES: tuple[Stage, ...] = tuple(

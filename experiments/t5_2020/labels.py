@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies import Stage, finetune
+from attention_research.studies import Stage, finetune, text_to_text
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
@@ -36,24 +36,17 @@ SIZES = {
 def settings(task: str, labels: int, scale: str) -> dict[str, Any]:
     """What a fine-tuning changes of its row at a scale."""
     (name, prefix), (longest, steps, batch_size, rate, examples) = SETS[task], SIZES[scale]
-    data = {"kind": "text_to_text", "name": name, "prefix": prefix, "source": ("text",), "target": "label"}
-    lengths = {"max_length": longest, "target_length": 4, "batching": {"boundaries": (longest,)}}
-    return {
-        "data": {**data, **lengths, "train_examples": 10 if scale == "smoke" else labels},
-        "training.steps": steps,
-        "training.batch_size": batch_size,
-        "training.learning_rate": rate,
-        "training.schedule": {"kind": "linear", "warmup_steps": steps // 20},
-        "training.eval_every": max(steps // 4, 1),
-        "training.checkpoint_every": steps,
-        "evaluation": {
-            "kind": "text_to_text",
-            "metrics": ("accuracy",),
-            "split": "test",
-            "examples": examples,
-            "batch_size": 16 if scale == "smoke" else 64,
-        },
-    }
+    data = {"name": name, "prefix": prefix, "source": ("text",), "target": "label"}
+    fine_tuning = text_to_text(
+        {**data, "train_examples": 10 if scale == "smoke" else labels},
+        (longest, 4),
+        ("accuracy",),
+        steps=steps,
+        batch_size=batch_size,
+        examples=examples,
+        scored_together=16 if scale == "smoke" else 64,
+    )
+    return {**fine_tuning, "training.learning_rate": rate}
 
 
 def stages() -> tuple[Stage, ...]:
