@@ -88,7 +88,8 @@ def _group(found: list[tuple[Trial, Config]], folder: Folder) -> Group:
 
 
 class InOrder:
-    """The folders of trials in the order in which they may run: groups and single ones, then the groups' members.
+    """The folders of trials in the order in which they may run: a group's members right after it, before other groups,
+    so that rows are finished one after the other.
 
     `folders` are those of all trials by their ids, `groups` those of the groups by their folders. An iterator for
     `runners.crew.run`: None where a member waits for its group, of whose end `report` must hear.
@@ -111,9 +112,9 @@ class InOrder:
         self.told(folder, state, line)
 
     def __iter__(self) -> Iterator[Path | None]:
-        yield from self.first
-        while self.members or self.ready:
-            yield self.ready.pop(0) if self.ready else None
+        while self.first or self.members or self.ready:
+            coming = self.ready or self.first
+            yield coming.pop(0) if coming else None
 
 
 def deal(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]:

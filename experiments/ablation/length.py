@@ -8,13 +8,8 @@ compiled gradient of a random projection of the output in all parameters and the
 raises the peak resident size of the process (on an accelerator: the device's peak) above what it held before.
 """
 
-import statistics
-import time
-
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, significant
-
-_LEAST_REPEATS = 5
 
 
 def _layer(kind: str, length: int, width: int, num_heads: int, settings: dict):
@@ -49,43 +44,13 @@ def measure_attention(*, kind: str, length: int, width: int, num_heads: int, sec
     import jax.numpy as jnp
     from flax import nnx
 
+    from attention_research.accounting.clock import measure_call
+
     make = _layer(kind, length, width, num_heads, settings)
     keys = jax.random.split(jax.random.key(seed), 3)
     modules = jax.jit(lambda key: make(nnx.Rngs(key)))(keys[0])
     x, direction = (jax.random.normal(key, (1, length, width), jnp.float32) for key in keys[1:])
-    began = time.perf_counter()
-    call = jax.jit(_gradient).lower(modules, x, direction).compile()
-    compiled = time.perf_counter() - began
-    tiny = jnp.ones((8, 8), jnp.float32)
-    jax.block_until_ready(jax.jit(lambda x: jnp.exp(x @ x).sum())(tiny))  # what the runtime itself takes at first
-    before, peak = _memory()
-    jax.block_until_ready(call(modules, x, direction))
-    raised = peak() - before if before is not None else None
-    times: list[float] = []
-    while len(times) < _LEAST_REPEATS or sum(times) < seconds:
-        began = time.perf_counter()
-        jax.block_until_ready(call(modules, x, direction))
-        times.append(time.perf_counter() - began)
-    return {
-        "milliseconds": 1e3 * statistics.median(times),
-        "megabytes": None if raised is None else raised / 1e6,
-        "repeats": len(times),
-        "compile_seconds": compiled,
-    }
-
-
-def _memory():
-    """(bytes held now, or None where nobody counts; function giving the peak since): device, else process."""
-    import jax
-
-    from attention_research.accounting import memory
-
-    device = jax.local_devices()[0]
-    stats = device.memory_stats() or {}
-    if "peak_bytes_in_use" in stats:
-        return stats["bytes_in_use"], lambda: device.memory_stats()["peak_bytes_in_use"]
-    reset = memory.reset_peak_resident()  # without it the peak is that of compiling
-    return memory.peak_resident_bytes() if reset else None, memory.peak_resident_bytes
+    return measure_call(_gradient, modules, x, direction, seconds=seconds)
 
 
 def count_attention(*, kind: str, length: int, width: int, num_heads: int, seconds: float, **settings):

@@ -62,6 +62,18 @@ def test_members_come_after_their_group_and_alone_if_it_fails(tmp_path):
     assert len({next(coming), next(coming)} - mine) == 2 and next(coming, "end") == "end"
 
 
+def test_members_come_before_the_next_group(tmp_path):
+    trials = planned("training.learning_rate=0.5,1", "model.num_heads=1,2", seeds=1)
+    groups = dict(zip([tmp_path / "a", tmp_path / "b"], grouped(trials, Folder(tmp_path)), strict=True))
+    folders = {trial.id: Folder(tmp_path).trial(trial) for trial in trials}
+    order = InOrder(folders, groups, lambda *said: None)
+    coming = iter(order)
+    assert next(coming) == tmp_path / "a"
+    order.report(tmp_path / "a", "done", "")
+    mine = {folders[trial.id] for trial in groups[tmp_path / "a"].members}
+    assert {next(coming), next(coming)} == mine and next(coming) == tmp_path / "b"
+
+
 def curves(folder):
     return json.loads((folder / "result.json").read_text())["curves"]
 
