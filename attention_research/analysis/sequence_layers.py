@@ -2,7 +2,8 @@
 
 Each is built of this package's own kernels and modules, with weights, so that it can be counted, timed and followed.
 `attention_core` is what the printed n^2 d is about, softmax(X X^T / sqrt(H)) X of every head, without projections;
-`restricted_core` the same among `neighbourhood` positions around each. The convolutions are centred; `dilated` leaves
+`restricted_core` the same among `neighbourhood` positions around each. `attention` has the projections and lets the
+kernel choose how, `attention_dense` holds all T x T scores. The convolutions are centred; `dilated` leaves
 out `dilation` - 1 positions between two that it reads.
 """
 
@@ -25,7 +26,9 @@ from attention_research.layers.recurrent.scan import run
 from attention_research.registry import lookup
 
 CELLS = {"rnn": "vanilla", "gru": "gru", "lstm": "lstm"}
-KINDS = ("attention_core", "attention", "restricted_core", *CELLS, "convolution", "dilated", "separable")
+KINDS = (
+    "attention_core", "attention", "attention_dense", "restricted_core", *CELLS, "convolution", "dilated", "separable",
+)  # fmt: skip
 
 
 class Sizes(NamedTuple):
@@ -57,8 +60,9 @@ class Weights(nnx.Module):
 def sequence_layer(kind: str, sizes: Sizes) -> SequenceLayer:
     """One of `KINDS`. Raises ValueError for another."""
     D, N, W = sizes.width, sizes.num_heads, sizes.kernel_width
-    if kind == "attention":
-        make = lambda rngs: StandardAttention(width=D, num_heads=N, head_width=None, rngs=rngs)
+    if kind in ("attention", "attention_dense"):
+        how = "reference" if kind == "attention_dense" else None
+        make = lambda rngs: StandardAttention(width=D, num_heads=N, head_width=None, implementation=how, rngs=rngs)
         return SequenceLayer(make, lambda module, x: module(x)[0])
     if kind in ("attention_core", "restricted_core"):
         window = None if kind == "attention_core" else sizes.neighbourhood // 2
@@ -113,6 +117,7 @@ def formula(kind: str, sizes: Sizes, length: int) -> int:
     return {
         "attention_core": 2 * n * n * d,
         "attention": 2 * n * n * d + 4 * n * d * d,
+        "attention_dense": 2 * n * n * d + 4 * n * d * d,
         "restricted_core": 2 * r * n * d,
         **{cell: count * n * d * d for cell, count in products.items()},
         "convolution": k * n * d * d,

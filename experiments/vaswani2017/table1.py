@@ -97,7 +97,7 @@ def parallel(results: Results) -> Verdict:
 
 
 def _ways(results: Results) -> str:
-    return ", ".join(map(str, results.study.scale(results.scale).settings["ways"]))
+    return ", ".join(map(str, results.study.scale(results.scale).settings.get("ways", ())))
 
 
 def draw(results: Results, folder: Path) -> Figure | None:

@@ -1,0 +1,68 @@
+"""The pictures of `lectures/complexity`."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+
+
+def draw_costs(results: Results, folder: Path) -> Figure | None:
+    """Time of forward and backward against the length, a panel a width, and bytes against the length."""
+    rows = [row for row in results.rows if results.values(row.id, "measure.times")]
+    if not rows:
+        return None
+    settings, pyplot = results.study.scale(results.scale).settings, canvas()
+    lengths, widths = settings["lengths"], settings["widths"]
+    figure, axes = pyplot.subplots(1, len(widths) + 1, figsize=(4 * (len(widths) + 1) + 2, 4.2))
+    for row, style in zip(rows, styles(), strict=False):
+        style = {**style, "linewidth": 1.4, "markersize": 5}
+        runs = results.values(row.id, "measure.times")
+        for number, axis in enumerate(axes[:-1]):
+            axis.plot(
+                lengths, [statistics.fmean(at) for at in zip(*(run[number] for run in runs), strict=True)], **style
+            )
+        held = results.values(row.id, "measure.bytes")[0]
+        axes[-1].plot(lengths, [size / 1e6 for size in held], label=row.name, **style)
+    for axis, title in zip(axes, (*(f"ms, width {d:,}" for d in widths), f"MB, width {widths[-2]}"), strict=True):
+        _logarithmic(axis, title)
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    where = folder / "costs.png"
+    save(pyplot, figure, where)
+    said = "; ".join(f"{row.name} ms ~ T^{results.values(row.id, 'measure.time_length_power')[0]:.2f}" for row in rows)
+    return Figure(where, "Forward and backward by length", f"At the largest width: {said}.")
+
+
+def _logarithmic(axis: Any, title: str) -> None:
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log")
+    axis.set_xlabel("T")
+    axis.set_title(title, loc="left", fontsize=11)
+
+
+def draw_shares(results: Results, folder: Path) -> Figure | None:
+    """Which share of a block's operations are scores and sums, and other attention, by published size and by length."""
+    share = lambda row, name: results.values(row.id, f"measure.{name}")
+    rows = [row for row in results.rows if share(row, "scores")]
+    if not rows:
+        return None
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(8, 0.42 * len(rows) + 1.2))
+    for place, row in enumerate(reversed(rows)):
+        scores, attention = (100 * statistics.fmean(share(row, name)) for name in ("scores", "attention"))
+        axis.barh(place, scores, color="#D55E00", label="scores and weighted sums" if not place else None)
+        axis.barh(place, attention - scores, left=scores, color="#56B4E9", label="projections" if not place else None)
+        axis.barh(place, 100 - attention, left=attention, color="#dddddd", label="feed-forward" if not place else None)
+        axis.text(scores + 0.8, place, f"{scores:.1f}", va="center", fontsize=9)
+    axis.set_yticks(range(len(rows)), [row.name for row in reversed(rows)])
+    axis.set_xlabel("% of a block's operations")
+    axis.set_xlim(0, 100)
+    axis.grid(axis="y", visible=False)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=3, fontsize=9)
+    where = folder / "shares.png"
+    save(pyplot, figure, where)
+    said = "; ".join(f"{row.name} {100 * statistics.fmean(share(row, 'scores')):.1f} %" for row in rows)
+    return Figure(where, "Scores and weighted sums in a block", f"{said}.")

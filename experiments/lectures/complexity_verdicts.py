@@ -1,0 +1,205 @@
+"""The verdicts of `lectures/complexity`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+
+#: How near a fitted power of a count is to what it stands for.
+NEAR = 0.05
+#: A crossover is at the width when it is not more than this share of it shorter: a layer has more than its products.
+SHORT = 0.01
+#: A share of a block's operations that is called trivial, and one that hurts.
+TRIVIAL, HURTS = 0.05, 0.5
+
+
+def _power(results: Results, row: str, name: str) -> float | None:
+    values = results.values(row, f"measure.{name}")
+    return statistics.fmean(values) if values else None
+
+
+def _said(powers: dict[str, float | None]) -> str:
+    return "; ".join(f"{name} {power:.2f}" for name, power in powers.items() if power is not None)
+
+
+def _all_near(powers: dict[str, float | None], wanted: Sequence[float], said: str) -> Verdict:
+    if None in powers.values():
+        return Verdict(UNTESTED, "a layer is not measured")
+    good = all(abs(power - want) <= NEAR for power, want in zip(powers.values(), wanted, strict=True))
+    return Verdict(HELD if good else FAILED, said)
+
+
+def sequential(results: Results) -> Verdict:
+    """Chains of a recurrence grow as T both ways, those of attention do not."""
+    powers = {
+        f"{row} {way}": _power(results, row, name)
+        for row in ("rnn", "lstm", "attention_core")
+        for way, name in (("forward", "chain_power"), ("backward", "chain_backward_power"))
+    }
+    return _all_near(powers, (1, 1, 1, 1, 0, 0), f"powers of T in chains of products: {_said(powers)}")
+
+
+def differentiable(results: Results) -> Verdict:
+    """Gradients are those of finite differences, and no chain grows with T."""
+    errors = results.values("gradient", "measure.gradient_error")
+    powers = {way: _power(results, "attention", name) for way, name in
+              (("forward", "chain_power"), ("backward", "chain_backward_power"))}  # fmt: skip
+    if not errors:
+        return Verdict(UNTESTED, "the gradient is not measured")
+    said = f"largest relative difference {max(errors):.0e} in float64; powers of T in chains: {_said(powers)}"
+    verdict = _all_near(powers, (0, 0), said)
+    return verdict if max(errors) < 1e-6 else Verdict(FAILED, said)
+
+
+def table(results: Results) -> Verdict:
+    """Counted powers against the literature's: n^2 d, n d^2, k n d^2."""
+    wanted = {"attention_core": (2, 1), "rnn": (1, 2), "lstm": (1, 2), "convolution": (1, 2)}
+    powers = {
+        f"{row} ~ {letter}^": _power(results, row, name)
+        for row in wanted
+        for letter, name in (("T", "length_power"), ("D", "width_power"))
+    } | {"convolution ~ k^": _power(results, "convolution", "reach_power")}
+    return _all_near(powers, [*(power for pair in wanted.values() for power in pair), 1], _said(powers))
+
+
+def cheaper_while_short(results: Results) -> Verdict:
+    """The length from which attention costs more, by width: counted, without and with projections, and timed."""
+    widths = results.study.scale(results.scale).settings.get("widths", ())
+    said, held, cases = [], [], 0
+    for row, name in (("attention_core", "without projections"), ("attention", "with projections")):
+        for found in results.values(row, "measure.crossovers")[:1]:
+            for other, lengths in found.items():
+                said.append(f"counted {name} against {other}: " + _at(widths, lengths))
+                cases += 1
+                good = all(
+                    length is None or length >= (1 - SHORT) * width
+                    for length, width in zip(lengths, widths, strict=True)
+                )
+                held += [f"{name} against {other}, counted"] if good else []
+        for other in ("rnn", "lstm", "convolution"):
+            lengths = timed_crossovers(results, row, other)
+            if lengths:
+                said.append(f"timed {name} against {other}: " + _at(widths, lengths))
+                cases += 1
+                good = all(length >= width for length, width in zip(lengths, widths, strict=True))
+                held += [f"{name} against {other}, timed"] if good else []
+    if not cases:
+        return Verdict(UNTESTED, "no crossover is measured")
+    because = "; ".join(said)
+    if not held:
+        return Verdict(FAILED, because)
+    return (
+        Verdict(HELD, because) if len(held) == cases else Verdict(CONDITION, f"held for {', '.join(held)}; {because}")
+    )
+
+
+def _at(widths: Sequence[int], lengths: Sequence[float | None]) -> str:
+    spell = lambda length: "never" if length is None or length == math.inf else f"{length:,.0f}"
+    return ", ".join(f"T = {spell(t)} at D = {d}" for d, t in zip(widths, lengths, strict=True))
+
+
+def timed_crossovers(results: Results, row: str, other: str) -> list[float]:
+    """By width: the length from which `row` is slower, on straight lines between the measured logarithms; 0 where it
+    always is, infinity where it never is. Times are means over seeds."""
+    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    ours, theirs = (results.values(id, "measure.times") for id in (row, other))
+    if not ours or not theirs:
+        return []
+    found = []
+    for number in range(len(ours[0])):
+        mean = lambda runs, number=number: [
+            statistics.fmean(at) for at in zip(*(run[number] for run in runs), strict=True)
+        ]
+        found.append(_crossing(lengths, mean(ours), mean(theirs)))
+    return found
+
+
+def _crossing(lengths: Sequence[int], ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Where the ratio of the two passes 1 for good.
+
+    >>> round(_crossing([1, 4], [1, 8], [2, 4]), 6)
+    2.0
+    """
+    ratios = [math.log(a / b) for a, b in zip(ours, theirs, strict=True)]
+    if ratios[-1] <= 0:
+        return math.inf
+    below = [number for number, ratio in enumerate(ratios) if ratio <= 0]
+    if not below:
+        return 0.0
+    low = below[-1]
+    share = -ratios[low] / (ratios[low + 1] - ratios[low])
+    return math.exp(math.log(lengths[low]) + share * math.log(lengths[low + 1] / lengths[low]))
+
+
+def quadratic(results: Results) -> Verdict:
+    """Counted: 2 and 1. Timed beside it."""
+    powers = {"attention's products": _power(results, "attention_core", "length_power"),
+              "LSTM": _power(results, "lstm", "length_power")}  # fmt: skip
+    timed = {row: _power(results, row, "time_length_power") for row in ("attention_core", "attention", "lstm")}
+    return _all_near(powers, (2, 1), f"counted, powers of T: {_said(powers)}; timed: {_said(timed)}")
+
+
+def three_lengths(results: Results) -> Verdict:
+    """Scores and sums are a trivial share at 30 and most of the block at 10,000."""
+    shares = {length: _power(results, f"length_{length}", "scores") for length in (30, 512, 10_000)}
+    if None in shares.values():
+        return Verdict(UNTESTED, "a length is not measured")
+    said = []
+    for length, share in shares.items():
+        at = lambda name, length=length: _power(results, f"length_{length}", name)
+        said.append(
+            f"T = {length:,}: {at('block_operations') / 1e9:,.1f} GFLOP forward, {100 * share:.1f} % of them scores "
+            f"and sums, {at('score_bytes') / 1e6:,.1f} MB of scores, {at('milliseconds'):,.0f} ms"
+        )
+    good = shares[30] < TRIVIAL and shares[30] < shares[512] < HURTS < shares[10_000]
+    return Verdict(HELD if good else FAILED, "; ".join(said))
+
+
+def memory(results: Results) -> Verdict:
+    """Bytes of the compiled gradient: held scores grow as T^2, the LSTM as T, and so does the blockwise kernel."""
+    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    names = {"attention_dense": "scores held", "attention": "blockwise", "lstm": "LSTM"}
+    found = {name: results.values(row, "measure.bytes") for row, name in names.items()}
+    if not all(found.values()):
+        return Verdict(UNTESTED, "a layer is not measured")
+    said = "; ".join(
+        f"{name}: " + ", ".join(f"{size / 1e6:,.1f} MB at T = {n:,}" for n, size in zip(lengths, runs[0], strict=True))
+        for name, runs in found.items()
+    )
+    dense, blockwise, lstm = (runs[0] for runs in found.values())
+    step = lengths[-1] / lengths[-2]
+    last = [math.log(sizes[-1] / sizes[-2], step) for sizes in (dense, blockwise, lstm)]
+    said += "; powers of T over the last step: " + ", ".join(f"{power:.2f}" for power in last)
+    if not (dense[-1] > lstm[-1] and last[0] > 1.5 and last[2] < 1.2):
+        return Verdict(FAILED, said)
+    return (
+        Verdict(CONDITION, f"held where all scores are held at once; {said}") if last[1] < 1.2 else Verdict(HELD, said)
+    )
+
+
+def outside(results: Results) -> Verdict:
+    """The share of scores and sums falls from each published size to the next wider one."""
+    rows = [row for row in results.rows if row.id.startswith("gpt") and results.values(row.id, "measure.scores")]
+    if len(rows) < 2:
+        return Verdict(UNTESTED, "fewer than two sizes are counted")
+    by_width = sorted(rows, key=lambda row: row.settings["width"])
+    shares = [_power(results, row.id, "scores") for row in by_width]
+    said = "; ".join(f"{row.name}: {100 * share:.1f} %" for row, share in zip(by_width, shares, strict=True))
+    falls = all(later < before for before, later in zip(shares, shares[1:], strict=False))
+    return Verdict(HELD if falls else FAILED, f"scores and weighted sums at one length; {said}")
+
+
+VERDICTS = {
+    "rnn-inherently-sequential": sequential,
+    "transformer-differentiable-parallel": differentiable,
+    "complexity-table": table,
+    "attention-is-cheap": cheaper_while_short,
+    "quadratic-in-length": quadratic,
+    "three-length-cases": three_lengths,
+    "quadratic-memory": memory,
+    "share-outside-attention": outside,
+}
