@@ -81,7 +81,7 @@ def attention_maps(
     labelled as projections. Raises RunError for weights that are not finite.
     """
     batch_of = lambda s, t: {"source": jnp.asarray([s], jnp.int32), "target": jnp.asarray([t], jnp.int32)}
-    weights = lambda arrays, batch: _weights(structure.merge(*arrays).log_likelihood(batch)[1])
+    weights = lambda arrays, batch: layer_weights(structure.merge(*arrays).log_likelihood(batch)[1])
     shorter = batch_of(*(tokens[:-1] if len(tokens) > 1 else [*tokens, UNKNOWN] for tokens in (source, target)))
     other_shapes = jax.eval_shape(weights, arrays, shorter)
     found = jax.device_get(jax.jit(weights)(arrays, batch_of(source, target)))
@@ -106,7 +106,7 @@ def _kind(name: str) -> str:
     return name.rstrip("0123456789").removesuffix("_")
 
 
-def _weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Array]:
+def layer_weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Array]:
     """(part, child of its blocks) -> [L B N T S], from what a forward pass collects of its stacks of blocks."""
     found: dict[tuple[str, str], list[jax.Array]] = {}
     for part, segments in collected.items():

@@ -1,0 +1,62 @@
+"""The attention maps of many examples at once, each cut to its own length: what statistics over a test split read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from attention_research.analysis.attention import PLACES, layer_weights
+from attention_research.errors import RunError
+from attention_research.tokens import PAD
+from attention_research.training.evaluation import Trained
+
+#: (part, kind) -> the sequences whose lengths its rows and columns have; of a recurrent decoder's alignment too.
+SEQUENCES = {
+    **{place: ("source" if rows == "source" else "target", "source" if columns == "source" else "target")
+       for place, (_, rows, columns) in PLACES.items()},
+    ("decoder", "alignment"): ("target", "source"),
+}  # fmt: skip
+
+
+def example_maps(
+    trained: Trained,
+    place: tuple[str, str],
+    arrays: tuple[Any, Any] | None = None,
+    *,
+    split: str = "test",
+    examples: int | None = None,
+    batch_size: int = 32,
+) -> Iterator[tuple[dict[str, np.ndarray], Float[np.ndarray, "L N T S"]]]:
+    """(tokens of the example by name, its maps at a place such as ("decoder", "cross_attention")), example by example.
+
+    A recurrent decoder's alignment is one layer of one head. `arrays` are the trained parameters and statistics unless
+    others are given. Raises RunError where the model has no such weights.
+    """
+    arrays = trained.model() if arrays is None else arrays
+    structure = trained.trainer.structure
+
+    @jax.jit
+    def maps(arrays: Any, batch: Mapping[str, jax.Array]) -> jax.Array:
+        collected = structure.merge(*arrays).log_likelihood(batch)[1]
+        found = collected.get(place[0], {})
+        if place[1] in found:
+            return found[place[1]][None, :, None]
+        weights = layer_weights(collected)
+        if place not in weights:
+            there = ", ".join(" ".join(one) for one in weights) or "none"
+            raise RunError(f"this model has no weights of {' '.join(place)}; there are: {there}")
+        return weights[place]
+
+    rows, columns = SEQUENCES[place]
+    for _, batch in trained.data.evaluation_batches(split, batch_size, examples=examples):
+        found = np.asarray(maps(arrays, batch), np.float32)
+        lengths = {name: (np.asarray(batch[name]) != PAD).sum(axis=1) for name in {rows, columns}}
+        for number in range(found.shape[1]):
+            length, width = lengths[rows][number], lengths[columns][number]
+            if length and width:
+                tokens = {name: np.asarray(batch[name][number][: lengths[name][number]]) for name in lengths}
+                yield tokens, found[:, number, :, :length, :width]

@@ -1,0 +1,73 @@
+"""`lectures/scaling`: measures on random vectors by formula, verdicts by hand, every row's config."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from results_of import results_of
+
+from attention_research.studies import load_study
+from attention_research.studies.study import dereference, reference
+from attention_research.studies.trials import configuration
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+
+
+@pytest.fixture(scope="module")
+def study(root):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        yield load_study("lectures/scaling", root / "experiments")
+
+
+def measured(study, row, **settings):
+    (row,) = study.rows_at("cpu", [row])
+    (stage,) = row.stages
+    return dereference(reference(stage.function))(**{**row.settings, **settings}, seed=0)
+
+
+def test_every_claim_has_its_verdict(study):
+    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)}
+    assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
+
+
+def test_every_row_resolves_at_every_scale(study, root, monkeypatch):
+    monkeypatch.chdir(root)
+    for scale in ("smoke", "cpu"):
+        for row in study.rows_at(scale):
+            if len(row.stages) > 1:
+                assert configuration(study, scale, row).resolved["data"]["kind"] == "copying"
+
+
+def test_the_variance_of_random_logits_is_the_width(study):
+    sizes = {"random_widths": (4, 64), "keys": 64, "rows": 512, "factors": (0.1, 30.0)}
+    plain, scaled = (measured(study, f"random_{score}", **sizes) for score in ("dot", "scaled_dot"))
+    np.testing.assert_allclose(plain["logit_variances"], [4, 64], rtol=0.1)
+    np.testing.assert_allclose(scaled["logit_variances"], [1, 1], rtol=0.1)
+    assert abs(plain["variance_power"] - 1) < 0.05 and abs(scaled["variance_power"]) < 0.05
+    even = np.sqrt(1 / 64 - 1 / 64**2)  # the Jacobian's norm of a row of 64 equal weights
+    assert even < scaled["jacobian_by_factor"][0] < 1.05 * even
+
+
+def test_the_kernel_divides_by_the_heads_width(study):
+    sizes = {"model_width": 32, "heads": (1, 4), "keys": 64, "rows": 512}
+    head, model = (measured(study, f"heads_{divisor}", **sizes) for divisor in ("head", "model"))
+    assert head["agreement"] < 1e-5 < 0.01 < model["agreement"]
+    np.testing.assert_allclose(head["variances"], [1, 1], rtol=0.1)
+    np.testing.assert_allclose(model["variances"], [1, 1 / 4], rtol=0.1)
+
+
+def test_a_gradient_that_first_grows_is_a_condition(study):
+    def judged(dot, scaled=(0.2, 0.2, 0.2)):
+        rows = {
+            "random_dot": {"measure.jacobians": [dot]},
+            "random_scaled_dot": {"measure.jacobians": [scaled], "measure.jacobian_by_factor": [[0.1, 0.2]]},
+        }
+        made = results_of(rows)
+        scale = dataclasses.replace(made.study.scales["cpu"], settings={"random_widths": (4, 16, 64)})
+        made = dataclasses.replace(made, study=dataclasses.replace(made.study, scales={"cpu": scale}))
+        return study.verdicts["softmax-gradient-shrinks"](made)
+
+    assert judged([0.2, 0.1, 0.05]).status == HELD
+    found = judged([0.2, 0.3, 0.05])
+    assert found.status == CONDITION and found.because.startswith("held from a width of 16 on")
+    assert judged([0.2, 0.3, 0.15]).status == FAILED and judged([0.3, 0.05, 0.06]).status == FAILED
