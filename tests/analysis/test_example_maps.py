@@ -1,0 +1,56 @@
+"""Maps of padded batches against the maps of each example alone."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from attention_research.analysis.attention import attention_maps
+from attention_research.analysis.example_maps import example_maps
+from attention_research.errors import RunError
+from attention_research.tokens import EOS
+
+SOURCES = ([7, 4, 19, 11, EOS], [9, EOS])
+TARGETS = ([5, 28, EOS], [6, 8, 8, 3, EOS])
+
+
+def trained(made):
+    """What stands for a trained run: two examples and a row that fills the batch."""
+    structure, arrays = made
+
+    def batches(split, batch_size, examples=None):
+        batch = {name: np.zeros((3, 6), np.int32) for name in ("source", "target")}
+        for name, sequences in (("source", SOURCES), ("target", TARGETS)):
+            for row, tokens in enumerate(sequences):
+                batch[name][row, : len(tokens)] = tokens
+        yield np.array([0, 1, -1]), batch
+
+    data = SimpleNamespace(evaluation_batches=batches)
+    return SimpleNamespace(trainer=SimpleNamespace(structure=structure), data=data, model=lambda: arrays)
+
+
+@pytest.fixture(scope="module")
+def made(small):
+    return small()
+
+
+@pytest.mark.parametrize(
+    ("place", "title"),
+    [
+        (("encoder", "self_attention"), "encoder self-attention"),
+        (("decoder", "cross_attention"), "cross-attention"),
+        (("decoder", "self_attention"), "decoder self-attention"),
+    ],
+)
+def test_they_are_those_of_each_example_alone(place, title, made):
+    found = list(example_maps(trained(made), place))
+    assert len(found) == len(SOURCES)
+    for (tokens, maps), source, target in zip(found, SOURCES, TARGETS, strict=True):
+        alone = {one.title: one for one in attention_maps(*made, source, target, lambda ids: [str(i) for i in ids])}
+        np.testing.assert_allclose(maps, alone[title].weights, atol=2e-6)
+        assert all(list(tokens[name]) == {"source": source, "target": target}[name] for name in tokens)
+
+
+def test_a_model_without_them_says_which_there_are(made):
+    with pytest.raises(RunError, match=r"no weights of decoder alignment; there are: encoder self_attention, "):
+        list(example_maps(trained(made), ("decoder", "alignment")))
