@@ -16,6 +16,8 @@ ATTENTION = {
     "relative": "attention_research.layers.attention.relative:RelativeAttention",
     "t5": "attention_research.layers.attention.t5:T5Attention",
     "t5_scaled": "attention_research.layers.attention.t5_scaled:ScaledT5Attention",
+    "alibi": "attention_research.layers.attention.alibi:AlibiAttention",
+    "rotary": "attention_research.layers.attention.rotary:RotaryAttention",
     "linformer": "attention_research.layers.attention.linformer:LinformerAttention",
     "ring": "attention_research.layers.attention.ring:RingAttention",
     "unmasked": "attention_research.layers.attention.unmasked:UnmaskedAttention",
@@ -170,6 +172,8 @@ FAMILIES: dict[str, dict[str, str]] = {
         "relative",
         "t5",
         "t5_scaled",
+        "alibi",
+        "rotary",
         "linformer",
         "ring",
         "branched",
@@ -182,15 +186,17 @@ FAMILIES: dict[str, dict[str, str]] = {
         "relative",
         "t5",
         "t5_scaled",
+        "alibi",
+        "rotary",
         "unmasked",
         "ring",
         "branched",
         "branched_t5",
         *_BY_PLACE,
     ),
-    "prompted_attention": _only("standard", "unscaled", "relative", "t5"),
+    "prompted_attention": _only("standard", "unscaled", "relative", "t5", "alibi", "rotary"),
     "prefix_attention": {
-        **_only("standard", "unscaled", "relative"),
+        **_only("standard", "unscaled", "relative", "alibi", "rotary"),
         "t5": "attention_research.layers.attention.t5_two_sided:TwoSidedT5Attention",
     },
     "cross_attention": _only("standard", "unscaled", "linformer", "ring", "branched"),
@@ -320,11 +326,10 @@ FAMILIES: dict[str, dict[str, str]] = {
 REFUSED = {
     ("causal_attention", "linformer"): "Linformer projects keys and values over the whole length, so position i would "
     "see positions after i: it cannot be causal (Wang et al. 2020)",
-    (
-        "cross_attention",
-        "relative",
-    ): "relative positions are distances within one sequence; source and target have none",
-    ("cross_attention", "t5"): "relative positions are distances within one sequence; source and target have none",
+    **{
+        ("cross_attention", kind): "relative positions are distances within one sequence; source and target have none"
+        for kind in ("relative", "t5", "alibi", "rotary")
+    },
     ("cross_attention", "branched_t5"): "relative positions are distances within one sequence; take branched",
     ("encoder_attention", "unmasked"): "an encoder has no causal mask to leave out; set it for the decoder alone",
     ("cross_attention", "unmasked"): "attention to a source has no causal mask to leave out",

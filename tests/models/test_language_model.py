@@ -26,8 +26,15 @@ KINDS = {
         "self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9},
         "decoder": {"kind": "prefix", "unroll": True},
     },
+    **{
+        f"prefix-{kind}": {**T5, "self_attention": {"kind": kind}, "decoder": {"kind": "prefix"}}
+        for kind in ("alibi", "rotary")
+    },
     "prefix-relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "decoder": {"kind": "prefix"}},
 }
+
+
+SLOW = ("prefix-relative", "prefix-alibi", "prefix-rotary")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +44,7 @@ def batch():
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(kind, marks=[pytest.mark.slow] if kind == "prefix-relative" else []) for kind in KINDS],
+    params=[pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS],
 )
 def point(request, small, batch):
     """Everything that the tests look at, in one compilation a kind."""

@@ -20,6 +20,7 @@ VARIANTS = {
     "unscaled": {"self_attention": {"kind": "unscaled"}},
     "relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "positions": {"kind": "none"}},
     "t5": {"self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9}, "positions": {"kind": "none"}},
+    **{kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}} for kind in ("alibi", "rotary")},
     "learned": {"positions": {"kind": "learned"}},
     "no_positions": {"positions": {"kind": "none"}},
     "linformer": {"self_attention": {"kind": "linformer", "rank": 5}},
@@ -151,7 +152,7 @@ def batch():
 SLOW = (
     "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
     "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "universal", "evolved",
-    "mixture_of_experts", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths",
+    "mixture_of_experts", "alibi", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths",
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 
@@ -236,7 +237,9 @@ def packed(batch):
     return {name: jnp.asarray(np.pad(x, ((0, 0), (0, 3))), jnp.int32) for name, x in out.items()}
 
 
-@pytest.mark.parametrize("name", ["standard", "relative", "t5", "learned", "dynamic_convolution", "evolved"])
+@pytest.mark.parametrize(
+    "name", ["standard", "relative", "t5", "alibi", "rotary", "learned", "dynamic_convolution", "evolved"]
+)
 def test_packed_rows_equal_the_examples_apart(name, small):
     batch = batch_of(np.random.default_rng(3), rows=3, s=7, t=5)
     sections = {**VARIANTS[name]}

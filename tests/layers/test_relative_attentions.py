@@ -1,0 +1,81 @@
+"""ALiBi's and the rotary layer against their equations in float64 NumPy, and what both promise of distances."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from attention_research.errors import ConfigError
+from attention_research.registry import lookup
+
+B, T, N, H = 2, 7, 4, 6
+D = N * H
+
+
+def made(kind, **settings):
+    layer = lookup("causal_attention", kind)(width=D, num_heads=N, head_width=None, rngs=nnx.Rngs(0), **settings)
+    x = np.random.default_rng(1).standard_normal((B, T, D))
+    return layer, x
+
+
+def projected(layer, x):
+    """Queries, keys and values [B T N H] in float64."""
+    parts = (layer.query, layer.key, layer.value)
+    return [(x @ np.asarray(p.kernel[...], np.float64) + np.asarray(p.bias[...])).reshape(B, -1, N, H) for p in parts]
+
+
+def attended(layer, scores, value, *, is_causal):
+    scores = np.where(np.tri(T, dtype=bool) | (not is_causal), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    context = np.einsum("bnts,bsnh->btnh", weights, value).reshape(B, T, D)
+    return context @ np.asarray(layer.output.kernel[...], np.float64) + np.asarray(layer.output.bias[...]), weights
+
+
+def alibi_scores(query, key):
+    distance = np.abs(np.subtract.outer(np.arange(T), np.arange(T)))
+    slopes = 2.0 ** (-8 * np.arange(1, N + 1) / N)
+    return np.einsum("btnh,bsnh->bnts", query, key) / np.sqrt(H) - slopes[:, None, None] * distance
+
+
+def rotary_scores(query, key, base=10000.0):
+    """Pairs as complex numbers, which a position multiplies by e^(i p theta)."""
+    angles = np.arange(T)[:, None] * base ** (-np.arange(0, H, 2) / H)
+    turn = lambda x: (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)[:, None]
+    return np.einsum("btnh,bsnh->bnts", turn(query), turn(key).conj()).real / np.sqrt(H)
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize(("kind", "scores"), [("alibi", alibi_scores), ("rotary", rotary_scores)])
+def test_it_is_its_equation(kind, scores, is_causal):
+    layer, x = made(kind)
+    query, key, value = projected(layer, x)
+    want, weights = attended(layer, scores(query, key), value, is_causal=is_causal)
+    got, aux = layer(jnp.asarray(x, jnp.float32), is_causal=is_causal)
+    np.testing.assert_allclose(got, want, atol=2e-5)
+    np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
+
+
+def test_the_base_is_that_of_the_frequencies():
+    layer, x = made("rotary", base=50.0)
+    query, key, value = projected(layer, x)
+    want, _ = attended(layer, rotary_scores(query, key, base=50.0), value, is_causal=True)
+    np.testing.assert_allclose(layer(jnp.asarray(x, jnp.float32), is_causal=True)[0], want, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["alibi", "rotary"])
+def test_only_distances_count(kind):
+    """Queries and keys further down the sequence have the weights of the same ones at its beginning."""
+    layer, x = made(kind)
+    x = jnp.asarray(x, jnp.float32)
+    query, (key, value) = layer.queries(x[:, :2]), layer.keys_values(x)
+    _, here = layer.mix(query, key[:, :3], value[:, :3], offset=1)
+    later = jnp.pad(key[:, :3], ((0, 0), (4, 0), (0, 0), (0, 0)))
+    seen = (jnp.arange(7) >= 4)[None, None, None]
+    _, there = layer.mix(query, later, jnp.pad(value[:, :3], ((0, 0), (4, 0), (0, 0), (0, 0))), offset=5, mask=seen)
+    np.testing.assert_allclose(there[..., 4:], here, atol=2e-6)
+
+
+def test_an_odd_head_is_refused():
+    with pytest.raises(ConfigError, match="head_width: 3; rotary"):
+        lookup("causal_attention", "rotary")(width=12, num_heads=4, head_width=None, rngs=nnx.Rngs(0))
