@@ -73,6 +73,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "prefix_language_model": "attention_research.data.objectives.prefix_language_model:PrefixLanguageModel",
         "language_model": "attention_research.data.objectives.language_model:LanguageModel",
         "bert_style": "attention_research.data.objectives.bert_style:BertStyle",
+        "masked_tokens": "attention_research.data.objectives.masked_tokens:MaskedTokens",
         "deshuffling": "attention_research.data.objectives.deshuffling:Deshuffling",
     },
     "tokenizer": {

@@ -10,6 +10,7 @@ import pytest
 from attention_research.data.objectives.bert_style import BertStyle
 from attention_research.data.objectives.deshuffling import Deshuffling
 from attention_research.data.objectives.language_model import LanguageModel
+from attention_research.data.objectives.masked_tokens import MaskedTokens
 from attention_research.data.objectives.prefix_language_model import PrefixLanguageModel
 from attention_research.data.objectives.span_corruption import SpanCorruption, segments
 from attention_research.tokens import EOS
@@ -21,6 +22,7 @@ OBJECTIVES = {
     "language_model": LanguageModel(),
     "deshuffling": Deshuffling(),
     "bert_style": BertStyle(vocabulary_size=V),
+    "masked_tokens": MaskedTokens(vocabulary_size=V),
 }
 
 
@@ -82,7 +84,8 @@ def test_an_example_has_the_lengths_that_were_said_and_is_a_function_of_the_gene
         examples = [objective(tokens, np.random.default_rng([seed])) for seed in range(23)]
         assert np.array_equal(tokens, given)
         for source, target in examples:
-            assert source.dtype == target.dtype == np.int32 and source[-1] == target[-1] == EOS
+            assert source.dtype == target.dtype == np.int32
+            assert source[-1] == EOS and target[-1] == (0 if name == "masked_tokens" else EOS)
             assert len(source) <= lengths.source and len(target) <= lengths.target
             if name != "prefix_language_model":
                 assert (len(source), len(target)) == (lengths.source, lengths.target)
@@ -182,4 +185,24 @@ def test_bert_hides_tokens_one_by_one_and_writes_all():
     both = (masked[:, 1:] & masked[:, :-1]).sum()
     assert within(both, 0.135**2), "whether a token is hidden does not depend on its neighbour"
     others = sources[:, :-1][changed & ~masked]
+    assert others.min() >= 4 and len(np.unique(others)) > 0.9 * (V - 5)
+
+
+def test_masked_tokens_are_asked_for_at_their_places():
+    """15 % are chosen: 80 % of them masked, 10 % random, 10 % as they were; binomial counts within five deviations."""
+    objective, tokens, n = MaskedTokens(vocabulary_size=V), raw_tokens(511), 400 * 511
+    examples = [objective(tokens, np.random.default_rng(seed)) for seed in range(400)]
+    source, target = (np.stack(side) for side in zip(*examples, strict=True))
+    assert (source[:, -1] == EOS).all() and (target[:, -1] == 0).all()
+    source, target = source[:, :-1], target[:, :-1]
+    chosen = target != 0
+    assert (target == np.where(chosen, tokens, 0)).all() and (
+        source[~chosen] == np.tile(tokens, (400, 1))[~chosen]
+    ).all()
+    masked, same = source == V - 1, source == tokens
+    within = lambda count, p: abs(count - n * p) < 5 * np.sqrt(n * p * (1 - p))
+    drawn = 0.15 * 0.1 / (V - 4)  # a random token is now and then the mask, or the one that was there
+    assert within(chosen.sum(), 0.15) and within(masked.sum(), 0.12 + drawn)
+    assert within((chosen & same).sum(), 0.015 + drawn)
+    others = source[chosen & ~masked & ~same]
     assert others.min() >= 4 and len(np.unique(others)) > 0.9 * (V - 5)
