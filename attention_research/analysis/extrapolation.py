@@ -1,0 +1,55 @@
+"""A language model on rows longer than those that it was trained on: Press, Smith & Lewis 2022 (arXiv 2108.12409).
+
+Of each length the same text is cut into rows that do not overlap, and every token counts. A longer row also leaves
+fewer tokens with little before them (the paper's "early token curse"), so that a model which merely keeps working gains
+a little; the loss by place within the longest rows says where it stops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from attention_research.config import build
+from attention_research.training.evaluation import Trained
+
+
+def losses_at(trained: Trained, length: int, *, tokens: int, split: str = "test") -> Float[np.ndarray, "T"]:
+    """Mean loss in nats at each place of rows of `length` tokens, over about that many tokens of a split."""
+    given = trained.config.override([("data.max_length", length)])
+    data = build(given.resolved["data"], "data")().prepare()
+    rows = max(1, 4096 // length)
+    merge = trained.trainer.structure.merge
+
+    @jax.jit
+    def values(arrays: Any, batch: dict[str, jax.Array]) -> jax.Array:
+        return merge(*arrays).log_likelihood(batch)[0]["log_likelihood"]
+
+    found = []
+    for ids, batch in data.evaluation_batches(split, rows, examples=-(-tokens // length)):
+        found.append(np.asarray(values(trained.model(), batch), np.float64)[np.asarray(ids) >= 0])
+    return -np.concatenate(found).mean(axis=0)
+
+
+def measure_lengths(
+    *, workdir: Path, seed: int, factors: Sequence[int], tokens: int, blocks: int = 16, **_: Any
+) -> dict[str, Any]:
+    """Perplexity at each multiple of the training length ("perplexity_1", "perplexity_2", ...), "ratio_2", ... to the
+    former, and "by_place", the loss in `blocks` equal parts of the longest rows."""
+    del seed
+    trained = Trained(workdir)
+    length = trained.config.resolved["data"]["max_length"]
+    losses = {factor: losses_at(trained, factor * length, tokens=tokens) for factor in factors}
+    perplexity = {factor: math.exp(min(float(loss.mean()), 80.0)) for factor, loss in losses.items()}
+    longest = losses[max(factors)]
+    return {
+        **{f"perplexity_{factor}": value for factor, value in perplexity.items()},
+        **{f"ratio_{factor}": value / perplexity[1] for factor, value in perplexity.items() if factor != 1},
+        "by_place": [float(part.mean()) for part in np.array_split(longest, blocks)],
+    }

@@ -1,0 +1,119 @@
+"""What a language model's states say of their position: a probe of each layer, Haviv et al. 2022 (arXiv 2203.16634),
+section 5.
+
+The probe is a network with one hidden layer of ReLUs that names a state's position, one of T classes, after Adam's
+updates on states of training text. Its error is the mean distance of the position that it names from the true one, on
+held-out text. Guessing blindly is (T^2 - 1) / (3 T) away, always naming the middle T / 4: which is better, and is what
+a probe of states without any position learns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Key
+
+from attention_research.analysis.teacher_forced import untrained
+from attention_research.models.decoder_only import TransformerDecoder
+from attention_research.models.sequences import positions, sequence, shift_right
+from attention_research.training.evaluation import Trained
+
+
+class Probe(NamedTuple):
+    """Settings of the probes; the paper's are Adam at 0.002 and 10,000 updates."""
+
+    hidden_width: int = 128
+    steps: int = 1000
+    batch_size: int = 512
+    learning_rate: float = 0.002
+
+
+def layer_states(model: TransformerDecoder, batch: Mapping[str, Array]) -> Float[Array, "M B T D"]:
+    """The states that the first layer reads and those after each of the L layers: M = L + 1."""
+    target = sequence(batch, "target")
+    x, places = model.vocabulary.target(shift_right(target)), positions(target)
+    _, aux = model.decoder(x, places, None)
+    return jnp.concatenate([model.decoder.positions(x, places)[None], *(part["hidden"] for part in aux.values())])
+
+
+def errors(
+    seen: Float[np.ndarray, "M N T D"], held_out: Float[np.ndarray, "M N2 T D"], probe: Probe, key: Key[Array, ""]
+) -> Float[np.ndarray, "M"]:
+    """The mean distance for each layer's states, of a probe of its own, all trained side by side."""
+    layers, _, length, width = seen.shape
+    optimizer = optax.adam(probe.learning_rate)
+    shapes = {"hidden": (width, probe.hidden_width), "output": (probe.hidden_width, length)}
+
+    def scores(weights: Any, states: Array) -> Array:
+        for name in shapes:
+            states = states @ weights[name] + weights[f"{name}_bias"]
+            states = jax.nn.relu(states) if name == "hidden" else states
+        return states
+
+    def start(key: Array) -> dict[str, Array]:
+        draws = zip(shapes.items(), jax.random.split(key, len(shapes)), strict=True)
+        drawn = {name: jax.random.normal(draw, shape) * shape[0] ** -0.5 for (name, shape), draw in draws}
+        return drawn | {f"{name}_bias": jnp.zeros(shape[1]) for name, shape in shapes.items()}
+
+    def trained(key: Array, states: Array) -> dict[str, Array]:
+        scale = jnp.maximum(jnp.std(states), 1e-6)  # layers differ in size, not in what they say
+        flat = states.reshape(-1, width) / scale
+
+        def loss(weights: Any, chosen: Array) -> Array:
+            logits = scores(weights, flat[chosen])
+            return optax.softmax_cross_entropy_with_integer_labels(logits, chosen % length).mean()
+
+        def update(carry: Any, key: Array) -> tuple[Any, None]:
+            weights, state = carry
+            chosen = jax.random.randint(key, (probe.batch_size,), 0, flat.shape[0])
+            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+                changes, state = optimizer.update(jax.grad(loss)(weights, chosen), state)
+            return (optax.apply_updates(weights, changes), state), None
+
+        first, rest = jax.random.split(key)
+        weights = start(first)
+        carry = (weights, optimizer.init(weights))
+        (weights, _), _ = jax.lax.scan(update, carry, jax.random.split(rest, probe.steps))
+        return {**weights, "hidden": weights["hidden"] / scale}
+
+    def distance(weights: Any, states: Array) -> Array:
+        named = jnp.argmax(scores(weights, states), axis=-1)
+        return jnp.mean(jnp.abs(named - jnp.arange(length)[None]))
+
+    run = lambda key, seen, held_out: distance(trained(key, seen), held_out)
+    return np.asarray(jax.jit(jax.vmap(run))(jax.random.split(key, layers), seen, held_out))
+
+
+def measure_probe(
+    *, workdir: Path, seed: int, probed: int = 256, examples: int | None = 128, **settings: Any
+) -> dict[str, Any]:
+    """ "errors" by layer of a trained run, and "errors_untrained", lists, from the embeddings on; "first", "best" and
+    "last" of the former and "best_untrained"; "blind" and "middle", what knows nothing gets."""
+    trained = Trained(workdir)
+    probe = Probe(**{name: value for name, value in settings.items() if name in Probe._fields})
+    states = jax.jit(lambda arrays, batch: layer_states(trained.trainer.structure.merge(*arrays), batch))
+
+    def of(arrays: Any, split: str, count: int | None) -> np.ndarray:
+        batches = trained.data.evaluation_batches(split, 32, examples=count)
+        return np.concatenate([np.asarray(states(arrays, batch))[:, ids >= 0] for ids, batch in batches], axis=1)
+
+    found = {}
+    for name, arrays in (("errors", trained.model()), ("errors_untrained", untrained(trained))):
+        sets = of(arrays, "train", probed), of(arrays, "test", examples)
+        found[name] = [float(x) for x in errors(*sets, probe, jax.random.key(seed))]
+    length, ours = sets[0].shape[2], found["errors"]
+    return {
+        **found,
+        "first": ours[0],
+        "best": min(ours),
+        "last": ours[-1],
+        "best_untrained": min(found["errors_untrained"]),
+        "blind": (length**2 - 1) / (3 * length),
+        "middle": length / 4,
+    }

@@ -1,0 +1,80 @@
+"""Haviv et al. 2022: a causal language model without any positions comes close to one that has them.
+
+    attention-research reproduce haviv2022/nopos --scale=cpu
+
+Film reviews in rows of running text: no positions, learned, sinusoidal, ALiBi; the same at half the width and depth, on
+rows a quarter as long (as many tokens a batch), and as masked language models, for which order is not in the mask. The
+printed perplexities (Tables 1 to 4) are of WikiText-103 and the Pile, with 247 million and 1.3 billion parameters:
+compare rows, not columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study
+from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
+
+from .nopos_verdict import close, draw
+from .schemes import CONFIG, SCHEMES
+
+#: Haviv et al.'s other axes, and the masked language model: suffix -> name, overrides.
+SIZES: dict[str, tuple[str, dict[str, Any]]] = {
+    "": ("", {}),
+    "_small": (
+        ", half as wide and deep",
+        {"model.width": 32, "model.num_layers": 2, "model.num_heads": 2, "model.feed_forward.hidden_width": 128},
+    ),
+    "_short": (", 32 tokens", {"max_length": 32, "training.batch_size": 64}),
+}
+
+
+def masked(overrides: dict[str, Any]) -> dict[str, Any]:
+    """The same model as an encoder that fills in hidden tokens."""
+    model = {
+        "kind": "transformer_encoder", "num_layers": 4, "width": 64, "num_heads": 4, "dropout_rate": 0.0,
+        "feed_forward": {"kind": "dense", "hidden_width": 256, "activation": "gelu"},
+        "encoder": {"steps": (("norm", "self_attention", "dropout", "residual"),
+                              ("norm", "feed_forward", "dropout", "residual")), "final_norm": True},
+    }  # fmt: skip
+    return {"data.objective": {"kind": "masked_tokens"}, "model": model, **overrides}
+
+
+LARGE = ("cpu", "gpu")
+#: Smaller still, of either kind.
+SMOKE = {"model.width": 16, "model.num_layers": 2, "model.num_heads": 2, "model.feed_forward.hidden_width": 32}
+
+
+def rows() -> tuple[Row, ...]:
+    """Every scheme at every size, then masked; at smoke three of them."""
+    found = []
+    for scheme, (name, overrides) in SCHEMES.items():
+        for suffix, (said, size) in SIZES.items():
+            scales = None if suffix == "" and scheme in ("none", "alibi") else LARGE
+            found.append(Row(f"{scheme}{suffix}", f"{name}{said}", {**size, **overrides}, scales=scales))
+        small = {"smoke": {**masked(overrides), **SMOKE}}
+        scales = None if scheme == "none" else LARGE
+        found.append(Row(f"{scheme}_masked", f"{name}, masked", masked(overrides), at=small, scales=scales))
+    return tuple(found)
+
+
+GPU = {"max_length": 512, "vocabulary_size": 8192, "model.num_layers": 12, "model.width": 768, "model.num_heads": 12,
+       "model.feed_forward.hidden_width": 3072, "training.steps": 20_000, "training.batch_size": 64,
+       "training.learning_rate": 0.0003, "training.schedule": {"kind": "linear", "warmup_steps": 1000}}  # fmt: skip
+STUDY = Study(
+    rows=rows(),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, replicas=True),
+        "gpu": Scale(f"{CONFIG}:cpu", GPU, seeds=3),
+    },
+    columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY),
+    published="nopos.csv",
+    claims="claims.csv",
+    verdicts={"no-positions-still-works": close},
+    figures=(draw,),
+    notes=(
+        "Perplexity a piece of test reviews that are cut into rows; a masked model's is of the hidden tokens alone.",
+        "The trials of a row were trained as replicas on the same batches.",
+    ),
+)

@@ -1,0 +1,72 @@
+"""The verdict and the picture of `haviv2022/nopos`."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+
+from .schemes import SCHEMES
+
+#: "Close": at most this much above the perplexity of learned positions. (Printed: 20.97 against 20.42, 2.7 %.)
+CLOSE = 0.05
+#: A masked language model without positions fails if its perplexity is above that of learned ones by this factor.
+FAR = 1.5
+SIZES = {"": "base", "_small": "half as wide and deep", "_short": "32 tokens", "_masked": "masked"}
+KEY = "evaluate.perplexity"
+
+
+def close(results: Results) -> Verdict:
+    """Without positions against learned ones: close where the model is causal, far where it is masked."""
+    said, near, cases = [], [], 0
+    far = None
+    for suffix, name in SIZES.items():
+        without, learned = (results.values(f"{scheme}{suffix}", KEY) for scheme in ("none", "learned"))
+        if not without or not learned:
+            continue
+        ratio = statistics.fmean(without) / statistics.fmean(learned)
+        others = (f"{scheme} {statistics.fmean(values):.1f}" for scheme in SCHEMES
+                  if (values := results.values(f"{scheme}{suffix}", KEY)))  # fmt: skip
+        said.append(f"{name}: {', '.join(others)}; {ratio:.3f} of the learned ones' without")
+        if suffix == "_masked":
+            far = ratio
+        else:
+            cases += 1
+            near += [name] if ratio <= 1 + CLOSE else []
+    if not cases:
+        return Verdict(UNTESTED, "; ".join(said) or "no pair of rows is trained")
+    because = "; ".join(said)
+    if not near:
+        return Verdict(FAILED, because)
+    if far is not None and far < FAR:
+        return Verdict(CONDITION, f"held for {', '.join(near)}, and the masked model does not fail without; {because}")
+    if len(near) < cases or far is None:
+        return Verdict(CONDITION, f"held for {', '.join(near)}; {because}")
+    return Verdict(HELD, because)
+
+
+def draw(results: Results, folder: Path) -> Figure | None:
+    """Perplexity by scheme, a panel a size: every seed a point, a bar at the mean."""
+    there = {s: n for s, n in SIZES.items() if any(results.values(f"{scheme}{s}", KEY) for scheme in SCHEMES)}
+    if not there:
+        return None
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(1, len(there), figsize=(3.4 * len(there), 3.8), squeeze=False)
+    said = []
+    for axis, (suffix, name) in zip(axes[0], there.items(), strict=True):
+        for place, (scheme, colour) in enumerate(zip(SCHEMES, COLOURS, strict=False)):
+            values = results.values(f"{scheme}{suffix}", KEY)
+            if values:
+                axis.plot([place] * len(values), values, "o", color=colour, markersize=6, alpha=0.8)
+                axis.hlines(statistics.fmean(values), place - 0.3, place + 0.3, color=colour)
+                said.append(f"{name}, {scheme} {statistics.fmean(values):.1f}")
+        axis.set_xticks(range(len(SCHEMES)), list(SCHEMES), rotation=30)
+        axis.set_title(name, loc="left", fontsize=11)
+        axis.margins(x=0.15, y=0.15)
+    axes[0, 0].set_ylabel("perplexity a piece")
+    where = folder / "perplexity.png"
+    save(pyplot, figure, where)
+    return Figure(where, "Perplexity by scheme", f"{'; '.join(said)}.")

@@ -1,0 +1,114 @@
+"""Haviv et al. 2022, Figure 2: how well the states of a causal language model name their position, layer by layer.
+
+    attention-research reproduce haviv2022/probe --scale=cpu
+
+The models of `haviv2022/nopos` on rows of 128 tokens, trained again; a probe of each layer's states
+(`analysis.position_probe`) before and after. The printed curve is of 24 layers and 1,024 positions: its distances are
+divided by the number of positions beside ours, and its layers by theirs.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from attention_research.analysis.position_probe import measure_probe
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import PERPLEXITY, Column, fixed
+from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+
+from .schemes import CONFIG, SCHEMES
+
+#: Positions of the printed curve.
+PRINTED_POSITIONS = 1024
+#: A state carries position where its probe is this much nearer than what knows nothing (a quarter of the row).
+NEAR = 0.5
+
+
+def mean_list(results: Results, row: str, name: str) -> list[float]:
+    """Means over seeds, layer by layer; empty where nobody measured."""
+    return [statistics.fmean(at) for at in zip(*results.values(row, f"measure.{name}"), strict=True)]
+
+
+def carried(results: Results) -> Verdict:
+    """Without positions the probe's error falls under half of a blind one's, and under an untrained model's."""
+    errors, untrained = (mean_list(results, "none", name) for name in ("errors", "errors_untrained"))
+    if not errors:
+        return Verdict(UNTESTED, "no positions is not trained")
+    (middle, *_) = results.values("none", "measure.middle")
+    said = "; ".join(
+        f"{SCHEMES[row][0]}: {_numbers(curve)}" for row in SCHEMES if (curve := mean_list(results, row, "errors"))
+    )
+    said = (
+        f"error by layer in tokens, a middle guess {middle:.1f}; {said}; no positions, untrained: {_numbers(untrained)}"
+    )
+    if min(errors) > NEAR * middle or min(errors) >= errors[0]:
+        return Verdict(FAILED, said)
+    if min(errors) >= min(untrained):
+        return Verdict(CONDITION, f"held, and for an untrained model as well: the causal mask alone tells it; {said}")
+    return Verdict(HELD, said)
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.1f}" for value in values)
+
+
+def draw(results: Results, folder: Path) -> Figure | None:
+    """The error by layer as a share of the row: ours, an untrained model's (dotted), the printed curve (thin)."""
+    curves = {row: curve for row in SCHEMES if (curve := mean_list(results, row, "errors"))}
+    if not curves:
+        return None
+    with open(results.study.file("figure2.csv"), encoding="utf-8", newline="") as file:
+        printed = list(csv.DictReader(file))
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(1, 2, figsize=(12, 4.2), sharey=True)
+    for (row, (name, _)), colour in zip(SCHEMES.items(), COLOURS, strict=False):
+        theirs = [float(line[row]) / PRINTED_POSITIONS for line in printed]
+        axes[1].plot(range(len(theirs)), theirs, color=colour, linewidth=1.6, label=name)
+        if row in curves:
+            length = 4 * results.values(row, "measure.middle")[0]
+            axes[0].plot([x / length for x in curves[row]], "o-", color=colour, linewidth=1.6, label=name)
+            before = mean_list(results, row, "errors_untrained")
+            axes[0].plot([x / length for x in before], ":", color=colour, linewidth=1.2)
+    for axis, title in zip(axes, (f"{results.scale}, dotted: untrained", "printed (Figure 2)"), strict=True):
+        axis.axhline(0.25, color="#888888", linewidth=0.8)
+        axis.set_title(title, loc="left", fontsize=11)
+        axis.set_xlabel("layer (0: embeddings)")
+    axes[0].set_ylabel("mean distance / positions")
+    axes[0].legend(fontsize=9)
+    where = folder / "probe.png"
+    save(pyplot, figure, where)
+    said = "; ".join(f"{SCHEMES[row][0]}: {_numbers(curve)}" for row, curve in curves.items())
+    return Figure(where, "Position probe by layer", f"Mean distance in tokens, from the embeddings on. {said}.")
+
+
+STUDY = Study(
+    rows=tuple(
+        Row(id, name, overrides, scales=None if id == "none" else ("cpu", "gpu"))
+        for id, (name, overrides) in SCHEMES.items()
+    ),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, settings={"probed": 8, "examples": 8, "steps": 4}),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, replicas=True),
+        "gpu": Scale(f"{CONFIG}:cpu", {"model.num_layers": 12, "training.steps": 10_000}, seeds=3),
+    },
+    stages=(train, evaluate, measure(measure_probe)),
+    columns=(
+        Column("measure.first", "error, embeddings", fixed(1)),
+        Column("measure.best", "best layer", fixed(1)),
+        Column("measure.last", "last layer", fixed(1)),
+        Column("measure.best_untrained", "best, untrained", fixed(1)),
+        PERPLEXITY,
+    ),
+    claims="claims.csv",
+    verdicts={"position-probe-by-layer": carried},
+    figures=(draw,),
+    notes=(
+        "Mean distance of the named position from the true one, in tokens, on rows of held-out text. Blind guessing "
+        "is (T^2 - 1) / 3T away, always naming the middle T / 4: 42.7 and 32 of 128.",
+    ),
+)

@@ -1,0 +1,98 @@
+"""Press, Smith & Lewis 2022: train short, test long, by scheme of positions.
+
+    attention-research reproduce press2022/extrapolation --scale=cpu
+
+Causal language models of film reviews, trained on rows of 128 tokens and read on rows of once, twice, four and eight
+times as many, of the same text. Learned positions have a table of 1,024 rows, of which training reaches the first 128;
+asked for a row longer than its table, the layer says so.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from attention_research.analysis.extrapolation import measure_lengths
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import PERPLEXITY, Column, significant
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+
+from ..haviv2022.schemes import CONFIG, NONE, SCHEMES
+from .verdicts import VERDICTS
+
+T5 = {"kind": "t5", "num_buckets": 32, "max_distance": 128}
+ROWS = {
+    "sinusoidal": SCHEMES["sinusoidal"],
+    "learned": SCHEMES["learned"],
+    "t5": ("T5 bias", {**NONE, "model.self_attention": T5}),
+    "rotary": ("rotary", {**NONE, "model.self_attention": {"kind": "rotary"}}),
+    "alibi": SCHEMES["alibi"],
+    "none": SCHEMES["none"],
+}
+FACTORS = (1, 2, 4, 8)
+
+
+def draw(results: Results, folder: Path) -> Figure | None:
+    """Perplexity against the length of a row, and the loss by place in the longest."""
+    rows = [row for row in results.rows if results.values(row.id, "measure.perplexity_1")]
+    if not rows:
+        return None
+    settings, pyplot = results.study.scale(results.scale).settings, canvas()
+    factors = settings["factors"]
+    figure, axes = pyplot.subplots(1, 2, figsize=(13, 4.4))
+    for row, style in zip(rows, styles(), strict=False):
+        style = {**style, "linewidth": 1.5, "markersize": 5}
+        means = [statistics.fmean(results.values(row.id, f"measure.perplexity_{factor}")) for factor in factors]
+        places = [statistics.fmean(at) for at in zip(*results.values(row.id, "measure.by_place"), strict=True)]
+        axes[0].plot(factors, means, label=row.name, **style)
+        axes[1].plot([max(factors) * (n + 0.5) / len(places) for n in range(len(places))], places, **style)
+    axes[0].set_xscale("log", base=2)
+    axes[0].set_yscale("log")
+    axes[0].set_ylabel("perplexity a piece")
+    axes[1].set_ylabel("loss, nats")
+    axes[0].legend(fontsize=9)
+    for axis, label in zip(axes, ("length of a row, in training lengths", "place in the longest rows"), strict=True):
+        axis.set_xlabel(label)
+    where = folder / "extrapolation.png"
+    save(pyplot, figure, where)
+    said = "; ".join(
+        f"{row.name} {statistics.fmean(results.values(row.id, f'measure.ratio_{max(factors)}')):.2f}" for row in rows
+    )
+    return Figure(
+        where, "Perplexity beyond the training length", f"At {max(factors)} times the length, of that at once: {said}."
+    )
+
+
+STUDY = Study(
+    rows=tuple(
+        Row(id, name, overrides, scales=None if id in ("learned", "alibi") else ("cpu", "gpu"))
+        for id, (name, overrides) in ROWS.items()
+    ),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", {"max_length": 128, "data.max_length": 32}, seeds=1, jobs=2,
+                       settings={"factors": (1, 2, 4), "tokens": 256}),
+        "cpu": Scale(f"{CONFIG}:cpu", {"max_length": 1024, "data.max_length": 128}, seeds=3, jobs=2, replicas=True,
+                     settings={"factors": FACTORS, "tokens": 65_536}),
+        "gpu": Scale(f"{CONFIG}:cpu", {"max_length": 4096, "data.max_length": 512, "model.num_layers": 12,
+                                       "model.width": 512, "model.num_heads": 8, "training.steps": 20_000},
+                     seeds=3, settings={"factors": FACTORS, "tokens": 1_048_576}),
+    },
+    stages=(train, evaluate, measure(measure_lengths)),
+    columns=(
+        *(
+            Column(f"measure.perplexity_{factor}", f"perplexity at {factor}x", significant(3), better="lower")
+            for factor in FACTORS
+        ),
+        Column("measure.ratio_8", "8x / 1x", significant(3), better="lower"),
+        PERPLEXITY,
+    ),
+    published="extrapolation.csv",
+    claims="claims.csv",
+    verdicts=VERDICTS,
+    figures=(draw,),
+    notes=(
+        "Rows that do not overlap, of the same text at every length: a longer one leaves fewer tokens with little "
+        "before them. The printed perplexities are of WikiText-103, trained and read at 3,072 tokens.",
+    ),
+)  # fmt: skip

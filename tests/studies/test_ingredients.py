@@ -1,0 +1,104 @@
+"""The studies of a Transformer's ingredients: every claim with its verdict, every row's config, verdicts by hand."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+from results_of import results_of
+
+from attention_research.studies import load_study
+from attention_research.studies.trials import configuration
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+
+NAMES = ("haviv2022/nopos", "haviv2022/probe", "press2022/extrapolation")
+MEASURED = ("vaswani2017/table1", "lectures/complexity", "lectures/scaling")
+
+
+@pytest.fixture(scope="module")
+def studies(root):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        yield {name: load_study(name, root / "experiments") for name in NAMES}
+
+
+def judged(study, claim, numbers, **settings):
+    """The verdict's status and words, from numbers by row, with the study's own rows and the scale's settings."""
+    made = results_of(numbers)
+    scale = dataclasses.replace(made.study.scales["cpu"], settings=settings)
+    made = dataclasses.replace(made, study=dataclasses.replace(made.study, scales={"cpu": scale}))
+    return study.verdicts[claim](made)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_claim_has_its_verdict(name, studies):
+    study = studies[name]
+    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)}
+    assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_resolves_at_every_scale(name, studies, root, monkeypatch):
+    monkeypatch.chdir(root)
+    for scale in studies[name].scales:
+        for row in studies[name].rows_at(scale):
+            model = configuration(studies[name], scale, row).resolved["model"]
+            stack = model["encoder" if row.id.endswith("_masked") else "decoder"]
+            positions, attention = stack["positions"]["kind"], stack["self_attention"]["kind"]
+            scheme = row.id.split("_")[0]
+            assert scheme in (positions, attention) and (attention == "standard" or positions == "none")
+
+
+def perplexities(**values):
+    return {row: {"evaluate.perplexity": [0.99 * value, value, 1.01 * value]} for row, value in values.items()}
+
+
+def test_no_positions_has_to_be_close_where_it_is_causal_and_far_where_it_is_not(studies):
+    judge = lambda **values: judged(studies["haviv2022/nopos"], "no-positions-still-works", perplexities(**values))
+    good = {"none": 51, "learned": 50, "none_short": 60, "learned_short": 60}
+    assert judge(**good, none_masked=400, learned_masked=30).status == HELD
+    assert judge(**good).status == CONDITION  # without the contrast
+    assert judge(**good, none_masked=31, learned_masked=30).status == CONDITION
+    assert judge(**good, none_small=60, learned_small=50, none_masked=400, learned_masked=30).status == CONDITION
+    assert judge(none=60, learned=50, none_masked=400, learned_masked=30).status == FAILED
+
+
+def test_a_probe_has_to_beat_what_knows_nothing_and_the_untrained(studies):
+    def judge(errors, untrained=(32, 30, 30)):
+        numbers = {"errors": errors, "errors_untrained": untrained, "middle": 32}
+        rows = {"none": {f"measure.{name}": [value] for name, value in numbers.items()}}
+        return judged(studies["haviv2022/probe"], "position-probe-by-layer", rows).status
+
+    assert judge((32, 9, 12)) == HELD and judge((32, 9, 12), untrained=(32, 8, 9)) == CONDITION
+    assert judge((32, 31, 30)) == FAILED and judge((9, 9, 12)) == FAILED
+
+
+def lengths(**ratios):
+    return {row: {f"measure.ratio_{factor}": [value] for factor, value in zip((2, 4), values, strict=True)}
+            for row, values in ratios.items()}  # fmt: skip
+
+
+def test_extrapolation_is_judged_by_the_longest_rows(studies):
+    study = studies["press2022/extrapolation"]
+    judge = lambda claim, **ratios: judged(study, claim, lengths(**ratios), factors=(1, 2, 4))
+    carries, sinusoid = "position-longer-sentences", "sinusoid-extrapolation-fails"
+    assert judge(carries, alibi=(0.99, 0.98), learned=(2, 4)).status == CONDITION
+    assert judge(carries, alibi=(0.99, 0.98)).status == HELD and judge(carries, alibi=(1, 1.3)).status == FAILED
+    assert judge(sinusoid, sinusoidal=(1.2, 3), alibi=(1, 1), none=(1, 2)).status == HELD
+    assert judge(sinusoid, sinusoidal=(1.2, 3), alibi=(1, 1), none=(1, 5)).status == CONDITION
+    assert judge(sinusoid, sinusoidal=(1.0, 1.1), alibi=(1, 1)).status == FAILED
+    beyond = judge("learned-positions-no-extrapolation", learned=(2, 4))
+    assert beyond.status == HELD and "learned positions: 5 tokens, but the table has 4 rows" in beyond.because
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("name", (*NAMES, *MEASURED))
+def test_smoke(name, root, tmp_path):
+    command = [sys.executable, "-m", "attention_research", "reproduce", name, "--scale=smoke", f"--workdir={tmp_path}"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["finished"] == summary["trials"] > 0 and summary["figures"]
+    assert summary["verdicts"] and not any(one["judged"] for one in summary["verdicts"])
