@@ -18,6 +18,7 @@ ATTENTION = {
     "t5_scaled": "attention_research.layers.attention.t5_scaled:ScaledT5Attention",
     "alibi": "attention_research.layers.attention.alibi:AlibiAttention",
     "rotary": "attention_research.layers.attention.rotary:RotaryAttention",
+    "positional": "attention_research.layers.attention.positional:PositionalAttention",
     "linformer": "attention_research.layers.attention.linformer:LinformerAttention",
     "ring": "attention_research.layers.attention.ring:RingAttention",
     "unmasked": "attention_research.layers.attention.unmasked:UnmaskedAttention",
@@ -175,6 +176,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "t5_scaled",
         "alibi",
         "rotary",
+        "positional",
         "linformer",
         "ring",
         "branched",
@@ -189,6 +191,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "t5_scaled",
         "alibi",
         "rotary",
+        "positional",
         "unmasked",
         "ring",
         "branched",
@@ -211,6 +214,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "sinusoidal": "attention_research.layers.positions.sinusoidal:SinusoidalPositions",
         "sinusoidal_halves": "attention_research.layers.positions.sinusoidal_halves:SinusoidalHalves",
         "learned": "attention_research.layers.positions.learned:LearnedPositions",
+        "concatenated": "attention_research.layers.positions.concatenated:ConcatenatedPositions",
         "none": "attention_research.layers.positions.none:NoPositions",
     },
     "feed_forward": {
@@ -329,7 +333,7 @@ REFUSED = {
     "see positions after i: it cannot be causal (Wang et al. 2020)",
     **{
         ("cross_attention", kind): "relative positions are distances within one sequence; source and target have none"
-        for kind in ("relative", "t5", "alibi", "rotary")
+        for kind in ("relative", "t5", "alibi", "rotary", "positional")
     },
     ("cross_attention", "branched_t5"): "relative positions are distances within one sequence; take branched",
     ("encoder_attention", "unmasked"): "an encoder has no causal mask to leave out; set it for the decoder alone",

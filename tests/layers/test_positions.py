@@ -1,10 +1,12 @@
-"""Positions in two halves against the formula, in float64."""
+"""Layers of positions against their formulas, in float64."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
 
+from attention_research.layers.positions.concatenated import ConcatenatedPositions
+from attention_research.layers.positions.learned import LearnedPositions
 from attention_research.layers.positions.sinusoidal_halves import SinusoidalHalves
 
 
@@ -19,3 +21,19 @@ def test_all_sines_stand_before_all_cosines(width):
         pair, function = (column, np.sin) if column < sines else (column - sines, np.cos)
         want = function(positions[row, t] / 10000 ** (2 * pair / width))
         np.testing.assert_allclose(got[row, t, column], want, atol=1e-6)
+
+
+def test_concatenated_positions_are_projected_beside_the_embeddings():
+    layer = ConcatenatedPositions(width=6, max_length=23, rngs=nnx.Rngs(0))
+    x = np.random.default_rng(0).standard_normal((2, 3, 6)).astype(np.float32)
+    positions = np.array([[0, 1, 2], [22, 7, 7]], np.int32)
+    angles = positions[..., None] / 10000 ** (np.arange(0, 6, 2) / 6)
+    encoding = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(2, 3, 6)
+    want = np.concatenate([x, encoding], axis=-1) @ np.asarray(layer.kernel[...], np.float64)
+    np.testing.assert_allclose(layer(jnp.asarray(x), jnp.asarray(positions)), want, atol=1e-5)
+
+
+def test_a_row_longer_than_the_table_is_refused():
+    layer = LearnedPositions(width=6, max_length=4, rngs=nnx.Rngs(0))
+    with pytest.raises(ValueError, match="learned positions: 5 tokens, but the table has 4 rows"):
+        layer(jnp.zeros((1, 5, 6)), jnp.arange(5)[None])

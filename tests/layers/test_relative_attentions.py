@@ -63,6 +63,19 @@ def test_the_base_is_that_of_the_frequencies():
     np.testing.assert_allclose(layer(jnp.asarray(x, jnp.float32), is_causal=True)[0], want, atol=2e-5)
 
 
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_positions_are_added_to_queries_keys_and_values(is_causal):
+    layer, x = made("positional", max_length=9)
+    angles = np.arange(T)[:, None] / 10000 ** (np.arange(0, H, 2) / H)
+    places = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(T, 1, H)
+    query, key, value = (part + places for part in projected(layer, x))
+    scores = np.einsum("btnh,bsnh->bnts", query, key) / np.sqrt(H)
+    want, weights = attended(layer, scores, value, is_causal=is_causal)
+    got, aux = layer(jnp.asarray(x, jnp.float32), is_causal=is_causal)
+    np.testing.assert_allclose(got, want, atol=2e-5)
+    np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
+
+
 @pytest.mark.parametrize("kind", ["alibi", "rotary"])
 def test_only_distances_count(kind):
     """Queries and keys further down the sequence have the weights of the same ones at its beginning."""

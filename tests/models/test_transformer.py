@@ -20,7 +20,11 @@ VARIANTS = {
     "unscaled": {"self_attention": {"kind": "unscaled"}},
     "relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "positions": {"kind": "none"}},
     "t5": {"self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9}, "positions": {"kind": "none"}},
-    **{kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}} for kind in ("alibi", "rotary")},
+    **{
+        kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}}
+        for kind in ("alibi", "rotary", "positional")
+    },
+    "concatenated": {"positions": {"kind": "concatenated"}},
     "learned": {"positions": {"kind": "learned"}},
     "no_positions": {"positions": {"kind": "none"}},
     "linformer": {"self_attention": {"kind": "linformer", "rank": 5}},
@@ -152,7 +156,8 @@ def batch():
 SLOW = (
     "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
     "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "universal", "evolved",
-    "mixture_of_experts", "alibi", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths",
+    "mixture_of_experts", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths", "alibi", "positional",
+    "concatenated",
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 
