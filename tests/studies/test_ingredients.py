@@ -2,17 +2,21 @@
 
 import dataclasses
 import json
+import math
 import subprocess
 import sys
 
 import pytest
 from results_of import results_of
 
+from attention_research.analysis.weights import shapes
 from attention_research.studies import load_study
+from attention_research.studies.study import dereference, reference
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
 
-NAMES = ("haviv2022/nopos", "haviv2022/probe", "press2022/extrapolation")
+SCHEMES = ("haviv2022/nopos", "haviv2022/probe", "press2022/extrapolation")
+NAMES = (*SCHEMES, "lectures/positions")
 MEASURED = ("vaswani2017/table1", "lectures/complexity", "lectures/scaling")
 
 
@@ -38,7 +42,7 @@ def test_every_claim_has_its_verdict(name, studies):
     assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMES)
 def test_every_row_resolves_at_every_scale(name, studies, root, monkeypatch):
     monkeypatch.chdir(root)
     for scale in studies[name].scales:
@@ -90,6 +94,45 @@ def test_extrapolation_is_judged_by_the_longest_rows(studies):
     assert judge(sinusoid, sinusoidal=(1.0, 1.1), alibi=(1, 1)).status == FAILED
     beyond = judge("learned-positions-no-extrapolation", learned=(2, 4))
     assert beyond.status == HELD and "learned positions: 5 tokens, but the table has 4 rows" in beyond.because
+
+
+def measured(study, row, **settings):
+    """What a row's only stage gives with these settings."""
+    (row,) = study.rows_at("cpu", [row])
+    (stage,) = row.stages
+    return dereference(reference(stage.function))(**{**row.settings, **settings}, seed=0)
+
+
+def test_of_two_language_models_one_has_as_many_parameters(studies, root, monkeypatch):
+    monkeypatch.chdir(root)
+    study = studies["lectures/positions"]
+    rows = {row.id: configuration(study, "cpu", row) for row in study.rows_at("cpu") if row.id.startswith("lm_")}
+    count = lambda id: sum(math.prod(shape) for shape in shapes(rows[id]).values())
+    assert abs(count("lm_concatenated") / count("lm_added") - 1) < 0.001 < count("lm_added") / count("lm_none") - 1
+
+
+def test_the_sinusoids_numbers_hold_and_a_broken_ones_do_not(studies):
+    study = studies["lectures/positions"]
+    found = measured(study, "sinusoid", code_width=64, code_length=2000, drawn=40)
+    claims = ("sinusoid-heat-map", "sinusoid-dot-product-map", "binary-counter-analogy", "sinusoid-shift-is-rotation")
+    rows = lambda **changed: {"sinusoid": {f"measure.{name}": [x] for name, x in {**found, **changed}.items()}}
+    assert [judged(study, claim, rows()).status for claim in claims] == [HELD] * 4
+    broken = rows(wavelength_error=0.1, diagonal_variation=1.0, changes=[99, 98, 20, 19], rotation_error=0.1)
+    assert [judged(study, claim, broken).status for claim in claims] == [FAILED] * 4
+
+
+def test_forms_of_adding_are_told_apart(studies):
+    study = studies["lectures/positions"]
+    found = measured(study, "identities", code_width=16)
+    assert max(found["tied"], found["inside"]) < 1e-4 < 0.1 < min(found["untied"], found["bare"])
+    rows = {"identities": {f"measure.{name}": [x] for name, x in found.items()}}
+    assert judged(study, "concatenate-equals-add-when-tied", rows).status == HELD
+
+
+@pytest.mark.parametrize("attention", ["absolute", "alibi", "rotary", "relative", "t5"])
+def test_a_shift_moves_the_weights_of_absolute_positions_alone(attention, studies):
+    moved = measured(studies["lectures/positions"], f"shift_{attention}")["moved"]
+    assert (moved > 1e-3) == (attention == "absolute") and (attention == "absolute" or moved < 1e-5)
 
 
 @pytest.mark.slow

@@ -1,0 +1,190 @@
+"""The verdicts of `lectures/positions`."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Callable
+
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
+
+#: float32 sums of a few hundred numbers.
+EXACT = 1e-3
+#: A distance that moves by less than this share does not move.
+STEADY = 0.01
+#: Over how many steps signs were counted.
+STEPS = 1024
+PERPLEXITY = "evaluate.perplexity"
+
+
+def _mean(results: Results, row: str, name: str) -> float | None:
+    values = results.values(row, f"measure.{name}")
+    return statistics.fmean(values) if values else None
+
+
+def _codes(results: Results, name: str) -> dict[str, float]:
+    """Code -> its number."""
+    found = {row.id: _mean(results, row.id, name) for row in results.rows if row.id.startswith("code_")}
+    return {row.removeprefix("code_"): value for row, value in found.items() if value is not None}
+
+
+def _of_codes(name: str, good: Callable[[dict[str, float]], bool]) -> Callable[[Results], Verdict]:
+    """A verdict on one number of every code."""
+
+    def verdict(results: Results) -> Verdict:
+        found = _codes(results, name)
+        if "sinusoidal" not in found or len(found) < 2:
+            return Verdict(UNTESTED, "codes are not measured")
+        said = "; ".join(f"{code} {value:.3g}" for code, value in found.items())
+        return Verdict(HELD if good(found) else FAILED, f"{name.replace('_', ' ')}: {said}")
+
+    return verdict
+
+
+def _of_sinusoid(names: dict[str, str], good: Callable[..., bool]) -> Callable[[Results], Verdict]:
+    """A verdict on what is measured of the sinusoid itself: name -> words."""
+
+    def verdict(results: Results) -> Verdict:
+        found = {name: results.values("sinusoid", f"measure.{name}") for name in names}
+        if not all(found.values()):
+            return Verdict(UNTESTED, "the sinusoid is not measured")
+        first = {name: values[0] for name, values in found.items()}
+        said = "; ".join(f"{names[name]} {_spelled(value)}" for name, value in first.items())
+        return Verdict(HELD if good(**first) else FAILED, said)
+
+    return verdict
+
+
+def _spelled(value: float | list[float]) -> str:
+    if not isinstance(value, list):
+        return f"{value:.1e}"
+    return ", ".join(f"{one:.3g}" for one in value[:12])
+
+
+def _fades(by_offset: list[float], diagonal_variation: float) -> bool:
+    """The band: nothing moves along a diagonal; the first offset is nearest, and the means of ever longer stretches of
+    offsets fall."""
+    edges = [0, 1, 4, 16, 64, len(by_offset)]
+    stretches = [statistics.fmean(by_offset[a:b]) for a, b in zip(edges, edges[1:], strict=False) if by_offset[a:b]]
+    falls = all(later < before for before, later in zip(stretches, stretches[1:], strict=False))
+    return falls and diagonal_variation < EXACT * by_offset[0]
+
+
+def _slows(changes: list[int], changes_of_bits: list[int]) -> bool:
+    """Bits alternate half as often from one to the next; sines fall too, by the steady ratio of their frequencies."""
+    halves = changes_of_bits == [(STEPS - 1) // 2**bit for bit in range(len(changes_of_bits))]
+    often = [count for count in changes if count >= 16]
+    ratios = [before / later for before, later in zip(often, often[1:], strict=False)]
+    return halves and min(ratios) >= 1 and max(ratios) / min(ratios) < 1.25
+
+
+def count_parameters(results: Results) -> Verdict:
+    """T times D against none, from the modules."""
+    from attention_research.layers.positions.learned import LearnedPositions
+    from attention_research.layers.positions.sinusoidal import SinusoidalPositions
+    from attention_research.layers.structure import abstract
+
+    if not results.rows:
+        return Verdict(UNTESTED, "nothing is measured")
+    said, good = [], True
+    for length, width in ((50, 64), (128, 512), (5000, 128)):
+        counts = []
+        for kind in (LearnedPositions, SinusoidalPositions):
+            make = functools.partial(kind, width=width, max_length=length)
+            counts.append(
+                sum(math.prod(x.shape) for x in abstract(lambda rngs, make=make: make(rngs=rngs))[1].values())
+            )
+        good &= counts == [length * width, 0]
+        said.append(f"T = {length}, D = {width}: {counts[0]:,} learned, {counts[1]} fixed")
+    return Verdict(HELD if good else FAILED, "; ".join(said))
+
+
+def order_needs(results: Results) -> Verdict:
+    """Copying letters in order with positions in both stacks, against one and none."""
+    rivals = {"nowhere": "none", "decoder": "the decoder alone", "encoder": "the encoder alone"}
+    pair = lambda worse: compare(results, "order_both", f"order_{worse}", "measure.recall", higher=True)
+    return conclude({f"both stacks against {name}": pair(row) for row, name in rivals.items()})
+
+
+def tied(results: Results) -> Verdict:
+    """The largest differences of q, k and v between the two forms."""
+    same, other = _mean(results, "identities", "tied"), _mean(results, "identities", "untied")
+    if same is None or other is None:
+        return Verdict(UNTESTED, "the identities are not measured")
+    said = f"largest difference of q, k and v: tied blocks {same:.1e}, untied {other:.2g}"
+    return Verdict(HELD if same < EXACT < other else FAILED, said)
+
+
+def add_or_concatenate(results: Results) -> Verdict:
+    """Perplexity of added against concatenated at equal parameters: whether adding costs nothing clear."""
+    better = compare(results, "lm_concatenated", "lm_added", PERPLEXITY)
+    if better.clear is None:
+        return Verdict(UNTESTED, better.text)
+    said = f"{better.text}; adding is what the papers do"
+    return Verdict(FAILED if better.clear else HELD, said)
+
+
+def inside(results: Results) -> Verdict:
+    """One layer's forms, and language models with positions at the input, in q, k, v of every layer, and nowhere."""
+    same, bare = _mean(results, "identities", "inside"), _mean(results, "identities", "bare")
+    cases = {
+        "at the input, against none": compare(results, "lm_sinusoidal", "lm_none", PERPLEXITY),
+        "in q, k, v, against none": compare(results, "lm_in_attention", "lm_none", PERPLEXITY),
+    }
+    verdict = conclude(cases)
+    if same is None or verdict.status == UNTESTED:
+        return Verdict(UNTESTED, verdict.because)
+    between = compare(results, "lm_in_attention", "lm_sinusoidal", PERPLEXITY).text
+    forms = f"one layer, x + p at its input against p W added to q, k, v: {same:.1e}; p itself added: {bare:.2g}"
+    return Verdict(verdict.status, f"{verdict.because}; {between}; {forms}")
+
+
+def four_cells(results: Results) -> Verdict:
+    """Each cell's scheme against none; relative ones do not move when the text is shifted, absolute ones do."""
+    moved = {
+        row.id.removeprefix("shift_"): _mean(results, row.id, "moved")
+        for row in results.rows
+        if row.id.startswith("shift_")
+    }
+    if not moved or None in moved.values():
+        return Verdict(UNTESTED, "shifts are not measured")
+    cells = {"sinusoidal": "fixed, absolute", "learned": "learned, absolute", "alibi": "fixed, relative",
+             "relative": "learned, relative"}  # fmt: skip
+    verdict = conclude({name: compare(results, f"lm_{row}", "lm_none", PERPLEXITY) for row, name in cells.items()})
+    said = f"weights move under a shift by {', '.join(f'{name} {value:.0e}' for name, value in moved.items())}"
+    divided = moved.get("absolute", 0.0) > EXACT and all(v < EXACT for name, v in moved.items() if name != "absolute")
+    if not divided:
+        return Verdict(FAILED, f"{said}; {verdict.because}")
+    return Verdict(verdict.status, f"{verdict.because}; {said}")
+
+
+VERDICTS = {
+    "order-needs-positions": order_needs,
+    "position-unique": _of_codes("smallest_distance", lambda found: found["sinusoidal"] > EXACT),
+    "position-distance-consistent": _of_codes(
+        "inconsistency", lambda found: found["sinusoidal"] < STEADY < found.get("fraction", 1.0)
+    ),
+    "position-bounded": _of_codes("largest", lambda found: found["sinusoidal"] <= 1 < found.get("index", math.inf)),
+    "position-deterministic": _of_codes("repeatable", lambda found: found["sinusoidal"] == 1),
+    "learned-positions-count": count_parameters,
+    "sinusoid-heat-map": _of_sinusoid(
+        {"wavelength_error": "wavelengths against 2 pi 10000^(2i/D), largest relative difference"},
+        lambda wavelength_error: wavelength_error < STEADY,
+    ),
+    "sinusoid-dot-product-map": _of_sinusoid(
+        {"by_offset": "dot products by offset", "diagonal_variation": "largest variation along a diagonal"}, _fades
+    ),
+    "binary-counter-analogy": _of_sinusoid(
+        {"changes": "sign changes of the sines in 1,024 steps", "changes_of_bits": "of the bits"}, _slows
+    ),
+    "sinusoid-shift-is-rotation": _of_sinusoid(
+        {"rotation_error": "p(t + k) against a rotation by k alone, largest difference"},
+        lambda rotation_error: rotation_error < EXACT,
+    ),
+    "add-against-concatenate": add_or_concatenate,
+    "concatenate-equals-add-when-tied": tied,
+    "positions-in-queries-keys-values": inside,
+    "fixed-learned-absolute-relative": four_cells,
+}
