@@ -42,7 +42,8 @@ def figure_of(attention: Attention) -> Any:
     head = _head(attention, columns=int(width * 11))
     top = 0.25 + 0.2 * len(head)
     height = top + sum(block.height for block in blocks)
-    with matplotlib.rc_context({"font.family": "sans-serif", "axes.linewidth": 0.5, "text.parse_math": False}):
+    plain = {"font.family": "sans-serif", "axes.linewidth": 0.5, "axes.grid": False, "text.parse_math": False}
+    with matplotlib.rc_context(plain):
         figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white")
         FigureCanvasAgg(figure)
         figure.text(0.15 / width, 1 - 0.15 / height, "\n".join(head), va="top", fontsize=10, linespacing=1.4)

@@ -90,12 +90,19 @@ def errors(
     return np.asarray(jax.jit(jax.vmap(run))(jax.random.split(key, layers), seen, held_out))
 
 
-def measure_probe(
-    *, workdir: Path, seed: int, probed: int = 256, examples: int | None = 128, **settings: Any
+def measure_probe(*, workdir: Path, seed: int, **settings: Any) -> dict[str, Any]:
+    """`of_run` of a trained run."""
+    return of_run(Trained(workdir), seed, **settings)
+
+
+def of_run(
+    trained: Trained, seed: int, *, probed: int = 256, examples: int | None = 128, **settings: Any
 ) -> dict[str, Any]:
-    """ "errors" by layer of a trained run, and "errors_untrained", lists, from the embeddings on; "first", "best" and
-    "last" of the former and "best_untrained"; "blind" and "middle", what knows nothing gets."""
-    trained = Trained(workdir)
+    """The errors by layer, from the embeddings on, after training and before ("errors", "errors_untrained": lists).
+
+    "first", "best" and "last" are of the former, "best_untrained" of the latter; "blind" and "middle" are what knows
+    nothing gets. `probed` rows of training text are learned from, `examples` of test text named.
+    """
     probe = Probe(**{name: value for name, value in settings.items() if name in Probe._fields})
     states = jax.jit(lambda arrays, batch: layer_states(trained.trainer.structure.merge(*arrays), batch))
 

@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "train": "train a config in a workdir; the same command continues an interrupted run",
     "evaluate": "losses and BLEU of a workdir's newest or best checkpoint, written to evaluation.json",
     "generate": "translate with a trained workdir",
+    "analyze": "what a trained run's attention does: maps, heads, rollout, singular values, position probe",
     "sweep": "run a config over lists of values and compare them in a table",
     "reproduce": "run a study and print its table",
     "inspect": "parameters, FLOPs, memory and sharding of a config or a study; allocates nothing",

@@ -42,7 +42,7 @@ class Trained:
                 f"--average={average}: --checkpoint={checkpoint} is one checkpoint, a mean needs several; "
                 "leave one of the two out"
             )
-        self.config = load_config(workdir)
+        self.workdir, self.config = workdir, load_config(workdir)
         self.trainer = Trainer(self.config, alone=True)
         parts = self.trainer.parts
         self.settings = self.trainer.settings

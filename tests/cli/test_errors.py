@@ -39,6 +39,7 @@ MISTAKES = {
     "no config": (["train", "--workdir={d}"], "--config="),
     "no run in the workdir": (["evaluate", "--workdir={d}"], "no run there"),
     "evaluate without a workdir": (["evaluate"], "--workdir=DIR is missing"),
+    "analyze without a workdir": (["analyze"], "--workdir=DIR is missing"),
     "generate without input": (["generate", "--workdir={d}"], "no run there"),
     "unknown study": (["reproduce", "ablation/atention"], "ablation/attention"),
     "unknown scale": (["reproduce", "ablation/attention", "--scale=smok"], "smoke"),

@@ -1,0 +1,74 @@
+"""What each head of a model looks at, in numbers, over a sample of a split (after Clark et al. 2019, arXiv 1906.04341).
+
+Of every row of weights that sees two positions or more: "entropy" as a share of the largest, "distance" |i - j| in
+tokens, the weight on the query's own place ("diagonal"), on the one before ("previous") and on the first ("first").
+Heads are [L N]. Cross-attention has no places in common: for it distance and diagonal compare numbers of tokens alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from jaxtyping import Float
+
+STATISTICS = ("entropy", "distance", "diagonal", "previous", "first")
+Heads = Float[np.ndarray, "L N"]
+
+
+def head_statistics(maps: Iterable[Float[np.ndarray, "L N T S"]], *, is_causal: bool = False) -> Mapping[str, Heads]:
+    """The mean over all rows of all maps, every row counting once. Raises ValueError where no row sees two positions.
+
+    Under a causal mask row i sees positions 0 to i.
+    """
+    sums: dict[str, Heads] = {}
+    rows = 0
+    for weights in maps:
+        weights = np.asarray(weights, np.float64)
+        length, width = weights.shape[2:]
+        query, key = np.arange(length)[:, None], np.arange(width)[None]
+        seen = np.minimum(query[:, 0] + 1, width) if is_causal else np.full(length, width)
+        several = seen > 1
+        if not several.any():
+            continue
+        logs = np.log(np.where(weights > 0, weights, 1.0))
+        by_row = {
+            "entropy": -(weights * logs).sum(axis=3) / np.log(np.maximum(seen, 2)),
+            "distance": (weights * np.abs(query - key)).sum(axis=3),
+            "diagonal": _at(weights, query[:, 0]),
+            "previous": _at(weights, query[:, 0] - 1),
+            "first": weights[..., 0],
+        }
+        for name, values in by_row.items():
+            sums[name] = sums.get(name, 0.0) + values[..., several].sum(axis=2)
+        rows += int(several.sum())
+    if not rows:
+        raise ValueError("head_statistics: no row sees two positions")
+    return {name: sums[name] / rows for name in STATISTICS}
+
+
+def _at(weights: Float[np.ndarray, "L N T S"], places: np.ndarray) -> Float[np.ndarray, "L N T"]:
+    """The weight of each row at one place, 0 where there is no such place."""
+    there = (places >= 0) & (places < weights.shape[3])
+    taken = weights[:, :, np.arange(len(places)), np.where(there, places, 0)]
+    return np.where(there, taken, 0.0)
+
+
+def divergence(maps: Iterable[Float[np.ndarray, "L N T S"]]) -> Float[np.ndarray, "L"]:
+    """How differently the heads of a layer look: the mean Jensen-Shannon divergence, in bits, of each pair of heads,
+    over all rows. 0 for copies of one head; 1 for heads that never look at the same place."""
+    total, rows = 0.0, 0
+    for weights in maps:
+        weights = np.asarray(weights, np.float64)
+        heads = weights.shape[1]
+        pairs = [(a, b) for a in range(heads) for b in range(a)]
+        if not pairs:
+            return np.zeros(weights.shape[0])
+        entropy = lambda p: -(p * np.log2(np.where(p > 0, p, 1.0))).sum(axis=-1)
+        apart = [
+            entropy((weights[:, a] + weights[:, b]) / 2) - (entropy(weights[:, a]) + entropy(weights[:, b])) / 2
+            for a, b in pairs
+        ]
+        total = total + np.mean(apart, axis=0).sum(axis=1)
+        rows += weights.shape[2]
+    return total / rows

@@ -1,0 +1,45 @@
+"""`analyze`: what the attention of a trained run does: numbers, pictures, a page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    checkpoint_options,
+    positive,
+    print_json,
+    say,
+    trained_workdir,
+)
+
+WHAT = "maps,heads,rollout,spectra,probe"
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("--workdir", type=Path)
+    checkpoint_options(parser)
+    parser.add_argument("--what", default=WHAT, metavar=WHAT, help="some of these (all that fit the model)")
+    parser.add_argument("--split", default="test", help="of the run's data")
+    parser.add_argument("--examples", type=positive, default=64, help="how many of them (64)")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where to write (WORKDIR/analysis)")
+    parser.add_argument("--json", action="store_true", help="print the numbers as one JSON document")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    workdir = trained_workdir(arguments, overrides)
+    from attention_research.training.environment import keep_compiled_programs
+    from attention_research.training.evaluation import Trained
+    from attention_research.workdirs.analysis import analyze
+
+    keep_compiled_programs()
+    trained = Trained(workdir, say, average=arguments.average, checkpoint=arguments.checkpoint)
+    folder = arguments.output or workdir / "analysis"
+    chosen = arguments.what.split(",")
+    found = analyze(trained, folder, chosen, split=arguments.split, examples=arguments.examples)
+    if arguments.json:
+        return print_json(found)
+    print(f"page {folder / 'analysis.html'} · numbers {folder / 'analysis.json'}")
+    return 0

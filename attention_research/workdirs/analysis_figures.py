@@ -1,0 +1,105 @@
+"""The pictures of `analyze`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from attention_research.analysis import attention_picture
+from attention_research.analysis.attention import AXES, Attention, AttentionMap
+from attention_research.analysis.spectra import GRID, rank_for
+from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles
+
+NAMES = {
+    "entropy": "entropy / largest",
+    "distance": "distance, tokens",
+    "diagonal": "on its own place",
+    "previous": "on the place before",
+    "first": "on the first place",
+}
+
+
+def draw_maps(maps: Sequence[AttentionMap], facts: Mapping[str, str], path: Path) -> Figure:
+    """One example's maps: a panel a layer and head (`analysis.attention_picture`)."""
+    texts = {one.rows: " ".join(one.queries) for one in maps} | {one.columns: " ".join(one.keys) for one in maps}
+    source, written = (next((texts[axis] for axis in axes if axis in texts), "")
+                       for axes in ((AXES["source"],), (AXES["written"], AXES["read"])))  # fmt: skip
+    attention_picture.draw(Attention(source, written, tuple(maps), facts), path)
+    said = "; ".join(f"{one.title}: {one.weights.shape[0]} layers of {one.weights.shape[1]} heads" for one in maps)
+    return Figure(path, "One example, every layer and head", f"{said}. {source} -> {written}".strip())
+
+
+def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path: Path) -> Figure:
+    """A panel a statistic: a cell a head, layers from below."""
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(1, len(NAMES), figsize=(3 * len(NAMES), 3.2))
+    for axis, (name, label) in zip(axes, NAMES.items(), strict=True):
+        values = numbers[name]
+        top = max(values.max(), 1e-9) if name == "distance" else 1.0
+        axis.imshow(values, origin="lower", aspect="auto", cmap="viridis", vmin=0.0, vmax=top)
+        for (layer, head), value in np.ndenumerate(values):
+            colour = "black" if value > 0.6 * top else "white"
+            axis.text(head, layer, f"{value:.2g}", ha="center", va="center", fontsize=8, color=colour)
+        axis.set_xticks(range(values.shape[1]), range(1, values.shape[1] + 1))
+        axis.set_yticks(range(values.shape[0]), range(1, values.shape[0] + 1))
+        axis.set_title(label, loc="left", fontsize=10)
+        axis.set_xlabel("head")
+        axis.grid(visible=False)
+    axes[0].set_ylabel("layer")
+    save(pyplot, figure, path)
+    said = "; ".join(f"{label} {numbers[name].min():.2g} to {numbers[name].max():.2g}" for name, label in NAMES.items())
+    return Figure(path, f"Heads: {title}", f"{title}: {said}.")
+
+
+def draw_rollout(
+    title: str, reached: Float[np.ndarray, "L T T"], tokens: Sequence[str], rows: str, path: Path
+) -> Figure:
+    """The first and the last layer: row i is what of each input token is in position i."""
+    pyplot = canvas()
+    chosen = sorted({0, len(reached) - 1})
+    size = min(0.22 * len(tokens) + 1.5, 9)
+    figure, axes = pyplot.subplots(1, len(chosen), figsize=(len(chosen) * size, size), squeeze=False)
+    every = max(1, len(tokens) // 32)
+    for axis, layer in zip(axes[0], chosen, strict=True):
+        axis.imshow(reached[layer], cmap="Greys", vmin=0.0, vmax=max(0.05, float(np.quantile(reached[layer], 0.995))))
+        axis.set_xticks(range(0, len(tokens), every), tokens[::every], rotation=90, fontsize=7)
+        axis.set_yticks(range(0, len(tokens), every), tokens[::every], fontsize=7)
+        axis.set_title(f"after layer {layer + 1}", loc="left", fontsize=10)
+        axis.grid(visible=False)
+    save(pyplot, figure, path)
+    own = np.diagonal(reached[-1]).mean()
+    return Figure(path, f"Rollout: {title}", f"{title}, {rows}: after the last layer a position is {own:.2f} itself.")
+
+
+def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], path: Path) -> Figure:
+    """Sum of the largest singular values, a thin line a head, a thick one a layer's mean."""
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(6.5, 4.2))
+    for layer, (heads, style) in enumerate(zip(curves, styles(), strict=False)):
+        line = {"color": style["color"], "linestyle": style["linestyle"]}
+        axis.plot(GRID, heads.T, linewidth=0.5, alpha=0.5, **line)
+        axis.plot(GRID, heads.mean(axis=0), linewidth=1.8, label=f"layer {layer + 1}", **line)
+    axis.axhline(0.9, color="#888888", linewidth=0.8)
+    axis.set(xlabel="share of singular values", ylabel="share of their sum")
+    axis.legend(fontsize=8)
+    save(pyplot, figure, path)
+    ranks = ", ".join(f"layer {n + 1} {rank_for(heads.mean(axis=0)):.2f}" for n, heads in enumerate(curves))
+    return Figure(path, f"Singular values: {title}", f"{title}: nine tenths of the sum are in {ranks} of the values.")
+
+
+def draw_probe(found: Mapping[str, Any], path: Path) -> Figure:
+    """The probe's error by layer, before and after training, and a middle guess."""
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(6.5, 4))
+    axis.plot(found["errors"], "o-", color=COLOURS[1], label="trained")
+    axis.plot(found["errors_untrained"], "s--", color=COLOURS[2], label="untrained")
+    axis.axhline(found["middle"], color="#888888", linewidth=0.8, label="always the middle")
+    axis.set(xlabel="layer (0: embeddings)", ylabel="mean distance, tokens")
+    axis.legend(fontsize=9)
+    save(pyplot, figure, path)
+    said = ", ".join(f"{error:.1f}" for error in found["errors"])
+    return Figure(path, "Position probe by layer", f"Mean distance in tokens, from the embeddings on: {said}.")
