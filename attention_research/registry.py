@@ -64,6 +64,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "naming": "attention_research.data.naming:NamingData",
         "copying": "attention_research.data.copying:CopyingData",
         "agreement": "attention_research.data.copying:AgreementData",
+        "blanks": "attention_research.data.blanks:BlanksData",
         "labelled": "attention_research.data.labelled:LabelledData",
         "generated_reviews": "attention_research.data.generated_reviews:GeneratedReviews",
         "text_to_text": "attention_research.data.text_to_text:TextToText",

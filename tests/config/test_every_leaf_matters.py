@@ -87,6 +87,7 @@ RECURRENT = {
 ELSEWHERE = {
     ("data", "naming"): "tests/data/test_naming.py",
     ("tokenizer", "from_run"): "tests/data/test_from_run.py",
+    ("data", "blanks"): "tests/data/test_blanks.py",
     ("data", "labelled"): "tests/data/test_labelled.py",
     ("data", "generated_reviews"): "tests/data/test_generated_reviews.py",
     ("task", "coverage"): "tests/models/test_copying_models.py",

@@ -16,7 +16,7 @@ from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
 
 SCHEMES = ("haviv2022/nopos", "haviv2022/probe", "press2022/extrapolation")
-NAMES = (*SCHEMES, "lectures/positions")
+NAMES = (*SCHEMES, "lectures/positions", "lectures/heads")
 MEASURED = ("vaswani2017/table1", "lectures/complexity", "lectures/scaling")
 
 
@@ -133,6 +133,25 @@ def test_forms_of_adding_are_told_apart(studies):
 def test_a_shift_moves_the_weights_of_absolute_positions_alone(attention, studies):
     moved = measured(studies["lectures/positions"], f"shift_{attention}")["moved"]
     assert (moved > 1e-3) == (attention == "absolute") and (attention == "absolute" or moved < 1e-5)
+
+
+def test_heads_are_judged_by_what_they_point_at(studies):
+    study = studies["lectures/heads"]
+
+    def judge(claim, **numbers):
+        return judged(study, claim, {"blanks": {f"measure.{name}": value for name, value in numbers.items()}})
+
+    offsets = {"offset_entity": [0.4] * 3, "offset_syntax": [0.2] * 3}
+    good = judge("heads-specialise", best_entity=[0.9, 0.8, 0.7], best_syntax=[0.5] * 3, **offsets)
+    half = judge("heads-specialise", best_entity=[0.9, 0.8, 0.7], best_syntax=[0.1] * 3, **offsets)
+    assert (good.status, half.status) == (HELD, CONDITION) and "held for blanks, best_entity;" in half.because
+    masses = {f"mass_{link}": [0.6, 0.7] for link in ("syntax", "entity", "local")}
+    before = {f"mass_{link}_untrained": [0.1, 0.2] for link in ("syntax", "entity", "local")}
+    assert judge("learned-relevance-emerges", **masses, **before).status == HELD
+    assert judge("learned-relevance-emerges", **masses, **{name: [0.6, 0.7] for name in before}).status == FAILED
+    flat = {"distances_untrained": [[4.0, 4.0], [4.0, 4.1]]}
+    assert judge("early-local-deep-long", distances=[[2.0, 5.0], [2.0, 4.0]], **flat).status == HELD
+    assert judge("early-local-deep-long", distances=[[5.0, 2.0], [2.0, 4.0]], **flat).status == FAILED
 
 
 @pytest.mark.slow

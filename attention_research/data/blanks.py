@@ -1,0 +1,102 @@
+"""Generated sentences with three blanks, each decided by another word: what heads have to find is known. No real text.
+
+    anna saw the keys near the cabinets by the door that _ old ; then _ took _ apple       were she an
+
+The verb agrees with the subject, the first noun ("keys"), over phrases whose nouns may differ (after Linzen, Dupoux &
+Goldberg 2016): a link of syntax. The pronoun is the name's at the beginning: a link to an entity. The article is that
+of the next word: a local link. Sources have the blanks, targets the three words in order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+
+from attention_research.data.pairs import Pairs
+from attention_research.registry import Child, NonNegative, Positive
+
+NAMES = {"anna": "she", "carol": "she", "ruth": "she", "emma": "she", "ben": "he", "david": "he", "paul": "he",
+         "tom": "he"}  # fmt: skip
+SUBJECTS = ("key", "book", "picture", "letter", "coat")
+OTHERS = ("cabinet", "door", "window", "wall", "garden")
+PREPOSITIONS = ("near", "by", "behind")
+VERBS = {False: "was", True: "were"}  # whether the noun is plural
+THINGS = {"apple": "an", "orange": "an", "egg": "an", "pear": "a", "plum": "a", "cake": "a"}
+BLANK = "_"
+#: The blanks in order, by what decides them.
+LINKS = ("syntax", "entity", "local")
+EVALUATED = 1024
+_SEEDS = {"train": 2016, "validation": 2017, "test": 2018}
+
+
+def sentence(chance: random.Random, phrases: int) -> tuple[str, str]:
+    """(source, target), with so many phrases between the subject and its verb."""
+    name, thing = chance.choice(list(NAMES)), chance.choice(list(THINGS))
+    plural = chance.random() < 0.5
+    subject = chance.choice(SUBJECTS) + "s" * plural
+    between = [
+        word
+        for _ in range(phrases)
+        for word in (chance.choice(PREPOSITIONS), "the", chance.choice(OTHERS) + "s" * (chance.random() < 0.5))
+    ]
+    source = [name, "saw", "the", subject, *between, "that", BLANK, "old", ";", "then", BLANK, "took", BLANK, thing]
+    return " ".join(source), " ".join([VERBS[plural], NAMES[name], THINGS[thing]])
+
+
+def gold(source: str) -> dict[str, tuple[int, int]]:
+    """Link -> (place of the blank, place of the word that decides it), in words.
+
+    >>> gold("anna saw the keys that _ old ; then _ took _ apple")
+    {'syntax': (5, 3), 'entity': (9, 0), 'local': (11, 12)}
+    """
+    blanks = [place for place, word in enumerate(source.split()) if word == BLANK]
+    return dict(zip(LINKS, zip(blanks, (3, 0, blanks[-1] + 1), strict=True), strict=True))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sentences:
+    """What is generated: up to `max_phrases` between subject and verb, and how many training examples."""
+
+    max_phrases: int
+    train_examples: int
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Nothing has to be built."""
+
+    def stamp(self) -> str:
+        """The text is a function of the settings."""
+        return "1"
+
+    def splits(self) -> tuple[str, ...]:
+        return ("train", "validation", "test")
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """The pairs of a split, the same ones every time; numbers of phrases take turns."""
+        chance = random.Random(_SEEDS[split])
+        count = self.train_examples if split == "train" else EVALUATED
+        pairs = [sentence(chance, number % (self.max_phrases + 1)) for number in range(count)]
+        return [source for source, _ in pairs], [target for _, target in pairs]
+
+
+class BlanksData(Pairs):
+    """Three blanks a sentence, 0 to `max_phrases` phrases between subject and verb (see the module's text)."""
+
+    def __init__(
+        self,
+        *,
+        max_phrases: NonNegative = 4,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        tokenizer: Child["tokenizer"] = "words",
+        batching: Child["batching"] = "buckets",
+        train_examples: Positive = 20_000,
+    ):
+        name = f"blanks over 0 to {max_phrases} phrases"
+        super().__init__(name, max_length, tokenizer, batching, train_examples)
+        self.vocabulary_size = vocabulary_size
+        self._choice = Sentences(max_phrases, train_examples)
+
+    def gold(self, source: str) -> dict[str, tuple[int, int]]:
+        """`gold` of a source."""
+        return gold(source)

@@ -1,0 +1,110 @@
+"""The verdicts of `lectures/heads`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+
+FAR_LINKS = ("entity", "syntax")
+
+
+def _values(results: Results, row: str, name: str) -> tuple[float, ...]:
+    return results.values(row, f"measure.{name}")
+
+
+def _mean(results: Results, row: str, name: str) -> float | None:
+    values = _values(results, row, name)
+    return statistics.fmean(values) if values else None
+
+
+def _above(results: Results, row: str, more: str, less: str) -> tuple[bool, str] | None:
+    """(whether every seed has more of the one than any has of the other, both means in words)."""
+    first, second = _values(results, row, more), _values(results, row, less)
+    if not first or not second:
+        return None
+    said = f"{more} {statistics.fmean(first):.2f} against {less} {statistics.fmean(second):.2f}"
+    return min(first) > max(second), said
+
+
+def _all(results: Results, cases: list[tuple[str, str, str]]) -> Verdict:
+    """A verdict on (row, more, less) cases."""
+    found = [(case, _above(results, *case)) for case in cases]
+    measured = [(case, one) for case, one in found if one is not None]
+    if not measured:
+        return Verdict(UNTESTED, "no row is measured")
+    because = "; ".join(f"{case[0]}: {said}" for case, (_, said) in measured)
+    good = [f"{case[0]}, {case[1]}" for case, (holds, _) in measured if holds]
+    if not good:
+        return Verdict(FAILED, because)
+    if len(good) == len(cases):
+        return Verdict(HELD, because)
+    return Verdict(CONDITION, f"held for {'; '.join(good)}; {because}")
+
+
+def differ(results: Results) -> Verdict:
+    """Divergence of heads: trained against untrained, and against copies of one head."""
+    cases = [(row, "divergence", "divergence_untrained") for row in ("blanks", "reviews")]
+    verdict = _all(results, [*cases, ("blanks", "divergence", "divergence_copies")])
+    spared = _mean(results, "blanks", "spared")
+    said = "" if spared is None else f"; heads that can be spared one at a time: {100 * spared:.0f} %"
+    return Verdict(verdict.status, verdict.because + said)
+
+
+def specialise(results: Results) -> Verdict:
+    """The best head at each far link against the best fixed offset."""
+    return _all(results, [("blanks", f"best_{link}", f"offset_{link}") for link in FAR_LINKS])
+
+
+def relevance(results: Results) -> Verdict:
+    """The largest weight of a head on the deciding word, after training and before."""
+    links = ("syntax", "entity", "local")
+    return _all(results, [("blanks", f"mass_{link}", f"mass_{link}_untrained") for link in links])
+
+
+def maps_shown(results: Results) -> Verdict:
+    """The two maps are drawn, of heads that point at their link in more than half of the sentences."""
+    if not _values(results, "blanks", "maps"):
+        return Verdict(UNTESTED, "no maps are kept")
+    best = {link: _mean(results, "blanks", f"best_{link}") for link in FAR_LINKS}
+    said = "drawn in figures/maps.png; " + "; ".join(
+        f"best head at {link}: {share:.2f}" for link, share in best.items()
+    )
+    return Verdict(HELD if min(best.values()) > 0.5 else FAILED, said)
+
+
+def early_local(results: Results) -> Verdict:
+    """Distance grows from the first layer to the last, trained, and more than untrained; links by layer beside."""
+    said, good, rows = [], [], 0
+    for row in ("blanks", "reviews"):
+        trained, before = (_values(results, row, name) for name in ("distances", "distances_untrained"))
+        if not trained:
+            continue
+        rows += 1
+        mean = lambda lists: [statistics.fmean(at) for at in zip(*lists, strict=True)]
+        spell = lambda values: ", ".join(f"{value:.1f}" for value in values)
+        said.append(f"{row}, tokens by layer: trained {spell(mean(trained))}; untrained {spell(mean(before))}")
+        grows = all(one[-1] > one[0] for one in trained)
+        further = statistics.fmean(one[-1] - one[0] for one in trained) > statistics.fmean(o[-1] - o[0] for o in before)
+        good += [row] if grows and further else []
+    if not rows:
+        return Verdict(UNTESTED, "no row is measured")
+    by_layer = _values(results, "blanks", "by_layer_entity")
+    if by_layer:
+        shares = ", ".join(f"{statistics.fmean(at):.2f}" for at in zip(*by_layer, strict=True))
+        said.append(f"best head at the pronoun's name by encoder layer: {shares}")
+    because = "; ".join(said)
+    if not good:
+        return Verdict(FAILED, because)
+    return Verdict(HELD, because) if len(good) == rows else Verdict(CONDITION, f"held for {', '.join(good)}; {because}")
+
+
+VERDICTS: dict[str, Callable[[Results], Verdict]] = {
+    "heads-look-at-different-things": differ,
+    "heads-specialise": specialise,
+    "learned-relevance-emerges": relevance,
+    "head-maps-figure": maps_shown,
+    "early-local-deep-long": early_local,
+}
