@@ -14,6 +14,8 @@ ATTENTION = {
     "standard": "attention_research.layers.attention.standard:StandardAttention",
     "unscaled": "attention_research.layers.attention.unscaled:UnscaledAttention",
     "relative": "attention_research.layers.attention.relative:RelativeAttention",
+    "relative_keys": "attention_research.layers.attention.relative_keys:RelativeKeysAttention",
+    "relative_values": "attention_research.layers.attention.relative_values:RelativeValuesAttention",
     "t5": "attention_research.layers.attention.t5:T5Attention",
     "t5_scaled": "attention_research.layers.attention.t5_scaled:ScaledT5Attention",
     "alibi": "attention_research.layers.attention.alibi:AlibiAttention",
@@ -173,6 +175,8 @@ FAMILIES: dict[str, dict[str, str]] = {
         "standard",
         "unscaled",
         "relative",
+        "relative_keys",
+        "relative_values",
         "t5",
         "t5_scaled",
         "alibi",
@@ -188,6 +192,8 @@ FAMILIES: dict[str, dict[str, str]] = {
         "standard",
         "unscaled",
         "relative",
+        "relative_keys",
+        "relative_values",
         "t5",
         "t5_scaled",
         "alibi",
@@ -199,9 +205,11 @@ FAMILIES: dict[str, dict[str, str]] = {
         "branched_t5",
         *_BY_PLACE,
     ),
-    "prompted_attention": _only("standard", "unscaled", "relative", "t5", "alibi", "rotary"),
+    "prompted_attention": _only(
+        "standard", "unscaled", "relative", "relative_keys", "relative_values", "t5", "alibi", "rotary"
+    ),
     "prefix_attention": {
-        **_only("standard", "unscaled", "relative", "alibi", "rotary"),
+        **_only("standard", "unscaled", "relative", "relative_keys", "relative_values", "alibi", "rotary"),
         "t5": "attention_research.layers.attention.t5_two_sided:TwoSidedT5Attention",
     },
     "cross_attention": _only("standard", "unscaled", "linformer", "ring", "branched"),
@@ -334,7 +342,7 @@ REFUSED = {
     "see positions after i: it cannot be causal (Wang et al. 2020)",
     **{
         ("cross_attention", kind): "relative positions are distances within one sequence; source and target have none"
-        for kind in ("relative", "t5", "alibi", "rotary", "positional")
+        for kind in ("relative", "relative_keys", "relative_values", "t5", "alibi", "rotary", "positional")
     },
     ("cross_attention", "branched_t5"): "relative positions are distances within one sequence; take branched",
     ("encoder_attention", "unmasked"): "an encoder has no causal mask to leave out; set it for the decoder alone",

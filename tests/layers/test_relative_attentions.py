@@ -1,4 +1,5 @@
-"""ALiBi's and the rotary layer against their equations in float64 NumPy, and what both promise of distances."""
+"""Layers that know distances against their equations in float64 NumPy, and what they promise of them: ALiBi, rotary,
+Shaw's tables on keys, on values and on both."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -56,6 +57,41 @@ def test_it_is_its_equation(kind, scores, is_causal):
     np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
 
 
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize("k", [0, 2])
+@pytest.mark.parametrize("kind", ["relative", "relative_keys", "relative_values"])
+def test_shaws_tables_are_on_what_the_kind_names(kind, k, is_causal):
+    if kind == "relative_keys":
+        k += 1  # its table has no k = 0
+    layer, x = made(kind, max_distance=k)
+    query, key, value = projected(layer, x)
+    row = np.clip(np.subtract.outer(np.arange(T), np.arange(T)).T, -k, k) + k  # of query i and key j: j - i
+    tables = {name: np.asarray(getattr(layer, name)[...], np.float64)[row] for name in ("key_table", "value_table")
+              if hasattr(layer, name)}  # fmt: skip
+    scores = np.einsum("btnh,bsnh->bnts", query, key)
+    scores = scores + np.einsum("btnh,tsh->bnts", query, tables.get("key_table", np.zeros((T, T, H))))
+    scores = np.where(np.tri(T, dtype=bool) | (not is_causal), scores / np.sqrt(H), -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    context = np.einsum("bnts,bsnh->btnh", weights, value)
+    context += np.einsum("bnts,tsh->btnh", weights, tables.get("value_table", np.zeros((T, T, H))))
+    want = context.reshape(B, T, D) @ np.asarray(layer.output.kernel[...], np.float64)
+    got, aux = layer(jnp.asarray(x, jnp.float32), is_causal=is_causal)
+    np.testing.assert_allclose(got, want + np.asarray(layer.output.bias[...]), atol=2e-5)
+    np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
+
+
+def test_with_one_distance_positions_are_gone():
+    """Shaw et al. 2018, Table 2, k = 0: whatever the order of the keys, the same; its one key vector does nothing."""
+    layer, x = made("relative", max_distance=0)
+    x = jnp.asarray(x, jnp.float32)
+    order = np.random.default_rng(2).permutation(T)
+    plain, _ = layer(x)
+    np.testing.assert_allclose(layer(x[:, order])[0], plain[:, order], atol=2e-6)
+    layer.key_table[...] = layer.key_table[...] + 5.0
+    np.testing.assert_allclose(layer(x)[0], plain, atol=2e-5)
+
+
 def test_the_base_is_that_of_the_frequencies():
     layer, x = made("rotary", base=50.0)
     query, key, value = projected(layer, x)
@@ -76,7 +112,7 @@ def test_positions_are_added_to_queries_keys_and_values(is_causal):
     np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
 
 
-@pytest.mark.parametrize("kind", ["alibi", "rotary"])
+@pytest.mark.parametrize("kind", ["alibi", "rotary", "relative", "relative_keys", "relative_values"])
 def test_only_distances_count(kind):
     """Queries and keys further down the sequence have the weights of the same ones at its beginning."""
     layer, x = made(kind)

@@ -21,6 +21,10 @@ VARIANTS = {
     "relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "positions": {"kind": "none"}},
     "t5": {"self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9}, "positions": {"kind": "none"}},
     **{
+        kind: {"self_attention": {"kind": kind, "max_distance": 3}, "positions": {"kind": "none"}}
+        for kind in ("relative_keys", "relative_values")
+    },
+    **{
         kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}}
         for kind in ("alibi", "rotary", "positional")
     },
@@ -157,7 +161,7 @@ SLOW = (
     "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
     "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "universal", "evolved",
     "mixture_of_experts", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths", "alibi", "positional",
-    "concatenated",
+    "concatenated", "relative_keys", "relative_values",
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 

@@ -15,11 +15,14 @@ from jaxtyping import Array, Float
 from attention_research.kernels import relative_attention, relative_weights
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import Positive
+from attention_research.registry import NonNegative, Positive
 
 
 class RelativeAttention(MultiHeadAttention):
-    """Tables [2k+1 H] for keys and [2k+1 Hv] for values, k = `max_distance` (16 in the paper's base model)."""
+    """Tables [2k+1 H] for keys and [2k+1 Hv] for values, k = `max_distance` (16 in the paper's base model).
+
+    With k = 0 (the paper's Table 2) every key gets the same vector, which a softmax forgets: no gradient reaches it.
+    """
 
     def __init__(
         self,
@@ -29,7 +32,7 @@ class RelativeAttention(MultiHeadAttention):
         head_width: Positive | None,
         value_head_width: Positive | None = None,
         use_bias: bool = True,
-        max_distance: Positive = 16,
+        max_distance: NonNegative = 16,
         rngs: nnx.Rngs,
     ):
         super().__init__(

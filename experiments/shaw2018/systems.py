@@ -1,0 +1,88 @@
+"""The models of Shaw et al. 2018 at every scale, as overrides of configs/translation/transformer.py.
+
+The paper's base model is narrower in its feed-forward layers (1,024) than that of Vaswani et al. 2017, trains on 32,768
+word pieces and averages no checkpoints. Its base model has tables of its own for every head; here, as in its big one, a
+layer's heads share them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.studies import Row, Scale
+from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
+
+CONFIG = "configs/translation/transformer.py"
+COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU)
+LARGE = ("cpu", "gpu", "paper")
+HIDDEN = "model.feed_forward.hidden_width"
+NO_POSITIONS: dict[str, Any] = {"model.positions.kind": "none"}
+
+#: Scale -> the base model. At `cpu` batch and rate are those of `vaswani2017/table3`, which were chosen for its base.
+BASE: dict[str, dict[str, Any]] = {
+    "smoke": {"training.steps": 2},
+    "cpu": {
+        HIDDEN: 256,
+        "vocabulary_size": 2000,
+        "training.batch_size": 8,
+        "training.learning_rate": 0.25,
+        "training.schedule.warmup_steps": 200,
+        "training.steps": 450,
+        "training.checkpoint_every": 450,
+        "training.eval_every": 450,
+        "training.log_every": 25,
+        "evaluation.examples": 800,
+    },
+    "gpu": {
+        HIDDEN: 512,
+        "model.num_layers": 6,
+        "model.width": 256,
+        "model.num_heads": 8,
+        "vocabulary_size": 8000,
+        "training.batch_size": 128,
+        "training.steps": 20_000,
+        "training.learning_rate": 1.0,
+        "training.schedule.warmup_steps": 4000,
+        "training.checkpoint_every": 2000,
+        "training.eval_every": 2000,
+    },
+    "paper": {HIDDEN: 1024, "vocabulary_size": 32_768, "evaluation.average": 1},
+}
+#: Scale -> what the larger model of Table 1 changes.
+BIG: dict[str, dict[str, Any]] = {
+    "smoke": {"model.width": 48},
+    "cpu": {"model.width": 192, "model.num_heads": 6, HIDDEN: 384, "training.steps": 300,
+            "training.checkpoint_every": 300, "training.eval_every": 300},
+    "gpu": {"model.width": 512, "model.num_heads": 16, HIDDEN: 2048, "model.dropout_rate": 0.3},
+    "paper": {"model.width": 1024, "model.num_heads": 16, HIDDEN: 4096, "model.dropout_rate": 0.3,
+              "training.steps": 300_000, "training.keep": 20, "evaluation.average": 20},
+}  # fmt: skip
+NOTES = (
+    "Printed BLEU is of newstest, ours at `cpu` and `gpu` of Bible verses: compare rows, not columns.",
+    "The trials of a row were trained as replicas on the same batches.",
+)
+
+
+def attention(kind: str, max_distance: int = 16) -> dict[str, Any]:
+    """Self-attention of a kind with tables, and no other positions."""
+    return {"model.self_attention": {"kind": kind, "max_distance": max_distance}, **NO_POSITIONS}
+
+
+def row(id: str, name: str, overrides: dict[str, Any], *, big: bool = False, smoke: bool = False) -> Row:
+    """A row of the base or of the larger model, at `smoke` where it says so."""
+    at = {scale: {**BIG[scale], **overrides} for scale in BIG} if big else {}
+    return Row(id, name, at.get("paper", overrides), at=at, scales=None if smoke else LARGE)
+
+
+def scales(overrides: dict[str, Any]) -> dict[str, Scale]:
+    """All scales; `overrides` are of every row at every one of them."""
+    cpu = (
+        "Width 128, 2 + 2 layers, 450 updates of 8 verse pairs (big: width 192, 300 updates): three seeds together "
+        "take about three minutes on one core, and no model is near the end of its learning."
+    )
+    return {
+        "smoke": Scale(f"{CONFIG}:smoke", BASE["smoke"] | overrides, seeds=1, jobs=2),
+        "cpu": Scale(f"{CONFIG}:cpu", BASE["cpu"] | overrides, seeds=3, jobs=2, replicas=True, note=cpu),
+        "gpu": Scale(f"{CONFIG}:cpu", BASE["gpu"] | overrides, seeds=3, replicas=True),
+        "paper": Scale(f"{CONFIG}:vaswani_base", BASE["paper"] | overrides, seeds=1, note="Counted, not trained."),
+    }

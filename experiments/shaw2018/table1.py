@@ -1,0 +1,38 @@
+"""Shaw et al. 2018, Table 1: relative position representations against sinusoids, at two sizes.
+
+    attention-research reproduce shaw2018/table1 --scale=cpu
+    attention-research inspect   --study=shaw2018/table1 --scale=paper    # parameters; allocates nothing
+
+Relative: k = 16 in the base model, 8 in the big one, on keys and values of every self-attention, nothing added to the
+embeddings. The rows `both` add the sinusoids to that, which the paper says gave no more; it prints no number.
+"""
+
+from __future__ import annotations
+
+from attention_research.studies import Study
+
+from .figures import draw_rows
+from .systems import COLUMNS, NOTES, attention, row, scales
+from .verdicts import relative_helps
+
+#: The rows at `smoke`.
+SMALL = (("base", "absolute"), ("base", "relative"), ("big", "both"))
+ROWS = tuple(
+    row(f"{size}_{positions}", f"{size}, {name}", overrides, big=size == "big", smoke=(size, positions) in SMALL)
+    for size, k in (("base", 16), ("big", 8))
+    for positions, name, overrides in (
+        ("absolute", "absolute", {}),
+        ("relative", f"relative, k = {k}", attention("relative", k)),
+        ("both", "both", {"model.self_attention": {"kind": "relative", "max_distance": k}}),
+    )
+)
+STUDY = Study(
+    rows=ROWS,
+    scales=scales({}),
+    columns=COLUMNS,
+    published="table1.csv",
+    claims="claims.csv",
+    verdicts={"relative-positions-help": relative_helps},
+    figures=(draw_rows,),
+    notes=NOTES,
+)

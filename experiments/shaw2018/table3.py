@@ -1,0 +1,31 @@
+"""Shaw et al. 2018, Table 3: relative position vectors on keys, on values, on both, on neither.
+
+    attention-research reproduce shaw2018/table3 --scale=cpu
+
+k = 16 throughout, nothing added to the embeddings: with neither there are no positions but what the decoder's mask
+tells.
+"""
+
+from __future__ import annotations
+
+from attention_research.studies import Study
+
+from .figures import draw_rows
+from .systems import COLUMNS, NO_POSITIONS, NOTES, attention, row, scales
+from .verdicts import keys_or_values
+
+STUDY = Study(
+    rows=(
+        row("both", "keys and values", attention("relative")),
+        row("keys", "keys", attention("relative_keys"), smoke=True),
+        row("values", "values", attention("relative_values"), smoke=True),
+        row("none", "neither", NO_POSITIONS),
+    ),
+    scales=scales({"evaluation.split": "validation"}),
+    columns=COLUMNS,
+    published="table3.csv",
+    claims="claims.csv",
+    verdicts={"relative-keys-or-values": keys_or_values},
+    figures=(draw_rows,),
+    notes=NOTES,
+)

@@ -1,0 +1,72 @@
+"""The verdict and the picture of `wang2019/structure`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from attention_research.analysis.tree_positions import FROM
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import Verdict, compare, conclude
+
+
+def classes(starts: Sequence[int]) -> dict[int, str]:
+    """The first distance of each class -> its name.
+
+    >>> classes((1, 3, 6))
+    {1: '1-2', 3: '3-5', 6: '6+'}
+    """
+    until = [f"-{after - 1}" for after in starts[1:]]
+    return {first: f"{first}{last}" for first, last in zip(starts, [*until, "+"], strict=True)}
+
+
+def tree_helps(results: Results) -> Verdict:
+    """The tree's positions against linear ones, alone and beside them, by distance; trees with lost heads beside."""
+    cases = {}
+    for row, name in (("dependency", "tree alone"), ("both", "both")):
+        for first, words in classes(FROM).items():
+            key = f"measure.from_{first}"
+            cases[f"{name}, subject {words} back"] = compare(results, row, "linear", key, higher=True)
+    verdict = conclude(cases)
+    said = [verdict.because]
+    for row in results.rows:
+        if values := results.values(row.id, "measure.accuracy"):
+            said.append(f"{row.name}: {statistics.fmean(values):.1%} of all verbs")
+    for row in ("dependency_lost", "both_lost"):
+        case = compare(results, row, "linear", "measure.accuracy", higher=True)
+        said += [f"with a tenth of the heads lost: {case.text}"] if case.gain is not None else []
+    return Verdict(verdict.status, "; ".join(said))
+
+
+def draw_distances(results: Results, folder: Path) -> Figure | None:
+    """Accuracy by how far back the subject stands, a line a row: the mean, and the seeds' range as a band; right, where
+    the nearest noun is of the other number."""
+    rows = [row for row in results.rows if results.values(row.id, "measure.accuracy")]
+    if not rows:
+        return None
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(1, 2, figsize=(12.5, 4.3), width_ratios=(3, 2))
+    said = []
+    for place, (row, style) in enumerate(zip(rows, styles(), strict=False)):
+        by_class = [results.values(row.id, f"measure.from_{first}") for first in FROM]
+        found = {at: values for at, values in enumerate(by_class) if values}
+        means = list(map(statistics.fmean, found.values()))
+        axes[0].plot(list(found), means, label=row.name, linewidth=1.5, markersize=6, **style)
+        low, high = list(map(min, found.values())), list(map(max, found.values()))
+        axes[0].fill_between(list(found), low, high, color=style["color"], alpha=0.15, linewidth=0)
+        values = results.values(row.id, "measure.attracted")
+        axes[1].plot(values, [place] * len(values), style["marker"], color=style["color"], alpha=0.8)
+        said.append(f"{row.name} {', '.join(f'{mean:.2f}' for mean in means)}")
+    axes[0].set_xticks(range(len(FROM)), list(classes(FROM).values()))
+    axes[0].set_xlabel("words from the subject to its verb")
+    axes[0].set_ylabel("accuracy at the verbs")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
+    axes[1].set_yticks(range(len(rows)), [""] * len(rows))
+    axes[1].set_ylim(len(rows) - 0.5, -0.5)
+    axes[1].set_title("nearest noun of the other number", loc="left", fontsize=11)
+    axes[1].set_xlabel("accuracy")
+    where = folder / "distances.png"
+    save(pyplot, figure, where)
+    return Figure(where, "Agreement by distance", f"From the nearest subjects to the farthest: {'; '.join(said)}.")

@@ -1,0 +1,99 @@
+"""The tables of Shaw et al. 2018: every claim with its verdict, every row's config, verdicts by hand."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from results_of import results_of
+
+from attention_research.studies import load_study
+from attention_research.studies.results import published
+from attention_research.studies.trials import configuration
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+
+NAMES = ("shaw2018/table1", "shaw2018/table2", "shaw2018/table3")
+
+
+@pytest.fixture(scope="module")
+def studies(root):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        yield {name: load_study(name, root / "experiments") for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_claim_has_its_verdict_and_every_printed_cell_its_row(name, studies):
+    study = studies[name]
+    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)}
+    assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
+    assert set(published(study)) <= {row.id for row in study.rows}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_resolves_at_every_scale(name, studies, root, monkeypatch):
+    monkeypatch.chdir(root)
+    for scale in studies[name].scales:
+        for row in studies[name].rows_at(scale):
+            encoder = configuration(studies[name], scale, row).resolved["model"]["encoder"]
+            attention, positions = encoder["self_attention"]["kind"], encoder["positions"]["kind"]
+            absolute = row.id.endswith("_absolute") or (name == NAMES[0] and row.id.endswith("_both"))
+            assert (positions == "sinusoidal") == absolute
+            assert (attention == "standard") == (row.id.endswith("_absolute") or row.id == "none")
+
+
+def test_the_papers_models_have_their_sizes(studies, root, monkeypatch):
+    monkeypatch.chdir(root)
+    rows = {row.id: configuration(studies[NAMES[0]], "paper", row).resolved for row in studies[NAMES[0]].rows}
+    read = lambda id: (rows[id]["model"]["width"], rows[id]["model"]["encoder"]["feed_forward"]["hidden_width"],
+                       rows[id]["model"]["encoder"]["self_attention"]["max_distance"],
+                       rows[id]["training"]["steps"], rows[id]["evaluation"]["average"])  # fmt: skip
+    assert read("base_relative") == (512, 1024, 16, 100_000, 1)
+    assert read("big_relative") == (1024, 4096, 8, 300_000, 20)
+
+
+def perplexities(**values):
+    """Three seeds a row, its BLEU the higher the lower its perplexity."""
+    near = lambda x: [0.99 * x, x, 1.01 * x]
+    return results_of({row: {"evaluate.perplexity": near(x), "evaluate.bleu": near(100 / x)}
+                       for row, x in values.items()})  # fmt: skip
+
+
+def test_relative_positions_have_to_be_better_at_both_sizes(studies):
+    judge = lambda **values: studies[NAMES[0]].verdicts["relative-positions-help"](perplexities(**values))
+    base = {"base_absolute": 60, "base_relative": 50}
+    held = judge(**base, big_absolute=60, big_relative=50, big_both=55)
+    assert held.status == HELD and "big, both together" in held.because
+    assert judge(**base, big_absolute=60, big_relative=60).status == CONDITION
+    assert judge(base_absolute=50, base_relative=60).status == FAILED
+
+
+def test_clipping_is_flat_past_a_limit_and_positions_have_to_matter(studies):
+    def judge(values):
+        rows = {f"k_{k}": x for k, x in zip((0, 1, 2, 4, 16), values, strict=True)}
+        return studies[NAMES[1]].verdicts["relative-clipping-distance"](perplexities(**rows))
+
+    held = judge((90, 60, 50, 50.5, 49.5))
+    assert held.status == HELD and held.because.startswith("nothing is gained past k = 2")
+    assert judge((90, 80, 70, 60, 50)).status == FAILED
+    assert judge((50, 50, 50, 50, 50)).status == CONDITION
+
+
+def test_keys_values_and_both_are_each_held_against_neither(studies):
+    judge = lambda **values: studies[NAMES[2]].verdicts["relative-keys-or-values"](perplexities(**values))
+    assert judge(both=50, keys=50, values=55, none=90).status == HELD
+    partly = judge(both=50, keys=50, values=90, none=90)
+    assert partly.status == CONDITION and "keys against values" in partly.because
+    assert judge(both=90, keys=90, values=90, none=90).status == FAILED
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("name", NAMES)
+def test_smoke(name, root, tmp_path):
+    command = [sys.executable, "-m", "attention_research", "reproduce", name, "--scale=smoke", f"--workdir={tmp_path}"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["finished"] == summary["trials"] > 0 and summary["figures"]
+    assert summary["verdicts"] and not any(one["judged"] for one in summary["verdicts"])
