@@ -262,6 +262,8 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
     "norm": {
         "layer_norm": "attention_research.layers.norms.layer_norm:LayerNorm",
+        "layer_norm_simple": "attention_research.layers.norms.layer_norm_simple:SimpleLayerNorm",
+        "detach_norm": "attention_research.layers.norms.detach_norm:DetachNorm",
         "rms_norm": "attention_research.layers.norms.rms_norm:RMSNorm",
         "partial_rms_norm": "attention_research.layers.norms.partial_rms_norm:PartialRMSNorm",
         "scalar_shift": "attention_research.layers.norms.scalar_shift:ScalarShift",

@@ -162,6 +162,9 @@ SMOKE = {
     "lectures/heads": "blanks",
     "vaswani2017/table1": "attention_core,rnn,dilated",
     "lectures/complexity": "attention_core,length_30,gpt2_small,gradient",
+    "lectures/nonlinearity": "attention,both,without_2",
+    "lectures/identity": "plain_relu",
+    "lectures/normalization": "formula_both,changes_tanh_norm,detached",
     "lectures/scaling": "random_dot,heads_head,transformer_scaled_32,rnn_additive_32",
 }
 

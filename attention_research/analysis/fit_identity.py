@@ -1,0 +1,126 @@
+"""How well a stack of dense layers learns to give back what it reads, with and without shortcuts.
+
+He et al. 2016 (arXiv 1512.03385), section 3.1: "the degradation problem suggests that the solvers might have
+difficulties in approximating identity mappings by multiple nonlinear layers"; with a shortcut they may drive the
+weights of these layers toward zero. A block of two dense layers is
+
+    F(x) = act(x W1 + b1) W2 + b2,    x [B D], W1 [D 2D], W2 [2D D],
+
+and a stack applies F or x + F(x) in turn. With 2 D hidden units one block of ReLUs or GELUs can be the identity exactly
+(relu(x) - relu(-x) = x), one of tanh as nearly as one likes: what is measured is what Adam finds within a budget.
+Errors are of fresh random vectors, the mean squared error as a share of the target's mean square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Key
+
+ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh}
+#: The part of a near-identity that is none: x + NEAR tanh(x A).
+NEAR = 0.1
+#: An error is the mean over so many of the last updates.
+LAST = 20
+
+Blocks = dict[str, Float[Array, "L _ _"]]
+
+
+def draw_blocks(key: Key[Array, ""], blocks: int, width: int) -> Blocks:
+    """Glorot's uniform kernels and biases of zero, stacked along a first axis."""
+    glorot = jax.nn.initializers.glorot_uniform(batch_axis=0)
+    first, second = jax.random.split(key)
+    return {
+        "hidden": glorot(first, (blocks, width, 2 * width)),
+        "hidden_bias": jnp.zeros((blocks, 1, 2 * width)),
+        "output": glorot(second, (blocks, 2 * width, width)),
+        "output_bias": jnp.zeros((blocks, 1, width)),
+    }
+
+
+def apply_blocks(weights: Blocks, x: Float[Array, "B D"], activation: str, *, residual: bool) -> Float[Array, "B D"]:
+    """The stack's output."""
+    act = ACTIVATIONS[activation]
+
+    def block(x: Array, one: Blocks) -> tuple[Array, None]:
+        y = act(x @ one["hidden"] + one["hidden_bias"]) @ one["output"] + one["output_bias"]
+        return (x + y if residual else y), None
+
+    return jax.lax.scan(block, x, weights)[0]
+
+
+def near_identity(matrix: Float[Array, "D D"]) -> Callable[[Array], Array]:
+    """x -> x + NEAR tanh(x A)."""
+    return lambda x: x + NEAR * jnp.tanh(x @ matrix)
+
+
+def errors(
+    key: Key[Array, ""], target: Callable[[Array], Array], *, blocks: int, width: int, activation: str,
+    residual: bool, rates: Sequence[float], steps: int, batch_size: int,
+) -> Float[np.ndarray, "R steps"]:  # fmt: skip
+    """The error before each of Adam's updates on standard normal vectors, a row a learning rate, all from one start
+    and on the same vectors."""
+    draws, start = jax.random.split(key)
+
+    def trained(rate: Array) -> Array:
+        optimizer = optax.adam(1.0)
+
+        def error(weights: Blocks, x: Array) -> Array:
+            wanted = target(x)
+            left = apply_blocks(weights, x, activation, residual=residual) - wanted
+            return jnp.mean(jnp.square(left)) / jnp.mean(jnp.square(wanted))
+
+        def update(carry: Any, key: Array) -> tuple[Any, Array]:
+            weights, state = carry
+            value, gradient = jax.value_and_grad(error)(weights, jax.random.normal(key, (batch_size, width)))
+            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+                changes, state = optimizer.update(gradient, state)
+            weights = jax.tree.map(lambda x, change: x + rate * change, weights, changes)
+            return (weights, state), value
+
+        weights = draw_blocks(start, blocks, width)
+        return jax.lax.scan(update, (weights, optimizer.init(weights)), jax.random.split(draws, steps))[1]
+
+    return np.asarray(jax.jit(jax.vmap(trained))(jnp.asarray(rates, jnp.float32)), np.float64)
+
+
+def best(found: Float[np.ndarray, "R steps"], tolerance: float) -> tuple[float | None, int | None]:
+    """(the last error at the best learning rate, the fewest updates after which an error is within `tolerance`); None
+    where no rate ends in a number, or where none gets there.
+
+    >>> best(np.array([[1.0, 0.5, 0.2, 0.2], [1.0, 0.1, np.nan, np.nan]]), 0.3)
+    (0.475, 1)
+    """
+    ends = found[:, -LAST:].mean(axis=1)
+    finite = ends[np.isfinite(ends)]
+    there = np.flatnonzero((found <= tolerance).any(axis=0))
+    return (float(finite.min()) if len(finite) else None), (int(there[0]) if len(there) else None)
+
+
+def measure_fit(
+    *, activation: str, residual: bool, depths: Sequence[int], width: int, rates: Sequence[float], steps: int,
+    batch_size: int, tolerance: float, seed: int, **_: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """By depth in dense layers (two a block), lists: "identity_errors", "near_errors" and "identity_steps",
+    "near_steps" to the tolerance (None: not within the budget); of the deepest stack "identity", "near" and
+    "steps"; "near_floor", the error of the identity itself on the near-identity."""
+    matrix_key, *keys = jax.random.split(jax.random.key(seed), len(depths) + 1)
+    matrix = jax.random.normal(matrix_key, (width, width)) * width**-0.5
+    settings = {"width": width, "activation": activation, "residual": residual, "rates": rates, "steps": steps}
+    found: dict[str, Any] = {}
+    for name, target in (("identity", lambda x: x), ("near", near_identity(matrix))):
+        pairs = [
+            best(errors(key, target, blocks=depth // 2, batch_size=batch_size, **settings), tolerance)
+            for key, depth in zip(keys, depths, strict=True)
+        ]
+        found[f"{name}_errors"], found[f"{name}_steps"] = (list(values) for values in zip(*pairs, strict=True))
+        found[name] = found[f"{name}_errors"][-1]
+    x = jax.random.normal(matrix_key, (4096, width))
+    wanted = near_identity(matrix)(x)
+    floor = jnp.mean(jnp.square(wanted - x)) / jnp.mean(jnp.square(wanted))
+    return {**found, "steps": found["identity_steps"][-1], "near_floor": float(floor)}

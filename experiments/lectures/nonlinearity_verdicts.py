@@ -1,0 +1,80 @@
+"""The verdicts of `lectures/nonlinearity`."""
+
+from __future__ import annotations
+
+import statistics
+
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
+
+#: Layers of the trained models.
+DEPTHS = (1, 2, 4)
+#: Vectors are alike under this share, and no more alike than they were above that one of where they began.
+ALIKE, KEPT = 0.01, 0.5
+#: Where float32 holds no difference any more, a distance need not fall on.
+LOST = 1e-6
+
+
+def curves(results: Results, row: str, name: str = "distances") -> list[list[float]]:
+    """The distances by depth, a list a seed."""
+    return [list(curve) for curve in results.values(row, f"measure.{name}")]
+
+
+def mean_curve(results: Results, row: str, name: str = "distances") -> list[float]:
+    """Means over seeds, depth by depth; empty where nobody measured."""
+    return [statistics.fmean(at) for at in zip(*curves(results, row, name), strict=True)]
+
+
+def _numbers(values: list[float]) -> str:
+    return ", ".join(f"{value:.2g}" for value in values)
+
+
+def averages(results: Results) -> Verdict:
+    """Attention alone ends alike, having come nearer with every layer, in every seed; and so does it with a residual
+    connection, or without one only."""
+    alone = curves(results, "attention")
+    if not alone:
+        return Verdict(UNTESTED, "attention alone is not measured")
+    said = "; ".join(
+        f"{row.name}: {_numbers(mean_curve(results, row.id))}"
+        for row in results.rows
+        if row.id in ("attention", "attention_residual", "attention_feed_forward", "both") and curves(results, row.id)
+    )
+    said = f"distance from the mean vector by depth, {said}"
+    falls = all(later < before or later < LOST for one in alone for before, later in zip(one, one[1:], strict=False))
+    if not falls or max(one[-1] for one in alone) >= ALIKE:
+        return Verdict(FAILED, said)
+    residual = curves(results, "attention_residual")
+    if not residual:
+        return Verdict(CONDITION, f"held without a residual connection, with one not measured; {said}")
+    if max(one[-1] for one in residual) < ALIKE:
+        return Verdict(HELD, said)
+    slower = "slower with one" if max(one[-1] / one[0] for one in residual) < KEPT else "not with one"
+    return Verdict(CONDITION, f"held without a residual connection, {slower}; {said}")
+
+
+def repairs(results: Results) -> Verdict:
+    """Loss, and accuracy of the next token, with the feed-forward network against more heads, at every depth; what it
+    does to the distances as drawn and trained is said beside."""
+    cases = {}
+    for depth in DEPTHS:
+        pair = f"with_{depth}", f"without_{depth}"
+        name = f"{depth} layer{'s' * (depth > 1)}"
+        cases[f"perplexity, {name}"] = compare(results, *pair, "evaluate.perplexity")
+        cases[f"accuracy, {name}"] = compare(results, *pair, "measure.accuracy", higher=True)
+    found = conclude(cases)
+    alone, repaired = (mean_curve(results, row) for row in ("attention", "attention_feed_forward"))
+    said = [found.because]
+    if alone and repaired:
+        nearer = sum(ours > theirs for ours, theirs in zip(repaired[1:], alone[1:], strict=True))
+        said.append(
+            f"as drawn, the vectors are further apart with the network than without at {nearer} of {len(alone) - 1} "
+            "depths"
+        )
+    for row in (f"{side}_{DEPTHS[-1]}" for side in ("with", "without")):
+        if curve := mean_curve(results, row):
+            said.append(f"{row}: distance by layer, trained, {_numbers(curve)}")
+    return Verdict(found.status, "; ".join(filter(None, said)))
+
+
+VERDICTS = {"stacked-attention-only-averages": averages, "feed-forward-repairs": repairs}

@@ -1,0 +1,175 @@
+"""The verdicts of `lectures/normalization` on the formula, on batch norm and on training."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from attention_research.studies.results import Results, finite
+from attention_research.studies.verdicts import (
+    CONDITION,
+    FAILED,
+    HELD,
+    UNTESTED,
+    Comparison,
+    Verdict,
+    compare,
+    conclude,
+)
+
+KEY = "evaluate.perplexity"
+#: Means that should be 0, deviations that should be 1 (the smallest scale leaves epsilon some), outputs that agree.
+ZERO, ONE, SAME = 1e-4, 1e-3, 1e-4
+#: The loss whose step is looked for: this many nats a token below the unigram model's.
+BELOW = 0.5
+#: A cost in perplexity, as a share, that is none worth the name.
+SLIGHT = 0.01
+
+
+def mean(results: Results, row: str, name: str) -> float | None:
+    """Over seeds; None where nobody measured."""
+    values = results.values(row, f"measure.{name}")
+    return statistics.fmean(values) if values else None
+
+
+def _numbers(values: list[float]) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)
+
+
+def formula(results: Results) -> Verdict:
+    """Mean 0 and deviation 1 at every scale by the formula, equal to the package's; by a slip not."""
+    said, wrong, right = [], [], None
+    for slip in ("right", "sum", "root", "both"):
+        lists = results.values(f"formula_{slip}", "measure.deviations")
+        if not lists:
+            continue
+        means = results.values(f"formula_{slip}", "measure.means")
+        off = max(abs(value - 1) for one in lists for value in one), max(max(one) for one in means)
+        agrees = max(results.values(f"formula_{slip}", "measure.difference"))
+        good = off[0] < ONE and off[1] < ZERO and agrees < SAME
+        right = good if slip == "right" else right
+        wrong += [slip] if slip != "right" and not good else []
+        said.append(f"{slip}: deviations {_numbers(list(lists[0]))}, largest mean {off[1]:.2g}, "
+                    f"{agrees:.2g} from the package's")  # fmt: skip
+    if right is None:
+        return Verdict(UNTESTED, "the formula is not measured")
+    slips = len(said) - 1
+    said.append(f"{len(wrong)} of {slips} slips show")
+    return Verdict(HELD if right and len(wrong) == slips else FAILED, "; ".join(said))
+
+
+def against_batch(results: Results) -> Verdict:
+    """A sample's output when its neighbours change: exactly the same by layer norm, another by batch norm."""
+    layer, batch = (mean(results, f"batch_{norm}", "change") for norm in ("layer_norm", "batch_norm"))
+    if layer is None or batch is None:
+        return Verdict(UNTESTED, "a norm is not measured")
+    changes = [statistics.fmean(at) for at in
+               zip(*results.values("batch_batch_norm", "measure.changes"), strict=True)]  # fmt: skip
+    along = {norm: [mean(results, f"batch_{norm}", name) for name in ("across_features", "across_samples")]
+             for norm in ("layer_norm", "batch_norm")}  # fmt: skip
+    said = f"largest relative change: layer norm {layer:.2g}, batch norm {batch:.2g}, by batch size {_numbers(changes)}"
+    for norm, means in along.items():
+        said += f"; {norm}: largest mean over features {means[0]:.2g}, over samples {means[1]:.2g}"
+    zero = along["layer_norm"][0] < ZERO < along["layer_norm"][1] and along["batch_norm"][1] < ZERO
+    good = layer == 0 and min(changes) > SLIGHT and zero and along["batch_norm"][0] > ZERO
+    return Verdict(HELD if good else FAILED, f"{said}; not tested: loss by batch size")
+
+
+def set_loss(results: Results) -> float | None:
+    """`BELOW` nats under the unigram model's loss on the test text."""
+    floors = results.values("layer_norm", "evaluate.unigram_perplexity")
+    return math.log(floors[0]) - BELOW if floors else None
+
+
+def steps_to(results: Results, row: str, loss: float) -> list[float]:
+    """The first logged step of each seed at which the training loss is that or below; infinite if none is."""
+    found = []
+    for entry in results.of(row):
+        result = entry.result or {}
+        curve = result.get("curves", {}).get("train", [])
+        if curve or result.get("diverged"):
+            found.append(next((float(step) for step, value in curve if finite(value) and value <= loss), math.inf))
+    return found
+
+
+def sooner(results: Results, better: str, worse: str) -> Comparison:
+    """Steps to the set loss: clear if every seed of one is there before any of the other."""
+    loss = set_loss(results)
+    ours, theirs = ([] if loss is None else steps_to(results, row, loss) for row in (better, worse))
+    if min(len(ours), len(theirs)) < 2:
+        return Comparison(better, worse, None, None, f"steps of {better} and {worse} not measured in two seeds")
+    words = [_steps(values) for values in (ours, theirs)]
+    text = f"steps to a loss of {loss:.2f}: {words[0]} ({better}) against {words[1]} ({worse})"
+    finite_means = all(map(math.isfinite, [*ours, *theirs]))
+    error = math.sqrt(sum(statistics.variance(v) / len(v) for v in (ours, theirs))) if finite_means else 0.0
+    gain = statistics.fmean(theirs) - statistics.fmean(ours) if finite_means else None
+    clear = max(ours) < min(theirs) and (gain is None or gain > 2 * error)
+    return Comparison(better, worse, gain, clear, f"{text}, {'clear' if clear else 'not clear'}")
+
+
+def _steps(values: list[float]) -> str:
+    there = [value for value in values if math.isfinite(value)]
+    if len(there) < len(values):
+        return f"{len(there)} of {len(values)} seeds" if there else "never"
+    return f"{statistics.fmean(there):.0f}"
+
+
+def faster(results: Results) -> Verdict:
+    """Steps to the set loss with layer norm and without any, at each learning rate."""
+    cases = {f"rate {name or 'of the config'}": sooner(results, f"layer_norm{suffix}", f"none{suffix}")
+             for name, suffix in (("0.001", "_low"), ("", ""), ("0.01", "_high"))}  # fmt: skip
+    found = conclude(cases)
+    said = [found.because]
+    for row in ("layer_norm_low", "layer_norm", "layer_norm_high", "none_low", "none", "none_high"):
+        values = results.values(row, KEY)
+        said += [f"{row}: perplexity {statistics.fmean(values):.4g}"] if values else []
+    return Verdict(found.status, "; ".join(said))
+
+
+def gradients(results: Results) -> Verdict:
+    """What is left of layer norm's gain over no norm when its statistics are detached: under half, held."""
+    rows = {row: results.values(row, KEY) for row in ("layer_norm", "detached", "none")}
+    if not all(rows.values()):
+        return Verdict(UNTESTED, f"not measured: {', '.join(row for row, values in rows.items() if not values)}")
+    gain, lost = compare(results, "layer_norm", "none", KEY), compare(results, "layer_norm", "detached", KEY)
+    said = [gain.text, lost.text]
+    for row in ("none", "layer_norm", "detached", "post", "post_no_warmup"):
+        at = results.values(row, "measure.start_gradients")
+        if at:
+            norms = [statistics.fmean(layer) for layer in zip(*at, strict=True)]
+            perplexity = statistics.fmean(results.values(row, KEY) or (math.nan,))
+            said.append(f"{row}: perplexity {perplexity:.4g}, gradients by layer as drawn {_numbers(norms)}")
+    if gain.clear is None or lost.clear is None:
+        return Verdict(UNTESTED, "; ".join(said))
+    if not gain.clear:
+        return Verdict(FAILED, "; ".join(["layer norm has no clear gain to explain", *said]))
+    if not math.isfinite(lost.gain):
+        return Verdict(HELD, "; ".join(["with statistics detached it diverges", *said]))
+    kept = 1 - lost.gain / gain.gain  # all of it where no norm diverges
+    said.insert(0, f"{kept:.0%} of the gain is left with statistics detached")
+    if not lost.clear:
+        return Verdict(FAILED, "; ".join(said))
+    if kept >= 0.5:
+        return Verdict(CONDITION, "; ".join(["held in part: the forward normalisation alone does most of it", *said]))
+    return Verdict(HELD, "; ".join(said))
+
+
+def optional(results: Results) -> Verdict:
+    """Without gain and bias the perplexity is not clearly higher, or by a slight share."""
+    found = compare(results, "layer_norm", "simple", KEY)
+    if found.clear is None:
+        return Verdict(UNTESTED, found.text)
+    if not found.clear:
+        return Verdict(HELD, found.text)
+    cost = found.gain / statistics.fmean(results.values("layer_norm", KEY))
+    slight = cost <= SLIGHT
+    return Verdict(CONDITION if slight else FAILED, f"at a clear cost of {cost:.1%} in perplexity; {found.text}")
+
+
+VERDICTS = {
+    "layernorm-formula": formula,
+    "layernorm-trains-faster": faster,
+    "layernorm-normalises-gradients": gradients,
+    "layernorm-gain-bias-optional": optional,
+    "layernorm-against-batchnorm": against_batch,
+}

@@ -1,0 +1,68 @@
+"""`lectures/identity`: what the measure returns, and its verdicts by hand."""
+
+import dataclasses
+
+import pytest
+from results_of import results_of
+
+from attention_research.studies import load_study
+from attention_research.studies.study import dereference, reference
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+
+
+@pytest.fixture(scope="module")
+def study(root):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        yield load_study("lectures/identity", root / "experiments")
+
+
+def judged(study, claim, rows):
+    made = results_of(rows)
+    scale = dataclasses.replace(made.study.scales["cpu"], settings={"depths": (2, 8), "tolerance": 0.01})
+    made = dataclasses.replace(made, study=dataclasses.replace(made.study, scales={"cpu": scale}))
+    return study.verdicts[claim](made)
+
+
+def errors(*seeds, steps=(50, 50), floor=0.004):
+    """What two seeds or more measured, the same on both targets."""
+    numbers = {"identity_errors": list(seeds), "near_errors": list(seeds), "near_floor": [floor] * len(seeds)}
+    numbers |= {f"{target}_steps": [steps] * len(seeds) for target in ("identity", "near")}
+    return {f"measure.{name}": values for name, values in numbers.items()}
+
+
+def test_every_claim_has_its_verdict(study):
+    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)}
+    assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
+
+
+@pytest.mark.slow
+def test_a_shallow_residual_stack_learns_what_it_is_asked_for(study):
+    (row,) = study.rows_at("cpu", ["residual_relu"])
+    sizes = {"depths": (2,), "width": 4, "rates": (0.01,), "steps": 600, "batch_size": 32, "tolerance": 0.01}
+    found = dereference(reference(row.stages[0].function if row.stages else study.stages[0].function))(
+        **row.settings, **sizes, seed=0
+    )
+    assert found["identity"] < 0.01 and found["identity_errors"] == [found["identity"]]
+    assert 0 < found["steps"] < 600 and 0.001 < found["near_floor"] < 0.01
+
+
+def test_plain_stacks_fail_where_no_seed_is_within_the_tolerance(study):
+    judge = lambda **rows: judged(study, "identity-hard-to-learn", rows)
+    assert judge(plain_relu=errors((0.1, 0.9), (0.02, 0.8))).status == HELD
+    deep = judge(plain_relu=errors((0.001, 0.9), (0.001, None)))
+    assert deep.status == CONDITION and deep.because.startswith("held for relu from 8 layers on")
+    assert judge(plain_relu=errors((0.1, 0.9), (0.02, 0.001))).status == FAILED
+
+
+def test_shortcuts_have_to_reach_the_tolerance_sooner_and_below_plain_ones(study):
+    judge = lambda plain, residual: judged(
+        study, "residual-makes-identity-easy", {"plain_relu": plain, "residual_relu": residual}
+    )
+    plain = errors((0.1, 0.9), (0.02, 0.8), steps=(None, None))
+    assert judge(plain, errors((0.001, 0.003), (0.002, 0.002))).status == HELD
+    assert judge(plain, errors((0.5, 0.5), (0.5, 0.5), steps=(None, None))).status == FAILED
+    partly = judge(plain, errors((0.001, 0.006), (0.002, 0.002)))  # the near-identity has a lower floor
+    assert partly.status == CONDITION and "relu, near-identity at 2 layers" in partly.because
+    later = judge(errors((0.003, 0.003), (0.003, 0.003), steps=(10, 10)), errors((0.001, 0.001), (0.002, 0.002)))
+    assert later.status == FAILED

@@ -1,0 +1,150 @@
+"""`lectures/normalization`: measures that are exact, every row's config, verdicts by hand."""
+
+import dataclasses
+import math
+
+import pytest
+from results_of import results_of
+
+from attention_research.studies import load_study
+from attention_research.studies.study import dereference, reference
+from attention_research.studies.trials import configuration
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+
+
+@pytest.fixture(scope="module")
+def study(root):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        yield load_study("lectures/normalization", root / "experiments")
+
+
+def measured(study, row, **settings):
+    (row,) = study.rows_at("cpu", [row])
+    (stage,) = row.stages
+    return dereference(reference(stage.function))(**{**row.settings, **settings}, seed=0)
+
+
+def listed(numbers):
+    return {row: {f"measure.{name}": values for name, values in columns.items()} for row, columns in numbers.items()}
+
+
+def judged(study, claim, rows, **made):
+    results = results_of(rows, **made)
+    scale = dataclasses.replace(results.study.scales["cpu"], settings={"gains": (1.0, 2.0)})
+    results = dataclasses.replace(results, study=dataclasses.replace(results.study, scales={"cpu": scale}))
+    return study.verdicts[claim](results)
+
+
+def test_every_claim_has_its_verdict(study):
+    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)}
+    assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
+
+
+def test_every_row_has_the_norm_that_its_name_says(study, root, monkeypatch):
+    monkeypatch.chdir(root)
+    kinds = {"simple": "layer_norm_simple", "detached": "detach_norm", "rms": "rms_norm"}
+    for scale in ("smoke", "cpu"):
+        for row in study.rows_at(scale):
+            if len(row.stages) > 1:
+                config = configuration(study, scale, row).resolved
+                first = row.id.split("_")[0]
+                steps = config["model"]["decoder"]["steps"]
+                assert config["model"]["norm"]["kind"] == kinds.get(first, "layer_norm")
+                place = {"none": None, "post": 3}.get(first, 0)
+                assert [branch.index("norm") if "norm" in branch else None for branch in steps] == [place] * 2
+                assert (config["training"]["schedule"]["warmup_steps"] == 0) == row.id.endswith("no_warmup")
+
+
+def test_only_the_right_formula_gives_mean_0_and_deviation_1(study):
+    sizes = {"width": 64, "samples": 32, "scales": (0.1, 1.0, 100.0)}
+    rows = {f"formula_{slip}": measured(study, f"formula_{slip}", **sizes) for slip in ("right", "sum", "root", "both")}
+    lists = {row: {name: [value] for name, value in found.items()} for row, found in rows.items()}
+    found = judged(study, "layernorm-formula", listed(lists))
+    assert found.status == HELD and found.because.endswith("3 of 3 slips show")
+    assert rows["formula_root"]["spread"] == pytest.approx(1000**0.5, rel=0.02)
+    swapped = {**lists, "formula_right": lists["formula_root"]}
+    assert judged(study, "layernorm-formula", listed(swapped)).status == FAILED
+
+
+def test_neighbours_move_batch_norms_samples_alone(study):
+    sizes = {"width": 16, "batch_sizes": (2, 8), "draws": 4}
+    rows = {f"batch_{norm}": measured(study, f"batch_{norm}", **sizes) for norm in ("layer_norm", "batch_norm")}
+    assert rows["batch_layer_norm"]["change"] == 0 and min(rows["batch_batch_norm"]["changes"]) > 0.1
+    lists = {row: {name: [value] for name, value in found.items()} for row, found in rows.items()}
+    assert judged(study, "layernorm-against-batchnorm", listed(lists)).status == HELD
+    lists["batch_layer_norm"]["change"] = [1e-3]
+    assert judged(study, "layernorm-against-batchnorm", listed(lists)).status == FAILED
+
+
+def trained(**perplexities):
+    """Three seeds a row, of a unigram model of 100."""
+    return {row: {"evaluate.perplexity": [0.99 * value, value, 1.01 * value],
+                  "evaluate.unigram_perplexity": [100.0] * 3} for row, value in perplexities.items()}  # fmt: skip
+
+
+def test_gradients_matter_if_little_of_the_gain_is_left_when_they_are_detached(study):
+    judge = lambda **values: judged(study, "layernorm-normalises-gradients", trained(**values))
+    assert judge(none=80, layer_norm=40, detached=70).status == HELD
+    part = judge(none=80, layer_norm=40, detached=50)
+    assert part.status == CONDITION and "75% of the gain is left" in part.because
+    assert judge(none=80, layer_norm=40, detached=40).status == FAILED
+    assert judge(none=40, layer_norm=40, detached=70).status == FAILED
+    assert judge(none=80, layer_norm=40).status == UNTESTED
+    assert judge(none=math.nan, layer_norm=40, detached=50).status == CONDITION
+    assert judge(none=80, layer_norm=40, detached=math.nan).status == HELD
+
+
+def test_gain_and_bias_may_cost_nothing_or_a_slight_share(study):
+    tight = {row: {"evaluate.perplexity": [value, value + 0.01, value + 0.02]} for row, value in
+             (("layer_norm", 50.0), ("simple", 50.2), ("poor", 60.0))}  # fmt: skip
+    judge = lambda row: judged(
+        study, "layernorm-gain-bias-optional", {"layer_norm": tight["layer_norm"], "simple": tight[row]}
+    )
+    assert judge("layer_norm").status == HELD and judge("poor").status == FAILED
+    assert judge("simple").status == CONDITION and "0.4%" in judge("simple").because
+
+
+def test_faster_means_that_every_seed_is_at_the_set_loss_before_any_without(study):
+    target = math.log(100) - 0.5
+
+    def judge(ours, theirs):
+        curve = lambda step: [[10.0, 6.0], [float(step), target - 0.01 if step < 400 else 6.0]]
+        curves = {"layer_norm": [curve(step) for step in ours], "none": [curve(step) for step in theirs]}
+        return judged(study, "layernorm-trains-faster", trained(layer_norm=40, none=80), curves=curves)
+
+    won = judge((50, 60, 50), (200, 210, 400))
+    assert won.status == CONDITION and "2 of 3 seeds" in won.because  # the other rates are not there
+    assert judge((50, 60, 210), (200, 210, 220)).status == FAILED
+
+
+def changes(**growth):
+    """Row -> three seeds of (amplified, range) by gain."""
+    return listed({f"changes_{row}": {"last_amplified": [[1.0, amplified]] * 3, "growth": [[0.5, ranged]] * 3}
+                   for row, (amplified, ranged) in growth.items()})  # fmt: skip
+
+
+def test_small_changes_are_judged_by_activation_and_gain(study):
+    judge = lambda **growth: judged(study, "small-changes-amplified", changes(**growth))
+    assert judge(tanh=(9.0, 50.0)).status == HELD and judge(tanh=(1.0, 1.0)).status == FAILED
+    parts = judge(tanh=(9.0, 1.0), relu=(1.0, 500.0))
+    assert parts.status == CONDITION and parts.because.startswith("held in two parts")
+    assert "amplified: tanh at gain 2; huge range: relu at gain 2" in parts.because
+    assert judge(tanh=(9.0, None)).status == HELD
+
+
+def test_layer_norm_has_to_stop_what_grows_begin_nothing_and_be_sooner(study):
+    target = math.log(100) - 0.5
+
+    def judge(theirs=300, **growth):
+        curves = {row: [[[float(at), target]]] * 3 for row, at in (("layer_norm", 50), ("none", theirs))}
+        rows = {**changes(**growth), **trained(layer_norm=40, none=80)}
+        return judged(study, "layernorm-stops-amplification", rows, curves=curves)
+
+    assert judge(tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0)).status == HELD
+    later = judge(50, tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0))
+    assert later.status == CONDITION and "no sooner" in later.because
+    begun = judge(tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0), gelu=(1.0, 1.0), gelu_norm=(3.0, 1.0))
+    assert begun.status == CONDITION and "begins for gelu at gain 2" in begun.because
+    assert judge(tanh=(9.0, 1.0), tanh_norm=(5.0, 1.0)).status == FAILED
+    assert judge(tanh=(1.0, 1.0), tanh_norm=(1.0, 1.0)).status == UNTESTED
