@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from attention_research.config import ConfigError, load, variants
@@ -72,18 +70,15 @@ def test_a_mistake_in_the_file(file, name):
     assert refused("configs/toys/toy.py:small").startswith(message)
 
 
-def test_a_whole_config_is_resolved_in_50_milliseconds(root, monkeypatch):
-    import ml_collections
-
+def test_sources_are_read_once_however_often_a_config_is_resolved(root, monkeypatch):
+    """What makes resolution quick; how quick it is stands in no test."""
     from attention_research.config import schema
 
-    assert ml_collections.ConfigDict
     monkeypatch.chdir(root)
-    seconds = []
-    for _ in range(3):  # every signature read anew; the best of three, since other programs run too
-        schema._signature.cache_clear()
-        schema._tree.cache_clear()
-        start = time.perf_counter()
-        load("configs/translation/transformer.py:cpu", [("model.self_attention.kind", "relative")])
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.05, seconds
+    resolved = lambda: load("configs/translation/transformer.py:cpu", [("model.self_attention.kind", "relative")])
+    schema._signature.cache_clear()
+    schema._tree.cache_clear()
+    first = resolved()
+    read, asked = schema._tree.cache_info().misses, schema._signature.cache_info().misses
+    assert 0 < read < 60 and resolved().identity == first.identity
+    assert (schema._tree.cache_info().misses, schema._signature.cache_info().misses) == (read, asked)
