@@ -60,7 +60,7 @@ def beyond_the_table() -> str:
 
     layer = LearnedPositions(width=2, max_length=4, rngs=nnx.Rngs(0))
     try:
-        layer(jnp.zeros((1, 5, 2)), jnp.arange(5)[None])
+        layer(jnp.zeros((2, 5, 2)), jnp.arange(5)[None])
     except ValueError as error:
         return f"beyond the table: {error}"
     return "beyond the table: no error"

@@ -83,6 +83,7 @@ def test_a_fit_finds_a_line_and_starts_where_the_module_does():
     np.testing.assert_allclose(losses[0], at_start, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_bag_of_symbols_learns_to_count_and_has_no_order_to_lose():
     settings = {"steps": 60, "batch_size": 32, "learning_rate": 0.01, "examples": 64, "orders": 3, "sizes": SIZES}
     found = measure_sets(model="mean", task="count", seed=0, sets=(13, 3, 7), **settings)

@@ -83,6 +83,8 @@ RECURRENT = {
     "recurrent", "recurrent_language_model", "recurrent_encoder", "recurrent_decoder", "decoder_start", "alignment",
     "score", "recurrent_vocabulary", "initialization", "recurrent_cell",
 }  # fmt: skip
+#: Kinds that trace for seconds: experts, and what one of a family shows in the fast tests.
+LONG = {"mixture_of_experts", "switch_released", "switch", "evolved", "branched_t5", "positional", "relative_values"}
 #: Kinds that mean something only with data of their own, which these probes do not have -> the test of what they do.
 ELSEWHERE = {
     ("data", "naming"): "tests/data/test_naming.py",
@@ -402,9 +404,9 @@ def test_every_leaf_of_the_first_config(section):
     assert dead(FIRST, within=section, but_under=tuple(deeper)) == []
 
 
-def slow_where(family, mark=pytest.mark.slow):
-    """Recurrent models take a second to trace."""
-    return [mark] if family in RECURRENT else []
+def slow_where(*names, mark=pytest.mark.slow):
+    """Recurrent models take a second to trace, some kinds longer."""
+    return [mark] if {*names} & (RECURRENT | LONG) else []
 
 
 @pytest.mark.parametrize("model", [pytest.param(one, marks=slow_where(one)) for one in MODELS])
@@ -413,7 +415,7 @@ def test_every_leaf_of_every_other_model(model):
 
 
 @pytest.mark.parametrize(
-    ("family", "kind"), [pytest.param(*other, marks=slow_where(other[0])) for other in OTHERS.values()]
+    ("family", "kind"), [pytest.param(*other, marks=slow_where(*other)) for other in OTHERS.values()]
 )
 def test_every_leaf_of_every_other_kind(family, kind):
     assert dead(of_kind(family, kind), but=classes(PLACES[family][0])) == []

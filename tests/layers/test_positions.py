@@ -33,7 +33,9 @@ def test_concatenated_positions_are_projected_beside_the_embeddings():
     np.testing.assert_allclose(layer(jnp.asarray(x), jnp.asarray(positions)), want, atol=1e-5)
 
 
-def test_a_row_longer_than_the_table_is_refused():
+def test_rows_longer_than_the_table_are_refused_and_packed_ones_are_not():
     layer = LearnedPositions(width=6, max_length=4, rngs=nnx.Rngs(0))
     with pytest.raises(ValueError, match="learned positions: 5 tokens, but the table has 4 rows"):
-        layer(jnp.zeros((1, 5, 6)), jnp.arange(5)[None])
+        layer(jnp.zeros((2, 5, 6)), jnp.arange(5)[None])
+    packed = jnp.array([[0, 1, 2, 0, 1], [0, 1, 0, 1, 2]])
+    np.testing.assert_array_equal(layer(jnp.zeros((2, 5, 6)), packed), layer.table[...][packed])

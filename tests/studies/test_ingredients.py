@@ -128,7 +128,10 @@ def test_forms_of_adding_are_told_apart(studies):
     assert judged(study, "concatenate-equals-add-when-tied", rows).status == HELD
 
 
-@pytest.mark.parametrize("attention", ["absolute", "alibi", "rotary", "relative", "t5"])
+@pytest.mark.parametrize(
+    "attention",
+    ["absolute", "rotary", *(pytest.param(one, marks=pytest.mark.slow) for one in ("alibi", "relative", "t5"))],
+)
 def test_a_shift_moves_the_weights_of_absolute_positions_alone(attention, studies):
     moved = measured(studies["lectures/positions"], f"shift_{attention}")["moved"]
     assert (moved > 1e-3) == (attention == "absolute") and (attention == "absolute" or moved < 1e-5)

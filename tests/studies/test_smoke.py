@@ -7,7 +7,7 @@ import sys
 import pyarrow.parquet
 import pytest
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.data, pytest.mark.slow]
 ROWS = ("standard", "unscaled", "relative", "linformer_8", "linformer_16", "linformer_32", "no_positions")
 
 
