@@ -25,7 +25,7 @@ def losses_at(trained: Trained, length: int, *, tokens: int, split: str = "test"
     given = trained.config.override([("data.max_length", length)])
     data = build(given.resolved["data"], "data")().prepare()
     rows = max(1, 4096 // length)
-    merge = trained.trainer.structure.merge
+    merge, model = trained.trainer.structure.merge, trained.model()
 
     @jax.jit
     def values(arrays: Any, batch: dict[str, jax.Array]) -> jax.Array:
@@ -33,7 +33,7 @@ def losses_at(trained: Trained, length: int, *, tokens: int, split: str = "test"
 
     found = []
     for ids, batch in data.evaluation_batches(split, rows, examples=-(-tokens // length)):
-        found.append(np.asarray(values(trained.model(), batch), np.float64)[np.asarray(ids) >= 0])
+        found.append(np.asarray(values(model, batch), np.float64)[np.asarray(ids) >= 0])
     return -np.concatenate(found).mean(axis=0)
 
 

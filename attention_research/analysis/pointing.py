@@ -9,7 +9,7 @@ distances the one that is right most often.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -52,9 +52,11 @@ def fixed_offset(links: Sequence[Links]) -> dict[str, float]:
     return {link: count.most_common(1)[0][1] / len(links) for link, count in counts.items()}
 
 
-def accuracy(trained: Trained, parameters: Any, *, examples: int | None) -> dict[str, float]:
-    """Link -> share of its words that the model finds most likely, the words before read from the reference."""
+def accuracy(trained: Trained, *, examples: int | None) -> Callable[[Any], dict[str, float]]:
+    """From (parameters, statistics): link -> share of its words that the model finds most likely, the words before read
+    from the reference. One program serves all parameters."""
     structure = trained.trainer.structure
+    batches = list(trained.data.evaluation_batches("test", 64, examples=examples))
 
     @jax.jit
     def named(arrays: Any, batch: dict[str, jax.Array]) -> jax.Array:
@@ -67,12 +69,15 @@ def accuracy(trained: Trained, parameters: Any, *, examples: int | None) -> dict
             previous = batch["target"][:, number]
         return jnp.stack(found, axis=1)
 
-    right = []
-    for ids, batch in trained.data.evaluation_batches("test", 64, examples=examples):
-        target = np.asarray(batch["target"])[:, : len(LINKS)]
-        right.append((np.asarray(named(parameters, batch)) == target)[np.asarray(ids) >= 0])
-    shares = np.concatenate(right).mean(axis=0)
-    return {link: float(share) for link, share in zip(LINKS, shares, strict=True)}
+    def shares(arrays: Any) -> dict[str, float]:
+        right = []
+        for ids, batch in batches:
+            target = np.asarray(batch["target"])[:, : len(LINKS)]
+            right.append((np.asarray(named(arrays, batch)) == target)[np.asarray(ids) >= 0])
+        means = np.concatenate(right).mean(axis=0)
+        return {link: float(share) for link, share in zip(LINKS, means, strict=True)}
+
+    return shares
 
 
 def without_head(parameters: Mapping[str, Any], name: str, layer: int, head: int, num_heads: int) -> dict[str, Any]:

@@ -121,6 +121,15 @@ class Results:
         found = (e.result["stages"].get(stage, {}).get(name) for e in self.of(row, point) if e.result)
         return tuple(value for value in found if value is not None)
 
+    def mean(self, row: str, key: str) -> float | None:
+        """The mean over a row's finished seeds; None without one."""
+        values = self.values(row, key)
+        return statistics.fmean(values) if values else None
+
+    def mean_list(self, row: str, key: str) -> list[float]:
+        """Of a key that holds a list: the mean over seeds, item by item; empty without one."""
+        return [statistics.fmean(at) for at in zip(*self.values(row, key), strict=True)]
+
     def powers(self, row: str, key: str) -> tuple[float, ...]:
         """For each seed with all points, the power of the fit value ~ point**power."""
         by_point = [self.values(row, key, point) for point in self.points]

@@ -10,7 +10,6 @@ divided by the number of positions beside ours, and its layers by theirs.
 from __future__ import annotations
 
 import csv
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,19 +28,16 @@ PRINTED_POSITIONS = 1024
 NEAR = 0.5
 
 
-def mean_list(results: Results, row: str, name: str) -> list[float]:
-    """Means over seeds, layer by layer; empty where nobody measured."""
-    return [statistics.fmean(at) for at in zip(*results.values(row, f"measure.{name}"), strict=True)]
-
-
 def carried(results: Results) -> Verdict:
     """Without positions the probe's error falls under half of a blind one's, and under an untrained model's."""
-    errors, untrained = (mean_list(results, "none", name) for name in ("errors", "errors_untrained"))
+    errors, untrained = (results.mean_list("none", f"measure.{name}") for name in ("errors", "errors_untrained"))
     if not errors:
         return Verdict(UNTESTED, "no positions is not trained")
     (middle, *_) = results.values("none", "measure.middle")
     said = "; ".join(
-        f"{SCHEMES[row][0]}: {_numbers(curve)}" for row in SCHEMES if (curve := mean_list(results, row, "errors"))
+        f"{SCHEMES[row][0]}: {_numbers(curve)}"
+        for row in SCHEMES
+        if (curve := results.mean_list(row, "measure.errors"))
     )
     said = (
         f"error by layer in tokens, a middle guess {middle:.1f}; {said}; no positions, untrained: {_numbers(untrained)}"
@@ -59,7 +55,7 @@ def _numbers(values: Sequence[float]) -> str:
 
 def draw(results: Results, folder: Path) -> Figure | None:
     """The error by layer as a share of the row: ours, an untrained model's (dotted), the printed curve (thin)."""
-    curves = {row: curve for row in SCHEMES if (curve := mean_list(results, row, "errors"))}
+    curves = {row: curve for row in SCHEMES if (curve := results.mean_list(row, "measure.errors"))}
     if not curves:
         return None
     with open(results.study.file("figure2.csv"), encoding="utf-8", newline="") as file:
@@ -72,7 +68,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
         if row in curves:
             length = 4 * results.values(row, "measure.middle")[0]
             axes[0].plot([x / length for x in curves[row]], "o-", color=colour, linewidth=1.6, label=name)
-            before = mean_list(results, row, "errors_untrained")
+            before = results.mean_list(row, "measure.errors_untrained")
             axes[0].plot([x / length for x in before], ":", color=colour, linewidth=1.2)
     for axis, title in zip(axes, (f"{results.scale}, dotted: untrained", "printed (Figure 2)"), strict=True):
         axis.axhline(0.25, color="#888888", linewidth=0.8)

@@ -17,11 +17,6 @@ SHORT = 0.01
 TRIVIAL, HURTS = 0.05, 0.5
 
 
-def _power(results: Results, row: str, name: str) -> float | None:
-    values = results.values(row, f"measure.{name}")
-    return statistics.fmean(values) if values else None
-
-
 def _said(powers: dict[str, float | None]) -> str:
     return "; ".join(f"{name} {power:.2f}" for name, power in powers.items() if power is not None)
 
@@ -36,7 +31,7 @@ def _all_near(powers: dict[str, float | None], wanted: Sequence[float], said: st
 def sequential(results: Results) -> Verdict:
     """Chains of a recurrence grow as T both ways, those of attention do not."""
     powers = {
-        f"{row} {way}": _power(results, row, name)
+        f"{row} {way}": results.mean(row, f"measure.{name}")
         for row in ("rnn", "lstm", "attention_core")
         for way, name in (("forward", "chain_power"), ("backward", "chain_backward_power"))
     }
@@ -46,7 +41,7 @@ def sequential(results: Results) -> Verdict:
 def differentiable(results: Results) -> Verdict:
     """Gradients are those of finite differences, and no chain grows with T."""
     errors = results.values("gradient", "measure.gradient_error")
-    powers = {way: _power(results, "attention", name) for way, name in
+    powers = {way: results.mean("attention", f"measure.{name}") for way, name in
               (("forward", "chain_power"), ("backward", "chain_backward_power"))}  # fmt: skip
     if not errors:
         return Verdict(UNTESTED, "the gradient is not measured")
@@ -59,10 +54,10 @@ def table(results: Results) -> Verdict:
     """Counted powers against the literature's: n^2 d, n d^2, k n d^2."""
     wanted = {"attention_core": (2, 1), "rnn": (1, 2), "lstm": (1, 2), "convolution": (1, 2)}
     powers = {
-        f"{row} ~ {letter}^": _power(results, row, name)
+        f"{row} ~ {letter}^": results.mean(row, f"measure.{name}")
         for row in wanted
         for letter, name in (("T", "length_power"), ("D", "width_power"))
-    } | {"convolution ~ k^": _power(results, "convolution", "reach_power")}
+    } | {"convolution ~ k^": results.mean("convolution", "measure.reach_power")}
     return _all_near(powers, [*(power for pair in wanted.values() for power in pair), 1], _said(powers))
 
 
@@ -137,20 +132,20 @@ def _crossing(lengths: Sequence[int], ours: Sequence[float], theirs: Sequence[fl
 
 def quadratic(results: Results) -> Verdict:
     """Counted: 2 and 1. Timed beside it."""
-    powers = {"attention's products": _power(results, "attention_core", "length_power"),
-              "LSTM": _power(results, "lstm", "length_power")}  # fmt: skip
-    timed = {row: _power(results, row, "time_length_power") for row in ("attention_core", "attention", "lstm")}
+    powers = {"attention's products": results.mean("attention_core", "measure.length_power"),
+              "LSTM": results.mean("lstm", "measure.length_power")}  # fmt: skip
+    timed = {row: results.mean(row, "measure.time_length_power") for row in ("attention_core", "attention", "lstm")}
     return _all_near(powers, (2, 1), f"counted, powers of T: {_said(powers)}; timed: {_said(timed)}")
 
 
 def three_lengths(results: Results) -> Verdict:
     """Scores and sums are a trivial share at 30 and most of the block at 10,000."""
-    shares = {length: _power(results, f"length_{length}", "scores") for length in (30, 512, 10_000)}
+    shares = {length: results.mean(f"length_{length}", "measure.scores") for length in (30, 512, 10_000)}
     if None in shares.values():
         return Verdict(UNTESTED, "a length is not measured")
     said = []
     for length, share in shares.items():
-        at = lambda name, length=length: _power(results, f"length_{length}", name)
+        at = lambda name, length=length: results.mean(f"length_{length}", f"measure.{name}")
         said.append(
             f"T = {length:,}: {at('block_operations') / 1e9:,.1f} GFLOP forward, {100 * share:.1f} % of them scores "
             f"and sums, {at('score_bytes') / 1e6:,.1f} MB of scores, {at('milliseconds'):,.0f} ms"
@@ -187,7 +182,7 @@ def outside(results: Results) -> Verdict:
     if len(rows) < 2:
         return Verdict(UNTESTED, "fewer than two sizes are counted")
     by_width = sorted(rows, key=lambda row: row.settings["width"])
-    shares = [_power(results, row.id, "scores") for row in by_width]
+    shares = [results.mean(row.id, "measure.scores") for row in by_width]
     said = "; ".join(f"{row.name}: {100 * share:.1f} %" for row, share in zip(by_width, shares, strict=True))
     falls = all(later < before for before, later in zip(shares, shares[1:], strict=False))
     return Verdict(HELD if falls else FAILED, f"scores and weighted sums at one length; {said}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,8 @@ def draw_heads(results: Results, folder: Path) -> Figure | None:
     there = [row for row in ("blanks", "reviews") if results.values(row, "measure.distances")]
     if "blanks" not in there:
         return None
-    mean = lambda row, name: [statistics.fmean(at) for at in zip(*results.values(row, f"measure.{name}"), strict=True)]
-    one = lambda name: statistics.fmean(results.values("blanks", f"measure.{name}"))
+    mean = lambda row, name: results.mean_list(row, f"measure.{name}")
+    one = lambda name: results.mean("blanks", f"measure.{name}")
     pyplot = canvas()
     figure, axes = pyplot.subplots(1, 3, figsize=(16, 4.2), width_ratios=(1, 1.2, 1.2))
     for row, colour in zip(there, COLOURS[1:], strict=False):

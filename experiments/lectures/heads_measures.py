@@ -74,7 +74,8 @@ def _pruned(trained: Any, examples: int) -> dict[str, Any]:
     from attention_research.analysis import pointing
 
     parameters, statistics = trained.model()
-    whole = pointing.accuracy(trained, (parameters, statistics), examples=examples)
+    accuracy = pointing.accuracy(trained, examples=examples)
+    whole = accuracy((parameters, statistics))
     count = trained.config.resolved["model"]["num_heads"]
     names = [name for name in parameters if name.endswith("attention.output.kernel")]
     losses: dict[str, list[list[float]]] = {}
@@ -85,7 +86,7 @@ def _pruned(trained: Any, examples: int) -> dict[str, Any]:
             row = []
             for head in range(count):
                 without = pointing.without_head(parameters, name, layer, head, count)
-                left = pointing.accuracy(trained, (without, statistics), examples=examples)
+                left = accuracy((without, statistics))
                 row.append(max(whole[link] - left[link] for link in whole))
             losses[place].append(row)
     every = [loss for place in losses.values() for row in place for loss in row]

@@ -15,11 +15,6 @@ def _values(results: Results, row: str, name: str) -> tuple[float, ...]:
     return results.values(row, f"measure.{name}")
 
 
-def _mean(results: Results, row: str, name: str) -> float | None:
-    values = _values(results, row, name)
-    return statistics.fmean(values) if values else None
-
-
 def _above(results: Results, row: str, more: str, less: str) -> tuple[bool, str] | None:
     """(whether every seed has more of the one than any has of the other, both means in words)."""
     first, second = _values(results, row, more), _values(results, row, less)
@@ -48,7 +43,7 @@ def differ(results: Results) -> Verdict:
     """Divergence of heads: trained against untrained, and against copies of one head."""
     cases = [(row, "divergence", "divergence_untrained") for row in ("blanks", "reviews")]
     verdict = _all(results, [*cases, ("blanks", "divergence", "divergence_copies")])
-    spared = _mean(results, "blanks", "spared")
+    spared = results.mean("blanks", "measure.spared")
     said = "" if spared is None else f"; heads that can be spared one at a time: {100 * spared:.0f} %"
     return Verdict(verdict.status, verdict.because + said)
 
@@ -68,7 +63,7 @@ def maps_shown(results: Results) -> Verdict:
     """The two maps are drawn, of heads that point at their link in more than half of the sentences."""
     if not _values(results, "blanks", "maps"):
         return Verdict(UNTESTED, "no maps are kept")
-    best = {link: _mean(results, "blanks", f"best_{link}") for link in FAR_LINKS}
+    best = {link: results.mean("blanks", f"measure.best_{link}") for link in FAR_LINKS}
     said = "drawn in figures/maps.png; " + "; ".join(
         f"best head at {link}: {share:.2f}" for link, share in best.items()
     )

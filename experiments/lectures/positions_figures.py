@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +57,7 @@ def draw_codes(results: Results, folder: Path) -> Figure | None:
     pyplot = canvas()
     figure, axes = pyplot.subplots(1, len(panels), figsize=(13, 3.2), sharey=True)
     for axis, (name, title) in zip(axes, panels.items(), strict=True):
-        values = [statistics.fmean(results.values(row.id, f"measure.{name}")) for row in rows]
+        values = [results.mean(row.id, f"measure.{name}") for row in rows]
         axis.barh(range(len(rows)), values, color=COLOURS[1], height=0.6)
         for place, value in enumerate(values):
             axis.text(value, place, f" {value:.3g}", va="center", fontsize=9)
@@ -70,7 +69,7 @@ def draw_codes(results: Results, folder: Path) -> Figure | None:
     axes[0].invert_yaxis()
     where = folder / "codes.png"
     save(pyplot, figure, where)
-    mean = lambda row, name: statistics.fmean(results.values(row.id, f"measure.{name}"))
+    mean = lambda row, name: results.mean(row.id, f"measure.{name}")
     of_row = lambda row: ", ".join(f"{title} {mean(row, name):.3g}" for name, title in panels.items())
     said = "; ".join(f"{row.name}: {of_row(row)}" for row in rows)
     return Figure(where, "What codes of positions promise", f"{said}.")

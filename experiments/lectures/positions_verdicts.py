@@ -19,14 +19,9 @@ STEPS = 1024
 PERPLEXITY = "evaluate.perplexity"
 
 
-def _mean(results: Results, row: str, name: str) -> float | None:
-    values = results.values(row, f"measure.{name}")
-    return statistics.fmean(values) if values else None
-
-
 def _codes(results: Results, name: str) -> dict[str, float]:
     """Code -> its number."""
-    found = {row.id: _mean(results, row.id, name) for row in results.rows if row.id.startswith("code_")}
+    found = {row.id: results.mean(row.id, f"measure.{name}") for row in results.rows if row.id.startswith("code_")}
     return {row.removeprefix("code_"): value for row, value in found.items() if value is not None}
 
 
@@ -110,7 +105,7 @@ def order_needs(results: Results) -> Verdict:
 
 def tied(results: Results) -> Verdict:
     """The largest differences of q, k and v between the two forms."""
-    same, other = _mean(results, "identities", "tied"), _mean(results, "identities", "untied")
+    same, other = results.mean("identities", "measure.tied"), results.mean("identities", "measure.untied")
     if same is None or other is None:
         return Verdict(UNTESTED, "the identities are not measured")
     said = f"largest difference of q, k and v: tied blocks {same:.1e}, untied {other:.2g}"
@@ -128,7 +123,7 @@ def add_or_concatenate(results: Results) -> Verdict:
 
 def inside(results: Results) -> Verdict:
     """One layer's forms, and language models with positions at the input, in q, k, v of every layer, and nowhere."""
-    same, bare = _mean(results, "identities", "inside"), _mean(results, "identities", "bare")
+    same, bare = results.mean("identities", "measure.inside"), results.mean("identities", "measure.bare")
     cases = {
         "at the input, against none": compare(results, "lm_sinusoidal", "lm_none", PERPLEXITY),
         "in q, k, v, against none": compare(results, "lm_in_attention", "lm_none", PERPLEXITY),
@@ -144,7 +139,7 @@ def inside(results: Results) -> Verdict:
 def four_cells(results: Results) -> Verdict:
     """Each cell's scheme against none; relative ones do not move when the text is shifted, absolute ones do."""
     moved = {
-        row.id.removeprefix("shift_"): _mean(results, row.id, "moved")
+        row.id.removeprefix("shift_"): results.mean(row.id, "measure.moved")
         for row in results.rows
         if row.id.startswith("shift_")
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 
 from attention_research.studies.figures import Figure, canvas, save, styles
@@ -23,9 +22,7 @@ def draw_by_width(results: Results, folder: Path) -> Figure | None:
         return None
     settings, pyplot = results.study.scale(results.scale).settings, canvas()
     figure, axes = pyplot.subplots(1, len(PANELS) + 1, figsize=(17, 3.8))
-    mean = lambda row, name: [
-        statistics.fmean(at) for at in zip(*results.values(row.id, f"measure.{name}"), strict=True)
-    ]
+    mean = lambda row, name: results.mean_list(row.id, f"measure.{name}")
     for row, style in zip(rows, styles(), strict=False):
         style = {**style, "linewidth": 1.4, "markersize": 5}
         for axis, name in zip(axes, PANELS, strict=False):

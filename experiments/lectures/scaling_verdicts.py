@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
 
@@ -15,23 +13,13 @@ LITTLE = 0.5
 EXACT = 1e-5
 
 
-def _mean(results: Results, row: str, name: str) -> float | None:
-    values = results.values(row, f"measure.{name}")
-    return statistics.fmean(values) if values else None
-
-
-def _lists(results: Results, row: str, name: str) -> list[float]:
-    """Means over seeds, item by item."""
-    return [statistics.fmean(at) for at in zip(*results.values(row, f"measure.{name}"), strict=True)]
-
-
 def _numbers(values: list[float]) -> str:
     return ", ".join(f"{value:.2g}" for value in values)
 
 
 def variance(results: Results) -> Verdict:
     """Powers of the width: 1 of dot products, 0 of scaled ones."""
-    powers = {row: _mean(results, f"random_{row}", "variance_power") for row in ("dot", "scaled_dot", "additive")}
+    powers = {row: results.mean(f"random_{row}", "measure.variance_power") for row in ("dot", "scaled_dot", "additive")}
     if powers["dot"] is None or powers["scaled_dot"] is None:
         return Verdict(UNTESTED, "a score is not measured")
     said = "; ".join(f"{row}: H^{power:.2f}" for row, power in powers.items() if power is not None)
@@ -41,7 +29,7 @@ def variance(results: Results) -> Verdict:
 
 def _by_width(results: Results, name: str, *, falls: bool) -> tuple[bool, bool, str] | None:
     """(moves with the width unscaled, stays within NEAR scaled, what was measured)."""
-    dot, scaled = (_lists(results, f"random_{row}", name) for row in ("dot", "scaled_dot"))
+    dot, scaled = (results.mean_list(f"random_{row}", f"measure.{name}") for row in ("dot", "scaled_dot"))
     if not dot or not scaled:
         return None
     steps = zip(dot, dot[1:], strict=False)
@@ -58,7 +46,7 @@ def entropy(results: Results) -> Verdict:
         return Verdict(UNTESTED, "a score is not measured")
     said = [f"{name} {one[2]}" for name, one in zip(("entropy / log S", "largest weight"), found, strict=True)]
     for row in ("transformer_scaled_256", "transformer_unscaled_256"):
-        before, after = (_mean(results, row, name) for name in ("start_entropy", "entropy"))
+        before, after = (results.mean(row, f"measure.{name}") for name in ("start_entropy", "entropy"))
         if before is not None and after is not None:
             said.append(f"{row}: entropy {before:.2f} before training, {after:.2f} after")
     return Verdict(HELD if all(moves and stays for moves, stays, _ in found) else FAILED, "; ".join(said))
@@ -67,14 +55,14 @@ def entropy(results: Results) -> Verdict:
 def gradient(results: Results) -> Verdict:
     """The Jacobian's norm of unscaled products falls with the width, to under half the scaled ones'; by factor and in
     trained models beside."""
-    dot, scaled = (_lists(results, f"random_{row}", "jacobians") for row in ("dot", "scaled_dot"))
-    factors = _lists(results, "random_scaled_dot", "jacobian_by_factor")
+    dot, scaled = (results.mean_list(f"random_{row}", "measure.jacobians") for row in ("dot", "scaled_dot"))
+    factors = results.mean_list("random_scaled_dot", "measure.jacobian_by_factor")
     if not dot or not scaled or not factors:
         return Verdict(UNTESTED, "a score is not measured")
     said = f"norm of the Jacobian by width: dot product {_numbers(dot)}; scaled {_numbers(scaled)}"
     said += f"; by a factor on logits of deviation 1: {_numbers(factors)}"
     for row in ("transformer_scaled_256", "transformer_unscaled_256"):
-        before, after = (_mean(results, row, name) for name in ("start_jacobian", "jacobian"))
+        before, after = (results.mean(row, f"measure.{name}") for name in ("start_jacobian", "jacobian"))
         if before is not None and after is not None:
             said += f"; {row}: {before:.2g} before training, {after:.2g} after"
     peak = dot.index(max(dot))
@@ -89,14 +77,14 @@ def gradient(results: Results) -> Verdict:
 
 def head_width(results: Results) -> Verdict:
     """The kernel's own scale is the head's, and leaves every head a variance of one."""
-    agreement, other = (_mean(results, f"heads_{divisor}", "agreement") for divisor in ("head", "model"))
-    variances = _lists(results, "heads_head", "variances")
+    agreement, other = (results.mean(f"heads_{divisor}", "measure.agreement") for divisor in ("head", "model"))
+    variances = results.mean_list("heads_head", "measure.variances")
     if agreement is None or not variances:
         return Verdict(UNTESTED, "heads are not measured")
     said = f"weights differ by {agreement:.0e} from the formula with the head's width"
     said += "" if other is None else f", by {other:.2g} from that with the model's"
     said += f"; variance by heads: {_numbers(variances)}"
-    by_model = _lists(results, "heads_model", "variances")
+    by_model = results.mean_list("heads_model", "measure.variances")
     said += f"; divided by the root of the model's width: {_numbers(by_model)}" if by_model else ""
     good = agreement < EXACT and all(abs(value - 1) <= NEAR for value in variances)
     return Verdict(HELD if good else FAILED, said)

@@ -54,14 +54,9 @@ OURS = tuple(
 ROWS = (*OURS, *PRINTED)
 
 
-def _mean(results: Results, id: str, key: str) -> float | None:
-    values = results.values(id, key)
-    return statistics.fmean(values) if values else None
-
-
 def _lost(results: Results, task: str, alignment: str) -> tuple[float | None, str]:
     """(error rate above soft attention's, in points, and how it reads); None where one of the two was not run."""
-    ours, soft = (_mean(results, f"{task}_{one}", "evaluate.error_rate") for one in (alignment, "soft"))
+    ours, soft = (results.mean(f"{task}_{one}", "evaluate.error_rate") for one in (alignment, "soft"))
     if ours is None or soft is None:
         return None, f"{TASKS[task][0]}, {alignment}: not run"
     said = f"{TASKS[task][0]}: error rate {ours:.2f} % ({alignment}) against {soft:.2f} % (soft)"
@@ -125,10 +120,10 @@ def speech_like(results: Results) -> Verdict:
 
 def incremental(results: Results) -> Verdict:
     """BLEU within a point of soft attention's at a shorter lag, on generated translations with words moved."""
-    soft, wait = (_mean(results, "local_soft", f"measure.{key}") for key in ("bleu", "average_lag"))
+    soft, wait = (results.mean("local_soft", f"measure.{key}") for key in ("bleu", "average_lag"))
     fits, said = {}, []
     for alignment in ("monotonic", "mocha"):
-        bleu, lag = (_mean(results, f"local_{alignment}", f"measure.{key}") for key in ("bleu", "average_lag"))
+        bleu, lag = (results.mean(f"local_{alignment}", f"measure.{key}") for key in ("bleu", "average_lag"))
         if None not in (soft, wait, bleu, lag):
             fits[ALIGNMENTS[alignment][0]] = bleu >= soft - POINT and lag < wait
             said.append(f"{ALIGNMENTS[alignment][0]}: BLEU {bleu:.1f} at lag {lag:.1f}")
@@ -147,7 +142,7 @@ def left_open(results: Results) -> Verdict:
     """The notes leave inflection and summarization open, and neither was run: what was measured on the tasks here."""
     said = ["neither inflection nor summarization was run"]
     for task, (name, _) in TASKS.items():
-        forward = _mean(results, f"{task}_soft", "measure.monotone_steps")
+        forward = results.mean(f"{task}_soft", "measure.monotone_steps")
         if forward is not None:
             said.append(f"{name}: {100 * forward:.0f} % of soft attention's steps go forward")
         said.append(_lost(results, task, "monotonic")[1])

@@ -52,7 +52,7 @@ def test_the_words_it_finds_are_the_most_likely(made):
     structure, parameters, batch = made
     data = SimpleNamespace(evaluation_batches=lambda *_, **__: [(np.array([0, 1, 2, 3, 4, -1]), batch)])
     trained = SimpleNamespace(trainer=SimpleNamespace(structure=structure), data=data)
-    found = accuracy(trained, (parameters, {}), examples=None)
+    found = accuracy(trained, examples=None)((parameters, {}))
     likelihood = jax.jit(lambda target: structure.merge(parameters).log_likelihood({**batch, "target": target})[0])
     for number, link in enumerate(LINKS):
         every = np.stack([

@@ -148,3 +148,9 @@ def test_without_matplotlib_one_line_names_the_extra(tmp_path):
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out == "pictures need matplotlib, the extra `report`: pip install 'attention_research[report]'\n"
+
+
+def test_means_over_seeds_are_of_the_seeds_that_are_there():
+    found = results_of({"a": {"measure.x": [1.0, 2.0, 6.0], "measure.by": [[1.0, 5.0], [3.0, 5.0], [5.0, 8.0]]}})
+    assert found.mean("a", "measure.x") == 3.0 and found.mean_list("a", "measure.by") == [3.0, 6.0]
+    assert found.mean("b", "measure.x") is None and found.mean_list("a", "measure.none") == []
