@@ -1,4 +1,4 @@
-"""Results made by hand: rows of numbers without any trial having run."""
+"""Results made by hand, rows of numbers without any trial having run; and what one stage measures, without a trial."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study
 from attention_research.studies.results import Entry, Results
+from attention_research.studies.study import dereference, reference
 from attention_research.studies.trials import Trial
 
 
@@ -38,3 +39,10 @@ def results_of(
     rows = tuple(Row(row, row) for row in numbers)
     made = Study(rows, {scale: Scale(points=points)}, name="by/hand", title="By hand", path=Path("hand.py"), **study)
     return Results(made, scale, rows, tuple(entries))
+
+
+def measured(study: Study, row: str, **settings: Any) -> dict[str, Any]:
+    """What a row's only stage gives with these settings, found as a worker finds it."""
+    (found,) = study.rows_at("cpu", [row])
+    (stage,) = found.stages or study.stages
+    return dereference(reference(stage.function))(**{**found.settings, **settings}, seed=0)

@@ -7,11 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from results_of import results_of
+from results_of import measured, results_of
 
 from attention_research.analysis.weights import shapes
 from attention_research.studies import load_study
-from attention_research.studies.study import dereference, reference
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
 
@@ -93,13 +92,6 @@ def test_extrapolation_is_judged_by_the_longest_rows(studies):
     assert judge(sinusoid, sinusoidal=(1.0, 1.1), alibi=(1, 1)).status == FAILED
     beyond = judge("learned-positions-no-extrapolation", learned=(2, 4))
     assert beyond.status == HELD and "learned positions: 5 tokens, but the table has 4 rows" in beyond.because
-
-
-def measured(study, row, **settings):
-    """What a row's only stage gives with these settings."""
-    (row,) = study.rows_at("cpu", [row])
-    (stage,) = row.stages
-    return dereference(reference(stage.function))(**{**row.settings, **settings}, seed=0)
 
 
 def test_of_two_language_models_one_has_as_many_parameters(studies, root, monkeypatch):

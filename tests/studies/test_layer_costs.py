@@ -4,10 +4,9 @@ import dataclasses
 import math
 
 import pytest
-from results_of import results_of
+from results_of import measured, results_of
 
 from attention_research.studies import Row, load_study
-from attention_research.studies.study import dereference, reference
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
 
 NAMES = ("vaswani2017/table1", "lectures/complexity")
@@ -18,13 +17,6 @@ def studies(root):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         yield {name: load_study(name, root / "experiments") for name in NAMES}
-
-
-def measured(study, row, **settings):
-    """What a row's only stage gives with these settings."""
-    (row,) = study.rows_at("cpu", [row])
-    (stage,) = row.stages or study.stages
-    return dereference(reference(stage.function))(**{**row.settings, **settings}, seed=0)
 
 
 @pytest.mark.parametrize("name", NAMES)

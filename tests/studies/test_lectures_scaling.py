@@ -4,10 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from results_of import results_of
+from results_of import measured, results_of
 
 from attention_research.studies import load_study
-from attention_research.studies.study import dereference, reference
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
 
@@ -17,12 +16,6 @@ def study(root):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         yield load_study("lectures/scaling", root / "experiments")
-
-
-def measured(study, row, **settings):
-    (row,) = study.rows_at("cpu", [row])
-    (stage,) = row.stages
-    return dereference(reference(stage.function))(**{**row.settings, **settings}, seed=0)
 
 
 def test_every_claim_has_its_verdict(study):
