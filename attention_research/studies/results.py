@@ -127,8 +127,9 @@ class Results:
         return statistics.fmean(values) if values else None
 
     def mean_list(self, row: str, key: str) -> list[float]:
-        """Of a key that holds a list: the mean over seeds, item by item; empty without one."""
-        return [statistics.fmean(at) for at in zip(*self.values(row, key), strict=True)]
+        """Of a key that holds a list: the mean over seeds, item by item, nan where one has None; empty without one."""
+        columns = zip(*self.values(row, key), strict=True)
+        return [math.nan if None in at else statistics.fmean(at) for at in columns]
 
     def powers(self, row: str, key: str) -> tuple[float, ...]:
         """For each seed with all points, the power of the fit value ~ point**power."""

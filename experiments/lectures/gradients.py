@@ -12,6 +12,7 @@ text): recall by distance.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -127,16 +128,9 @@ def attention_shortens(results: Results) -> Verdict:
     return conclude(cases)
 
 
-def _mean_of_lists(results: Results, row: str, name: str) -> list[float | None]:
-    """Over seeds, item by item; None where a seed has none."""
-    lists = [entry.result["stages"].get("measure", {}).get(name) for entry in results.of(row) if entry.result]
-    lists = [values for values in lists if values]
-    return [None if None in at else sum(at) / len(at) for at in zip(*lists, strict=True)]
-
-
 def draw_norms(results: Results, folder: Path) -> Figure | None:
     """Log norm against distance: a panel a cell, a colour a gain, dashed with attention."""
-    curves = {row.id: c for row in PATHS if (c := _mean_of_lists(results, row.id, "log_norms"))}
+    curves = {row.id: c for row in PATHS if (c := results.mean_list(row.id, "measure.log_norms"))}
     if not curves:
         return None
     pyplot, named = canvas(), {}
@@ -146,7 +140,7 @@ def draw_norms(results: Results, folder: Path) -> Figure | None:
             for suffix, line in (("", "-"), ("_attention", "--")):
                 curve = curves.get(f"{cell}_{gain}{suffix}")
                 if curve:
-                    known = [(k, log) for k, log in enumerate(curve) if log is not None]
+                    known = [(k, log) for k, log in enumerate(curve) if not math.isnan(log)]
                     label = f"gain {value:g}" + ", with attention" * bool(suffix)
                     (named[label],) = axis.plot(*zip(*known, strict=True), color=colour, linestyle=line, linewidth=1.5)
         axis.set_title(name, loc="left", fontsize=11)
@@ -163,7 +157,7 @@ def draw_norms(results: Results, folder: Path) -> Figure | None:
 
 def draw_recall(results: Results, folder: Path) -> Figure | None:
     """Recall against delay after training: a panel a task, a colour a cell."""
-    lists = lambda row: (_mean_of_lists(results, row.id, "delays"), _mean_of_lists(results, row.id, "recalls"))
+    lists = lambda row: [results.mean_list(row.id, f"measure.{name}") for name in ("delays", "recalls")]
     curves = [(row, *lists(row)) for row in (*COPIES, *AGREEMENTS) if lists(row)[0]]
     if not curves:
         return None

@@ -3,8 +3,9 @@
     attention-research reproduce lectures/normalization --scale=cpu
 
 Exact: the formula beside the slips that one meets (`analysis.norm_formulas`), and whose output moves when a sample's
-batch neighbours change. As drawn: how the relative change of the first weights grows through 32 dense layers, with and
-without layer norm, by activation and gain (`analysis.amplification`). Trained: causal language models of film reviews,
+batch neighbours change. A small network's error by batch size with either norm (`analysis.batch_sizes`). As drawn: how
+the relative change of the first weights grows through 32 dense layers, with and without layer norm, by activation and
+gain (`analysis.amplification`). Trained: causal language models of film reviews,
 eight layers deep, with no norm, layer norm, RMS norm, layer norm without gain and bias and with its statistics detached
 from the gradient (Xu et al. 2019), norms before and after the residual connection, each with and without a warm-up
 (Xiong et al. 2020), no norm and layer norm at three learning rates; gradients by layer before and after training.
@@ -15,13 +16,14 @@ from __future__ import annotations
 from typing import Any
 
 from attention_research.analysis.amplification import ACTIVATIONS, measure_amplification
+from attention_research.analysis.batch_sizes import measure_batch_sizes
 from attention_research.analysis.layer_gradients import measure_gradients
 from attention_research.analysis.norm_formulas import NORMS, SLIPS, measure_formula, measure_neighbours
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, significant
 
 from . import normalization_changes, normalization_verdicts
-from .normalization_figures import draw_amplification, draw_gradients, draw_training
+from .normalization_figures import draw_amplification, draw_batch_sizes, draw_gradients, draw_training
 
 CONFIG = "configs/language_modelling/transformer.py"
 LARGE = ("cpu", "gpu")
@@ -75,7 +77,11 @@ SIZES = {
     "gains": (1.0, 2.0),
     "depth": 32,
     "width": 128,
+    "rates": (0.001, 0.003, 0.01),
+    "trained_samples": 65_536,
 }
+#: Width of the networks that are fitted with one norm or the other.
+FITTED = 32
 SHORT = {
     "max_length": 64,
     "model.num_layers": 8,
@@ -96,6 +102,9 @@ STUDY = Study(
         *(Row(f"batch_{norm}", f"{norm.replace('_', ' ')}, neighbours changed", settings={"norm": norm},
               stages=(measure(measure_neighbours),), scales=LARGE)
           for norm in NORMS),
+        *(Row(f"loss_{norm}", f"{norm.replace('_', ' ')}, by batch size", settings={"norm": norm, "width": FITTED},
+              stages=(measure(measure_batch_sizes),), scales=LARGE)
+          for norm in NORMS),
         *(Row(f"changes_{activation}{'_norm' * normalised}", f"{activation}{', layer norm' * normalised}",
               settings={"activation": activation, "normalised": normalised},
               stages=(measure(measure_amplification),), scales=None if activation == "tanh" and normalised else LARGE)
@@ -112,6 +121,7 @@ STUDY = Study(
         Column("measure.mean", "mean", significant(2), spread=False),
         Column("measure.deviation", "deviation", significant(3), spread=False),
         Column("measure.change", "neighbours' change", significant(2)),
+        Column("measure.loss_ratio", "error at 2 / 64", significant(2)),
         Column("measure.amplification", "amplified", significant(2)),
         Column("measure.range", "range grows", significant(2)),
         PARAMETERS,
@@ -122,10 +132,11 @@ STUDY = Study(
     ),
     claims="claims.csv",
     verdicts={**normalization_verdicts.VERDICTS, **normalization_changes.VERDICTS},
-    figures=(draw_training, draw_gradients, draw_amplification),
+    figures=(draw_training, draw_gradients, draw_amplification, draw_batch_sizes),
     notes=(
         "Mean and deviation of the formula's outputs for vectors of 128 numbers of mean 200 and deviation 100. "
         "Amplified and range: of the last of 32 dense layers, as multiples of the first one's, at gain 2.",
+        "Error at 2 / 64: of a network trained on batches of 2 samples, as a multiple of one trained on 64.",
         "Gradients as drawn, before any update, in each layer's second feed-forward matrix.",
         "The trials of a trained row were trained as replicas on the same batches.",
     ),

@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 
 from attention_research.analysis.amplification import ACTIVATIONS
+from attention_research.analysis.norm_formulas import NORMS
 from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles
 from attention_research.studies.results import Results
 
@@ -75,6 +76,30 @@ def draw_amplification(results: Results, folder: Path) -> Figure | None:
     where = folder / "amplification.png"
     save(pyplot, figure, where)
     return Figure(where, "A small change of the first weights by depth", f"At the last layer: {'; '.join(said)}.")
+
+
+def draw_batch_sizes(results: Results, folder: Path) -> Figure | None:
+    """The error of a small network by the batch size that it was trained with, a line a norm."""
+    sizes = results.study.scale(results.scale).settings.get("batch_sizes", ())
+    curves = {norm: _curve(results, f"loss_{norm}", "losses") for norm in NORMS}
+    if not any(curves.values()):
+        return None
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(6, 4))
+    for (norm, curve), style in zip(curves.items(), styles(), strict=False):
+        if curve:
+            axis.plot(sizes, curve, label=norm.replace("_", " "), **style)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(sizes, [str(size) for size in sizes])
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel("samples a batch in training")
+    axis.set_ylabel("error / variance of the target")
+    axis.legend(frameon=False)
+    where = folder / "batch_sizes.png"
+    save(pyplot, figure, where)
+    said = "; ".join(f"{norm.replace('_', ' ')} {', '.join(f'{value:.2g}' for value in curve)}"
+                     for norm, curve in curves.items())  # fmt: skip
+    return Figure(where, "Error by batch size", f"Batches of {', '.join(map(str, sizes))}: {said}.")
 
 
 def draw_training(results: Results, folder: Path) -> Figure | None:

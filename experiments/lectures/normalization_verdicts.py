@@ -59,7 +59,8 @@ def formula(results: Results) -> Verdict:
 
 
 def against_batch(results: Results) -> Verdict:
-    """A sample's output when its neighbours change: exactly the same by layer norm, another by batch norm."""
+    """A sample's output when its neighbours change: exactly the same by layer norm, another by batch norm; the error by
+    batch size is told beside it."""
     layer, batch = (mean(results, f"batch_{norm}", "change") for norm in ("layer_norm", "batch_norm"))
     if layer is None or batch is None:
         return Verdict(UNTESTED, "a norm is not measured")
@@ -72,7 +73,16 @@ def against_batch(results: Results) -> Verdict:
         said += f"; {norm}: largest mean over features {means[0]:.2g}, over samples {means[1]:.2g}"
     zero = along["layer_norm"][0] < ZERO < along["layer_norm"][1] and along["batch_norm"][1] < ZERO
     good = layer == 0 and min(changes) > SLIGHT and zero and along["batch_norm"][0] > ZERO
-    return Verdict(HELD if good else FAILED, f"{said}; not tested: loss by batch size")
+    return Verdict(HELD if good else FAILED, f"{said}; {by_batch_size(results)}")
+
+
+def by_batch_size(results: Results) -> str:
+    """The error of a small network by batch size, with either norm."""
+    said = []
+    for norm in ("layer_norm", "batch_norm"):
+        losses = results.mean_list(f"loss_{norm}", "measure.losses")
+        said += [f"error by batch size with {norm}: {_numbers(losses)}"] if losses else []
+    return "; ".join(said) or "not tested: loss by batch size"
 
 
 def set_loss(results: Results) -> float | None:

@@ -70,6 +70,17 @@ def test_neighbours_move_batch_norms_samples_alone(study):
     assert judged(study, "layernorm-against-batchnorm", listed(lists)).status == FAILED
 
 
+def test_the_error_by_batch_size_is_told_beside_the_exact_verdict(study):
+    sizes = {"width": 16, "batch_sizes": (2, 8), "draws": 4}
+    rows = {f"batch_{norm}": measured(study, f"batch_{norm}", **sizes) for norm in ("layer_norm", "batch_norm")}
+    lists = {row: {name: [value] for name, value in found.items()} for row, found in rows.items()}
+    told = judged(study, "layernorm-against-batchnorm", listed(lists))
+    assert told.because.endswith("not tested: loss by batch size")
+    lists["loss_batch_norm"] = {"losses": [[0.75, 0.25], [0.85, 0.35]]}
+    told = judged(study, "layernorm-against-batchnorm", listed(lists))
+    assert told.because.endswith("error by batch size with batch_norm: 0.8, 0.3")
+
+
 def trained(**perplexities):
     """Three seeds a row, of a unigram model of 100."""
     return {row: {"evaluate.perplexity": [0.99 * value, value, 1.01 * value],

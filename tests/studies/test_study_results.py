@@ -154,3 +154,5 @@ def test_means_over_seeds_are_of_the_seeds_that_are_there():
     found = results_of({"a": {"measure.x": [1.0, 2.0, 6.0], "measure.by": [[1.0, 5.0], [3.0, 5.0], [5.0, 8.0]]}})
     assert found.mean("a", "measure.x") == 3.0 and found.mean_list("a", "measure.by") == [3.0, 6.0]
     assert found.mean("b", "measure.x") is None and found.mean_list("a", "measure.none") == []
+    lost = results_of({"a": {"measure.by": [[1.0, None], [3.0, 5.0]]}}).mean_list("a", "measure.by")
+    assert lost[0] == 2.0 and math.isnan(lost[1])
