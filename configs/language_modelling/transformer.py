@@ -6,8 +6,8 @@
         --config.model.positions.kind=none
 
 variant   parameters   steps  time                    perplexity
-cpu          331,136    2000  minutes on one core     not recorded yet
-masked       331,136    2000  minutes on one core     not recorded yet
+cpu          331,136    1000  minutes on one core     not recorded yet
+masked       331,136    1000  minutes on one core     not recorded yet
 smoke         7,856       4  seconds                 it learns nothing
 
 Pre-norm blocks, sinusoidal positions unless overridden: `positions.kind` is sinusoidal, learned or none, and
@@ -44,13 +44,13 @@ def cpu() -> ConfigDict:
         "decoder": {"steps": pre_norm("self_attention", "feed_forward"), "final_norm": True},
     }
     config.training = {
-        "steps": 2000,
+        "steps": 1000,
         "batch_size": 16,
         "learning_rate": 0.003,
         "optimizer": {"kind": "adam"},
         "schedule": {"kind": "linear", "warmup_steps": 100},
         "clip_norm": 1.0,
-        "checkpoint_every": 2000,
+        "checkpoint_every": 500,
         "eval_every": 500,
         "log_every": 50,
         "eval_batches": 16,

@@ -93,7 +93,7 @@ STUDY = Study(
     rows=ROWS,
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={**SIZES, "code_length": 200, "lengths": (50, 90)}),
-        "cpu": Scale(f"{CONFIG}:cpu", STEPS, seeds=3, jobs=2, replicas=True, settings=SIZES),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, replicas=True, settings=SIZES),
         "gpu": Scale(f"{CONFIG}:cpu", {"training.steps": 10_000}, seeds=3, settings=SIZES),
     },
     columns=(
