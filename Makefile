@@ -16,7 +16,7 @@ $(INSTALLED): setup.cfg pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-tests: $(INSTALLED)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[report,dev,oracle,sweep,search]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[report,dev,oracle,sweep,search,weights]'
 	touch $@
 
 reproduce: $(INSTALLED)

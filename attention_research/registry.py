@@ -85,6 +85,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "mixed_scripts": "attention_research.data.mixed_scripts:MixedScripts",
         "words": "attention_research.data.words:Words",
         "from_run": "attention_research.data.from_run:FromRun",
+        "hugging_face": "attention_research.data.hugging_face:HuggingFaceTokenizer",
     },
     "batching": {
         "buckets": "attention_research.data.batching:Buckets",
@@ -223,6 +224,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "sinusoidal": "attention_research.layers.positions.sinusoidal:SinusoidalPositions",
         "sinusoidal_halves": "attention_research.layers.positions.sinusoidal_halves:SinusoidalHalves",
         "learned": "attention_research.layers.positions.learned:LearnedPositions",
+        "learned_normed": "attention_research.layers.positions.learned_normed:LearnedNormedPositions",
         "concatenated": "attention_research.layers.positions.concatenated:ConcatenatedPositions",
         "none": "attention_research.layers.positions.none:NoPositions",
     },
@@ -287,6 +289,8 @@ FAMILIES: dict[str, dict[str, str]] = {
     "vocabulary": {
         "shared": "attention_research.layers.embeddings.shared:SharedVocabulary",
         "shared_with_bias": "attention_research.layers.embeddings.shared_with_bias:SharedVocabularyWithBias",
+        "unscaled": "attention_research.layers.embeddings.unscaled:UnscaledVocabulary",
+        "bert": "attention_research.layers.embeddings.bert:BertVocabulary",
         "t5": "attention_research.layers.embeddings.t5:T5Vocabulary",
         "separate": "attention_research.layers.embeddings.separate:SeparateVocabulary",
         "untied": "attention_research.layers.embeddings.untied:UntiedVocabulary",

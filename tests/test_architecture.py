@@ -11,15 +11,15 @@ import pytest
 PACKAGE = "attention_research"
 #: From the top to the bottom; a floor imports itself and what is below it.
 FLOORS = (
-    "__main__", "cli", "workdirs", "studies", "analysis", "export", "training", "tasks", "decoding", "data", "models",
-    "layers", "parallel", "accounting", "catalogue", "kernels",
+    "__main__", "cli", "workdirs", "studies", "analysis", "export", "weights", "training", "tasks", "decoding", "data",
+    "models", "layers", "parallel", "accounting", "catalogue", "kernels",
 )  # fmt: skip
 #: Under all floors: name -> the floors that may import it (None: all).
 BASEMENT = {
     "errors": None,
     "registry": None,
     "tokens": None,
-    "config": {"cli", "workdirs", "studies", "analysis", "export", "training", "tasks"},
+    "config": {"cli", "workdirs", "studies", "analysis", "export", "weights", "training", "tasks"},
     "constraints": {"config"},
     "experiment": {"config", "training", "studies"},
 }

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "evaluate": "losses and BLEU of a workdir's newest or best checkpoint, written to evaluation.json",
     "generate": "translate with a trained workdir",
     "analyze": "what a trained run's attention does: maps, heads, rollout, singular values, position probe",
+    "import": "make a run at step 0 of a Hugging Face checkpoint folder",
     "sweep": "run a config over lists of values and compare them in a table",
     "reproduce": "run a study and print its table",
     "inspect": "parameters, FLOPs, memory and sharding of a config or a study; allocates nothing",

@@ -36,7 +36,10 @@ def draw_maps(maps: Sequence[AttentionMap], facts: Mapping[str, str], path: Path
 def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path: Path) -> Figure:
     """A panel a statistic: a cell a head, layers from below."""
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, len(NAMES), figsize=(3 * len(NAMES), 3.2))
+    layers, heads = next(iter(numbers.values())).shape
+    figure, axes = pyplot.subplots(
+        1, len(NAMES), figsize=(max(3.0, 0.8 + 0.36 * heads) * len(NAMES), 1.2 + 0.4 * layers)
+    )
     for axis, (name, label) in zip(axes, NAMES.items(), strict=True):
         values = numbers[name]
         top = max(values.max(), 1e-9) if name == "distance" else 1.0

@@ -89,6 +89,7 @@ LONG = {"mixture_of_experts", "switch_released", "switch", "evolved", "branched_
 ELSEWHERE = {
     ("data", "naming"): "tests/data/test_naming.py",
     ("tokenizer", "from_run"): "tests/data/test_from_run.py",
+    ("tokenizer", "hugging_face"): "tests/weights/test_imported_vocabulary.py",
     ("data", "blanks"): "tests/data/test_blanks.py",
     ("data", "labelled"): "tests/data/test_labelled.py",
     ("data", "generated_reviews"): "tests/data/test_generated_reviews.py",

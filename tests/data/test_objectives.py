@@ -13,7 +13,7 @@ from attention_research.data.objectives.language_model import LanguageModel
 from attention_research.data.objectives.masked_tokens import MaskedTokens
 from attention_research.data.objectives.prefix_language_model import PrefixLanguageModel
 from attention_research.data.objectives.span_corruption import SpanCorruption, segments
-from attention_research.tokens import EOS
+from attention_research.tokens import BOS, EOS
 
 V = 997
 OBJECTIVES = {
@@ -23,6 +23,7 @@ OBJECTIVES = {
     "deshuffling": Deshuffling(),
     "bert_style": BertStyle(vocabulary_size=V),
     "masked_tokens": MaskedTokens(vocabulary_size=V),
+    "masked_tokens_begun": MaskedTokens(begins=True, vocabulary_size=V),
 }
 
 
@@ -85,7 +86,8 @@ def test_an_example_has_the_lengths_that_were_said_and_is_a_function_of_the_gene
         assert np.array_equal(tokens, given)
         for source, target in examples:
             assert source.dtype == target.dtype == np.int32
-            assert source[-1] == EOS and target[-1] == (0 if name == "masked_tokens" else EOS)
+            assert source[-1] == EOS and target[-1] == (0 if "masked" in name else EOS)
+            assert (source[0] == BOS) == (name == "masked_tokens_begun")
             assert len(source) <= lengths.source and len(target) <= lengths.target
             if name != "prefix_language_model":
                 assert (len(source), len(target)) == (lengths.source, lengths.target)

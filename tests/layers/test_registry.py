@@ -37,6 +37,7 @@ SETTINGS = dict(
     input_width=13, query_width=12, key_width=12, embedding_width=7, output_width=5, attention_width=5, num_experts=4,
     cluster_sizes=(5, 7, 11), cluster_widths=(12, 5, 3),
     feed_forward=Constructor(lookup("feed_forward", "dense"), {"width": 12, "hidden_width": 17}),
+    norm=Constructor(lookup("norm", "layer_norm"), {"width": 12}),
 )  # fmt: skip
 TRANSFORMER = {"width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
 #: What a model of another kind than a Transformer needs.

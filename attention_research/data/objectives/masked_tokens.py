@@ -19,14 +19,17 @@ RESERVED = (PAD, BOS, EOS, UNKNOWN)
 
 
 class MaskedTokens:
-    """(text with hidden tokens, what was hidden at its place); the end of sentence is never chosen."""
+    """(text with hidden tokens, what was hidden at its place); the end of sentence is never chosen.
 
-    def __init__(self, *, noise_density: Rate = 0.15, vocabulary_size: Positive):
-        self.noise_density, self.vocabulary_size = noise_density, vocabulary_size
+    `begins` says whether the beginning of sentence stands first, as BERT's [CLS] does.
+    """
+
+    def __init__(self, *, noise_density: Rate = 0.15, begins: bool = False, vocabulary_size: Positive):
+        self.noise_density, self.begins, self.vocabulary_size = noise_density, begins, vocabulary_size
 
     def lengths(self, max_length: int) -> Lengths:
-        """Room for the end of sentence is left."""
-        return Lengths(max_length - 1, max_length, max_length, sentinels=1)
+        """Room for the end of sentence, and for its beginning, is left."""
+        return Lengths(max_length - 1 - self.begins, max_length, max_length, sentinels=1)
 
     def __call__(self, tokens: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(source, target) of raw tokens."""
@@ -35,4 +38,5 @@ class MaskedTokens:
         way = generator.random(len(tokens))
         instead = np.where(way < MASKED, self.vocabulary_size - 1, np.where(way < MASKED + RANDOM, others, tokens))
         source, target = np.where(chosen, instead, tokens), np.where(chosen, tokens, PAD)
-        return np.append(source, EOS).astype(np.int32), np.append(target, PAD).astype(np.int32)
+        first, nothing = ([BOS], [PAD]) if self.begins else ([], [])
+        return tuple(np.concatenate(one).astype(np.int32) for one in ((first, source, [EOS]), (nothing, target, [PAD])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -11,12 +12,14 @@ from jaxtyping import Array, Float
 from attention_research.layers.linear import Linear
 from attention_research.registry import Positive
 
-#: GELU is the tanh approximation of Hendrycks & Gimpel 2016 (arXiv 1606.08415), equation 2; Swish is x sigmoid(x),
-#: Ramachandran et al. 2017; ELU is Clevert et al. 2015, SELU Klambauer et al. 2017; softplus is log(1 + e^x).
+#: GELU is the tanh approximation of Hendrycks & Gimpel 2016 (arXiv 1606.08415), equation 2, or x Phi(x), the exact one;
+#: Swish is x sigmoid(x), Ramachandran et al. 2017; ELU is Clevert et al. 2015, SELU Klambauer et al. 2017; softplus is
+#: log(1 + e^x).
 #: As feed-forwards, sigmoid and softplus are rows of Narang et al. 2021 (arXiv 2102.11972), Table 1.
 ACTIVATIONS = {
     "relu": jax.nn.relu,
     "gelu": jax.nn.gelu,
+    "gelu_exact": partial(jax.nn.gelu, approximate=False),
     "swish": jax.nn.swish,
     "elu": jax.nn.elu,
     "selu": jax.nn.selu,
@@ -33,7 +36,7 @@ class DenseFeedForward(nnx.Module):
         *,
         width: Positive,
         hidden_width: Positive,
-        activation: Literal["relu", "gelu", "swish", "elu", "selu", "sigmoid", "softplus"] = "relu",
+        activation: Literal["relu", "gelu", "gelu_exact", "swish", "elu", "selu", "sigmoid", "softplus"] = "relu",
         use_bias: bool = True,
         rngs: nnx.Rngs,
     ):

@@ -1,0 +1,162 @@
+"""The vocabulary of a Hugging Face checkpoint folder, its ids in our order (`data.numbering`).
+
+tokenizer.json and vocab.txt (WordPiece) are read by the package `tokenizers`, source.spm with vocab.json (Marian) by
+SentencePiece. What it needs is copied into the data cache: a run whose folder is gone is still evaluated.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.data import storage
+from attention_research.data.hugging_face_folder import CheckpointFolder
+from attention_research.data.numbering import Numbering
+from attention_research.errors import ConfigError, RunError
+from attention_research.registry import Positive
+from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
+
+SETTING = "config.data.tokenizer.folder"
+
+
+class HuggingFaceTokenizer:
+    """Of the folder `folder`. `vocabulary_size` is the model's: there may not be fewer than the folder has tokens.
+
+    Marian reads with its source's vocabulary, whichever side a text is of, and writes pieces of either.
+    """
+
+    def __init__(self, *, folder: str, vocabulary_size: Positive):
+        self.folder, self.vocabulary_size = Path(folder), vocabulary_size
+        self.path: Path | None = None
+
+    def settings(self) -> dict:
+        """The vocabulary's content, wherever the folder lies."""
+        return {"kind": "hugging_face", "vocabulary": self.fit(()).fingerprint}
+
+    def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> HuggingFaceTokenizer:
+        """Takes the folder's; nothing is trained, whatever the text."""
+        if self.path is None:
+            content = json.dumps(_content(CheckpointFolder(self.folder)))
+            path = storage.folder("tokenizers") / f"{storage.content_hash({}, [content])}.json"
+            if not path.exists():
+                with storage.written(path) as temporary:
+                    temporary.write_text(content, encoding="utf-8")
+            self.load(path)
+        return self
+
+    def load(self, path: Path) -> HuggingFaceTokenizer:
+        """Takes a copy in the data cache."""
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
+        self.path, self.fingerprint = Path(path), Path(path).stem[:20]
+        self._numbering = Numbering(tuple(stored["theirs"]), tuple(stored["silent"]))
+        self._below = len(self._numbering) - stored["sentinels"]
+        if self._below > self.vocabulary_size:
+            raise ConfigError(
+                f"{SETTING}: the vocabulary of {self.folder} has {self._below:,} tokens, more than vocabulary_size, "
+                f"{self.vocabulary_size:,}"
+            )
+        self._reader = READERS[stored["kind"]](stored["content"])
+        return self
+
+    @property
+    def size(self) -> int:
+        """The number of tokens, special ones included, sentinels not."""
+        return self._below
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, with the end of sentence at the end and without a beginning."""
+        ours = self._numbering.ours
+        return [[*(ours.get(token, UNKNOWN) for token in ids), EOS] for ids in self._reader.encode(list(texts))]
+
+    def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each sequence up to its first end of sentence, without special tokens."""
+        return [self._reader.decode(self._visible(sequence)) for sequence in tokens]
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Each token as the folder's vocabulary writes it; a row that is no token of theirs in brackets."""
+        return [self._named(int(token)) for token in tokens]
+
+    def _named(self, token: int) -> str:
+        theirs = self._numbering.theirs[token] if token < len(self._numbering) else None
+        return f"[{token}]" if theirs is None else self._reader.name(theirs)
+
+    def _visible(self, sequence: Sequence[int]) -> list[int]:
+        ids = [int(token) for token in sequence]
+        ids = ids[: ids.index(EOS)] if EOS in ids else ids
+        there = (self._numbering.theirs[token] for token in ids if token not in (PAD, BOS, UNKNOWN))
+        return [token for token in there if token is not None]
+
+
+class Fast:
+    """tokenizer.json, or the lines of vocab.txt, through `tokenizers`."""
+
+    def __init__(self, content: Any):
+        try:
+            import tokenizers
+        except ImportError:
+            raise RunError(
+                "this vocabulary needs tokenizers, the extra `weights`: pip install 'attention_research[weights]'"
+            ) from None
+        if isinstance(content, str):
+            self.tokenizer = tokenizers.Tokenizer.from_str(content)
+        else:
+            words = {word: number for number, word in enumerate(content["words"])}
+            self.tokenizer = tokenizers.BertWordPieceTokenizer(words, lowercase=content["lowercase"])
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """Their ids, without what their template adds."""
+        return [one.ids for one in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of their ids."""
+        return self.tokenizer.decode(ids, skip_special_tokens=True).strip()
+
+    def name(self, token: int) -> str:
+        """One token."""
+        return self.tokenizer.id_to_token(token) or f"[{token}]"
+
+
+class Marian:
+    """source.spm splits, vocab.json numbers."""
+
+    def __init__(self, content: dict[str, Any]):
+        import sentencepiece
+
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=base64.b64decode(content["source"]))
+        self.ids = content["tokens"]
+        self.names = {number: name for name, number in self.ids.items()}
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """Their ids; a piece without a number is one that nothing is."""
+        return [[self.ids.get(piece, -1) for piece in pieces] for pieces in self.processor.encode(texts, out_type=str)]
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of their ids."""
+        return "".join(self.name(token) for token in ids).replace("\u2581", " ").strip()
+
+    def name(self, token: int) -> str:
+        """One token."""
+        return self.names.get(token, f"[{token}]")
+
+
+READERS = {"fast": Fast, "marian": Marian}
+
+
+def _content(folder: CheckpointFolder) -> dict[str, Any]:
+    """What the data cache keeps."""
+    numbering = folder.numbering
+    stored: dict[str, Any] = {"theirs": numbering.theirs, "silent": numbering.silent, "sentinels": folder.sentinels}
+    if folder.has("tokenizer.json"):
+        return {**stored, "kind": "fast", "content": (folder.path / "tokenizer.json").read_text(encoding="utf-8")}
+    if folder.has("source.spm"):
+        source = base64.b64encode((folder.path / "source.spm").read_bytes()).decode()
+        return {**stored, "kind": "marian", "content": {"source": source, "tokens": folder.tokens}}
+    if folder.has("vocab.txt"):
+        lower = not folder.has("tokenizer_config.json") or folder.json("tokenizer_config.json").get("do_lower_case", 1)
+        return {**stored, "kind": "fast", "content": {"words": list(folder.tokens), "lowercase": bool(lower)}}
+    raise ConfigError(f"{SETTING}: {folder.path} has no tokenizer.json, vocab.txt or source.spm")

@@ -1,0 +1,45 @@
+"""BERT's vocabulary with the head of its masked language model, Devlin et al. 2019, after the released code.
+
+One table embeds as it is. A hidden state goes through a dense layer, GELU (the exact one) and a norm before it meets
+the table: logits = N(gelu(h W + c)) table^T + b.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.layers.embeddings.unscaled import UnscaledVocabulary
+from attention_research.layers.linear import Linear
+from attention_research.registry import Child, Positive
+
+
+class BertVocabulary(UnscaledVocabulary):
+    """The table [V D], the head's W [D D], c, norm, and b [V]."""
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: Positive,
+        width: Positive,
+        dtype: Literal["float32", "bfloat16"],
+        norm: Child["norm"],
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(vocabulary_size=vocabulary_size, width=width, dtype=dtype, rngs=rngs)
+        self.transform = Linear(width, width, rngs=rngs)
+        self.norm = norm(rngs=rngs)
+
+    def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+        """Of hidden states as the encoder gives them, in float32."""
+        return super().logits(self._transformed(hidden))
+
+    def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
+        return super().log_likelihood(self._transformed(hidden), targets)
+
+    def _transformed(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
+        return self.norm(jax.nn.gelu(self.transform(hidden), approximate=False))

@@ -1,0 +1,24 @@
+"""What Hugging Face's configs call the activations of a dense feed-forward layer, in our words."""
+
+from __future__ import annotations
+
+from attention_research.data.hugging_face_folder import CheckpointFolder
+from attention_research.errors import ConfigError
+
+ACTIVATIONS = {
+    "gelu": "gelu_exact",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "relu": "relu",
+    "silu": "swish",
+    "swish": "swish",
+}
+
+
+def activation(folder: CheckpointFolder, key: str) -> str:
+    """Ours of a key of config.json. Raises ConfigError for one that we have not."""
+    name = folder.config[key]
+    if name not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise ConfigError(f"{folder.path / 'config.json'}: {key} is {name!r}; expected one of {known}")
+    return ACTIVATIONS[name]

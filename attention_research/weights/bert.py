@@ -1,0 +1,80 @@
+"""BERT, Devlin et al. 2019: post-norm encoder, learned positions and a norm, exact GELU, a head over the tied table.
+
+A checkpoint without the masked language model's head (a sentence encoder) gets the plain tied table: its hidden states
+are what it is for. The vector of the first of BERT's two segments is added to the positions; there is no second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from attention_research.data.hugging_face_folder import CheckpointFolder
+from attention_research.weights.activations import activation
+from attention_research.weights.tensors import Entry, dense, norm
+
+EXPECTED = {"position_embedding_type": "absolute", "is_decoder": False}
+TASK = "text_to_text"
+HEAD = "cls.predictions"
+
+
+def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
+    """(the model's section, the longest row)."""
+    theirs = folder.config
+    return {
+        "kind": "transformer_encoder",
+        "num_layers": theirs["num_hidden_layers"],
+        "width": theirs["hidden_size"],
+        "num_heads": theirs["num_attention_heads"],
+        "dropout_rate": theirs["hidden_dropout_prob"],
+        "feed_forward": {
+            "kind": "dense",
+            "hidden_width": theirs["intermediate_size"],
+            "activation": activation(folder, "hidden_act"),
+        },
+        "norm": {"kind": "layer_norm", "epsilon": theirs["layer_norm_eps"]},
+        "positions": {"kind": "learned_normed"},
+        "vocabulary": {"kind": "bert" if _has_head(tensors) else "unscaled"},
+    }, theirs["max_position_embeddings"]
+
+
+def data(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The data's section; without a head nothing is hidden, and there is no loss."""
+    hidden = {} if _has_head(tensors) else {"noise_density": 0.0}
+    return {"kind": "text", "name": "reviews/imdb", "objective": {"kind": "masked_tokens", "begins": True, **hidden}}
+
+
+def layers(folder: CheckpointFolder) -> dict[str, int]:
+    """Layers of each stack."""
+    return {"encoder": folder.config["num_hidden_layers"]}
+
+
+def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
+    """Every array of ours."""
+    start = "bert." if any(name.startswith("bert.") for name in tensors) else ""
+    ours, theirs, numbering = "encoder.stack.segments.0", f"{start}encoder.layer.{{}}", folder.numbering
+    first = tensors.get(f"{start}embeddings.token_type_embeddings.weight", np.zeros((1, 1), np.float32))[0]
+    found = [
+        Entry("vocabulary.table", f"{start}embeddings.word_embeddings.weight", numbering.rows),
+        Entry("encoder.positions.table", f"{start}embeddings.position_embeddings.weight", lambda table: table + first),
+        *norm("encoder.positions.norm", f"{start}embeddings.LayerNorm"),
+        *norm(f"{ours}.norm", f"{theirs}.attention.output.LayerNorm"),
+        *norm(f"{ours}.norm_2", f"{theirs}.output.LayerNorm"),
+        *dense(f"{ours}.self_attention.output", f"{theirs}.attention.output.dense"),
+        *dense(f"{ours}.feed_forward.hidden", f"{theirs}.intermediate.dense"),
+        *dense(f"{ours}.feed_forward.output", f"{theirs}.output.dense"),
+    ]
+    for part in ("query", "key", "value"):
+        found += dense(f"{ours}.self_attention.{part}", f"{theirs}.attention.self.{part}")
+    if not _has_head(tensors):
+        silent = lambda table: numbering.bias()
+        return [*found, Entry("vocabulary.bias", f"{start}embeddings.word_embeddings.weight", silent)]
+    found.append(Entry("vocabulary.bias", f"{HEAD}.bias", numbering.bias))
+    found += dense("vocabulary.transform", f"{HEAD}.transform.dense")
+    return [*found, *norm("vocabulary.norm", f"{HEAD}.transform.LayerNorm")]
+
+
+def _has_head(tensors: Mapping[str, np.ndarray]) -> bool:
+    return f"{HEAD}.transform.dense.weight" in tensors

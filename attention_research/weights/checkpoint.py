@@ -1,0 +1,125 @@
+"""A checkpoint folder loaded into our modules, and written as a run at step 0, which every command takes.
+
+What is imported is an ordinary run: `analyze`, `evaluate`, `generate` and `export` read it, `train` goes on from it,
+`training.initial` starts others from it. Its environment.json says which files it came from, with their hashes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attention_research.config import Config, ConfigError, build_experiment, resolve
+from attention_research.data import from_run
+from attention_research.data.hugging_face_folder import CheckpointFolder
+from attention_research.data.numbering import Numbering
+from attention_research.layers.structure import Structure, abstract
+from attention_research.training import environment, workdir
+from attention_research.training.checkpoints import Checkpoints
+from attention_research.training.step import state_at_0
+from attention_research.training.trainer import Trainer
+from attention_research.weights import bert, gpt2, marian, t5, tensors
+
+TYPES: dict[str, ModuleType] = {"bert": bert, "gpt2": gpt2, "marian": marian, "t5": t5}
+#: Of a run that goes on from what is imported, unless it is told otherwise.
+TRAINING = {
+    "steps": 1000,
+    "batch_size": 16,
+    "learning_rate": 0.0001,
+    "optimizer": {"kind": "adam"},
+    "schedule": {"kind": "linear", "warmup_steps": 100},
+    "clip_norm": 1.0,
+    "checkpoint_every": 500,
+    "eval_every": 250,
+    "log_every": 25,
+}
+Report = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """``structure.merge(parameters)``, inside a traced function, is the module; `numbering` says which of their tokens
+    each of our ids is."""
+
+    config: Config
+    structure: Structure
+    parameters: dict[str, jax.Array]
+    numbering: Numbering
+
+
+def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
+    """The model of a folder that `save_pretrained` wrote: BERT, GPT-2, Marian or T5.
+
+    Raises ConfigError, one line, for a folder that is none, weights that are no safetensors, a setting that changes the
+    equations into ones that we have not, and a tensor that is missing or of another shape.
+    """
+    folder = CheckpointFolder(path)
+    module = TYPES[folder.type]
+    for key, expected in module.EXPECTED.items():
+        if (found := folder.config.get(key, expected)) != expected:
+            raise ConfigError(f"{folder.path / 'config.json'}: {key} is {found!r}; ours has {expected!r}")
+    theirs = tensors.read(folder)
+    config = resolve(_given(folder, module, theirs), overrides, spec=str(path))
+    parts = build_experiment(config)
+    structure, wanted, _ = abstract(lambda rngs: parts.model(rngs=rngs))
+    arrays = tensors.converted(folder, theirs, module.entries(folder, theirs), module.layers(folder))
+    for name in sorted(wanted.keys() | arrays.keys()):
+        ours, given = (tuple(one[name].shape) if name in one else None for one in (wanted, arrays))
+        if ours != given:
+            raise ConfigError(f"{folder.path}: {name} is {ours} in our model and {given} of the folder's tensors")
+    parameters = {name: jnp.asarray(arrays[name], x.dtype) for name, x in wanted.items()}
+    return Loaded(config, structure, parameters, folder.numbering)
+
+
+def import_folder(path: Path | str, into: Path, overrides: Iterable[tuple[str, str]], report: Report) -> Loaded:
+    """Writes a run at step 0 into the folder `into`; its data is a set of real text that `overrides` may change.
+
+    Raises as `load`, and where a run of another config is there.
+    """
+    loaded = load(path, overrides)
+    with workdir.locked(into):
+        workdir.claim(into, loaded.config)
+        trainer = Trainer(loaded.config, alone=True)
+        trainer.data.prepare(report)
+        found = {**environment.describe(), **from_run.recorded(trainer.data.tokenizer)}
+        workdir.write_json(into / "environment.json", {**found, "imported": _files(Path(path))})
+        state = trainer.execution.made(
+            lambda seed, arrays: state_at_0(seed, arrays, {}, trainer.optimizer),
+            jnp.int32(trainer.seeds[0]), loaded.parameters,
+        )  # fmt: skip
+        with Checkpoints(into, trainer.settings, report) as checkpoints:
+            checkpoints.save(0, state)
+    count = sum(array.size for array in loaded.parameters.values())
+    report(f"{into} · {count:,} parameters of {path} · {trainer.data.describe()}")
+    return loaded
+
+
+def _given(folder: CheckpointFolder, module: ModuleType, theirs: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The config as a file would say it."""
+    model, length = module.model(folder, theirs)
+    tokenizer = {"kind": "hugging_face", "folder": str(folder.path)}
+    data = module.data(theirs)
+    sentinels = {"sentinels": folder.sentinels} if data["kind"] == "text" else {}
+    return {
+        "max_length": length,
+        "vocabulary_size": len(folder.numbering),
+        "task": {"kind": module.TASK},
+        "data": {**data, "tokenizer": tokenizer, **sentinels},
+        "model": model,
+        "training": TRAINING,
+        "evaluation": {"kind": "perplexity", "split": "test", "examples": 256, "batch_size": 8},
+    }
+
+
+def _files(folder: Path) -> list[dict[str, str]]:
+    """Name and content of what was read."""
+    names = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors", ".txt", ".spm"))
+    return [{"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for path in names]

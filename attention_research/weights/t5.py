@@ -1,0 +1,119 @@
+"""T5, Raffel et al. 2020, and its version 1.1: pre-norm RMS, no biases, relative biases owned by each stack, no scale.
+
+The first version ties its table: it embeds as it is and gives the logits hidden D^-0.5 table^T. That is a table that
+embeds times sqrt(D) and gives the logits as it is, our `shared_with_bias`, with every row divided by sqrt(D). Version
+1.1 has an output of its own, without the factor; Transformers 5 saves one that it made without it tied and unscaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from attention_research.data.hugging_face_folder import CheckpointFolder
+from attention_research.errors import ConfigError
+from attention_research.weights.tensors import Entry, transposed
+
+EXPECTED: dict[str, Any] = {}
+#: feed_forward_proj -> our feed-forward.
+FEED_FORWARDS = {
+    "relu": {"kind": "dense", "activation": "relu"},
+    "gated-gelu": {"kind": "gated", "activation": "gelu"},
+}
+#: It has no table of positions: the length of its pre-training.
+LENGTH = 512
+SUBLAYERS = {"encoder": ("self_attention", "feed_forward"),
+             "decoder": ("self_attention", "cross_attention", "feed_forward")}  # fmt: skip
+ATTENTIONS = {"self_attention": "SelfAttention", "cross_attention": "EncDecAttention"}
+DATA: dict[str, Any] = {"kind": "text", "name": "reviews/imdb", "objective": {"kind": "span_corruption"}}
+TASK = "text_to_text"
+
+
+def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
+    """(the model's section, the longest row)."""
+    theirs = folder.config
+    kind = theirs.get("feed_forward_proj", "relu")
+    if kind not in FEED_FORWARDS:
+        expected = f"expected one of {', '.join(FEED_FORWARDS)}"
+        raise ConfigError(f"{folder.path / 'config.json'}: feed_forward_proj is {kind!r}; {expected}")
+    pre_norm = lambda side: {"steps": tuple(("norm", one, "dropout", "residual") for one in SUBLAYERS[side]),
+                             "num_layers": layers(folder)[side], "final_norm": True}  # fmt: skip
+    return {
+        "kind": "transformer",
+        "num_layers": theirs["num_layers"],
+        "width": theirs["d_model"],
+        "num_heads": theirs["num_heads"],
+        "head_width": theirs["d_kv"],
+        "dropout_rate": theirs["dropout_rate"],
+        "self_attention": {
+            "kind": "t5",
+            "use_bias": False,
+            "num_buckets": theirs["relative_attention_num_buckets"],
+            "max_distance": theirs.get("relative_attention_max_distance", 128),
+        },
+        "feed_forward": {
+            **FEED_FORWARDS[kind], "hidden_width": theirs["d_ff"], "use_bias": False,
+        },
+        "norm": {"kind": "rms_norm", "epsilon": theirs["layer_norm_epsilon"]},
+        "positions": {"kind": "none"},
+        "vocabulary": {"kind": _vocabulary(folder, tensors)},
+        "encoder": pre_norm("encoder"),
+        "decoder": {**pre_norm("decoder"), "cross_attention": {"kind": "unscaled", "use_bias": False}},
+    }, LENGTH  # fmt: skip
+
+
+def data(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The data's section."""
+    return DATA
+
+
+def layers(folder: CheckpointFolder) -> dict[str, int]:
+    """Layers of each stack."""
+    both = folder.config["num_layers"]
+    return {"encoder": both, "decoder": folder.config.get("num_decoder_layers") or both}
+
+
+def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
+    """Every array of ours."""
+    numbering, root = folder.numbering, np.float32(folder.config["d_model"] ** -0.5)
+    gated = folder.config.get("feed_forward_proj") == "gated-gelu"
+    kind, silent = _vocabulary(folder, tensors), lambda table: numbering.bias()
+    embedded = np.float32(1) if kind == "unscaled" else root  # the others embed times sqrt(D)
+    found = [Entry("vocabulary.table", "shared.weight", lambda table: numbering.rows(table) * embedded)]
+    if kind == "untied":
+        factor = root if _scaled(folder) else np.float32(1)
+        kernel = lambda table: numbering.rows(table).T * factor
+        found.append(Entry("vocabulary.output_kernel", "lm_head.weight", kernel))
+        found.append(Entry("vocabulary.output_bias", "lm_head.weight", silent))
+    else:
+        found.append(Entry("vocabulary.bias", "shared.weight", silent))
+    hidden = (("gate", "wi_0"), ("hidden", "wi_1")) if gated else (("hidden", "wi"),)
+    for side, sublayers in SUBLAYERS.items():
+        shared = "shared" if side == "encoder" else "self_shared"
+        bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        found.append(Entry(f"{side}.{shared}.table", bias))
+        found.append(Entry(f"{side}.final_norm.scale", f"{side}.final_layer_norm.weight"))
+        for number, (sublayer, norm) in enumerate(zip(sublayers, ("norm", "norm_2", "norm_3"), strict=False)):
+            ours, theirs = f"{side}.stack.segments.0", f"{side}.block.{{}}.layer.{number}"
+            found.append(Entry(f"{ours}.{norm}.scale", f"{theirs}.layer_norm.weight"))
+            if sublayer in ATTENTIONS:
+                parts = [(part, f"{ATTENTIONS[sublayer]}.{part[0]}") for part in ("query", "key", "value", "output")]
+            else:
+                parts = [(part, f"DenseReluDense.{name}") for part, name in (*hidden, ("output", "wo"))]
+            for part, name in parts:
+                found.append(Entry(f"{ours}.{sublayer}.{part}.kernel", f"{theirs}.{name}.weight", transposed))
+    return found
+
+
+def _scaled(folder: CheckpointFolder) -> bool:
+    """Whether the logits have the factor D^-0.5."""
+    tied = folder.config.get("tie_word_embeddings") is not False
+    return folder.config.get("scale_decoder_outputs", tied)
+
+
+def _vocabulary(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> str:
+    if "lm_head.weight" in tensors and not np.array_equal(tensors["lm_head.weight"], tensors["shared.weight"]):
+        return "untied"
+    return "shared_with_bias" if _scaled(folder) else "unscaled"

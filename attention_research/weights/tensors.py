@@ -1,0 +1,93 @@
+"""The tensors of a checkpoint folder by name, read from safetensors alone, and how they become our arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import safetensors
+
+from attention_research.data.hugging_face_folder import CheckpointFolder
+from attention_research.errors import ConfigError
+
+ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
+#: Formats that run code when they are read.
+PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+Change = Callable[[np.ndarray], np.ndarray]
+
+
+def read(folder: CheckpointFolder) -> dict[str, np.ndarray]:
+    """Name -> float32 array of model.safetensors, or of the files that its index names.
+
+    Raises ConfigError for a folder without them, one with pickled weights among them, which are never read.
+    """
+    if folder.has(INDEX):
+        files = sorted(set(folder.json(INDEX)["weight_map"].values()))
+    elif folder.has(ONE):
+        files = [ONE]
+    else:
+        pickled = next((name for name in PICKLED if folder.has(name)), None)
+        why = f"{pickled} is a pickle, which may run code" if pickled else f"no {ONE} there"
+        raise ConfigError(f"{folder.path}: {why}; save the model as safetensors (save_pretrained does)")
+    found: dict[str, np.ndarray] = {}
+    for name in files:
+        try:
+            with safetensors.safe_open(folder.path / name, framework="flax") as file:  # NumPy has no bfloat16
+                found |= {_renamed(key): np.asarray(file.get_tensor(key), np.float32) for key in file.keys()}
+        except (OSError, safetensors.SafetensorError) as error:
+            raise ConfigError(f"{folder.path / name}: no safetensors file ({' '.join(str(error).split())})") from None
+    return found
+
+
+def _renamed(name: str) -> str:
+    """A norm's gain and bias as they are called today; TensorFlow's names stand in BERT's first checkpoints."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """Our array `ours` is `change` of their tensor `theirs`; one with {} is of every layer, stacked."""
+
+    ours: str
+    theirs: str
+    change: Change = lambda x: x
+
+
+def transposed(x: np.ndarray) -> np.ndarray:
+    """PyTorch's [out in] as [in out]."""
+    return x.T
+
+
+def dense(ours: str, theirs: str, *, bias: bool = True) -> list[Entry]:
+    """A PyTorch linear layer."""
+    kernel = Entry(f"{ours}.kernel", f"{theirs}.weight", transposed)
+    return [kernel, Entry(f"{ours}.bias", f"{theirs}.bias")] if bias else [kernel]
+
+
+def norm(ours: str, theirs: str) -> list[Entry]:
+    """A layer norm with gain and bias."""
+    return [Entry(f"{ours}.scale", f"{theirs}.weight"), Entry(f"{ours}.bias", f"{theirs}.bias")]
+
+
+def converted(
+    folder: CheckpointFolder, tensors: Mapping[str, np.ndarray], entries: Iterable[Entry], layers: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """Our name -> array. `layers` has the number of layers of each stack by the beginning of our names.
+
+    Raises ConfigError for a tensor that is not there.
+    """
+
+    def of(entry: Entry, name: str) -> np.ndarray:
+        if name not in tensors:
+            raise ConfigError(f"{folder.path}: no tensor {name}; is this a checkpoint of a {folder.type} model?")
+        return entry.change(tensors[name])
+
+    def whole(entry: Entry) -> Any:
+        if "{}" not in entry.theirs:
+            return of(entry, entry.theirs)
+        count = next(number for start, number in layers.items() if entry.ours.startswith(start))
+        return np.stack([of(entry, entry.theirs.format(layer)) for layer in range(count)])
+
+    return {entry.ours: whole(entry) for entry in entries}
