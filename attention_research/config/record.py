@@ -13,6 +13,7 @@ from typing import Any
 from attention_research.config import resolution
 from attention_research.config.annotations import plain, spell
 from attention_research.config.errors import ConfigError
+from attention_research.config.outside import add_variants
 from attention_research.config.overrides import Override, overridden
 
 #: Leaves and sections that say how a trial is run and not what it is: they do not change its identity. Where arrays
@@ -95,6 +96,7 @@ class Config:
     @classmethod
     def from_json(cls, text: str) -> Config:
         """The config that was saved, as it was: nothing is resolved again."""
+        add_variants()
         try:
             record = json.loads(text)
             return cls(given=record["given"], resolved=record["resolved"], spec=record["spec"])
@@ -104,6 +106,7 @@ class Config:
 
 def resolve(given: dict[str, Any], overrides: Iterable[Override] = (), *, spec: str = "") -> Config:
     """The config of a nested dict with overrides set. Raises `ConfigError`, one line with the key's full path."""
+    add_variants()
     given = overridden(plain(given), overrides)
     return Config(given=given, resolved=resolution.resolved(given), spec=spec)
 

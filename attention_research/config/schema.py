@@ -2,8 +2,8 @@
 
 A setting is a keyword-only parameter of ``__init__`` with an annotation from `registry`'s vocabulary; its default is a
 literal. ``rngs`` and what is annotated `Given` come from the parent module and are never settings. A class without
-``__init__`` has the one of its bases, as far as they stand in the same package. What cannot be read so is a
-`SchemaError` for the developer: a dataclass, a decorated ``__init__``, ``*args`` or ``**kwargs``, positional
+``__init__`` has the one of its bases, as far as they stand in the same package or in this one. What cannot be read so
+is a `SchemaError` for the developer: a dataclass, a decorated ``__init__``, ``*args`` or ``**kwargs``, positional
 parameters, a default that is a name.
 """
 
@@ -136,7 +136,7 @@ def _setting(where: str, argument: ast.arg, default: ast.expr | None) -> Setting
 
 
 def _find_init(module: str, name: str) -> ast.FunctionDef | None:
-    """The class's ``__init__``, or that of its bases; None where there is none in this package."""
+    """The class's ``__init__``, or that of its bases; None where there is none in its package or in this one."""
     path = source(module)
     tree = _tree(path, path.stat().st_mtime_ns) if path else ast.Module([], [])
     node = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name), None)
@@ -156,16 +156,19 @@ def _find_init(module: str, name: str) -> ast.FunctionDef | None:
 
 
 def _home(tree: ast.Module, module: str, base: ast.expr) -> tuple[str, str] | None:
-    """("module", "Class") of a base that stands in the same package."""
+    """("module", "Class") of a base that stands in the same package or in this one."""
     if not isinstance(base, ast.Name):
         return None
+    known = (module.split(".")[0], __name__.split(".")[0])
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == base.id:
             return module, base.id
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == module.split(".")[0]:
+        if isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: -node.level] if node.level else []
+            home = ".".join([*above, *filter(None, [node.module])])
             for alias in node.names:
-                if (alias.asname or alias.name) == base.id:
-                    return node.module, alias.name
+                if (alias.asname or alias.name) == base.id and home.split(".")[0] in known:
+                    return home, alias.name
     return None
 
 

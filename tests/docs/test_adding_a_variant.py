@@ -13,9 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from attention_research import registry
-from attention_research.config.schema import signature
-
 PAGE = "docs/adding_a_variant.md"
 LAYER, TEST = "attention_research/layers/residuals/layer_scale.py", "tests/layers/test_layer_scale.py"
 BLOCK = re.compile(r"^\*\*`(?P<file>[^`]+)`\*\*|^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -24,6 +21,7 @@ COMMAND = re.compile(r"^\$ (.*(?:\n> .*)*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 PROGRAMS = """
 attention-research() { "$PYTHON" -m attention_research "$@"; }
 pytest() { "$PYTHON" -m pytest "$@"; }
+pip() { "$PYTHON" -m pip --disable-pip-version-check "$@"; }
 python() { "$PYTHON" "$@"; }
 """
 PRINTS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -49,7 +47,7 @@ def walk(page: str, folder: Path, runs: Callable[[str], bool] = lambda command: 
                     done.append(command)
         else:
             assert file is not None, f"a block of {language} that belongs to no file: {text}"
-            {"python": write, "diff": change}[language](file, text)
+            {"python": write, "toml": write, "diff": change}[language](file, text)
             file = None
     return done
 
@@ -108,7 +106,7 @@ def copy(root, tmp_path):
 
 @pytest.mark.slow
 def test_files_changes_and_counts_are_what_the_page_says(page, copy):
-    assert len(walk(page, copy, lambda command: not trains(command))) == 7
+    assert len(walk(page, copy, lambda command: not trains(command))) == 8
 
 
 @pytest.mark.slow
@@ -135,16 +133,6 @@ def test_the_oracle_finds_a_wrong_layer(page, copy, mistake):
     (copy / LAYER).write_text(layer.replace(right, wrong), encoding="utf-8")
     status, printed = shell(f"pytest {TEST}", copy)
     assert status == 1 and "AssertionError" in printed, printed
-
-
-def test_what_is_missing_outside_is_missing_still(page, tmp_path, monkeypatch):
-    """A subclass outside the package has no settings: the page says to write its constructor out."""
-    assert "writes its constructor out" in page
-    base = "from attention_research.layers.attention.unscaled import UnscaledAttention\n"
-    (tmp_path / "outside.py").write_text(f"{base}class Mine(UnscaledAttention):\n    pass\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(registry.FAMILIES["attention"], "mine", "outside:Mine")
-    assert "width" in signature("attention", "unscaled") and signature("attention", "mine") == {}
 
 
 def test_what_it_adds_is_formatted_and_what_it_names_is_there(page, copy, root):

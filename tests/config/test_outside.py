@@ -1,0 +1,106 @@
+"""Variants that another installed package names by entry point."""
+
+import subprocess
+import sys
+
+import pytest
+
+from attention_research import registry
+from attention_research.config import ConfigError, build, outside, resolve
+from attention_research.config.schema import signature
+
+CLASS = """
+from attention_research.layers.attention.unscaled import UnscaledAttention
+from .further import Base
+
+class Mine(UnscaledAttention):
+    "Nothing of its own."
+
+class Other(Base):
+    pass
+"""
+FURTHER = """
+class Base:
+    def __init__(self, *, rank: int = 3):
+        self.rank = rank
+"""
+POINTS = """[attention_research.variants]
+encoder_attention.mine = somewhere.attention:Mine
+norm.other = somewhere.attention:Other
+"""
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Makes an installed distribution of a text of entry points; the registry is as before afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(registry, "FAMILIES", {family: dict(kinds) for family, kinds in registry.FAMILIES.items()})
+
+    def add(points):
+        package, about = tmp_path / "somewhere", tmp_path / "somewhere-1.dist-info"
+        for folder in (package, about):
+            folder.mkdir()
+        (package / "__init__.py").write_text("raise RuntimeError('nothing is imported to read a signature')\n")
+        (package / "attention.py").write_text(CLASS)
+        (package / "further.py").write_text(FURTHER)
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: somewhere\nVersion: 1\n")
+        (about / "entry_points.txt").write_text(points)
+        outside.add_variants.cache_clear()
+        return tmp_path
+
+    yield add
+    outside.add_variants.cache_clear()
+
+
+def test_an_installed_class_is_a_kind_whose_signature_is_inherited(install):
+    install(POINTS)
+    outside.add_variants()
+    assert list(signature("encoder_attention", "mine")) == list(signature("encoder_attention", "unscaled"))
+    assert list(signature("norm", "other")) == ["rank"], "of a base that a relative import names"
+
+
+def test_every_command_knows_it(install, root):
+    folder = install(POINTS)
+    (folder / "somewhere" / "__init__.py").write_text("")
+    words = (
+        "inspect",
+        "--config=configs/translation/transformer.py:smoke",
+        "--config.model.encoder.self_attention.kind=mine",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "attention_research", *words], capture_output=True, text=True, cwd=root,
+        env={"PYTHONPATH": f"{folder}:{root}", "PATH": "/usr/bin:/bin", "JAX_PLATFORMS": "cpu"},
+    )  # fmt: skip
+    assert done.returncode == 0 and "parameters" in done.stdout, done.stderr
+
+
+GIVEN = {
+    "max_length": 13,
+    "vocabulary_size": 29,
+    "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
+    "model": {"width": 12, "num_heads": 3, "num_layers": 1, "feed_forward": {"hidden_width": 17}},
+    "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [("encoder_attention.standard", "standard is a kind of encoder_attention already"),
+     ("encoder_atention.mine", "no family 'encoder_atention'; did you mean encoder_attention?"),
+     ("mine", "no family ''")],
+)  # fmt: skip
+def test_what_would_change_a_config_is_refused_with_the_packages_name(install, point, said):
+    install(f"[attention_research.variants]\n{point} = somewhere.attention:Mine\n")
+    with pytest.raises(ConfigError) as raised:
+        resolve(GIVEN)
+    assert f"the variant {point} of the installed package somewhere: {said}" in str(raised.value)
+
+
+def test_a_saved_config_is_built_with_it(install):
+    folder = install(POINTS)
+    (folder / "somewhere" / "__init__.py").write_text("")
+    given = {**GIVEN, "model": {**GIVEN["model"], "encoder": {"self_attention": {"kind": "mine"}}}}
+    built = build(resolve(given).resolved["model"]["encoder"]["self_attention"], "encoder_attention")
+    assert built.target.__name__ == "Mine"
+    for name in [name for name in sys.modules if name.split(".")[0] == "somewhere"]:
+        del sys.modules[name]
