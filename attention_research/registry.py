@@ -24,6 +24,7 @@ ATTENTION = {
     "linformer": "attention_research.layers.attention.linformer:LinformerAttention",
     "ring": "attention_research.layers.attention.ring:RingAttention",
     "unmasked": "attention_research.layers.attention.unmasked:UnmaskedAttention",
+    "one_sided": "attention_research.layers.attention.one_sided:OneSidedAttention",
     "branched": "attention_research.layers.attention.branched:BranchedAttention",
     "branched_t5": "attention_research.layers.attention.branched_t5:BranchedT5Attention",
     "lightweight_convolution": "attention_research.layers.attention.lightweight_convolution:LightweightConvolution",
@@ -186,6 +187,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "linformer",
         "ring",
         "branched",
+        "one_sided",
         "branched_t5",
         *_BY_PLACE,
     ),
@@ -351,6 +353,8 @@ REFUSED = {
         for kind in ("relative", "relative_keys", "relative_values", "t5", "alibi", "rotary", "positional")
     },
     ("cross_attention", "branched_t5"): "relative positions are distances within one sequence; take branched",
+    ("causal_attention", "one_sided"): "a decoder's self-attention is one-sided already; take standard",
+    ("cross_attention", "one_sided"): "a source has no side before a target's position",
     ("encoder_attention", "unmasked"): "an encoder has no causal mask to leave out; set it for the decoder alone",
     ("cross_attention", "unmasked"): "attention to a source has no causal mask to leave out",
     **{

@@ -28,6 +28,7 @@ VARIANTS = {
         },
     },
     "unmasked": {"decoder": {"self_attention": {"kind": "unmasked"}}},
+    "one_sided": {"encoder": {"self_attention": {"kind": "one_sided"}}},
     "no_positions": {"positions": {"kind": "none"}},
 }
 

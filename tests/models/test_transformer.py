@@ -206,6 +206,18 @@ def test_an_unmasked_decoder_predicts_a_token_by_looking_at_it(small, batch):
     assert reached(decoder={"self_attention": {"kind": "unmasked"}}) > 1e-4
 
 
+def test_a_one_sided_encoder_does_not_see_what_follows(small, batch):
+    def reached(**sections):
+        structure, parameters = small(**sections)
+        encode = lambda tokens: structure.merge(parameters).encode({"tokens": tokens})["hidden"]
+        later = encode(batch["source"].at[0, T_SEEN + 1].add(1)) - encode(batch["source"])
+        return float(jnp.abs(later[0, : T_SEEN + 1]).max()), float(jnp.abs(later[0, T_SEEN + 1 :]).max())
+
+    before, after = reached(encoder={"self_attention": {"kind": "one_sided"}})
+    assert before == 0.0 and after > 1e-4
+    assert reached()[0] > 1e-4
+
+
 @pytest.mark.parametrize("name", ["standard", "t5", "linformer_layerwise"])
 def test_unrolled_and_rematerialised_stacks_equal_the_scan(name, batch, small):
     """The same parameters under the same names; equal losses and gradients, dropout on."""

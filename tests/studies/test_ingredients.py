@@ -160,6 +160,8 @@ SMOKE = {
     "lectures/nonlinearity": "attention,both,without_2",
     "lectures/identity": "plain_relu",
     "lectures/normalization": "formula_both,changes_tanh_norm,detached",
+    "lectures/attention_layer": "cross-attention-memory,dot_keys",
+    "lectures/masking": "mask-to-minus-infinity,truncation",
     "lectures/scaling": "random_dot,heads_head,transformer_scaled_32,rnn_additive_32",
 }
 

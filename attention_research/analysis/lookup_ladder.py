@@ -1,0 +1,122 @@
+"""What projections and scores are worth to the general attention layer, on a lookup that raw dot products cannot do.
+
+A memory has S items. An item is an address a_j and a content, one of C classes, turned together by a fixed rotation; a
+query is one item's address under a fixed shuffle of its coordinates. Asked is the class of that item. The layer scores,
+averages by the softmax of the scores (`kernels.attend`), and a linear classifier reads the context. `projections` says
+which of queries, keys and values have a learned matrix [D D] first: none, "keys", "keys_values" or "all".
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from attention_research.analysis.fitting import fit
+from attention_research.kernels import additive_scores, attend, cosine_scores, dot_scores, scaled_dot_scores
+from attention_research.layers.linear import Linear
+
+LADDER = {"none": (), "keys": ("key",), "keys_values": ("key", "value"), "all": ("query", "key", "value")}
+SCORES = ("dot", "scaled_dot", "cosine", "cosine_temperature", "additive")
+#: Examples that an accuracy is over.
+TEST = 4096
+
+
+class Lookup(NamedTuple):
+    """Sizes of the task; a vector has address + classes coordinates."""
+
+    items: int = 12
+    address: int = 12
+    classes: int = 8
+
+    @property
+    def width(self) -> int:
+        return self.address + self.classes
+
+
+class Batch(NamedTuple):
+    """Queries, memories, and the class that is asked for."""
+
+    query: Float[Array, "B D"]
+    memory: Float[Array, "B S D"]
+    wanted: Int[Array, "B"]
+
+
+def draw(lookup: Lookup, task: Key[Array, ""], key: Key[Array, ""], batch: int) -> Batch:
+    """Examples; `task` is what the rotation and the shuffle are drawn from."""
+    turned, mixed = jax.random.split(task)
+    rotation = jnp.linalg.qr(jax.random.normal(turned, (lookup.width, lookup.width)))[0]
+    shuffle = jax.random.permutation(mixed, lookup.address)
+    keys = jax.random.split(key, 3)
+    address = jax.random.normal(keys[0], (batch, lookup.items, lookup.address))
+    classes = jax.random.randint(keys[1], (batch, lookup.items), 0, lookup.classes)
+    content = jax.nn.one_hot(classes, lookup.classes) * lookup.classes**0.5
+    chosen = jax.random.randint(keys[2], (batch,), 0, lookup.items)
+    rows = jnp.arange(batch)
+    asked = jnp.concatenate([address[rows, chosen][:, shuffle], jnp.zeros((batch, lookup.classes))], axis=-1)
+    memory = jnp.concatenate([address, content], axis=-1)
+    return Batch(asked @ rotation, memory @ rotation, classes[rows, chosen])
+
+
+class Layer(nnx.Module):
+    """The attention layer and its classifier."""
+
+    def __init__(self, lookup: Lookup, score: str, projections: str, *, rngs: nnx.Rngs):
+        if score not in SCORES:
+            raise ValueError(f"{score!r}: expected one of {', '.join(SCORES)}")
+        width, learned = lookup.width, LADDER[projections]
+        project = lambda part: Linear(width, width, use_bias=False, rngs=rngs) if part in learned else None
+        self.query, self.key, self.value = project("query"), project("key"), project("value")
+        self.score = score
+        self.temperature = nnx.Param(jnp.ones(())) if score == "cosine_temperature" else None
+        normal = lambda *shape: nnx.Param(jax.random.normal(rngs.params(), shape) * width**-0.5)
+        additive = score == "additive"
+        self.additive_query = normal(width, width) if additive else None
+        self.additive_key = normal(width, width) if additive else None
+        self.additive_v = normal(width) if additive else None
+        self.classifier = Linear(width, lookup.classes, rngs=rngs)
+
+    def __call__(self, batch: Batch) -> Float[Array, "B C"]:
+        through = lambda module, x: x if module is None else module(x)
+        query = through(self.query, batch.query[:, None])
+        keys, values = through(self.key, batch.memory), through(self.value, batch.memory)
+        return self.classifier(attend(self.scores(query, keys), values)[0][:, 0])
+
+    def scores(self, query: Float[Array, "B 1 D"], keys: Float[Array, "B S D"]) -> Float[Array, "B 1 S"]:
+        """By the kind of score."""
+        if self.score == "additive":
+            weights = (self.additive_query[...], self.additive_key[...], self.additive_v[...])
+            return additive_scores(query, keys, *weights)
+        if self.score == "cosine_temperature":
+            return cosine_scores(query, keys, jnp.exp(-self.temperature[...]))
+        return {"dot": dot_scores, "scaled_dot": scaled_dot_scores, "cosine": cosine_scores}[self.score](query, keys)
+
+
+def measure_lookup(
+    *, score: str, projections: str, steps: int, batch_size: int, rates: tuple[float, ...], seed: int, **sizes: Any
+) -> dict[str, Any]:
+    """ "accuracy" and "loss" on fresh examples at the learning rate with the lowest loss; "chance"; "parameters"."""
+    lookup = Lookup(**{name: value for name, value in sizes.items() if name in Lookup._fields})
+    task, trained, tested = jax.random.split(jax.random.key(seed), 3)
+
+    def loss(layer: Layer, batch: Batch) -> Float[Array, ""]:
+        return optax.softmax_cross_entropy_with_integer_labels(layer(batch), batch.wanted).mean()
+
+    found, count = [], 0
+    test = draw(lookup, task, tested, TEST)
+    for rate in rates:
+        make = lambda rngs: Layer(lookup, score, projections, rngs=rngs)
+        batches = lambda key: draw(lookup, task, key, batch_size)
+        structure, parameters, _ = fit(make, loss, batches, trained, steps=steps, learning_rate=rate)
+        layer = structure.merge(parameters)
+        right = float(jnp.mean(jnp.argmax(layer(test), axis=-1) == test.wanted))
+        found.append((float(loss(layer, test)), right))
+        count = sum(array.size for array in parameters.values())
+    there = [one for one in found if np.isfinite(one[0])]
+    lowest, accuracy = min(there) if there else (None, None)
+    return {"loss": lowest, "accuracy": accuracy, "chance": 1 / lookup.classes, "parameters": count}

@@ -1,0 +1,30 @@
+"""Self-attention of an encoder with a decoder's mask: what two-sided context is worth, shown by taking a side away.
+
+A position sees what stands before it and itself, as in Vaswani et al. 2017, section 3.2.3; BERT (Devlin et al. 2019,
+section 5.1) is compared with such a model. For ablations only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from attention_research.layers.attention.standard import StandardAttention
+
+
+class OneSidedAttention(StandardAttention):
+    """Equation 1 of Vaswani et al. 2017, causal whatever `is_causal` says; another mask is kept."""
+
+    def mix(
+        self,
+        query: Float[Array, "B T N H"],
+        key: Float[Array, "B S N H"],
+        value: Float[Array, "B S N Hv"],
+        *,
+        is_causal: bool = True,
+        **where: Any,
+    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
+        """Equation 1 over the past."""
+        del is_causal
+        return super().mix(query, key, value, is_causal=True, **where)
