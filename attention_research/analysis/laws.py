@@ -21,7 +21,7 @@ CLEAR = 1e-3
 
 
 #: The modules here whose LAWS have one for each claim.
-MODULES = ("attention_laws", "layer_laws", "mask_laws")
+MODULES = ("attention_laws", "layer_laws", "mask_laws", "selection_laws", "recurrent_laws")
 
 
 class Found(NamedTuple):
@@ -63,7 +63,7 @@ def measure_law(*, claim: str, draws: int, seed: int, **_: Any) -> dict[str, Any
     """Of `draws` instances of a claim's law: "zero", the largest of all differences that should be none, "other", the
     smallest that should not (None without any), "holds", 1 or 0; "zeros", "others" and "said" the same by name."""
     law = law_of(claim)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):  # indices are int32 in the layers, int64 here
         found = [law(np.random.default_rng([seed, number])) for number in range(draws)]
     zeros = {name: max(one.zero[name] for one in found) for name in found[0].zero}
     others = {name: min(one.other[name] for one in found) for name in found[0].other}

@@ -7,24 +7,29 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis import attention_laws, layer_laws, mask_laws
+from attention_research.analysis import attention_laws, layer_laws, mask_laws, recurrent_laws, selection_laws
 from attention_research.analysis.laws import MODULES, Found, gap, law_of, measure_law
-from attention_research.kernels import attend, dot_scores
+from attention_research.kernels import attend, dot_scores, hard_attention
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.layers.attention.standard import StandardAttention
 
-LAWS = {**attention_laws.LAWS, **layer_laws.LAWS, **mask_laws.LAWS}
+ALL = (attention_laws, layer_laws, mask_laws, selection_laws, recurrent_laws)
+LAWS = {claim: law for module in ALL for claim, law in module.LAWS.items()}
 
 
 def test_every_claim_has_one_law():
-    assert len(LAWS) == sum(len(module.LAWS) for module in (attention_laws, layer_laws, mask_laws)) == 9 + 7 + 3
-    assert all(law_of(claim) is law for claim, law in LAWS.items()) and len(MODULES) == 3
+    assert len(LAWS) == sum(len(module.LAWS) for module in ALL) == 9 + 7 + 3 + 4 + 6
+    assert all(law_of(claim) is law for claim, law in LAWS.items()) and len(MODULES) == len(ALL)
     with pytest.raises(KeyError, match="nonsense: no law"):
         law_of("nonsense")
 
 
 #: They differentiate whole layers, or run a block at every length.
-LONG = ("mask-equals-truncation", "block-interacts-only-by-attention")
+LONG = (
+    "mask-equals-truncation", "block-interacts-only-by-attention", "rnn-trained-by-backprop",
+    "rnn-blind-to-later-steps",
+    "conditional-lm-factorisation", "decoder-feeds-its-own-output", "rnn-parameters-free-of-length",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("claim", [pytest.param(c, marks=[pytest.mark.slow] * (c in LONG)) for c in LAWS])
@@ -78,7 +83,18 @@ WRONG = {
     "mask-to-minus-infinity": (StandardAttention, "mix", "unmasked"),
     "mask-equals-truncation": (StandardAttention, "mix", "unmasked"),
     "encoder-is-unmasked-decoder": (StandardAttention, "mix", "unmasked"),
+    "hard-zero-one": (selection_laws, "hard_attention", lambda key, *given: (*attend(*given), None)),
+    "hard-argmax-gradient-zero": (selection_laws, "hard_attention", lambda key, *given: (*attend(*given), None)),
+    "soft-gradient-smooth": (selection_laws, "attend", lambda *given: hard_attention(None, *given)[:2]),
+    "soft-lookup-against-hard": (selection_laws, "SHARP", 1.0),
+    "rnn-blind-to-later-steps": (recurrent_laws, "over", lambda one, x, **_: over(one, x, reverse=True)),
+    "bidirectional-sees-later-steps": (recurrent_laws, "over", lambda one, x, **_: over(one, x)),
+    "rnn-trained-by-backprop": (recurrent_laws, "STENCIL", (0.5,)),
+    "rnn-parameters-free-of-length": (recurrent_laws, "resolved", lambda section, length=4: resolved(section)),
+    "conditional-lm-factorisation": (recurrent_laws, "stepwise", lambda *given: 0.9 * stepwise(*given)),
+    "decoder-feeds-its-own-output": (StandardAttention, "mix", "by place"),
 }
+over, stepwise, resolved = recurrent_laws.over, recurrent_laws.stepwise, recurrent_laws.resolved
 mix, remember = StandardAttention.mix, MultiHeadAttention.remember
 
 

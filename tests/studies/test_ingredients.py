@@ -162,6 +162,9 @@ SMOKE = {
     "lectures/normalization": "formula_both,changes_tanh_norm,detached",
     "lectures/attention_layer": "cross-attention-memory,dot_keys",
     "lectures/masking": "mask-to-minus-infinity,truncation",
+    "lectures/recurrent": "rnn-blind-to-later-steps,copying_8",
+    "lectures/hard_attention": "hard-zero-one,estimate,reinforce_baseline",
+    "lectures/soft_lookup": "soft-lookup-against-hard,attention,table",
     "lectures/scaling": "random_dot,heads_head,transformer_scaled_32,rnn_additive_32",
 }
 

@@ -1,4 +1,4 @@
-"""`lectures/attention_layer` and `lectures/masking`: the verdicts of laws and of trained rows, by hand."""
+"""Studies of the lectures with exact laws: the verdicts of laws and of trained rows, by hand."""
 
 import dataclasses
 
@@ -9,7 +9,9 @@ from attention_research.studies import load_study
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
 
-STUDIES = ("lectures/attention_layer", "lectures/masking")
+STUDIES = tuple(
+    f"lectures/{name}" for name in ("attention_layer", "masking", "recurrent", "hard_attention", "soft_lookup")
+)
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +132,75 @@ def test_learned_keys_find_what_raw_inputs_do_not(studies):
     raw, learned = (measured(studies["lectures/attention_layer"], row, **sizes) for row in ("dot_none", "dot_keys"))
     assert raw["accuracy"] < 0.65 < 0.85 < learned["accuracy"] and raw["parameters"] + 81 == learned["parameters"]
     assert raw["chance"] == 1 / 3
+
+
+def curves(*seeds):
+    return {"soft": {"measure.curve": [list(one) for one in seeds]}}
+
+
+def test_a_smooth_gradient_has_to_train_something(studies):
+    judge = lambda made: studies["lectures/hard_attention"].verdicts["soft-gradient-smooth"](
+        results_of({"soft-gradient-smooth": law(0.0), **made})
+    )
+    assert judge(curves((2.0, 0.1), (2.0, 0.2))).status == HELD and judge({}).status == UNTESTED
+    assert judge(curves((2.0, 0.1), (2.0, 2.5))).status == FAILED
+
+
+def test_the_estimates_mean_may_be_four_errors_off(studies):
+    def judge(plain, based):
+        names = ("largest_z", "share", "variance")
+        row = {f"measure.{name}{suffix}": [1.0, value] for name in names
+               for suffix, value in (("", plain), ("_with_baseline", based))}  # fmt: skip
+        return studies["lectures/hard_attention"].verdicts["hard-needs-reinforce"](results_of({"estimate": row})).status
+
+    assert judge(2.0, 3.0) == HELD and judge(2.0, 5.0) == FAILED and judge(5.0, 1.0) == FAILED
+
+
+def test_hard_is_harder_if_it_is_worse_or_later_and_noisier(studies):
+    def judge(accuracy, steps, variance):
+        made = rows("measure.accuracy", soft=0.97, argmax=0.2, reinforce=0.5, reinforce_baseline=accuracy)
+        for row, values in (("soft", (90, 100, 110)), ("reinforce_baseline", steps)):
+            made[row]["measure.steps"] = list(values)
+        for row, value in (("soft", 10.0), ("reinforce", 90.0), ("reinforce_baseline", variance)):
+            made[row]["measure.of_squares"] = [value] * 3
+        return studies["lectures/hard_attention"].verdicts["hard-is-hard-to-train"](results_of(made))
+
+    assert judge(0.97, (900, 900, 900), 50.0).status == HELD and judge(0.5, (90, 90, 90), 50.0).status == HELD
+    quick = judge(0.97, (90, 90, 90), 50.0)
+    assert quick.status == CONDITION and quick.because.startswith("held for argmax, reinforce;")
+    assert judge(0.97, (900, 900, 900), 5.0).status == CONDITION
+
+
+def capacity(studies, **accuracies):
+    made = results_of({row: {"measure.accuracies": [list(one)] * 2} for row, one in accuracies.items()})
+    scale = dataclasses.replace(made.study.scales["cpu"], settings={"lengths": (2, 8, 32), "pairs": (2, 8, 32)})
+    return dataclasses.replace(made, study=dataclasses.replace(made.study, scales={"cpu": scale}))
+
+
+def test_a_states_capacity_falls_with_length_and_grows_with_width(studies):
+    judge = lambda **rows: studies["lectures/recurrent"].verdicts["rnn-one-state-capacity"](capacity(studies, **rows))
+    held = judge(copying_8=(1.0, 0.4, 0.1), copying_64=(1.0, 0.9, 0.4))
+    assert held.status == HELD and "a state of 64: 100, 90, 40 % (below half from 32)" in held.because
+    assert judge(copying_8=(1.0, 0.4, 0.1), copying_64=(1.0, 0.4, 0.1)).status == CONDITION
+    assert judge(copying_8=(1.0, 1.0, 1.0), copying_64=(1.0, 1.0, 1.0)).status == FAILED
+
+
+def test_two_directions_have_to_tag_better(studies):
+    judge = lambda **values: studies["lectures/recurrent"].verdicts["bidirectional-sees-later-steps"](
+        results_of({"bidirectional-sees-later-steps": law(0.0), **rows("measure.accuracy", **values)})
+    )
+    assert judge(tagging_1=0.3, tagging_2=0.9).status == HELD
+    assert judge(tagging_1=0.9, tagging_2=0.9).status == CONDITION and judge(tagging_1=0.9).status == UNTESTED
+
+
+def test_a_pointer_finds_every_value_and_a_state_does_not(studies):
+    def judge(attention, state):
+        made = {"attention": (1.0, 1.0, attention), "rnn": (1.0, 0.5, state)}
+        results = capacity(studies, **made)
+        numbers = {row: {"measure.accuracies": [list(one)] * 2, "measure.most": [one[-1]] * 2}
+                   for row, one in made.items()}  # fmt: skip
+        results = dataclasses.replace(results_of(numbers), study=results.study)
+        return studies["lectures/soft_lookup"].verdicts["attention-as-memory-pointer"](results).status
+
+    assert judge(1.0, 0.1) == HELD and judge(0.9, 0.1) == CONDITION and judge(1.0, 1.0) == CONDITION
+    assert judge(0.5, 0.5) == FAILED

@@ -1,0 +1,173 @@
+"""What one state can hold, and what a second direction is worth: small networks on symbols drawn as they are needed.
+
+Copying: an encoder reads L random symbols, a decoder that starts from its last state alone writes them again, each
+symbol given the one before (which tells nothing: they are independent). Tagging: position t is to be given the symbol
+that stands `ahead` places later, by a network that reads in one direction or in both. Pairs: M keys with their values,
+then a key; its value is asked for, of attention over the pairs, or of the last state of a recurrent network that read
+them. The gated recurrent unit of Cho et al. 2014 throughout.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from attention_research.analysis.fitting import fit
+from attention_research.kernels import attend, scaled_dot_scores
+from attention_research.layers.linear import Linear
+from attention_research.layers.recurrent.scan import run
+from attention_research.registry import lookup
+
+#: Examples that an accuracy is over.
+TEST = 1024
+Tokens = Int[Array, "B T"]
+
+
+def cell(width: int, input_width: int, rngs: nnx.Rngs) -> nnx.Module:
+    """A gated recurrent unit."""
+    return lookup("recurrent_cell", "gru")(width=width, input_width=input_width, rngs=rngs)
+
+
+def over(one: Any, x: Float[Array, "B T D"], state: Any = None, *, reverse: bool = False) -> tuple[Array, Any]:
+    """(states, the last one) of a cell over a sequence."""
+    return run(one, x, one.initial(x.shape[0], x.dtype) if state is None else state, reverse=reverse)
+
+
+class Copier(nnx.Module):
+    """Encoder and decoder of one width, the state between them."""
+
+    def __init__(self, symbols: int, width: int, *, rngs: nnx.Rngs):
+        self.embedding = nnx.Param(jax.random.normal(rngs.params(), (symbols + 1, width)))
+        self.encoder, self.decoder = cell(width, width, rngs), cell(width, width, rngs)
+        self.output = Linear(width, symbols, rngs=rngs)
+
+    def __call__(self, tokens: Tokens) -> Float[Array, "B T C"]:
+        embed = lambda ids: self.embedding[...][ids]
+        _, last = over(self.encoder, embed(tokens))
+        before = jnp.pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=self.embedding.shape[0] - 1)
+        return self.output(over(self.decoder, embed(before), last)[0])
+
+
+class Tagger(nnx.Module):
+    """States of one direction or of both, then a classifier."""
+
+    def __init__(self, symbols: int, width: int, directions: int, *, rngs: nnx.Rngs):
+        self.embedding = nnx.Param(jax.random.normal(rngs.params(), (symbols, width)))
+        self.forward = cell(width // directions, width, rngs)
+        self.backward = cell(width // directions, width, rngs) if directions == 2 else None
+        self.output = Linear(width, symbols, rngs=rngs)
+
+    def __call__(self, tokens: Tokens) -> Float[Array, "B T C"]:
+        x = self.embedding[...][tokens]
+        states = [over(self.forward, x)[0]]
+        states += [] if self.backward is None else [over(self.backward, x, reverse=True)[0]]
+        return self.output(jnp.concatenate(states, axis=-1))
+
+
+class Memory(nnx.Module):
+    """Pairs [B 2M] and a key -> scores of the values, by attention over the pairs or by a state that read them."""
+
+    def __init__(self, kind: str, symbols: int, width: int, *, rngs: nnx.Rngs):
+        normal = lambda: nnx.Param(jax.random.normal(rngs.params(), (symbols, width)))
+        self.keys, self.values = normal(), normal()
+        self.reader = cell(width, 2 * width, rngs) if kind == "rnn" else None
+        self.asked = Linear(width, width, rngs=rngs)
+        self.hidden = Linear(2 * width, width, rngs=rngs) if kind == "rnn" else None
+        self.output = Linear(width, symbols, rngs=rngs)
+
+    def __call__(self, keys: Tokens, values: Tokens, query: Int[Array, "B"]) -> Float[Array, "B C"]:
+        pairs, asked = (self.keys[...][keys], self.values[...][values]), self.keys[...][query]
+        if self.reader is None:
+            context = attend(scaled_dot_scores(self.asked(asked)[:, None], pairs[0]), pairs[1])[0][:, 0]
+            return self.output(context)
+        _, last = over(self.reader, jnp.concatenate(pairs, axis=-1))
+        joined = jnp.concatenate([last["hidden"], self.asked(asked)], axis=-1)
+        return self.output(jax.nn.relu(self.hidden(joined)))
+
+
+def fitted(
+    make: Any, examples: Any, key: Key[Array, ""], *, steps: int, batch_size: int, rate: float
+) -> dict[str, Any]:
+    """ "accuracy" on fresh examples, "parameters". ``examples(key, count)`` gives (arguments, wanted)."""
+
+    def loss(module: Any, batch: Any) -> Float[Array, ""]:
+        given, wanted = batch
+        return optax.softmax_cross_entropy_with_integer_labels(module(*given), wanted).mean()
+
+    trained, tested = jax.random.split(key)
+    draw = lambda key: examples(key, batch_size)
+    structure, parameters, _ = fit(make, loss, draw, trained, steps=steps, learning_rate=rate)
+    given, wanted = examples(tested, TEST)
+    scores = jax.jit(lambda parameters, given: structure.merge(parameters)(*given))(parameters, given)
+    count = sum(array.size for array in parameters.values())
+    return {"accuracy": float(jnp.mean(jnp.argmax(scores, axis=-1) == wanted)), "parameters": count}
+
+
+def measure_copying(
+    *, width: int, lengths: tuple[int, ...], symbols: int, steps: int, batch_size: int, rate: float, seed: int, **_: Any
+) -> dict[str, Any]:
+    """Of a state of `width`: "accuracies" by length, lists; "half", the first length whose accuracy is below one half
+    (None: none), "longest", the accuracy at the last."""
+    found = []
+    for length in lengths:
+
+        def examples(key: Key[Array, ""], count: int, length: int = length) -> Any:
+            tokens = jax.random.randint(key, (count, length), 0, symbols)
+            return (tokens,), tokens
+
+        make = lambda rngs: Copier(symbols, width, rngs=rngs)
+        key = jax.random.fold_in(jax.random.key(seed), length)
+        found.append(fitted(make, examples, key, steps=steps, batch_size=batch_size, rate=rate)["accuracy"])
+    half = next((length for length, one in zip(lengths, found, strict=True) if one < 0.5), None)
+    return {"accuracies": found, "half": half, "longest": found[-1], "chance": 1 / symbols}
+
+
+def measure_tagging(
+    *, directions: int, tag_width: int, ahead: int, tag_length: int, symbols: int, steps: int, batch_size: int,
+    rate: float, seed: int, **_: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """ "accuracy" at naming the symbol `ahead` places later, "parameters", "chance"."""
+
+    def examples(key: Key[Array, ""], count: int) -> Any:
+        tokens = jax.random.randint(key, (count, tag_length + ahead), 0, symbols)
+        return (tokens,), jnp.concatenate([tokens[:, ahead:], tokens[:, -ahead:]], axis=1)
+
+    make = lambda rngs: Tagger(symbols, tag_width, directions, rngs=rngs)
+    found = fitted(make, examples, jax.random.key(seed), steps=steps, batch_size=batch_size, rate=rate)
+    return {**found, "chance": 1 / symbols}
+
+
+def measure_pairs(
+    *, memory: str, pairs: tuple[int, ...], symbols: int, width: int, steps: int, batch_size: int, rate: float,
+    seed: int, **_: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """By number of pairs, "accuracies"; "most", the last of them. A "table" is Python's dictionary."""
+    found = []
+    for count in pairs:
+
+        def examples(key: Key[Array, ""], rows: int, count: int = count) -> Any:
+            first, second, third = jax.random.split(key, 3)
+            keys = jax.vmap(lambda key: jax.random.permutation(key, symbols)[:count])(jax.random.split(first, rows))
+            values = jax.random.randint(second, (rows, count), 0, symbols)
+            asked = jax.random.randint(third, (rows, 1), 0, count)
+            return (keys, values, _at(keys, asked)), _at(values, asked)
+
+        key = jax.random.fold_in(jax.random.key(seed), count)
+        if memory == "table":
+            (keys, values, asked), wanted = (jax.device_get(x) for x in examples(key, TEST))
+            right = [dict(zip(k, v, strict=True))[q] == w for k, v, q, w in
+                     zip(keys.tolist(), values.tolist(), asked.tolist(), wanted.tolist(), strict=True)]  # fmt: skip
+            found.append(sum(right) / TEST)
+            continue
+        make = lambda rngs: Memory(memory, symbols, width, rngs=rngs)
+        found.append(fitted(make, examples, key, steps=steps, batch_size=batch_size, rate=rate)["accuracy"])
+    return {"accuracies": found, "most": found[-1], "chance": 1 / symbols}
+
+
+def _at(x: Tokens, places: Int[Array, "B 1"]) -> Int[Array, "B"]:
+    return jnp.take_along_axis(x, places, axis=1)[:, 0]
