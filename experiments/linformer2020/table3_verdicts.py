@@ -1,0 +1,81 @@
+"""The verdict and the picture of `linformer2020/table3`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attention_research.studies.columns import exponent
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+
+#: A cost that is linear in the length, as a power, over lengths where some of it is not yet proportional.
+LINEAR = 1.25
+
+
+def costs(results: Results, row: str, kind: str) -> tuple[list[int], dict[str, list[float]]]:
+    """(lengths, name -> the mean cost by length) of "milliseconds" or "bytes"."""
+    found, lengths = results.values(row, f"measure.{kind}"), results.values(row, "measure.lengths")
+    if not found:
+        return [], {}
+    mean = lambda name: [sum(at) / len(at) for at in zip(*(one[name] for one in found), strict=True)]
+    return list(lengths[0]), {name: mean(name) for name in found[0]}
+
+
+def cheaper(results: Results) -> Verdict:
+    """Time and memory of Linformer grow linearly with the length at every k and materialised attention's do not; and
+    the longest text is faster and smaller with it, also than with the fused kernel."""
+    said, linear, wins, fused = [], [], [], []
+    for row in (row.id for row in results.rows):
+        for kind in ("milliseconds", "bytes"):
+            lengths, by_name = costs(results, row, kind)
+            if len(lengths) < 2:
+                continue
+            powers = {name: exponent(lengths, values) or 0.0 for name, values in by_name.items()}
+            last = {name: values[-1] / by_name["linformer"][-1] for name, values in by_name.items()}
+            linear.append(powers["linformer"] <= LINEAR < powers["materialised"])
+            wins.append(last["materialised"] > 1)
+            fused.append(last["fused"] > 1)
+            said.append(
+                f"{row}, {kind}: n^{powers['linformer']:.2f} against n^{powers['materialised']:.2f}, at {lengths[-1]} "
+                f"{last['materialised']:.1f} times less (than fused {last['fused']:.2f}, n^{powers['fused']:.2f})"
+            )
+    if not said:
+        return Verdict(UNTESTED, "nothing is measured at two lengths")
+    because = "; ".join(said)
+    if not (all(linear) and all(wins)):
+        return Verdict(CONDITION if all(wins) else FAILED, f"linear in {sum(linear)} of {len(linear)} cases; {because}")
+    if all(fused):
+        return Verdict(HELD, because)
+    return Verdict(
+        CONDITION, f"held against materialised attention, not everywhere against the fused kernel; {because}"
+    )
+
+
+def draw(results: Results, folder: Path) -> Figure | None:
+    """Milliseconds and megabytes by length: the two kernels of the first row, and a line for every k."""
+    rows = [row for row in results.rows if costs(results, row.id, "bytes")[0]]
+    if not rows:
+        return None
+    pyplot, said = canvas(), []
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.2))
+    for axis, kind, unit, scale in zip(axes, ("milliseconds", "bytes"), ("milliseconds", "megabytes"), (1.0, 1e6),
+                                       strict=True):  # fmt: skip
+        looks = styles()
+        for name in ("materialised", "fused"):
+            lengths, by_name = costs(results, rows[0].id, kind)
+            axis.plot(lengths, [value / scale for value in by_name[name]], label=f"{name} attention", **next(looks))
+        for row, look in zip(rows, looks, strict=False):
+            lengths, by_name = costs(results, row.id, kind)
+            axis.plot(
+                lengths, [value / scale for value in by_name["linformer"]], label=f"Linformer, {row.name}", **look
+            )
+            said.append(f"{row.name}, {unit} at {lengths[-1]}: {by_name['linformer'][-1] / scale:.3g}")
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log")
+        axis.set_xlabel("n, tokens")
+        axis.set_ylabel(unit)
+    axes[1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+    where = folder / "cost.png"
+    save(pyplot, figure, where)
+    return Figure(where, "What a block costs by length", f"{'; '.join(said)}.")

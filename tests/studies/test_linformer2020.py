@@ -1,0 +1,61 @@
+"""`linformer2020`: what is measured, and the verdicts by hand."""
+
+import jax
+import numpy as np
+import pytest
+from results_of import measured, results_of
+
+from attention_research.analysis.length_cost import allocated, block, make
+from attention_research.studies import load_study
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+
+
+@pytest.fixture(scope="module")
+def table3(root):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        yield load_study("linformer2020/table3", root / "experiments")
+
+
+def test_every_claim_has_its_verdict(table3):
+    assert set(table3.verdicts) == {claim["id"] for claim in claims_of(table3)}
+    assert all(verdict(results_of({})).status == UNTESTED for verdict in table3.verdicts.values())
+
+
+def test_materialised_and_fused_are_one_function_and_linformer_of_full_rank_another():
+    x = jax.random.normal(jax.random.key(1), (1, 24, 12))
+    sizes = {"width": 12, "num_heads": 3, "rank": 5, "key": jax.random.key(0)}
+    outputs = {name: np.asarray(block(make(name, 24, **sizes), x)) for name in ("materialised", "fused", "linformer")}
+    np.testing.assert_allclose(outputs["fused"], outputs["materialised"], atol=1e-5)
+    assert np.abs(outputs["linformer"] - outputs["materialised"]).max() > 1e-3
+
+
+def test_materialised_attention_alone_allocates_the_square_of_the_length():
+    sizes = {"width": 16, "num_heads": 2, "rank": 8, "key": jax.random.key(0)}
+    of = lambda name, length: allocated(make(name, length, **sizes), jax.ShapeDtypeStruct((1, length, 16), "float32"))
+    growth = {name: of(name, 2048) / of(name, 1024) for name in ("materialised", "linformer")}
+    assert growth["materialised"] > 3.5 and growth["linformer"] < 2.5
+    assert of("materialised", 2048) >= 2 * 2048**2 * 4
+
+
+def test_a_rank_is_measured_at_the_longer_texts(table3):
+    found = measured(table3, "k_128", rank=16, lengths=(8, 32, 64), width=8, num_heads=2, seconds=0.0)
+    assert found["lengths"] == [32, 64] and len(found["milliseconds"]["fused"]) == 2
+    times = found["milliseconds"]
+    assert found["time_64"] == times["materialised"][1] / times["linformer"][1]
+    assert found["fused_memory_32"] == found["bytes"]["fused"][0] / found["bytes"]["linformer"][0]
+
+
+def costs(materialised, fused, linformer):
+    names = ("materialised", "fused", "linformer")
+    by_name = dict(zip(names, (materialised, fused, linformer), strict=True))
+    columns = {"lengths": [[512, 1024, 2048]], "milliseconds": [by_name], "bytes": [by_name]}
+    return results_of({"k_128": {f"measure.{name}": values for name, values in columns.items()}})
+
+
+def test_linear_has_to_be_linear_and_less(table3):
+    judge = lambda *costs_of: table3.verdicts["linformer-speed-memory"](costs(*costs_of)).status
+    square, linear = (1.0, 4.0, 16.0), (1.0, 2.0, 4.0)
+    assert judge(square, (2.0, 4.0, 8.0), linear) == HELD
+    assert judge(square, (1.0, 2.0, 3.0), linear) == CONDITION
+    assert judge(square, square, (0.1, 0.4, 1.6)) == CONDITION and judge(linear, linear, square) == FAILED
