@@ -165,6 +165,9 @@ SMOKE = {
     "lectures/recurrent": "rnn-blind-to-later-steps,copying_8",
     "lectures/hard_attention": "hard-zero-one,estimate,reinforce_baseline",
     "lectures/soft_lookup": "soft-lookup-against-hard,attention,table",
+    "linformer2020/table3": "k_128",
+    "linformer2020/figure1": "masked",
+    "linformer2020/figure3": "k_8",
     "lectures/scaling": "random_dot,heads_head,transformer_scaled_32,rnn_additive_32",
 }
 

@@ -6,7 +6,9 @@ import pytest
 from results_of import measured, results_of
 
 from attention_research.analysis.length_cost import allocated, block, make
+from attention_research.analysis.map_spectra import described
 from attention_research.studies import load_study
+from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
 
 
@@ -59,3 +61,54 @@ def test_linear_has_to_be_linear_and_less(table3):
     assert judge(square, (2.0, 4.0, 8.0), linear) == HELD
     assert judge(square, (1.0, 2.0, 3.0), linear) == CONDITION
     assert judge(square, square, (0.1, 0.4, 1.6)) == CONDITION and judge(linear, linear, square) == FAILED
+
+
+@pytest.fixture(scope="module")
+def figures(root):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        yield {name: load_study(f"linformer2020/{name}", root / "experiments") for name in ("figure1", "figure3")}
+
+
+def test_a_spectrum_is_of_nine_tenths_of_the_sum_by_layer():
+    random = np.random.default_rng(0)
+    one = np.ones((1, 1, 16, 16)) / 16
+    flat = np.eye(16)[None, None]
+    found = described([np.concatenate([flat, one])], [random.dirichlet(np.ones(16), (2, 1, 16))])
+    np.testing.assert_allclose(found["ranks"], [0.9, 0.9 / 16], atol=0.01)
+    assert found["first"] == found["ranks"][0] and found["last"] == found["ranks"][1]
+    assert found["rank"] == pytest.approx(np.mean(found["ranks"])) and 0.2 < found["initial_rank"] < 0.9
+
+
+def test_a_model_is_near_to_low_rank_where_a_quarter_is_enough(figures):
+    def judge(**ranks):
+        rows = {row: {"measure.rank": [rank, rank + 0.01], "measure.initial_rank": [0.5, 0.5],
+                      "measure.ranks": [[rank]] * 2} for row, rank in ranks.items()}  # fmt: skip
+        return figures["figure1"].verdicts["linformer-low-rank"](results_of(rows))
+
+    assert judge(minilm=0.2, masked=0.1).status == HELD and judge(minilm=0.2, masked=0.4).status == CONDITION
+    assert judge(minilm=0.4).status == FAILED and "before training 0.50" in judge(minilm=0.4).because
+    assert figures["figure1"].verdicts["linformer-low-rank"](results_of({})).status == UNTESTED
+
+
+def test_a_perplexity_is_near_within_a_twentieth(figures):
+    def judge(**rows):
+        made = {row: {"evaluate.perplexity": [value, value + 0.1]} for row, value in rows.items()}
+        return figures["figure3"].verdicts["linformer-quality"](results_of(made))
+
+    assert judge(full=40.0, k_8=41.0, k_32=39.0).status == HELD
+    part = judge(full=40.0, k_8=50.0, k_32=41.0)
+    assert part.status == CONDITION and part.because.startswith("held for k_32;")
+    assert judge(full=40.0, k_8=50.0).status == FAILED and judge(k_8=50.0).status == UNTESTED
+
+
+def test_rows_of_figure_3_differ_in_their_attention_alone(figures, root, monkeypatch):
+    monkeypatch.chdir(root)
+    kinds = {}
+    for row in figures["figure3"].rows_at("cpu"):
+        model = configuration(figures["figure3"], "cpu", row).resolved["model"]
+        attention = model["encoder"].pop("self_attention")
+        model.pop("self_attention")
+        kinds[row.id] = (attention["kind"], attention.get("rank"), attention.get("sharing"), str(model))
+    assert kinds["full"][:3] == ("standard", None, None) and kinds["k_16"][:3] == ("linformer", 16, "headwise")
+    assert kinds["layerwise"][:3] == ("linformer", 32, "layerwise") and len({kind[3] for kind in kinds.values()}) == 1

@@ -1,0 +1,85 @@
+"""How near attention maps are to low rank, trained and as drawn: Wang et al. 2020 (arXiv 2006.04768), figure 1.
+
+A map's singular values, from the largest; "rank" is the share of them that holds nine tenths of their sum: 0.9 of a map
+whose values are all alike, near 0 of one that a single direction says. Of a run of ours, and of a real checkpoint
+(`weights`), each beside the same model before training: random maps are skewed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from attention_research.analysis.attention import layer_weights
+from attention_research.analysis.example_maps import example_maps
+from attention_research.analysis.spectra import mean_spectrum, rank_for
+from attention_research.analysis.teacher_forced import untrained
+from attention_research.config import build
+from attention_research.data import sources
+from attention_research.data.hugging_face import HuggingFaceTokenizer
+from attention_research.layers.structure import initializer
+from attention_research.tokens import BOS
+from attention_research.training.evaluation import Trained
+from attention_research.weights import load
+from attention_research.weights.packaged import folder_of
+
+PLACE = ("encoder", "self_attention")
+Maps = Iterable[Float[np.ndarray, "L N T T"]]
+
+
+def described(trained: Maps, initial: Maps) -> dict[str, Any]:
+    """ "ranks" and "initial_ranks" by layer (means over heads), "curves" and "initial_curves" by layer over shares of
+    the singular values; "rank" and "initial_rank", means over layers, "first" and "last" layer's."""
+    found: dict[str, Any] = {}
+    for prefix, maps in (("", trained), ("initial_", initial)):
+        curves = mean_spectrum(maps)
+        ranks = np.apply_along_axis(rank_for, 2, curves).mean(axis=1)
+        found[f"{prefix}ranks"], found[f"{prefix}rank"] = ranks.tolist(), float(ranks.mean())
+        found[f"{prefix}curves"] = curves.mean(axis=1).round(5).tolist()
+    return {**found, "first": found["ranks"][0], "last": found["ranks"][-1]}
+
+
+def measure_trained(*, workdir: Path, seed: int, examples: int, **_: Any) -> dict[str, Any]:
+    """`described` of a run's encoder on its test split, before training and after."""
+    del seed
+    trained = Trained(workdir)
+    maps = lambda arrays: (one for _, one in example_maps(trained, PLACE, arrays, examples=examples, batch_size=8))
+    return described(maps(None), maps(untrained(trained)))
+
+
+def measure_imported(*, checkpoint: str, examples: int, length: int, text: str, seed: int, **_: Any) -> dict[str, Any]:
+    """`described` of an imported encoder on the first tokens of test texts that are long enough; the other arrays are
+    drawn as `train` would."""
+    folder = folder_of(checkpoint)
+    loaded = load(folder)
+    tokenizer = HuggingFaceTokenizer(folder=str(folder), vocabulary_size=len(loaded.numbering)).fit(())
+    constructor = build(loaded.config.resolved["model"], "model")
+    drawn, _ = jax.jit(initializer(lambda rngs: constructor(rngs=rngs)))(jax.random.key(seed))
+    rows = jnp.asarray(list(_rows(tokenizer, text, examples, length)), jnp.int32)
+
+    @jax.jit
+    def maps(parameters: Any, tokens: jax.Array) -> jax.Array:
+        memory = loaded.structure.merge(parameters).encode({"tokens": tokens[None]})
+        return layer_weights({"encoder": memory["aux"]})[PLACE][:, 0]
+
+    of = lambda parameters: (np.asarray(maps(parameters, row)) for row in rows)
+    return described(of(loaded.parameters), of(drawn))
+
+
+def _rows(tokenizer: HuggingFaceTokenizer, text: str, examples: int, length: int) -> Iterator[list[int]]:
+    """Beginnings of `length` tokens, the first of them BOS."""
+    sources.prepare(text)
+    documents, found = sources.open_split(text, "test"), 0
+    for number in range(len(documents)):
+        (tokens,) = tokenizer.encode([documents[number]["text"]])
+        if len(tokens) >= length and found < examples:
+            found += 1
+            yield [BOS, *tokens][:length]
+        if found == examples:
+            return

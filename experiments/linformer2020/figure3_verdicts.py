@@ -1,0 +1,50 @@
+"""The verdict and the picture of `linformer2020/figure3`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+
+KEY = "evaluate.perplexity"
+#: A perplexity within so small a share of full attention's is nearly its quality.
+NEAR = 0.05
+
+
+def near(results: Results) -> Verdict:
+    """Every Linformer's perplexity is within a twentieth of full attention's, or that of some is."""
+    full = results.mean("full", KEY)
+    rows = [row for row in results.rows if row.id != "full" and results.values(row.id, KEY)]
+    if full is None or not rows:
+        return Verdict(UNTESTED, "full attention or Linformer is not measured")
+    costs = {row.id: (results.mean(row.id, KEY) or 0.0) / full - 1 for row in rows}
+    said = [f"full attention {full:.2f}"]
+    said += [f"{row.name}: {costs[row.id]:+.1%} ({compare(results, 'full', row.id, KEY).text})" for row in rows]
+    good = [row.name for row in rows if costs[row.id] <= NEAR]
+    because = "; ".join(said)
+    if len(good) == len(rows):
+        return Verdict(HELD, because)
+    return Verdict(CONDITION, f"held for {', '.join(good)}; {because}") if good else Verdict(FAILED, because)
+
+
+def draw(results: Results, folder: Path) -> Figure | None:
+    """Perplexity of every row: a point a seed, full attention's mean as a line."""
+    rows = [row for row in results.rows if results.values(row.id, KEY)]
+    if not rows:
+        return None
+    pyplot, said = canvas(), []
+    figure, axis = pyplot.subplots(figsize=(7, 1 + 0.4 * len(rows)))
+    for place, row in enumerate(rows):
+        values = results.values(row.id, KEY)
+        axis.plot(values, [place] * len(values), "o", color=COLOURS[1], alpha=0.7)
+        said.append(f"{row.name} {results.mean(row.id, KEY):.2f}")
+    if (full := results.mean("full", KEY)) is not None:
+        axis.axvline(full, color="grey", linewidth=1)
+    axis.set_yticks(range(len(rows)), [row.name for row in rows])
+    axis.invert_yaxis()
+    axis.set_xlabel("perplexity of hidden tokens (grey: full attention)")
+    where = folder / "perplexity.png"
+    save(pyplot, figure, where)
+    return Figure(where, "Perplexity by projected length", f"{'; '.join(said)}.")
