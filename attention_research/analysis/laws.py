@@ -21,7 +21,7 @@ CLEAR = 1e-3
 
 
 #: The modules here whose LAWS have one for each claim.
-MODULES = ("attention_laws", "layer_laws", "mask_laws", "selection_laws", "recurrent_laws")
+MODULES = ("attention_laws", "layer_laws", "mask_laws", "selection_laws", "recurrent_laws", "gating")
 
 
 class Found(NamedTuple):

@@ -7,18 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis import attention_laws, layer_laws, mask_laws, recurrent_laws, selection_laws
+from attention_research.analysis import attention_laws, gating, layer_laws, mask_laws, recurrent_laws, selection_laws
 from attention_research.analysis.laws import MODULES, Found, gap, law_of, measure_law
 from attention_research.kernels import attend, dot_scores, hard_attention
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.layers.attention.standard import StandardAttention
 
-ALL = (attention_laws, layer_laws, mask_laws, selection_laws, recurrent_laws)
+ALL = (attention_laws, layer_laws, mask_laws, selection_laws, recurrent_laws, gating)
 LAWS = {claim: law for module in ALL for claim, law in module.LAWS.items()}
 
 
 def test_every_claim_has_one_law():
-    assert len(LAWS) == sum(len(module.LAWS) for module in ALL) == 9 + 7 + 3 + 4 + 6
+    assert len(LAWS) == sum(len(module.LAWS) for module in ALL) == 9 + 7 + 3 + 4 + 6 + 1
     assert all(law_of(claim) is law for claim, law in LAWS.items()) and len(MODULES) == len(ALL)
     with pytest.raises(KeyError, match="nonsense: no law"):
         law_of("nonsense")
@@ -93,8 +93,10 @@ WRONG = {
     "rnn-parameters-free-of-length": (recurrent_laws, "resolved", lambda section, length=4: resolved(section)),
     "conditional-lm-factorisation": (recurrent_laws, "stepwise", lambda *given: 0.9 * stepwise(*given)),
     "decoder-feeds-its-own-output": (StandardAttention, "mix", "by place"),
+    "gating-interactions": (gating, "Mixer", lambda kind, **sizes: mixer("gated", **sizes)),
 }
 over, stepwise, resolved = recurrent_laws.over, recurrent_laws.stepwise, recurrent_laws.resolved
+mixer = gating.Mixer
 mix, remember = StandardAttention.mix, MultiHeadAttention.remember
 
 

@@ -10,7 +10,8 @@ from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
 
 STUDIES = tuple(
-    f"lectures/{name}" for name in ("attention_layer", "masking", "recurrent", "hard_attention", "soft_lookup")
+    f"lectures/{name}"
+    for name in ("attention_layer", "gating", "masking", "recurrent", "hard_attention", "soft_lookup")
 )
 
 
@@ -204,3 +205,15 @@ def test_a_pointer_finds_every_value_and_a_state_does_not(studies):
 
     assert judge(1.0, 0.1) == HELD and judge(0.9, 0.1) == CONDITION and judge(1.0, 1.0) == CONDITION
     assert judge(0.5, 0.5) == FAILED
+
+
+def test_attention_gates_if_it_learns_products(studies):
+    def judge(attention, gated=0.01):
+        made = rows("measure.error", attention=attention, gated=gated, ungated=1.0)
+        return (
+            studies["lectures/gating"]
+            .verdicts["gating-interactions"](results_of({"gating-interactions": law(0.0), **made}))
+            .status
+        )
+
+    assert judge(0.1) == HELD and judge(0.8) == CONDITION and judge(1.0) == FAILED
