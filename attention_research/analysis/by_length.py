@@ -74,7 +74,7 @@ def by_length(
     *,
     least: int = LEAST,
 ) -> dict[str, list]:
-    """"bleu", "sentences" and "words" (the mean length) of the buckets edges[i] <= words < edges[i + 1].
+    """ "bleu", "sentences" and "words" (the mean length) of the buckets edges[i] <= words < edges[i + 1].
 
     A bucket of fewer than `least` sentences has BLEU None; an empty one has no mean length either.
 

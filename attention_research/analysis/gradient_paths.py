@@ -26,9 +26,7 @@ SMALLEST = 1e-30
 def with_gain(cell: Any, gain: float) -> Any:
     """The cell with its recurrent weights times `gain`: orthogonal ones have all singular values equal to it."""
     structure, parameters, _ = split(cell)
-    return structure.merge(
-        {name: x * gain if name.endswith("state_kernel") else x for name, x in parameters.items()}
-    )
+    return structure.merge({name: x * gain if name.endswith("state_kernel") else x for name, x in parameters.items()})
 
 
 def readout(cell: Any, x: Float[Array, "B T I"], *, attention: bool) -> Float[Array, "B D"]:

@@ -153,7 +153,22 @@ def parameters(random: Random) -> Found:
     )  # fmt: skip
 
 
+def embedding(random: Random) -> Found:
+    """A row of the table is a one-hot vector times it, and its gradient goes to that row alone."""
+    table, ids = draw(random, 9, D), jnp.asarray(random.integers(0, 9, (B, T)))
+    ones, direction = jnp.asarray(np.eye(9)[np.asarray(ids)]), draw(random, B, T, D)
+    looked_up = jax.grad(lambda table: jnp.sum(table[ids] * direction))(table)
+    multiplied = jax.grad(lambda table: jnp.sum((ones @ table) * direction))(table)
+    unread = np.setdiff1d(np.arange(9), np.asarray(ids))
+    return Found(
+        {"lookup - one-hot": gap(table[ids], ones @ table), "gradients": gap(looked_up, multiplied),
+         "rows that nobody read": largest(looked_up[unread])},
+        {"rows that were read": largest(looked_up)},
+    )  # fmt: skip
+
+
 LAWS: dict[str, Law] = {
+    "embedding-is-lookup": embedding,
     "self-attention-equivariant": equivariant,
     "self-is-general-with-own-queries": self_is_general,
     "heads-concatenate-and-project": heads,

@@ -13,9 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def nearest_names(
-    bodies: Sequence[str], names: Sequence[str], asked: Sequence[str], count: int = 5
-) -> list[list[str]]:
+def nearest_names(bodies: Sequence[str], names: Sequence[str], asked: Sequence[str], count: int = 5) -> list[list[str]]:
     """For each body that is asked for, up to `count` different names of the nearest bodies, the nearest first.
 
     Of equally near ones the earlier; a body that shares no sub-token with any has the names of the first ones.

@@ -22,7 +22,7 @@ def by_delay(trained: Trained, *, split: str = "test", examples: int | None = No
 
 
 def thirds(accuracies: dict[int, float]) -> dict[str, Any]:
-    """"recall", and of the shortest and the longest third of delays "near" and "far"; "delays" and "recalls", lists.
+    """ "recall", and of the shortest and the longest third of delays "near" and "far"; "delays" and "recalls", lists.
 
     >>> thirds({0: 1.0, 2: 1.0, 4: 0.5, 6: 0.5, 8: 0.0, 10: 0.25})["far"]
     0.125

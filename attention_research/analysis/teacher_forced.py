@@ -65,7 +65,7 @@ def untrained(trained: Trained) -> tuple[Any, Any]:
 def measure_maps(
     *, workdir: Path, seed: int, count: int = 4, shortest: int = 8, most: int = 13, examples: int | None = None
 ) -> dict[str, Any]:
-    """"maps" of a trained run: heat maps of `count` pairs of the test split, of `shortest` to `most` words a side.
+    """ "maps" of a trained run: heat maps of `count` pairs of the test split, of `shortest` to `most` words a side.
 
     The pairs are the first that fit of one fixed permutation, so that nobody chose the pretty ones; the decoder reads
     the reference, so that the words on both axes are real ones.

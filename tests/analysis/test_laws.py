@@ -18,7 +18,7 @@ LAWS = {claim: law for module in ALL for claim, law in module.LAWS.items()}
 
 
 def test_every_claim_has_one_law():
-    assert len(LAWS) == sum(len(module.LAWS) for module in ALL) == 9 + 7 + 3 + 4 + 6 + 1
+    assert len(LAWS) == sum(len(module.LAWS) for module in ALL) == 9 + 8 + 3 + 4 + 6 + 1
     assert all(law_of(claim) is law for claim, law in LAWS.items()) and len(MODULES) == len(ALL)
     with pytest.raises(KeyError, match="nonsense: no law"):
         law_of("nonsense")
@@ -93,6 +93,7 @@ WRONG = {
     "rnn-parameters-free-of-length": (recurrent_laws, "resolved", lambda section, length=4: resolved(section)),
     "conditional-lm-factorisation": (recurrent_laws, "stepwise", lambda *given: 0.9 * stepwise(*given)),
     "decoder-feeds-its-own-output": (StandardAttention, "mix", "by place"),
+    "embedding-is-lookup": (layer_laws, "gap", lambda one, other: gap(one, 1.1 * other)),
     "gating-interactions": (gating, "Mixer", lambda kind, **sizes: mixer("gated", **sizes)),
 }
 over, stepwise, resolved = recurrent_laws.over, recurrent_laws.stepwise, recurrent_laws.resolved

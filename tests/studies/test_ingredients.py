@@ -161,6 +161,7 @@ SMOKE = {
     "lectures/identity": "plain_relu",
     "lectures/normalization": "formula_both,changes_tanh_norm,detached",
     "lectures/attention_layer": "cross-attention-memory,dot_keys",
+    "lectures/embeddings": "embedding-is-lookup,encoder",
     "lectures/gating": "gating-interactions,ungated",
     "lectures/masking": "mask-to-minus-infinity,truncation",
     "lectures/recurrent": "rnn-blind-to-later-steps,copying_8",

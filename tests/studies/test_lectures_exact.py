@@ -11,7 +11,7 @@ from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTE
 
 STUDIES = tuple(
     f"lectures/{name}"
-    for name in ("attention_layer", "gating", "masking", "recurrent", "hard_attention", "soft_lookup")
+    for name in ("attention_layer", "embeddings", "gating", "masking", "recurrent", "hard_attention", "soft_lookup")
 )
 
 
@@ -217,3 +217,34 @@ def test_attention_gates_if_it_learns_products(studies):
         )
 
     assert judge(0.1) == HELD and judge(0.8) == CONDITION and judge(1.0) == FAILED
+
+
+def embeddings(studies, claim, made):
+    results = results_of(made)
+    scale = dataclasses.replace(results.study.scales["cpu"], settings={"labels": (16, 64), "shown": "bank"})
+    results = dataclasses.replace(results, study=dataclasses.replace(results.study, scales={"cpu": scale}))
+    return studies["lectures/embeddings"].verdicts[claim](results)
+
+
+def test_choices_are_ranked_at_each_number_of_labels(studies):
+    def judge(**accuracies):
+        made = {choice: {"measure.accuracies": [list(one)] * 2} for choice, one in accuracies.items()}
+        return embeddings(studies, "embedding-choices-ranked", made)
+
+    assert judge(random=(0.3, 0.4), tf_idf=(0.4, 0.6), pretrained=(0.6, 0.8)).status == HELD
+    part = judge(random=(0.3, 0.4), tf_idf=(0.4, 0.9), pretrained=(0.6, 0.8), learned=(0.1, 0.1))
+    assert part.status == CONDITION and part.because.startswith("in this order at 16 labels")
+    assert judge(random=(0.7, 0.7), tf_idf=(0.4, 0.6), pretrained=(0.6, 0.8)).status == FAILED
+
+
+def test_context_moves_a_word_that_was_one_vector(studies):
+    def judge(gap, first=0.97):
+        encoder = {"within": [[first, 0.9]] * 2, "across": [[first, 0.9 - gap]] * 2, "gap_last": [gap, gap],
+                   "words": [{"bank": gap, "bat": 0.1}] * 2, "points": [[[[0.0, 0.0]]]] * 2}  # fmt: skip
+        made = {"encoder": {f"measure.{name}": values for name, values in encoder.items()},
+                "encoder_drawn": {"measure.gap_last": [0.0, 0.001]}}  # fmt: skip
+        claims = ("embeddings-moved-by-context", "embedding-context-figure")
+        return [embeddings(studies, claim, made).status for claim in claims]
+
+    assert judge(0.1) == [HELD, HELD] and judge(0.1, first=0.8) == [CONDITION, HELD]
+    assert judge(-0.1) == [FAILED, FAILED]
