@@ -12,6 +12,8 @@ from attention_research.studies.results import Results, published
 from attention_research.studies.significance import Correlation, Difference, holm, paired, rank_correlation
 from attention_research.studies.verdicts import Comparison, compare
 
+from .labels import placed
+
 BASELINE, FINAL, SPEED = "vanilla_transformer", "measure.final_loss", "train.steps_per_second"
 #: What both tables have: our number, the paper's column.
 COMPARED = {
@@ -20,6 +22,8 @@ COMPARED = {
     "final loss": (FINAL, "final_loss"),
 }
 LEVEL = 0.05
+#: Inches that a panel's points lie in.
+PANEL = (9.6, 6.4)
 
 
 class Point(NamedTuple):
@@ -120,10 +124,13 @@ def _panel(axis: Any, what: str, some: list[Point], found: Correlation) -> None:
     ours, theirs = (rankdata([getattr(point, side) for point in some]) for side in ("ours", "theirs"))
     last = len(some)
     axis.plot([1, last], [1, last], color="#999999", linewidth=1, zorder=1)
-    for point, x, y in zip(some, theirs, ours, strict=True):
+    wide, high = (72 * inches / (last + 2) for inches in PANEL)  # points of type for a rank
+    names = [point.name.replace("$", "") for point in some]
+    at = [(x * wide, y * high) for x, y in zip(theirs, ours, strict=True)]
+    for point, x, y, place in zip(some, theirs, ours, placed(names, at, width=(last + 6) * wide), strict=True):
         base = point.name == "Vanilla Transformer"
         axis.plot(x, y, "s" if base else "o", color="#D55E00" if base else "#0072B2", markersize=6, zorder=3)
-        axis.annotate(point.name, (x, y), xytext=(5, 3), textcoords="offset points", fontsize=7)
+        axis.annotate(point.name, (x, y), xytext=place[:2], textcoords="offset points", fontsize=7, ha=place[2])
     axis.set_xlabel(f"the paper's rank by {what}, 1 the lowest")
     axis.set_ylabel("our rank")
     axis.set_title(f"{what}: Spearman's correlation {found}", loc="left", fontsize=11)

@@ -74,6 +74,7 @@ def test_training_lowers_the_error_and_a_rate_of_nothing_does_not():
     np.testing.assert_array_equal(errors[:, 0], errors[:, 1])  # layer norm keeps nothing
 
 
+@pytest.mark.slow
 def test_the_measure_takes_the_best_rate_of_each_batch_size():
     sizes = {"norm": "batch_norm", "width": 8, "batch_sizes": (4, 16), "trained_samples": 1024, "seed": 0}
     found = measure_batch_sizes(rates=(0.0, 0.01), **sizes)

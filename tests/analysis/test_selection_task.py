@@ -35,6 +35,7 @@ def test_the_asked_item_is_in_the_memory_under_a_shuffle():
     np.testing.assert_allclose(nearest, 0, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["reinforce", "reinforce_baseline"])
 def test_the_mean_gradient_is_that_of_the_expected_cost(layer, mode):
     structure, parameters = layer

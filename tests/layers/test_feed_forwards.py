@@ -1,5 +1,7 @@
 """Dense, gated and shifted feed-forwards: PyTorch's activations and Hugging Face's gated layer, float64 NumPy."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +23,7 @@ def activated(name, x):
     return {
         "relu": np.maximum(x, 0),
         "gelu": 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+        "gelu_exact": 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
         "swish": x * sigmoid,
         "elu": np.where(x > 0, x, np.exp(x) - 1),
         "selu": 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1)),
@@ -58,7 +61,8 @@ def test_dense_is_equation_2(activation, x):
 def test_activations_and_their_derivatives_are_pytorchs(activation):
     torch = pytest.importorskip("torch")
     functional = torch.nn.functional
-    theirs = {"swish": functional.silu, "gelu": lambda x: functional.gelu(x, approximate="tanh")}
+    theirs = {"swish": functional.silu, "gelu": lambda x: functional.gelu(x, approximate="tanh"),
+              "gelu_exact": functional.gelu}  # fmt: skip
     values = np.linspace(-6, 6, 97)
     tensor = torch.tensor(values, requires_grad=True)
     output = theirs.get(activation, getattr(functional, activation, None))(tensor)

@@ -1,5 +1,7 @@
 """Every vocabulary's embeddings, logits and likelihoods against float64 NumPy, from its own arrays."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from flax import nnx
 
 from attention_research.layers.structure import split
-from attention_research.registry import FAMILIES, lookup
+from attention_research.registry import FAMILIES, Constructor, lookup
 
 V, D = 13, 6
 SIZES = (3, 4, 6)
@@ -46,10 +48,19 @@ def factors(a):
     return a["factors.table"] @ a["factors.projection_kernel"]
 
 
+def transformed(a, h):
+    """A dense layer, GELU with the error function, and a norm."""
+    y = h @ a["transform.kernel"] + a["transform.bias"]
+    y = 0.5 * y * (1 + np.vectorize(math.erf)(y / math.sqrt(2)))
+    return (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 1e-6) * a["norm.scale"] + a["norm.bias"]
+
+
 #: kind -> arrays -> (source embeddings [V D], target embeddings [V D], hidden [.. D] -> logits [.. V]).
 SAYS = {
     "shared": lambda a: (a["table"] * D**0.5, a["table"] * D**0.5, lambda h: h @ a["table"].T),
     "shared_with_bias": lambda a: (a["table"] * D**0.5, a["table"] * D**0.5, lambda h: h @ a["table"].T + a["bias"]),
+    "unscaled": lambda a: (a["table"], a["table"], lambda h: h @ a["table"].T + a["bias"]),
+    "bert": lambda a: (a["table"], a["table"], lambda h: transformed(a, h) @ a["table"].T + a["bias"]),
     "t5": lambda a: (a["table"], a["table"], lambda h: h / D**0.5 @ a["table"].T),
     "separate": lambda a: (
         a["source_table"] * D**0.5, a["target_table"] * D**0.5, lambda h: h @ a["output_kernel"],
@@ -73,6 +84,7 @@ SAYS = {
 #: What a kind takes beside a vocabulary's size and a width.
 CLUSTERS = {"cluster_sizes": SIZES, "cluster_widths": (D, 4, 2)}
 SETTINGS = {
+    "bert": {"norm": Constructor(lookup("norm", "layer_norm"), {"width": D})},
     "factorized": {"rank": 4},
     "factorized_shared": {"rank": 4},
     "adaptive_input": CLUSTERS,

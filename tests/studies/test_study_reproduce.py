@@ -134,6 +134,7 @@ def second(id):
 '''
 
 
+@pytest.mark.slow
 def test_tables_share_rows_by_name_and_trials_by_their_records(fake, ran):
     (fake / "fake/shared.py").write_text(SHARED)
     (fake / "fake/sibling.py").write_text(SIBLING)

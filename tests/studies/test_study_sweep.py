@@ -81,7 +81,8 @@ def test_a_sweep_that_contradicts_itself_is_refused(over, overrides, line):
         sweep_study(CONFIG, over, overrides=overrides)
 
 
-@pytest.mark.parametrize("cpu", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["cpu", "the others"])
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", [True, False], ids=["cpu", "the others"])
 def test_every_recorded_study_resolves_at_every_scale(cpu, root, monkeypatch):
     monkeypatch.chdir(root)
     assert {"ablation/attention", "ablation/length"} <= set(find_studies())

@@ -107,7 +107,7 @@ def assert_close_states(folder, other, step):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5, err_msg=str(path))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.slow] * (c != "seeds")) for c in CASES])
 def test_every_replica_is_its_single_run(runs, case):
     """Losses of every step with dropout, of validation, rates and gradient norms to 1e-5; the last state after `deal`.
 
@@ -179,6 +179,7 @@ def test_a_dealt_run_goes_on_as_the_single_run(runs, tmp_path):
         deal(runs("settings")[0], config("settings"), [tmp_path / name for name in ("dealt", "1", "2")])
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_the_uninterrupted_one(runs, tmp_path, monkeypatch):
     """SIGTERM during the third step; then the same command, dealt by a `deal` that is interrupted as well."""
     joint, _, dealt = runs("settings")
