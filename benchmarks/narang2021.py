@@ -14,10 +14,14 @@ import json as json_module
 import statistics
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from attention_research.errors import RunError
 from benchmarks._interleaved import KEEP_PAGES, ROOT, interleaved, log, made, present, print_times, versions, worker
 
+#: Mappings that a compiled step takes: 46 of them ran out of Linux's default of 65,530.
+MAPS = 2000
 MODULE, STUDY = "benchmarks.narang2021", "narang2021/table1"
 
 
@@ -49,6 +53,17 @@ def step_of(config: Any) -> Callable[[], None]:
     return step
 
 
+def check_maps(rows: int) -> None:
+    """Raises RunError where Linux allows fewer memory mappings than so many compiled programs need in one process."""
+    path = Path("/proc/sys/vm/max_map_count")
+    allowed = int(path.read_text()) if path.exists() else MAPS * rows
+    if allowed < MAPS * rows:
+        raise RunError(
+            f"{rows} compiled programs in one process need more than {allowed:,} memory mappings: "
+            f"sysctl -w vm.max_map_count={MAPS * rows} (or fewer --rows)"
+        )
+
+
 def time_worker(scale: str, rounds: str, wanted: str) -> dict[str, Any]:
     """{row: its times}."""
     from attention_research.studies.trials import configuration
@@ -66,6 +81,7 @@ def measure(scale: str = "cpu", rounds: int = 5, rows: str = "") -> dict[str, An
     from attention_research.studies.results import published
     from attention_research.studies.significance import rank_correlation
 
+    check_maps(len(rows.split(",")) if rows else len(study().rows_at(scale)))
     times, printed = worker(MODULE, KEEP_PAGES, scale, str(rounds), rows), published(study())
     found = {row: one for row, one in times.items() if isinstance(one, dict)}
     ours = {row: 1e3 / one["median_ms"] for row, one in found.items()}

@@ -99,22 +99,19 @@ def better(results: Results, key: str = FINAL) -> list[str]:
     return [row for row, one in differences(results, key).items() if one.mean < 0 and one.p < LEVEL]
 
 
-def scatter(results: Results, folder: Path) -> Figure | None:
-    """Our number against the paper's, a panel a column, every row by its name."""
-    drawn = {what: some for what, keys in COMPARED.items() if len(some := points(results, *keys)) >= 4}
-    if not drawn:
+def scatter(what: str, results: Results, folder: Path) -> Figure | None:
+    """Our rank of the rows by a column of `COMPARED` against the paper's, every row by its name."""
+    some = points(results, *COMPARED[what])
+    if len(some) < 4:
         return None
-    pyplot, path = canvas(), folder / "order.png"
-    figure, axes = pyplot.subplots(len(drawn), 1, figsize=(11, 7.5 * len(drawn)), squeeze=False)
-    said = correlations(results)
-    for axis, (what, some) in zip(axes[:, 0], drawn.items(), strict=True):
-        _panel(axis, what, some, said[what])
-    axes[0, 0].set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
+    pyplot, path = canvas(), folder / f"{what.replace(' ', '_')}_order.png"
+    figure, axis = pyplot.subplots(figsize=(11, 7.5))
+    found = correlations(results)[what]
+    _panel(axis, what, some, found)
+    axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
     save(pyplot, figure, path)
-    told = "; ".join(f"{what} {one}" for what, one in said.items())
-    return Figure(
-        path, "Our rows against the paper's", f"Spearman's correlation of our order with the paper's: {told}."
-    )
+    said = f"Spearman's correlation of our order of {len(some)} rows with the paper's: {what} {found}."
+    return Figure(path, f"Our rows against the paper's by {what}", said)
 
 
 def _panel(axis: Any, what: str, some: list[Point], found: Correlation) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from attention_research.config import Config
 from attention_research.studies import Row, Scale, Study, measure, train
 from attention_research.studies.columns import FLOPS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
 
-from .answer import scatter
+from .answer import COMPARED, scatter
 from .downstream import COLUMNS as DOWNSTREAM
 from .downstream import STAGES as FINE_TUNINGS
 from .rows import table
@@ -168,7 +169,7 @@ STUDY = Study(
     published="table1.csv",
     claims="claims.csv",
     verdicts=VERDICTS,
-    figures=(scatter,),
+    figures=tuple(partial(scatter, what) for what in COMPARED),
     counts=counts,
     against=against,
 )

@@ -22,7 +22,7 @@ def study(root):
 @pytest.fixture(scope="module")
 def answer(study):
     """The module of the study's conclusions."""
-    return sys.modules[study.figures[0].__module__]
+    return sys.modules[study.figures[0].func.__module__]
 
 
 @pytest.fixture(autouse=True)
@@ -96,9 +96,21 @@ def test_every_claim_has_its_verdict(study, root):
 
 def test_the_scatter_names_every_row(study, printed, tmp_path):
     results = made(study, {row: float(cells["final_loss"]) for row, cells in list(printed.items())[:9]})
-    figure = study.figures[0](results, tmp_path)
-    assert figure.path.stat().st_size > 10_000 and "final loss 1.00" in figure.alt
-    assert study.figures[0](made(study, {"gelu": 1.0}), tmp_path) is None
+    found = [draw(results, tmp_path) for draw in study.figures]
+    figure = next(one for one in found if one and one.path.name == "final_loss_order.png")
+    assert figure.path.stat().st_size > 10_000 and "of 9 rows with the paper's: final loss 1.00" in figure.alt
+    assert all(draw(made(study, {"gelu": 1.0}), tmp_path) is None for draw in study.figures)
+
+
+def test_names_stand_where_they_lie_on_nothing(study):
+    labels = sys.modules[study.figures[0].func.__module__.replace("answer", "labels")]
+    names, at = ["first", "second", "third"], [(50.0, 50.0), (60.0, 50.0), (390.0, 50.0)]
+    places = labels.placed(names, at, width=400.0)
+    boxes = [labels.box(x, y, name, place) for (x, y), name, place in zip(at, names, places, strict=True)]
+    marks = [labels.box(x - 3.5, y - 3, "xx", (0, 1, "left")) for x, y in at]
+    assert not any(boxes[a].meets(boxes[b]) for a in range(3) for b in range(a))
+    assert not any(boxes[a].meets(marks[b]) for a in range(3) for b in range(3) if a != b)
+    assert places[2][2] == "right", "it would leave the picture on the other side"
 
 
 def test_speeds_are_those_of_the_run_in_which_rows_took_turns(study, answer, printed, monkeypatch):
