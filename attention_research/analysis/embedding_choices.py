@@ -84,10 +84,8 @@ def measure_choice(
     if choice not in CHOICES:
         raise ValueError(f"{choice!r}: expected one of {', '.join(CHOICES)}")
     sources.prepare(news)
-    folder = folder_of(checkpoint)
-    loaded = load(folder)
-    size = len(loaded.numbering)
-    tokenizer = HuggingFaceTokenizer(folder=str(folder), vocabulary_size=size).fit(())
+    loaded = load(folder_of(checkpoint))
+    tokenizer, size = loaded.tokenizer(), len(loaded.numbering)
     (train, known), (test, wanted) = (counts_of(news, split, tokenizer, size) for split in ("train", "test"))
     seen = train.any(axis=0)  # a word that no training text has says nothing
     train, test = train[:, seen], test[:, seen]

@@ -20,10 +20,8 @@ from attention_research.analysis.attention import layer_weights
 from attention_research.analysis.example_maps import example_maps
 from attention_research.analysis.spectra import mean_spectrum, rank_for
 from attention_research.analysis.teacher_forced import untrained
-from attention_research.config import build
 from attention_research.data import sources
 from attention_research.data.hugging_face import HuggingFaceTokenizer
-from attention_research.layers.structure import initializer
 from attention_research.tokens import BOS
 from attention_research.training.evaluation import Trained
 from attention_research.weights import load
@@ -56,11 +54,8 @@ def measure_trained(*, workdir: Path, seed: int, examples: int, **_: Any) -> dic
 def measure_imported(*, checkpoint: str, examples: int, length: int, text: str, seed: int, **_: Any) -> dict[str, Any]:
     """`described` of an imported encoder on the first tokens of test texts that are long enough; the other arrays are
     drawn as `train` would."""
-    folder = folder_of(checkpoint)
-    loaded = load(folder)
-    tokenizer = HuggingFaceTokenizer(folder=str(folder), vocabulary_size=len(loaded.numbering)).fit(())
-    constructor = build(loaded.config.resolved["model"], "model")
-    drawn, _ = jax.jit(initializer(lambda rngs: constructor(rngs=rngs)))(jax.random.key(seed))
+    loaded = load(folder_of(checkpoint))
+    tokenizer = loaded.tokenizer()
     rows = jnp.asarray(list(_rows(tokenizer, text, examples, length)), jnp.int32)
 
     @jax.jit
@@ -69,7 +64,7 @@ def measure_imported(*, checkpoint: str, examples: int, length: int, text: str, 
         return layer_weights({"encoder": memory["aux"]})[PLACE][:, 0]
 
     of = lambda parameters: (np.asarray(maps(parameters, row)) for row in rows)
-    return described(of(loaded.parameters), of(drawn))
+    return described(of(loaded.parameters), of(loaded.drawn(seed)))
 
 
 def _rows(tokenizer: HuggingFaceTokenizer, text: str, examples: int, length: int) -> Iterator[list[int]]:

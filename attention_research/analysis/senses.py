@@ -16,9 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from attention_research.config import build
 from attention_research.data.hugging_face import HuggingFaceTokenizer
-from attention_research.layers.structure import initializer
 from attention_research.tokens import BOS
 from attention_research.weights import Loaded, load
 from attention_research.weights.packaged import folder_of
@@ -120,12 +118,9 @@ def plane(states: Float[np.ndarray, "E D"]) -> Float[np.ndarray, "E 2"]:
 def measure_senses(*, checkpoint: str, trained: bool, shown: str, seed: int, **_: Any) -> dict[str, Any]:
     """By layer, the input first: "within" and "across", mean cosines over words; "gap_input" and "gap_last", within
     less across; "words" -> their gap at the last layer; "points" of the word `shown`, [M E 2], and "senses" of them."""
-    folder = folder_of(checkpoint)
-    loaded = load(folder)
-    tokenizer = HuggingFaceTokenizer(folder=str(folder), vocabulary_size=len(loaded.numbering)).fit(())
-    constructor = build(loaded.config.resolved["model"], "model")
-    drawn = lambda: jax.jit(initializer(lambda rngs: constructor(rngs=rngs)))(jax.random.key(seed))[0]
-    parameters = loaded.parameters if trained else drawn()
+    loaded = load(folder_of(checkpoint))
+    tokenizer = loaded.tokenizer()
+    parameters = loaded.parameters if trained else loaded.drawn(seed)
     curves, words, points = [], {}, None
     for word, sides in SENTENCES.items():
         senses = [number for number, side in enumerate(sides) for _ in side]

@@ -17,11 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.config import Config, ConfigError, build_experiment, resolve
+from attention_research.config import Config, ConfigError, build, build_experiment, resolve
 from attention_research.data import from_run
+from attention_research.data.hugging_face import HuggingFaceTokenizer
 from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.data.numbering import Numbering
-from attention_research.layers.structure import Structure, abstract
+from attention_research.layers.structure import Structure, abstract, initializer
 from attention_research.training import environment, workdir
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.step import state_at_0
@@ -53,6 +54,16 @@ class Loaded:
     structure: Structure
     parameters: dict[str, jax.Array]
     numbering: Numbering
+
+    def tokenizer(self) -> HuggingFaceTokenizer:
+        """The folder's vocabulary in our ids."""
+        folder = self.config.resolved["data"]["tokenizer"]["folder"]
+        return HuggingFaceTokenizer(folder=folder, vocabulary_size=len(self.numbering)).fit(())
+
+    def drawn(self, seed: int) -> dict[str, jax.Array]:
+        """The parameters of such a model before any training, as `train` draws them."""
+        constructor = build(self.config.resolved["model"], "model")
+        return jax.jit(initializer(lambda rngs: constructor(rngs=rngs)))(jax.random.key(seed))[0]
 
 
 def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attention_research.analysis.laws import CLEAR, ROUNDING, measure_law
+from attention_research.analysis.laws import holds, measure_law
 from attention_research.studies import Row, measure
 from attention_research.studies.columns import Column, significant
 from attention_research.studies.results import Results
@@ -38,8 +38,7 @@ def exact(claim: str) -> Callable[[Results], Verdict]:
         others = _worst(results, claim, "others", min)
         said = [f"{name}: {value:.2g}" for name, value in zeros.items()]
         said += [f"otherwise ({name}): {value:.2g}" for name, value in others.items()]
-        good = max(zeros.values()) <= ROUNDING and min(others.values(), default=1.0) > CLEAR
-        return Verdict(HELD if good else FAILED, f"largest differences in float64: {'; '.join(said)}")
+        return Verdict(HELD if holds(zeros, others) else FAILED, f"largest differences in float64: {'; '.join(said)}")
 
     return judge
 

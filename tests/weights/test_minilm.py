@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 
-from attention_research.data.hugging_face import HuggingFaceTokenizer
 from attention_research.tokens import BOS, PAD
 from attention_research.weights import load
 from attention_research.weights.packaged import folder_of
@@ -19,10 +18,8 @@ PUBLISHED = [0.6945773, 0.9429151, 0.2568761]
 
 
 def test_its_published_similarities():
-    folder = folder_of("all-MiniLM-L6-v2")
-    loaded = load(folder)
-    tokenizer = HuggingFaceTokenizer(folder=str(folder), vocabulary_size=len(loaded.numbering)).fit(())
-    rows = [[BOS, *ids] for ids in tokenizer.encode(SENTENCES)]
+    loaded = load(folder_of("all-MiniLM-L6-v2"))
+    rows = [[BOS, *ids] for ids in loaded.tokenizer().encode(SENTENCES)]
     tokens = np.zeros((len(rows), max(map(len, rows))), np.int32)
     for row, ids in zip(tokens, rows, strict=True):
         row[: len(ids)] = ids
