@@ -5,7 +5,7 @@
 
 variant   parameters  GFLOP/step    steps  time       perplexity
 paper    222,903,552      55,860  524,288  not run    the paper gives none
-cpu          361,472         1.2     4000  minutes    not recorded yet
+cpu          361,472         1.2     1500  minutes    not recorded yet
 smoke         13,936        0.02        8  seconds    it learns nothing
 
 Pre-norm RMSNorm without biases, relative biases owned by each stack, one unscaled table of embeddings, Adafactor;
@@ -73,8 +73,8 @@ def cpu() -> ConfigDict:
     config.data.update(name="reviews/imdb", sentinels=32)
     config.model.update(num_layers=2, width=64, num_heads=4, head_width=16)
     config.model.feed_forward.hidden_width = 256
-    config.training.update(steps=4000, batch_size=16, learning_rate=0.03)
-    config.training.update(checkpoint_every=2000, eval_every=1000, log_every=200, eval_batches=32)
+    config.training.update(steps=1500, batch_size=16, learning_rate=0.03)
+    config.training.update(checkpoint_every=750, eval_every=500, log_every=100, eval_batches=32)
     config.training.schedule.warmup_steps = 100
     config.evaluation.examples = 512
     return config
