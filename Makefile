@@ -1,13 +1,14 @@
 # On a fresh machine with Python 3.11 or newer, git and make:
 #   make reproduce   the main job: the attention ablation at `quick` scale, its table, picture and page under runs/
 #   make test        the fast tests;  make check   the slow ones too
+#   make docs        the site, under build/docs
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: reproduce test check lint clean
+.PHONY: reproduce test check lint docs clean
 
 # One environment for all targets; constraints.txt pins what was tested.
 $(INSTALLED): setup.cfg pyproject.toml constraints.txt
@@ -16,7 +17,7 @@ $(INSTALLED): setup.cfg pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-tests: $(INSTALLED)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[report,dev,oracle,sweep,search,weights]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[report,dev,docs,oracle,sweep,search,weights]'
 	touch $@
 
 reproduce: $(INSTALLED)
@@ -31,5 +32,9 @@ check: $(VENV)/.installed-tests
 lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .
 
+docs: $(VENV)/.installed-tests
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
+	@echo build/docs/docs/index.html
+
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) runs build

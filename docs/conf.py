@@ -1,0 +1,29 @@
+"""The site: `make docs` builds it into build/docs.
+
+Its sources are the repository's own pages where they stand, so that every link works on the site as in the repository.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+project = "attention_research"
+copyright = "the authors, Apache-2.0"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "site_extension"]
+root_doc = "docs/index"
+include_patterns = ["docs/**", "experiments/**/*.md", "benchmarks/README.md", "CHANGELOG.md"]
+exclude_patterns = ["**/trials/**"]
+
+myst_heading_anchors = 3
+myst_links_external_new_tab = False
+suppress_warnings = ["myst.header"]  # a table of a study begins where it begins
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+python_maximum_signature_line_length = 100
+
+html_theme = "furo"
+html_title = "attention_research"
+html_show_sourcelink = False

@@ -1,0 +1,100 @@
+"""What the site adds to the repository's pages: recorded tables and pictures, and the API from docstrings.
+
+- `experiments/<paper>/README.md` goes on with what is recorded of each table: its pictures, its table, its verdicts.
+- A page with the line `<!-- modules of PACKAGE -->` goes on with every module of that package, from its docstrings,
+  which are prose with Markdown's marks and become reStructuredText here (`as_rst`).
+- A link to a folder leads to the folder's README.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+MODULES = re.compile(r"^<!-- modules of (?P<package>[\w.]+) -->$", re.MULTILINE)
+LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)\)")
+#: Code between backticks, over the end of a line too; and what reStructuredText would read as a mark of its own.
+CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
+MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("source-read", complete)
+    app.connect("autodoc-process-docstring", lambda app, what, name, thing, options, lines: as_rst(lines))
+    return {"parallel_read_safe": True}
+
+
+def complete(app: Sphinx, page: str, source: list[str]) -> None:
+    """Adds to a page what the repository holds elsewhere."""
+    folder, text = Path(app.srcdir, page).parent, source[0]
+    if page.startswith("experiments/") and page.endswith("/README"):
+        text += recorded(folder)
+    if found := MODULES.search(text):
+        text += documented(found["package"])
+    source[0] = LINK.sub(lambda link: f"]({_readme(folder, link['path'])})", text)
+
+
+def _readme(folder: Path, path: str) -> str:
+    return f"{path.rstrip('/')}/README.md" if (folder / path / "README.md").exists() else path
+
+
+def recorded(paper: Path) -> str:
+    """Pictures, tables and verdicts of every table under a paper's results."""
+    parts, pages = [], []
+    for table in sorted(paper.glob("results/*/*/table.md")):
+        where = table.parent.relative_to(paper)
+        texts = [page for page in (table, table.with_name("verdicts.md")) if page.exists()]
+        pages += [str(page.relative_to(paper)) for page in texts]
+        parts += [f"### {paper.name}/{table.parent.parent.name} at {table.parent.name}"]
+        parts += [f"![{_words(one)}]({where}/figures/{one.name})" for one in sorted(table.parent.glob("figures/*.png"))]
+        parts += [", ".join(f"[the {page.stem}]({where}/{page.name})" for page in texts)]
+    if not parts:
+        return ""
+    tree = ["```{toctree}", ":hidden:", "", *pages, "```"]
+    return "\n\n## Recorded\n\n" + "\n\n".join(parts) + "\n\n" + "\n".join(tree) + "\n"
+
+
+def _words(picture: Path) -> str:
+    return picture.stem.replace("_", " ").capitalize()
+
+
+def documented(package: str) -> str:
+    """A section a module."""
+    sections = (
+        f"## `{name.removeprefix('attention_research.')}`\n\n"
+        f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```"
+        for name in modules(package)
+    )  # fmt: skip
+    return "\n\n" + "\n\n".join(sections) + "\n"
+
+
+def modules(package: str) -> list[str]:
+    """Names of all modules of a package, or its own where it is a single one."""
+    root = importlib.import_module(package)
+    if not hasattr(root, "__path__"):
+        return [package]
+    found = pkgutil.walk_packages(root.__path__, f"{package}.")
+    return sorted(one.name for one in found if not one.ispkg and not one.name.endswith("__main__"))
+
+
+def as_rst(lines: list[str]) -> None:
+    """Rewrites a docstring in place: code in backticks, indented blocks and lists are meant as in Markdown."""
+    blocks = [block for block in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")) if block]
+    lines[:] = "\n\n".join(_block(block) for block in blocks).split("\n") + [""]
+
+
+def _block(block: str) -> str:
+    """A paragraph, a list, a doctest or a block of code."""
+    if block.lstrip().startswith(">>>"):
+        return block
+    if block.startswith("    "):
+        return f"::\n\n{block}"
+    parts = CODE.split(block)  # text, backticks, code, text, ...
+    marked = [MARK.sub(r"\\\g<0>", part) if place % 3 == 0 else part for place, part in enumerate(parts)]
+    marked[1::3] = [""] * len(parts[1::3])
+    marked[2::3] = [rf"\ ``{code}``\ " for code in parts[2::3]]  # a mark may touch a letter if a backslash parts them
+    return "".join(marked)

@@ -1,0 +1,66 @@
+"""The site: what its extension makes of pages and docstrings; the whole of it builds without a warning (slow)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+docutils = pytest.importorskip("docutils.core")
+site = pytest.importorskip("site_extension")
+
+DOCSTRING = """A *sum* of `a_b` and |x|, of ``(one,
+two)``s too.
+
+- an item of x_1 * y
+  and its end
+
+    code * here
+
+>>> 1 + 1
+2"""
+
+
+def test_a_docstring_is_read_as_it_was_meant():
+    lines = DOCSTRING.split("\n")
+    site.as_rst(lines)
+    written = docutils.publish_string("\n".join(lines), writer="pseudoxml", settings_overrides={"halt_level": 2})
+    text = " ".join(written.decode().split())
+    for part in (
+        "A *sum* of <literal> a_b and |x|, of <literal> (one, two) s too.",
+        "<list_item> <paragraph> an item of x_1 * y and its end",
+        '<literal_block xml:space="preserve"> code * here',
+        '<doctest_block xml:space="preserve"> >>> 1 + 1 2',
+    ):
+        assert part in text
+
+
+def test_a_paper_s_page_shows_every_picture_and_page_that_is_recorded():
+    paper = ROOT / "experiments/narang2021"
+    page = site.recorded(paper)
+    for file in (*paper.glob("results/*/*/figures/*.png"), *paper.glob("results/*/*/*.md")):
+        assert f"({file.relative_to(paper)})" in page
+
+
+def test_a_page_of_a_package_has_all_its_modules_and_every_package_has_a_page():
+    text = site.documented("attention_research.kernels")
+    files = [file for file in (ROOT / "attention_research/kernels").rglob("*.py") if file.name != "__init__.py"]
+    assert text.count("automodule::") == len(files)
+    pages = {page.stem for page in (ROOT / "docs/api").glob("*.md")} - {"index"}
+    without = {"catalogue", "cli", "workdirs"}  # what walks the kernels, and what a user calls by command
+    packages = {folder.parent.name for folder in (ROOT / "attention_research").glob("*/__init__.py")}
+    assert pages == packages - without
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    command = (sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", ".", str(tmp_path / "site"))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    front = (tmp_path / "site/docs/index.html").read_text(encoding="utf-8")
+    assert "final_loss_order.png" in front
+    api = (tmp_path / "site/docs/api/kernels.html").read_text(encoding="utf-8")
+    assert "dot_product_attention" in api
