@@ -34,7 +34,7 @@ lint: $(VENV)/.installed-tests
 
 docs: $(VENV)/.installed-tests
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
-	@echo build/docs/docs/index.html
+	@echo build/docs/index.html
 
 clean:
 	rm -rf $(VENV) runs build

@@ -17,13 +17,13 @@ include_patterns = ["docs/**", "experiments/**/*.md", "benchmarks/README.md", "C
 exclude_patterns = ["**/trials/**"]
 
 myst_heading_anchors = 3
-myst_links_external_new_tab = False
 suppress_warnings = ["myst.header"]  # a table of a study begins where it begins
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+add_module_names = False
 python_maximum_signature_line_length = 100
 
 html_theme = "furo"
-html_title = "attention_research"
+html_title = "Attention research"
 html_show_sourcelink = False

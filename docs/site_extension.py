@@ -25,7 +25,15 @@ MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", complete)
     app.connect("autodoc-process-docstring", lambda app, what, name, thing, options, lines: as_rst(lines))
+    app.connect("autodoc-process-signature", lambda app, what, name, thing, options, *parts: readable(*parts))
+    app.connect("build-finished", front_door)
     return {"parallel_read_safe": True}
+
+
+def front_door(app: Sphinx, failure: Exception | None) -> None:
+    """The site's root leads to its front page, which stands among the pages of docs/."""
+    page = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">'
+    Path(app.outdir, "index.html").write_text(f'{page}<a href="docs/index.html">{app.config.project}</a>\n')
 
 
 def complete(app: Sphinx, page: str, source: list[str]) -> None:
@@ -79,6 +87,11 @@ def modules(package: str) -> list[str]:
         return [package]
     found = pkgutil.walk_packages(root.__path__, f"{package}.")
     return sorted(one.name for one in found if not one.ispkg and not one.name.endswith("__main__"))
+
+
+def readable(signature: str | None, returned: str | None) -> tuple[str | None, str | None]:
+    """The parts of a signature with arrays by the name that the sources give them."""
+    return tuple(part and part.replace("jaxlib._jax.Array", "Array") for part in (signature, returned))
 
 
 def as_rst(lines: list[str]) -> None:

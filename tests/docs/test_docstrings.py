@@ -6,15 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from attention_research.studies.study import _module_of
+
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = sorted(
-    ".".join(file.relative_to(ROOT).with_suffix("").parts)
-    for file in (ROOT / "attention_research").rglob("*.py")
+FILES = sorted(
+    str(file.relative_to(ROOT))
+    for folder in ("attention_research", "experiments")
+    for file in (ROOT / folder).rglob("*.py")
     if ">>> " in file.read_text(encoding="utf-8")
 )
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_examples(name):
-    result = doctest.testmod(importlib.import_module(name.removesuffix(".__init__")), optionflags=doctest.ELLIPSIS)
+@pytest.mark.parametrize("file", FILES)
+def test_examples(file):
+    if file.startswith("experiments/"):
+        module = _module_of(ROOT / file)
+    else:
+        module = importlib.import_module(".".join(Path(file).with_suffix("").parts).removesuffix(".__init__"))
+    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert result.attempted and not result.failed

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -249,9 +246,3 @@ def test_errors_name_the_argument_and_the_axis(normal, unchecked):
     ):
         with pytest.raises(ValueError, match=message):
             attend(scores, values, mask)
-
-
-@pytest.mark.parametrize("module", ["dot", "attend"])
-def test_the_examples_in_the_docstrings_are_true(module):
-    result = doctest.testmod(importlib.import_module(f"attention_research.kernels.scores.{module}"))
-    assert result.attempted and not result.failed
