@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 ATTENTION = {
     "standard": "attention_research.layers.attention.standard:StandardAttention",
@@ -37,6 +37,13 @@ ATTENTION = {
     "random_synthesizer": "attention_research.layers.attention.random_synthesizer:RandomSynthesizer",
     "random_synthesizer_plus": "attention_research.layers.attention.random_plus:RandomSynthesizerPlus",
     "random_synthesizer_plus_alpha": "attention_research.layers.attention.random_plus_alpha:RandomSynthesizerPlusAlpha",
+    "linear": "attention_research.layers.attention.linear:LinearAttention",
+    "performer": "attention_research.layers.attention.performer:PerformerAttention",
+    "block_local": "attention_research.layers.attention.block_local:BlockLocalAttention",
+    "bigbird": "attention_research.layers.attention.bigbird:BigBirdAttention",
+    "reformer": "attention_research.layers.attention.reformer:ReformerAttention",
+    "sinkhorn": "attention_research.layers.attention.sinkhorn:SinkhornAttention",
+    "dot_synthesizer": "attention_research.layers.attention.dot_synthesizer:DotSynthesizer",
 }
 
 
@@ -50,6 +57,8 @@ _BY_PLACE = (
     "dense_synthesizer_plus_alpha", "factorized_synthesizer", "low_rank_synthesizer", "random_synthesizer",
     "random_synthesizer_plus", "random_synthesizer_plus_alpha",
 )  # fmt: skip
+#: Those of the Long Range Arena, written for encoders alone.
+_LONG_RANGE = ("linear", "performer", "block_local", "bigbird", "reformer", "sinkhorn", "dot_synthesizer")
 
 #: family -> kind -> "module:Class"; a family's first kind is its default.
 FAMILIES: dict[str, dict[str, str]] = {
@@ -69,6 +78,10 @@ FAMILIES: dict[str, dict[str, str]] = {
         "agreement": "attention_research.data.copying:AgreementData",
         "blanks": "attention_research.data.blanks:BlanksData",
         "labelled": "attention_research.data.labelled:LabelledData",
+        "listops": "attention_research.data.listops:ListOps",
+        "pixels": "attention_research.data.pixels:Pixels",
+        "pathfinder": "attention_research.data.pathfinder:Pathfinder",
+        "matching": "attention_research.data.matching:Matching",
         "generated_reviews": "attention_research.data.generated_reviews:GeneratedReviews",
         "text_to_text": "attention_research.data.text_to_text:TextToText",
         "text": "attention_research.data.text:TextData",
@@ -85,6 +98,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "sentencepiece": "attention_research.data.tokenizer:SentencePiece",
         "mixed_scripts": "attention_research.data.mixed_scripts:MixedScripts",
         "words": "attention_research.data.words:Words",
+        "bytes": "attention_research.data.byte_tokens:Bytes",
         "from_run": "attention_research.data.from_run:FromRun",
         "hugging_face": "attention_research.data.hugging_face:HuggingFaceTokenizer",
     },
@@ -104,6 +118,9 @@ FAMILIES: dict[str, dict[str, str]] = {
         "recurrent_language_model": "attention_research.models.recurrent_language_model:RecurrentLanguageModel",
         "recurrent": "attention_research.models.recurrent.seq2seq:RecurrentSeq2Seq",
         "text_classifier": "attention_research.models.classifiers.text_classifier:TextClassifier",
+        "encoder_classifier": "attention_research.models.classifiers.encoder_classifier:EncoderClassifier",
+        "pair_classifier": "attention_research.models.classifiers.pair_classifier:PairClassifier",
+        "cloze_classifier": "attention_research.models.classifiers.cloze_classifier:ClozeClassifier",
         "rationale": "attention_research.models.rationales.rationale:Rationale",
         "soft_attention_ratings": "attention_research.models.rationales.soft_attention:SoftAttentionRatings",
     },
@@ -190,6 +207,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "one_sided",
         "branched_t5",
         *_BY_PLACE,
+        *_LONG_RANGE,
     ),
     "causal_attention": _only(
         "standard",
@@ -336,6 +354,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "compound_split_bleu": "attention_research.tasks.compound_split_bleu:CompoundSplitBleuEvaluation",
         "parseval": "attention_research.tasks.parseval:ParsevalEvaluation",
         "perplexity": "attention_research.tasks.perplexity:PerplexityEvaluation",
+        "programs": "attention_research.tasks.programs:ProgramEvaluation",
         "text_to_text": "attention_research.tasks.text_to_text_evaluation:TextToTextEvaluation",
         "naming": "attention_research.tasks.naming:NamingEvaluation",
         "error_rate": "attention_research.tasks.error_rate:ErrorRateEvaluation",
@@ -361,6 +380,11 @@ REFUSED = {
         ("cross_attention", kind): "it mixes by places within one sequence, without asking the source's tokens"
         for kind in _BY_PLACE
     },
+    **{
+        (family, kind): "it is written for an encoder's self-attention alone, as the Long Range Arena runs it"
+        for family in ("causal_attention", "cross_attention")
+        for kind in _LONG_RANGE
+    },
 }
 
 # Ranges that an annotation can state; config.py enforces them.
@@ -384,11 +408,10 @@ class Child:
         return Annotated[Callable[..., Any], cls.__name__, names]
 
 
-class Given:
-    """Annotation of what only the parent module knows, ``Given[int]``: no setting; it is passed with ``rngs``."""
+T = TypeVar("T")
 
-    def __class_getitem__(cls, type_: Any) -> Any:
-        return Annotated[type_, cls.__name__]
+#: Annotation of what only the parent module knows, ``Given[int]``: no setting; it is passed with ``rngs``.
+Given = Annotated[T, "Given"]
 
 
 class Constructor:

@@ -96,6 +96,8 @@ def readable(signature: str | None, returned: str | None) -> tuple[str | None, s
 
 def as_rst(lines: list[str]) -> None:
     """Rewrites a docstring in place: code in backticks, indented blocks and lists are meant as in Markdown."""
+    if re.match(r"Alias for field number \d+", "".join(lines)):  # what a NamedTuple says of its fields
+        lines.clear()
     blocks = [block for block in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")) if block]
     lines[:] = "\n\n".join(_block(block) for block in blocks).split("\n") + [""]
 

@@ -39,6 +39,10 @@ OWN = (
         "news/bbc": "news stories of five classes, split by text (BBC, 2004 and 2005)",
         "headlines/bbc": "the same stories without their titles, and the titles; versions of a story in one split",
         "trivia/red": "12,080 quiz questions of 39 topics and their short answers (Red, a chat program)",
+        "dialogue/chitchat": "replies and the two turns before them, split by conversation (Chit-Chat Challenge, 2018)",
+        "described_programs/python": "generated descriptions of small Python functions, and their code",
+        "run_lengths/free": "generated pairs whose two lengths, 2 to 12 and 1 to 12 words, are independent",
+        "articles/adjectives": "generated sentences, up to 8 adjectives between an article and its noun, translated",
         "labelled_generated/frequent": "generated texts of two classes that frequent words tell; no real text",
         "labelled_generated/rare": "generated texts of two classes that rare words tell; no real text",
         "labelled_generated/dissimilar": "generated texts of two classes that pairs of unlike words tell; no real text",
@@ -77,7 +81,7 @@ def is_known(name: str) -> bool:
     builder = form["builder"] if form else ""
     if builder in {known.split("/")[0] for known in dataset_names()}:
         return name.split(":")[0] in dataset_names()
-    return builder in TEXT_BUILDERS or (builder in TFDS_BUILDERS and form["config"] is not None)
+    return builder in TEXT_BUILDERS or (form is not None and builder in TFDS_BUILDERS and form["config"] is not None)
 
 
 def check_name(name: str, key: str = "data.name") -> None:

@@ -29,6 +29,7 @@ PACKAGES = {
     "news": "news",
     "headlines": "news",
     "trivia": "trivia",
+    "dialogue": "dialogue",
     "pronunciation": "pronouncing_dictionary",
 }
 #: What a set is taken to have where TFDS does not know before it is prepared (that is, under `mock_data`).
@@ -135,7 +136,7 @@ class Texts(Sequence):
     def __len__(self) -> int:
         return len(self._source)
 
-    def __getitem__(self, index: int) -> dict[str, str]:
+    def __getitem__(self, index: int) -> dict[str, str]:  # type: ignore[override]  # no slices
         if not 0 <= index < len(self):
             raise IndexError(index)
         return {language: _text(value) for language, value in self._source[int(index)].items()}

@@ -59,6 +59,10 @@ def architecture(model: Any) -> tuple[Part, ...]:
     branches in the order of computation, of another model its modules by name."""
     if not any(isinstance(getattr(model, name, None), Layered) for name in ("encoder", "decoder")):
         return tuple(Part(name, _modules(module) or (Step(type(module).__name__),)) for name, module in _held(model))
+    if not hasattr(model, "vocabulary"):  # a classifier, which writes no tokens
+        encoder = _stack("encoder", Step("source embedding", type(model.embedding).__name__), model.encoder)
+        after = [(name, module) for name, module in _held(model) if name not in ("embedding", "encoder")]
+        return (encoder, *(Part(name, (Step(type(module).__name__),)) for name, module in after))
     parts, vocabulary = [], type(model.vocabulary).__name__
     if hasattr(model, "encoder"):
         parts.append(_stack("encoder", Step("source embedding", vocabulary), model.encoder))

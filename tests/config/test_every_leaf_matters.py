@@ -60,6 +60,8 @@ BASE = {
 #: What a kind cannot do without.
 NEEDED = {
     "linformer": {"rank": 5},
+    "bigbird": {"block_size": 2},
+    "sinkhorn": {"block_size": 2},
     "step": {"boundaries": (3, 7)},
     "switch": {"num_experts": 3, "expert": {"hidden_width": 17}},
     "every": {"interval": 1, "feed_forward": {"kind": "dense", "hidden_width": 19}},
@@ -92,6 +94,13 @@ ELSEWHERE = {
     ("tokenizer", "hugging_face"): "tests/weights/test_imported_vocabulary.py",
     ("data", "blanks"): "tests/data/test_blanks.py",
     ("data", "labelled"): "tests/data/test_labelled.py",
+    ("data", "listops"): "tests/data/test_long_range_data.py",
+    ("data", "pixels"): "tests/data/test_long_range_data.py",
+    ("data", "pathfinder"): "tests/data/test_long_range_data.py",
+    ("data", "matching"): "tests/data/test_long_range_data.py",
+    ("tokenizer", "bytes"): "tests/data/test_long_range_data.py",
+    ("model", "encoder_classifier"): "tests/models/test_encoder_classifiers.py",
+    ("model", "pair_classifier"): "tests/models/test_encoder_classifiers.py",
     ("data", "generated_reviews"): "tests/data/test_generated_reviews.py",
     ("task", "coverage"): "tests/models/test_copying_models.py",
     ("task", "classification"): "tests/tasks/test_classification.py",
@@ -105,6 +114,7 @@ ELSEWHERE = {
     ("model", "copy_attention"): "tests/models/test_copying_models.py",
     ("model", "pointer_generator"): "tests/models/test_copying_models.py",
     ("model", "text_classifier"): "tests/models/test_classifiers.py",
+    ("model", "cloze_classifier"): "tests/models/test_cloze_classifier.py",
     ("model", "rationale"): "tests/models/test_rationales.py",
     ("model", "soft_attention_ratings"): "tests/models/test_rationales.py",
 }

@@ -49,6 +49,8 @@ SECTIONS = {
     "conv_attention": {"width": 12},
     "copy_attention": {"width": 12},
     "text_classifier": {"width": 12},
+    "encoder_classifier": {**TRANSFORMER, "readout_width": 5},
+    "pair_classifier": {**TRANSFORMER, "readout_width": 5},
     "pointer_generator": {"width": 12},
 }
 

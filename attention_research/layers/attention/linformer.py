@@ -61,7 +61,7 @@ class LinformerAttention(MultiHeadAttention):
         """The layerwise projection, where that is the sharing."""
         return LayerwiseProjection(rank=rank, max_length=max_length, rngs=rngs) if sharing == "layerwise" else None
 
-    def projections(self, length: int, shared: nnx.Module | None, dtype: Any) -> tuple[Array, Array]:
+    def projections(self, length: int, shared: Any, dtype: Any) -> tuple[Array, Array]:
         """(E, F) for keys of this length."""
         keys = shared.matrix if self.key_projection is None else self.key_projection
         values = keys if self.value_projection is None else self.value_projection
@@ -112,7 +112,7 @@ def keys_alone(mask: Array | None, is_causal: bool) -> Array | None:
     if is_causal or (mask is not None and mask.shape[1:3] != (1, 1)):
         raise ValueError(
             "Linformer mixes all keys before any query sees them: it takes a mask of keys [B 1 1 S] only, "
-            f"not {'a causal one' if is_causal else list(mask.shape)}"
+            f"not {'a causal one' if is_causal or mask is None else list(mask.shape)}"
         )
     return None if mask is None else mask[:, 0, 0, :]
 

@@ -58,7 +58,7 @@ class MultiHeadAttention(nnx.Module):
         mask: Mask | None,
         is_causal: bool,
         offset: Int[Array, ""] | int,
-        shared: nnx.Module | None,
+        shared: Any,
     ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
         """(context, weights); query t stands at position offset + t of the keys' sequence. The variant's equation."""
         raise NotImplementedError
@@ -115,7 +115,7 @@ class MultiHeadAttention(nnx.Module):
         """The first P positions at once: (y, the cache for `length` positions). A key that `mask` hides from all of
         them is hidden from every later position too."""
         key, value = self.keys_values(x)
-        where = {"mask": mask, "is_causal": is_causal, "offset": 0, "shared": shared}
+        where: dict[str, Any] = {"mask": mask, "is_causal": is_causal, "offset": 0, "shared": shared}
         context, _ = self.mix(self.queries(x), key, value, **where)
         none, rest = (0, 0), (0, length - x.shape[1])
         longer = lambda states: jnp.pad(states.swapaxes(1, 2), (none, none, rest, none))

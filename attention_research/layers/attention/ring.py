@@ -35,7 +35,7 @@ class RingAttention(MultiHeadAttention):
     ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
         """Softmax over the whole ring (offset and shared play no part)."""
         del offset, shared
-        where = {"mask": mask, "is_causal": is_causal}
+        where: dict[str, Any] = {"mask": mask, "is_causal": is_causal}
         weights = attention_weights(query, key, **where)
         if axis_size(SEQUENCE) == 1 or query.shape[1] == 1:
             return dot_product_attention(query, key, value, **where), weights

@@ -1,0 +1,94 @@
+"""TFDS builder `articles/adjectives`: an article whose gender a noun decides that stands up to eight words later.
+
+    the old ... warm library closes this tree        la ... bibliotheque ferme cet arbre
+
+English words and French-like ones of `reordering_grammar`, translated word by word in the source's order: two noun
+phrases around a verb, each an article, 0 to `ADJECTIVES` adjectives (every number equally likely) and a noun, all drawn
+evenly. A source article says nothing of gender, nor does a source adjective; the target's article stands before all
+that do, so that the noun alone decides it. Target adjectives agree, too. Generated, no real text.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterator
+
+import tensorflow_datasets as tfds
+
+from attention_research.data import reordering_grammar as grammar
+
+SEED, SENTENCES = 1409, 20_000
+#: Most adjectives of a noun.
+ADJECTIVES = 8
+#: English, masculine, feminine
+ARTICLES = tuple(entry[:3] for entry in grammar.DETERMINERS if "-" not in entry[1:3] and entry[1] != entry[2])
+#: The verbs that are one word in the target.
+VERBS = tuple(entry for entry in grammar.VERBS[True] if "-" not in entry[1])
+#: A target article -> that of the other gender.
+OTHER = {form: other for _, one, two in ARTICLES for form, other in ((one, two), (two, one))}
+_SOURCE_ARTICLES = frozenset(article for article, *_ in ARTICLES)
+_SOURCE_NOUNS = frozenset(noun for noun, *_ in grammar.NOUNS)
+
+#: source word, target word
+Words = list[tuple[str, str]]
+
+
+def phrase(chance: random.Random) -> Words:
+    """An article, adjectives, a noun."""
+    noun, stem, gender = chance.choice(grammar.NOUNS)
+    article = chance.choice(ARTICLES)
+    adjectives = [chance.choice(grammar.ADJECTIVES) for _ in range(chance.randrange(ADJECTIVES + 1))]
+    agreeing = [(adjective, form + "e" * (gender == "f")) for adjective, form in adjectives]
+    return [(article[0], article["mf".index(gender) + 1]), *agreeing, (noun, stem)]
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """`SENTENCES` different sentences with their translations: the same ones every time."""
+    chance = random.Random(SEED)
+    seen: set[str] = set()
+    while len(seen) < SENTENCES:
+        verb, stem = chance.choice(VERBS)
+        words = [*phrase(chance), (f"{verb}s", f"{stem}e"), *phrase(chance)]
+        source, target = (" ".join(side) for side in zip(*words, strict=True))
+        if source not in seen:
+            seen.add(source)
+            yield source, target
+
+
+def agreements(source: str) -> list[tuple[int, int]]:
+    """(place of an article, place of its noun) of both phrases of a source; the places are the target's, too.
+
+    >>> agreements("the small dog finds a house")
+    [(0, 2), (4, 5)]
+    """
+    words = source.split()
+    articles = [place for place, word in enumerate(words) if word in _SOURCE_ARTICLES]
+    nouns = [place for place, word in enumerate(words) if word in _SOURCE_NOUNS]
+    return list(zip(articles, nouns, strict=True))
+
+
+def split_of(source: str) -> str:
+    """The split of a sentence: MD5 modulo 20 is 0 for test, 1 for validation."""
+    share = int(hashlib.md5(source.encode(), usedforsecurity=False).hexdigest(), 16) % 20
+    return {0: "test", 1: "validation"}.get(share, "train")
+
+
+class Articles(tfds.core.GeneratorBasedBuilder):
+    """Features `source` and `target`, as of a translation; the key of an example is its number."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    BUILDER_CONFIGS = [
+        tfds.core.BuilderConfig(name="adjectives", description=f"0 to {ADJECTIVES} adjectives before a noun")
+    ]
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = tfds.features.Translation(languages=("source", "target"))
+        return tfds.core.DatasetInfo(builder=self, description=__doc__, features=features)
+
+    def _split_generators(self, dl_manager):
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
+        for number, (source, target) in enumerate(sentences()):
+            splits[split_of(source)].append((number, {"source": source, "target": target}))
+        return {split: self._generate_examples(examples) for split, examples in splits.items()}
+
+    def _generate_examples(self, examples):
+        yield from examples

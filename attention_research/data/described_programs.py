@@ -1,0 +1,109 @@
+"""TFDS builder `described_programs/python`: what a function of a list of numbers does, in words, and its Python.
+
+    keep the numbers that are even , square them and give their sum
+    def f ( xs ) : return sum ( [ x ** 2 for x in xs if x % 2 == 0 ] )
+
+Generated; nobody wrote these. A program keeps some of the numbers (or all), does up to two things to each, and gives
+one number, a sorted list or a part of the list. Each of its parts is said in one of several ways, drawn at random. No
+program stands twice, so that those of the test split were never seen; which split is by MD5. Every program is one line
+whose tokens stand between spaces, and runs on every list of whole numbers (`tasks.restricted_python` evaluates it).
+"""
+
+import hashlib
+import random
+from collections.abc import Iterator
+
+import tensorflow_datasets as tfds
+
+SEED, PROGRAMS = 1409, 20_000
+NUMBERS = range(2, 10)
+
+#: condition on x -> how it is said
+_KEPT: dict[str, tuple[str, ...]] = {
+    "x % 2 == 0": ("even", "divisible by two"),
+    "x % 2 == 1": ("odd", "not even"),
+    "x > 0": ("positive", "above zero"),
+    "x < 0": ("negative", "below zero"),
+    **{f"x > {n}": (f"greater than {n}", f"larger than {n}", f"above {n}") for n in NUMBERS},
+    **{f"x < {n}": (f"less than {n}", f"smaller than {n}", f"below {n}") for n in NUMBERS},
+    **{f"x % {n} == 0": (f"divisible by {n}", f"multiples of {n}") for n in NUMBERS if n > 2},
+}
+#: what is done to {} -> how it is said of "them"
+_DONE: dict[str, tuple[str, ...]] = {
+    "{} ** 2": ("square them", "take their squares"),
+    "- {}": ("negate them", "change their signs"),
+    "abs ( {} )": ("drop their signs", "take their absolute values"),
+    **{f"{{}} + {n}": (f"add {n} to them", f"increase them by {n}") for n in NUMBERS},
+    **{f"{{}} - {n}": (f"subtract {n} from them", f"decrease them by {n}") for n in NUMBERS},
+    **{f"{{}} * {n}": (f"multiply them by {n}", f"take {n} times each") for n in NUMBERS},
+    **{f"{{}} % {n}": (f"take their remainders by {n}", f"reduce them modulo {n}") for n in NUMBERS if n > 2},
+}
+#: what is given of the list {} -> how it is said
+_GIVEN: dict[str, tuple[str, ...]] = {
+    "{}": ("give the list", "return all of them"),
+    "sum ( {} )": ("give their sum", "add them all up"),
+    "len ( {} )": ("count them", "say how many there are"),
+    "max ( {} , default = 0 )": ("give the largest", "return the greatest one"),
+    "min ( {} , default = 0 )": ("give the smallest", "return the least one"),
+    "sorted ( {} )": ("sort them", "give them in ascending order"),
+    "sorted ( {} , reverse = True )": ("sort them backwards", "give them in descending order"),
+    **{f"{{}} [ : {n} ]": (f"give the first {n}", f"return {n} from the front") for n in NUMBERS},
+    **{f"{{}} [ - {n} : ]": (f"give the last {n}", f"return {n} from the end") for n in NUMBERS},
+    **{f"sorted ( {{}} ) [ : {n} ]": (f"give the {n} smallest", f"return the lowest {n}") for n in NUMBERS},
+}
+_KEEP = ("keep the numbers that are", "take those that are", "of the numbers that are")
+
+
+def program(chance: random.Random) -> tuple[str, str]:
+    """(description, code) of one random program."""
+    drawn = lambda ways: ways[int(chance.random() * len(ways))]
+    said, each, condition = [], "x", ""
+    if chance.random() < 0.7:
+        condition = drawn(tuple(_KEPT))
+        said.append(f"{drawn(_KEEP)} {drawn(_KEPT[condition])}")
+    for _ in range(int(chance.random() * 3)):
+        done = drawn(tuple(_DONE))
+        said.append(drawn(_DONE[done]))
+        each = done.format(each if each == "x" or done.startswith("abs") else f"( {each} )")
+    given = drawn(tuple(_GIVEN))
+    tested = f" if {condition}" if condition else ""
+    numbers = "xs" if each == "x" and not condition else f"[ {each} for x in xs{tested} ]"
+    description = " , ".join(said) + " and " if said else ""
+    return description + drawn(_GIVEN[given]), f"def f ( xs ) : return {given.format(numbers)}"
+
+
+def programs() -> Iterator[tuple[str, str]]:
+    """`PROGRAMS` descriptions with different programs: the same ones every time."""
+    chance = random.Random(SEED)
+    seen: set[str] = set()
+    while len(seen) < PROGRAMS:
+        description, code = program(chance)
+        if code not in seen:
+            seen.add(code)
+            yield description, code
+
+
+def split_of(code: str) -> str:
+    """The split of a program: MD5 modulo 20 is 0 for test, 1 for validation."""
+    share = int(hashlib.md5(code.encode(), usedforsecurity=False).hexdigest(), 16) % 20
+    return {0: "test", 1: "validation"}.get(share, "train")
+
+
+class DescribedPrograms(tfds.core.GeneratorBasedBuilder):
+    """Features `description` and `code`, as of a translation; the key of an example is its number."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="python", description="one-line functions of a list of numbers")]
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = tfds.features.Translation(languages=("description", "code"))
+        return tfds.core.DatasetInfo(builder=self, description=__doc__, features=features)
+
+    def _split_generators(self, dl_manager):
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
+        for number, (description, code) in enumerate(programs()):
+            splits[split_of(code)].append((number, {"description": description, "code": code}))
+        return {split: self._generate_examples(examples) for split, examples in splits.items()}
+
+    def _generate_examples(self, examples):
+        yield from examples

@@ -1,0 +1,110 @@
+"""ListOps (Nangia & Bowman 2018, arXiv 1804.06028), generated as in the Long Range Arena (Tay et al. 2021).
+
+    [MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ]        5
+
+An expression is an operator with 2 to `max_args` arguments, MIN, MAX, MED (the median, its fraction dropped) or SM (the
+sum modulo 10), and a closing bracket; an argument is a digit, or with probability 1/4 an expression, down to
+`max_depth` of them inside each other. Those with more than `min_length` and fewer than `max_length` tokens are kept,
+each once. The class is the value, one of ten. The arena's bounds are 500 and 2,000, its sizes 96,000, 2,000 and 2,000.
+
+Tokens as its released pipeline has them after its correction: brackets that say nothing left out, closing ones kept. An
+expression begins with an operator and its bracket as one token; id 0 is padding, 1 to 10 are the digits, then the four
+operators and the closing bracket.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable
+
+import numpy as np
+
+from attention_research.data.labelled_arrays import Batch, LabelledArrays, kept
+from attention_research.registry import NonNegative, Positive
+
+OPERATORS: dict[str, Callable[[list[int]], int]] = {
+    "[MIN": min, "[MAX": max,
+    "[MED": lambda values: int(statistics.median(values)), "[SM": lambda values: sum(values) % 10,
+}  # fmt: skip
+TOKENS = ("<pad>", *map(str, range(10)), *OPERATORS, "]")
+IDS = {token: number for number, token in enumerate(TOKENS)}
+EXPRESSION = 0.25
+_SEED = 1804
+
+
+def expression(chance: random.Random, max_depth: int, max_args: int, room: int) -> tuple[list[str], int] | None:
+    """(tokens, value) of an expression that is drawn, a lone digit included; None where it has no room in its tokens.
+
+    Breaking off once there is no room changes nothing in the distribution of what is kept.
+    """
+
+    def draw(depth: int) -> int:
+        if depth >= max_depth or chance.random() > EXPRESSION:
+            value = chance.randrange(10)
+            tokens.append(str(value))
+            return value
+        operator = chance.choice(tuple(OPERATORS))
+        tokens.append(operator)
+        values = []
+        for _ in range(chance.randint(2, max_args)):
+            if len(tokens) > room:
+                raise _Full
+            values.append(draw(depth + 1))
+        tokens.append("]")
+        return OPERATORS[operator](values)
+
+    tokens: list[str] = []
+    try:
+        value = draw(1)
+    except _Full:
+        return None
+    return (tokens, value) if len(tokens) <= room else None
+
+
+class _Full(Exception):
+    """More tokens than there is room for."""
+
+
+class ListOps(LabelledArrays):
+    """Expressions of more than `min_length` and fewer than `max_length` tokens (see the module's text)."""
+
+    def __init__(
+        self,
+        *,
+        max_length: Positive,
+        min_length: NonNegative = 500,
+        max_depth: Positive = 10,
+        max_args: Positive = 10,
+        train_examples: Positive = 96_000,
+        held_out: Positive = 2000,
+    ):
+        self.bounds = {"min_length": min_length, "max_depth": max_depth, "max_args": max_args}
+        numbers = {"train": train_examples, "validation": held_out, "test": held_out}
+        super().__init__("listops", max_length, numbers, tuple(map(str, range(10))), self.bounds)
+        self._all: list[tuple[tuple[str, ...], int]] = []
+
+    def expressions(self, split: str) -> list[tuple[tuple[str, ...], int]]:
+        """(tokens, value) of a split: the held-out splits are drawn first, so that more training changes neither."""
+        shortest, wanted = self.bounds["min_length"], sum(self.numbers.values())
+        if not self._all:
+            self._report(f"generating {wanted:,} expressions")
+            chance = random.Random(_SEED)
+            seen: dict[tuple[str, ...], int] = {}
+            while len(seen) < wanted:
+                drawn = expression(chance, self.bounds["max_depth"], self.bounds["max_args"], self.max_length - 1)
+                if drawn is not None and len(drawn[0]) > shortest:
+                    seen[tuple(drawn[0])] = drawn[1]
+            self._all = list(seen.items())
+        first = {"test": 0, "validation": self.numbers["test"], "train": self.numbers["test"] * 2}[split]
+        return self._all[first : first + self.numbers[split]]
+
+    def _made(self, split: str) -> Batch:
+        return kept(type(self), [split, self.numbers, self.max_length, self.bounds], lambda: self._drawn(split))
+
+    def _drawn(self, split: str) -> Batch:
+        found = self.expressions(split)
+        source = np.zeros((len(found), self.max_length), np.int32)
+        for row, (tokens, _) in enumerate(found):
+            source[row, : len(tokens)] = [IDS[token] for token in tokens]
+        return {"source": source, "label": np.asarray([value for _, value in found])}

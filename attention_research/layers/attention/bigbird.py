@@ -1,0 +1,57 @@
+"""BigBird, Zaheer et al. 2020 (arXiv 2007.14062): a block attends to its neighbours, to global and to random blocks.
+
+The random graph is drawn with the parameters, one a layer for sequences up to `max_length`, and stays, among the
+statistics; a shorter sequence leaves out the blocks that it does not have. Global are the first `global_blocks`: the
+released code takes the first and the last, which with padding is another one for the same text.
+"""
+
+from __future__ import annotations
+
+from flax import nnx
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels import bigbird_attention, bigbird_random_blocks
+from attention_research.layers.attention.sums_of_values import SumOfValues
+from attention_research.registry import NonNegative, Positive
+
+
+class BigBirdAttention(SumOfValues):
+    """Blocks of `block_size` positions; `window_blocks`, an odd number, counts the block itself."""
+
+    def __init__(
+        self,
+        *,
+        width: Positive,
+        num_heads: Positive,
+        head_width: Positive | None,
+        max_length: Positive,
+        block_size: Positive = 64,
+        window_blocks: Positive = 3,
+        global_blocks: NonNegative = 2,
+        random_blocks: Positive = 3,
+        use_bias: bool = True,
+        rngs: nnx.Rngs,
+    ):
+        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=use_bias, rngs=rngs)
+        self.block_size, self.window_blocks = block_size, window_blocks
+        self.global_blocks = tuple(range(global_blocks))
+        drawn = bigbird_random_blocks(rngs.params(), -(-max_length // block_size), random_blocks, **self._fixed())
+        self.random_blocks = nnx.BatchStat(drawn)
+
+    def _fixed(self) -> dict:
+        """What of the graph is not drawn."""
+        return {"window_blocks": self.window_blocks, "global_blocks": self.global_blocks}
+
+    def attend(
+        self,
+        query: Float[Array, "B T N H"],
+        key: Float[Array, "B T N H"],
+        value: Float[Array, "B T N Hv"],
+        real: Bool[Array, "B T"] | None,
+    ) -> Float[Array, "B T N Hv"]:
+        """Softmax over the keys of all connected blocks. Raises ValueError beyond `max_length`."""
+        blocks, drawn = -(-query.shape[1] // self.block_size), self.random_blocks[...]
+        if blocks > drawn.shape[0]:
+            raise ValueError(f"BigBird: {query.shape[1]} positions, but its graph has {drawn.shape[0]} blocks")
+        where = {"block_size": self.block_size, "random_blocks": drawn[:blocks], **self._fixed()}
+        return bigbird_attention(query, key, value, mask=real, **where)

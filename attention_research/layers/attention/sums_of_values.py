@@ -1,0 +1,57 @@
+"""Self-attentions whose output is a sum of values with weights that the values do not change, over the real keys.
+
+What the long-range variants share: a variant gives `attend`, its kernel on queries, keys and values of all heads. A
+kernel that never forms its [T S] weights gives them all the same for values that are the rows of the identity; under
+jit that runs only where somebody keeps the weights. Encoders alone: no cache, no cross-attention.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float
+
+from attention_research.layers.attention.multi_head import MultiHeadAttention
+
+
+class SumOfValues(MultiHeadAttention):
+    """Multi-head self-attention over the keys that a mask [B 1 1 S] says are real; any other mask raises ValueError."""
+
+    def attend(
+        self,
+        query: Float[Array, "B T N H"],
+        key: Float[Array, "B T N H"],
+        value: Float[Array, "B T N Hv"],
+        real: Bool[Array, "B T"] | None,
+    ) -> Float[Array, "B T N Hv"]:
+        """The variant's equation."""
+        raise NotImplementedError
+
+    def mix(
+        self,
+        query: Float[Array, "B T N H"],
+        key: Float[Array, "B T N H"],
+        value: Float[Array, "B T N Hv"],
+        *,
+        mask: Any = None,
+        is_causal: bool = False,
+        offset: Any = 0,
+        shared: nnx.Module | None = None,
+    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T T"]]:
+        """`attend`, and the weights [B N T T] that it gave (offset and shared play no part)."""
+        del offset, shared
+        real = real_keys(mask, is_causal, type(self).__name__)
+        (B, T, N), identity = key.shape[:3], jnp.eye(key.shape[1], dtype=value.dtype)
+        rows = jnp.broadcast_to(identity[None, :, None], (B, T, N, T))
+        weights = self.attend(query, key, rows, real).swapaxes(1, 2)
+        return self.attend(query, key, value, real), weights
+
+
+def real_keys(mask: Any, is_causal: bool, name: str) -> Bool[Array, "B S"] | None:
+    """The vector of real keys in a mask of keys alone."""
+    if is_causal or (mask is not None and mask.shape[1:3] != (1, 1)):
+        what = "a causal one" if is_causal else str(list(mask.shape))
+        raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not {what}")
+    return None if mask is None else mask[:, 0, 0, :]

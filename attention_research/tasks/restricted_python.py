@@ -1,0 +1,140 @@
+"""A small part of Python, evaluated by hand: functions of one list of numbers whose body is one expression.
+
+    def f ( xs ) : return sum ( [ x ** 2 for x in xs if x % 2 == 0 ] )
+
+What a model wrote is never executed: the text is parsed (`ast`), and its tree is walked by the few nodes that are named
+here, over whole numbers, truth values and lists of them. Any other node, name, method, attribute or keyword is refused,
+and so is what would take long or grow large: `STEPS` visits of nodes, numbers beyond `LARGEST`, powers beyond `POWER`.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attention_research.errors import RunError
+
+STEPS, LARGEST, POWER = 20_000, 10**12, 4
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Mod: operator.mod,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+}
+_UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.Not: operator.not_}
+_COMPARED: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+#: Functions that may be called -> the keywords that they may be given.
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
+    "abs": (abs, frozenset()),
+    "len": (len, frozenset()),
+    "sum": (sum, frozenset()),
+    "max": (max, frozenset({"default"})),
+    "min": (min, frozenset({"default"})),
+    "sorted": (sorted, frozenset({"reverse"})),
+}
+
+Value = int | bool | list
+
+
+class Refused(RunError):
+    """A program that is no Python, is outside of the part that is evaluated, or fails on its argument."""
+
+
+def function_of(text: str) -> Callable[[Sequence[int]], Value]:
+    """The function that a program defines, of a list of whole numbers; `Refused` where it is none, and when called,
+    where it fails.
+
+    >>> function_of("def f ( xs ) : return max ( xs ) - min ( xs )")([3, 9, 4])
+    6
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Refused(f"no Python: {type(error).__name__}") from None
+    match tree.body:
+        case [
+            ast.FunctionDef(
+                args=ast.arguments(posonlyargs=[], args=[ast.arg(arg=name, annotation=None)], vararg=None,
+                                   kwonlyargs=[], kwarg=None, defaults=[]),
+                body=[ast.Return(value=ast.expr() as body)], decorator_list=[], returns=None,
+            )
+        ]:  # fmt: skip
+            return lambda numbers: _called(body, {name: list(numbers)})
+    raise Refused("no function of one argument whose body is one return")
+
+
+def _called(body: ast.expr, names: dict[str, Value]) -> Value:
+    try:
+        return _Evaluation().value(body, names)
+    except (ArithmeticError, TypeError, ValueError, IndexError, RecursionError) as error:
+        raise Refused(f"{type(error).__name__} while it ran") from None
+
+
+class _Evaluation:
+    """One evaluation, which counts its steps."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def value(self, node: ast.expr, names: Mapping[str, Value]) -> Value:
+        """What an expression is worth where names mean what they mean."""
+        self.steps += 1
+        if self.steps > STEPS:
+            raise Refused(f"more than {STEPS:,} steps")
+        value = self._value(node, names)
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise Refused("a number that is too large")
+        return value
+
+    def _value(self, node: ast.expr, names: Mapping[str, Value]) -> Value:
+        of: Callable[[ast.expr], Any] = lambda child: self.value(child, names)
+        match node:
+            case ast.Constant(value=int() as value):  # a truth value is an int
+                return value
+            case ast.Name(id=name) if name in names:
+                return names[name]
+            case ast.BinOp(op=op) if type(op) in _BINARY:
+                return _of_numbers(_BINARY[type(op)], of(node.left), of(node.right))
+            case ast.UnaryOp(op=op) if type(op) in _UNARY:
+                return _UNARY[type(op)](of(node.operand))
+            case ast.Compare(ops=[op], comparators=[other]) if type(op) in _COMPARED:
+                return _COMPARED[type(op)](of(node.left), of(other))
+            case ast.Subscript(slice=ast.Slice(step=None) as cut):
+                return of(node.value)[slice(*(None if end is None else of(end) for end in (cut.lower, cut.upper)))]
+            case ast.Subscript():
+                return of(node.value)[of(node.slice)]
+            case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS and name not in names:
+                return self._call(node, names, *_FUNCTIONS[name])
+            case ast.ListComp(generators=[ast.comprehension(target=ast.Name(id=name), is_async=0) as over]):
+                items = (({**names, name: item}) for item in of(over.iter))
+                kept = (own for own in items if all(self.value(test, own) for test in over.ifs))
+                return [self.value(node.elt, own) for own in kept]
+        raise Refused(f"{type(node).__name__} is not evaluated")
+
+    def _call(
+        self, node: ast.Call, names: Mapping[str, Value], function: Callable[..., Any], keywords: frozenset[str]
+    ) -> Value:
+        given: dict[Any, Value] = {keyword.arg: self.value(keyword.value, names) for keyword in node.keywords}
+        if not given.keys() <= keywords:
+            raise Refused("a keyword that is not evaluated")
+        return function(*(self.value(argument, names) for argument in node.args), **given)
+
+
+def _of_numbers(function: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
+    """An operation on two whole numbers: lists have none here, and powers are small and whole."""
+    if isinstance(left, list) or isinstance(right, list):
+        raise Refused("an operation on a list")
+    if function is operator.pow and not 0 <= right <= POWER:
+        raise Refused(f"a power that is not from 0 to {POWER}")
+    return function(left, right)

@@ -1,0 +1,100 @@
+"""The verdicts of `lectures/rigidity`."""
+
+from __future__ import annotations
+
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+
+ENCODERS = {"encoder": ("vectors, trained", True), "encoder_drawn": ("vectors, as drawn", False)}
+KINDS = {
+    "none": "no attention",
+    "basic": "X X^T",
+    "shared": "X X^T of a learned projection",
+    "learned": "learned queries, keys, values",
+}
+#: What reads the inputs that come as vectors.
+READERS = ("none", "basic", "learned")
+INPUTS = {
+    "sentences": "words (film reviews)",
+    "digits": "patches (MNIST)",
+    "largest": "numbers, the largest",
+    "count": "numbers, how often 1",
+    "duplicate": "numbers, any twice",
+}
+LANGUAGE = "sentences"
+#: Weights that go with cosines so well are said to favour tokens that point one way.
+FAVOURS = 0.5
+#: Tokens whose mean cosine grows by so much come out more alike.
+MOVED = 0.01
+
+
+def favours(results: Results) -> Verdict:
+    """Weights agree with cosines and outputs are more alike than inputs, in every seed: of the trained word vectors,
+    and then of what each layer of the encoder reads or gives."""
+    lists = {name: results.values("encoder", f"measure.{name}") for name in ("agreement", "before", "after")}
+    if not lists["agreement"]:
+        return Verdict(UNTESTED, "the trained encoder's vectors are not measured")
+    names = ["words", "input", *(f"layer {n + 1}" for n in range(len(lists["agreement"][0]) - 2))]
+    worst = [min(values) for values in zip(*lists["agreement"], strict=True)]
+    moved = [
+        [after - before for before, after in zip(*seed, strict=True)]
+        for seed in zip(lists["before"], lists["after"], strict=True)
+    ]
+    gains = [min(values) for values in zip(*moved, strict=True)]
+    before, after = (results.mean_list("encoder", f"measure.{name}") for name in ("before", "after"))
+    own = results.mean_list("encoder", "measure.own")
+    said = [f"{name}: agreement {least:.2f} or more, cosine of two tokens {first:.2f}, then {second:.2f}, "
+            f"own weight {self:.2f}"
+            for name, least, first, second, self in zip(names, worst, before, after, own, strict=True)]  # fmt: skip
+    good = [name for name, least, gain in zip(names, worst, gains, strict=True) if least >= FAVOURS and gain >= MOVED]
+    because = "; ".join(said)
+    if names[0] not in good:
+        return Verdict(FAILED, because)
+    if len(good) == len(names):
+        return Verdict(HELD, because)
+    return Verdict(CONDITION, f"held for vectors of {', '.join(good)}; {because}")
+
+
+def rigid(results: Results) -> Verdict:
+    """At the least similar token learned projections are clearly better than both forms of X X^T, which are not clearly
+    better than no attention; and at the most similar one X X^T is clearly better than none, or the task is not it."""
+    compared = lambda better, worse, key: compare(
+        results, f"unlike_{better}", f"unlike_{worse}", f"measure.{key}", higher=True
+    )
+    repaired = [compared("learned", kind, "dissimilar") for kind in ("basic", "shared")]
+    blind = [compared(kind, "none", "dissimilar") for kind in ("basic", "shared")]
+    sighted = compared("basic", "none", "similar")
+    cases = [*repaired, *blind, sighted]
+    because = "; ".join(case.text for case in cases)
+    if any(case.clear is None for case in cases):
+        return Verdict(UNTESTED, because)
+    if not all(case.clear for case in repaired) or not sighted.clear:
+        return Verdict(FAILED, because)
+    return Verdict(CONDITION if any(case.clear for case in blind) else HELD, because)
+
+
+def fails_outside(results: Results) -> Verdict:
+    """The gap of learned to basic attention is clear on each input that is no language, and larger than on words."""
+    gaps = {
+        inputs: compare(results, f"{inputs}_learned", f"{inputs}_basic", "measure.accuracy", higher=True)
+        for inputs in INPUTS
+    }
+    because = "; ".join(f"{INPUTS[inputs]}: {gap.text}" for inputs, gap in gaps.items())
+    others = {inputs: gap for inputs, gap in gaps.items() if inputs != LANGUAGE and gap.clear is not None}
+    if gaps[LANGUAGE].clear is None or not others:
+        return Verdict(UNTESTED, because)
+    compared = lambda inputs: compare(results, f"{inputs}_basic", f"{inputs}_none", "measure.accuracy", higher=True)
+    because += "".join(f"; {INPUTS[inputs]}: {compared(inputs).text}" for inputs in INPUTS)
+    failed = [inputs for inputs, gap in others.items() if gap.clear and gap.gain > gaps[LANGUAGE].gain]
+    if len(failed) == len(INPUTS) - 1:
+        return Verdict(HELD, because)
+    if not failed:
+        return Verdict(FAILED, because)
+    return Verdict(CONDITION, f"held for {', '.join(INPUTS[inputs] for inputs in failed)}; {because}")
+
+
+VERDICTS = {
+    "basic-favours-parallel-tokens": favours,
+    "basic-is-rigid": rigid,
+    "basic-fails-outside-language": fails_outside,
+}

@@ -1,0 +1,93 @@
+"""The pictures of `lectures/seq2seq_tasks`."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.results import Results
+
+#: Row -> title, edges of its cells in words.
+CELLS = {
+    "lengths": ("any lengths: run-length codes", (1, 3, 5, 7, 9, 11, 13)),
+    "parsing": ("parsing: sentences and their trees", tuple(range(1, 34, 4))),
+}
+#: Row -> title, the number, what it is, [(floor, what it is)].
+TASKS = {
+    "summaries": ("stories to titles", "measure.rougeL", "ROUGE-L",
+                  (("measure.lead_rougeL", "lead sentence"), ("measure.words_rougeL", "lead words"),
+                   ("measure.other_rougeL", "another's title"))),
+    "dialogue": ("histories to replies", "measure.own", "perplexity (less is better)",
+                 (("measure.shuffled", "another history"), ("evaluate.unigram_perplexity", "unigrams"))),
+    "parsing": ("sentences to trees", "evaluate.f1", "bracket F1", (("evaluate.flat_f1", "one bracket"),)),
+    "code": ("descriptions to Python", "measure.passes", "programs that pass, %",
+             (("measure.nearest_passes", "nearest description"),)),
+}  # fmt: skip
+
+
+def draw_cells(results: Results, folder: Path) -> Figure | None:
+    """Exact match by length of source and target, a panel a task, the mean over seeds with its numbers."""
+    found = {row: results.values(row, "measure.cells") for row in CELLS}
+    found = {row: tables for row, tables in found.items() if tables}
+    if not found:
+        return None
+    pyplot, said = canvas(), []
+    figure, axes = pyplot.subplots(1, len(found), figsize=(5.4 * len(found), 4.6), squeeze=False)
+    for axis, (row, tables) in zip(axes[0], found.items(), strict=True):
+        title, edges = CELLS[row]
+        names = [f"{low}-{high - 1}" for low, high in zip(edges, edges[1:], strict=False)]
+        means = [[_mean([table[i][j] for table in tables]) for j in range(len(names))] for i in range(len(names))]
+        sources = [i for i, line in enumerate(means) if any(share is not None for share in line)]
+        targets = [j for j in range(len(names)) if any(line[j] is not None for line in means)]
+        means = [[means[i][j] for j in targets] for i in sources]
+        axis.imshow([[float("nan") if x is None else x for x in line] for line in means], vmin=0, vmax=1,
+                    cmap="viridis", origin="lower")  # fmt: skip
+        for i, line in enumerate(means):
+            for j, share in enumerate(line):
+                if share is not None:
+                    colour = "white" if share < 0.6 else "black"
+                    axis.text(j, i, f"{100 * share:.0f}", ha="center", va="center", color=colour, fontsize=9)
+        axis.set_xticks(range(len(targets)), [names[j] for j in targets])
+        axis.set_yticks(range(len(sources)), [names[i] for i in sources])
+        axis.set_xlabel("words of the target")
+        axis.set_ylabel("words of the source")
+        axis.set_title(f"{title}: exact match, %", loc="left", fontsize=11)
+        axis.grid(False)
+        known = [share for line in means for share in line if share is not None]
+        said.append(f"{title}: {min(known):.0%} to {max(known):.0%} over {len(known)} cells")
+    where = folder / "lengths.png"
+    save(pyplot, figure, where)
+    return Figure(where, "Exact match by the lengths of source and target", f"{'; '.join(said)}.")
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def draw_floors(results: Results, folder: Path) -> Figure | None:
+    """Each task's score beside its floors, a panel a task; a cross for each seed."""
+    rows = [row for row, (_, key, *_) in TASKS.items() if results.values(row, key)]
+    if not rows:
+        return None
+    pyplot, said = canvas(), []
+    figure, axes = pyplot.subplots(1, len(rows), figsize=(3.3 * len(rows), 3.6), squeeze=False)
+    for axis, row in zip(axes[0], rows, strict=True):
+        title, key, what, floors = TASKS[row]
+        bars = [("the model", key), *((name, floor) for floor, name in floors)]
+        bars = [(name, values) for name, one in bars if (values := results.values(row, one))]
+        for place, (_, values) in enumerate(bars):
+            colour = COLOURS[1] if place == 0 else "#bbbbbb"
+            axis.bar(place, statistics.fmean(values), color=colour, width=0.65)
+            axis.plot([place] * len(values), values, "x", color=COLOURS[2], markersize=5)
+        axis.set_xticks(range(len(bars)), [name for name, _ in bars], rotation=25, ha="right")
+        axis.set_axisbelow(True)
+        axis.set_title(title, loc="left", fontsize=11)
+        axis.set_ylabel(what)
+        axis.set_ylim(0, 102 if what.endswith("%") else None)
+        said.append(f"{title}: " + ", ".join(f"{name} {statistics.fmean(values):.1f}" for name, values in bars))
+    figure.tight_layout()
+    where = folder / "floors.png"
+    save(pyplot, figure, where)
+    return Figure(where, "Each task beside what is had without doing it", f"{'; '.join(said)}.")

@@ -1,0 +1,85 @@
+"""The rows, the verdict and the picture of `linformer2020/table2`."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+
+TASKS = {"sentence": "sentences", "review": "reviews", "topic": "topics"}
+#: Row -> its name, whether we run it. Published: k of 128 and 256 at 512 tokens stand beside ours of 32 and 64 at 128.
+ROWS = {
+    "full": ("full attention (RoBERTa-base)", True),
+    "full_scratch": ("full attention, from scratch", True),
+    **{
+        f"k_{k}{suffix}": (f"Linformer k = n / {128 // k}{said}", True)
+        for k in (32, 64)
+        for suffix, said in (("", ""), ("_kv", ", shared keys and values"), ("_layer", ", shared in all layers"))
+    },
+    "bert": ("BERT-base", False),
+    "distilled_bert": ("Distilled BERT", False),
+    "long_256": ("n = 1,024: Linformer k = 256", False),
+    "long_256_kv": ("n = 1,024: k = 256, shared keys and values", False),
+    "long_256_layer": ("n = 1,024: k = 256, shared in all layers", False),
+}
+LINFORMERS = tuple(id for id in ROWS if id.startswith("k_"))
+#: Points of accuracy, the mean over the tasks: so little less is near. The paper's rows lose 0.5 at most.
+NEAR = 1.0
+
+
+def average(results: Results, row: str) -> list[float]:
+    """The mean over the tasks of each seed's accuracy; empty where a task is missing."""
+    lists = [results.values(row, f"{task}.accuracy") for task in TASKS]
+    return [statistics.fmean(values) for values in zip(*lists, strict=False)] if all(lists) else []
+
+
+def stays_near(results: Results) -> Verdict:
+    """Every Linformer's accuracy, the mean over the tasks and seeds, is at most a point below full attention's, or that
+    of some is."""
+    full = average(results, "full")
+    losses = {row: statistics.fmean(full) - statistics.fmean(average(results, row))
+              for row in LINFORMERS if full and average(results, row)}  # fmt: skip
+    if not losses:
+        return Verdict(UNTESTED, "full attention or Linformer is not measured after fine-tuning")
+    said = [f"full attention {statistics.fmean(full):.2f} on average"]
+    if scratch := average(results, "full_scratch"):
+        said.append(f"from scratch {statistics.fmean(scratch):.2f}")
+    for row, loss in losses.items():
+        cases = " / ".join(compare(results, "full", row, f"{task}.accuracy", higher=True).text for task in TASKS)
+        said.append(f"{ROWS[row][0]}: {-loss:+.2f} points ({cases})")
+    good = [row for row, loss in losses.items() if loss <= NEAR]
+    because = "; ".join(said)
+    if len(good) == len(LINFORMERS):
+        return Verdict(HELD, because)
+    if not good:
+        return Verdict(FAILED, because)
+    return Verdict(CONDITION, f"held for {', '.join(ROWS[row][0] for row in good)}; {because}")
+
+
+VERDICTS = {"linformer-downstream": stays_near}
+
+
+def draw(results: Results, folder: Path) -> Figure | None:
+    """Accuracy of every row, a panel a task, a mark a seed; full attention's mean as a line."""
+    rows = [row for row, (_, runs) in ROWS.items() if runs and average(results, row)]
+    if not rows:
+        return None
+    pyplot, said = canvas(), []
+    figure, axes = pyplot.subplots(1, len(TASKS), figsize=(12.5, 1.2 + 0.42 * len(rows)), sharey=True)
+    for axis, (task, name) in zip(axes, TASKS.items(), strict=True):
+        for place, row in enumerate(rows):
+            values = results.values(row, f"{task}.accuracy")
+            axis.plot(values, [place] * len(values), "o", color=COLOURS[1 if row in LINFORMERS else 0], alpha=0.7)
+        if (full := results.mean("full", f"{task}.accuracy")) is not None:
+            axis.axvline(full, color="grey", linewidth=1)
+        axis.set_title(name, loc="left", fontsize=11)
+        axis.set_xlabel("accuracy, % (grey: full attention)")
+    axes[0].set_yticks(range(len(rows)), [ROWS[row][0] for row in rows])
+    axes[0].invert_yaxis()
+    where = folder / "accuracy.png"
+    save(pyplot, figure, where)
+    said = [f"{ROWS[row][0]} {statistics.fmean(average(results, row)):.1f}" for row in rows]
+    return Figure(where, "Accuracy after fine-tuning", f"Means over the tasks: {'; '.join(said)} %.")

@@ -1,0 +1,147 @@
+"""`lectures/seq2seq_tasks` and `lectures/agreement`: every row's config, verdicts and pictures from numbers by hand."""
+
+import pytest
+from results_of import results_of
+
+from attention_research.studies import load_study
+from attention_research.studies.trials import configuration
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+
+NAMES = ("lectures/seq2seq_tasks", "lectures/agreement")
+
+
+@pytest.fixture(scope="module")
+def studies(root):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        yield {name: load_study(name, root / "experiments") for name in NAMES}
+
+
+def rows(**numbers):
+    """row -> stage.number -> a value a seed; names are given as stage__number."""
+    return {row: {name.replace("__", "."): values for name, values in of.items()} for row, of in numbers.items()}
+
+
+def judged(studies, claim, **numbers):
+    (study,) = (study for study in studies.values() if claim in study.verdicts)
+    return study.verdicts[claim](results_of(rows(**numbers)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_claim_has_its_verdict(name, studies):
+    study = studies[name]
+    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)}
+    assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_resolves_and_the_tasks_have_one_model(name, studies, root, monkeypatch):
+    monkeypatch.chdir(root)
+    study = studies[name]
+    for scale in study.scales:
+        models = []
+        for row in study.rows_at(scale):
+            model = dict(configuration(study, scale, row).resolved["model"])
+            sizes = [model.pop(size) for size in ("max_length", "vocabulary_size") if size in model]
+            assert all(sizes)
+            models.append({**model, "vocabulary": None})
+        if name == "lectures/seq2seq_tasks":
+            assert all(model == models[0] for model in models)
+
+
+def test_lengths_are_judged_cell_by_cell(studies):
+    judge = lambda *tables: judged(studies, "sequence-to-sequence-any-lengths", lengths={
+        "measure__cells": list(tables), "measure__exact": [0.5] * len(tables),
+        "measure__exact_unequal": [0.4] * len(tables)})  # fmt: skip
+    assert judge([[1.0, None], [0.95, 0.9]], [[0.9, None], [0.9, 0.95]]).status == HELD
+    partly = judge([[1.0, 0.2], [0.95, 0.9]], [[1.0, 0.2], [0.9, 0.95]])
+    assert partly.status == CONDITION and "3 of 4 cells" in partly.because and "worst 20.0%" in partly.because
+    assert judge([[1.0, 0.2], [0.5, 0.95]], [[1.0, 0.2], [0.5, 0.95]]).status == FAILED  # equal lengths alone
+
+
+def test_a_summary_has_to_beat_the_lead_sentence(studies):
+    def judge(*lead):
+        numbers = {f"measure__{kind}": [20.0, 21.0, 20.5] for kind in ("rouge1", "rouge2", "rougeL")}
+        for kind, value in zip(("rouge1", "rouge2", "rougeL"), lead, strict=True):
+            numbers |= {f"measure__{floor}_{kind}": [value] * 3 for floor in ("lead", "words", "other")}
+        return judged(studies, "task-summarization", summaries=numbers)
+
+    assert (judge(9, 9, 9).status, judge(30, 9, 9).status, judge(30, 30, 30).status) == (HELD, CONDITION, FAILED)
+    assert "rouge1 20.5 against 30 (lead_rouge1), worse over 3 seeds" in judge(30, 9, 9).because
+
+
+def test_a_reply_has_to_be_likelier_after_its_own_history_in_every_seed(studies):
+    judge = lambda own, shuffled: (
+        judged(studies, "task-dialogue", dialogue={"measure__own": own, "measure__shuffled": shuffled}).status
+    )
+    assert judge([50, 60, 70], [52, 62, 73]) == HELD
+    assert judge([50, 60, 70], [52, 59, 73]) == FAILED and judge([50], [52]) == UNTESTED
+
+
+def test_trees_and_programs_need_form_and_content(studies):
+    def parsing(f1, malformed):
+        numbers = {"evaluate__f1": f1, "evaluate__flat_f1": [29.0] * 3, "evaluate__malformed": malformed}
+        return judged(studies, "task-parsing", parsing=numbers).status
+
+    assert parsing([80, 85, 90], [1, 2, 1]) == HELD and parsing([80, 85, 90], [30, 40, 30]) == CONDITION
+    assert parsing([28, 20, 40], [1, 2, 1]) == FAILED
+
+    def code(passes, runs):
+        numbers = {"measure__runs": runs, "measure__exact_match": passes, "measure__passes": passes}
+        floor = {f"measure__nearest_{name}": [10.0] * 3 for name in ("exact_match", "passes")}
+        return judged(studies, "task-code-generation", code={**numbers, **floor}).status
+
+    assert code([90, 91, 95], [99, 99, 98]) == HELD and code([30, 31, 35], [50, 50, 50]) == CONDITION
+    assert code([5, 5, 20], [99, 99, 99]) == FAILED
+
+
+def few(mass, kept, seeds=2):
+    numbers = {f"measure__mass_{k}": [mass] * seeds for k in (1, 2, 3)}
+    numbers |= {f"measure__kept_{k}": [kept] * seeds for k in (1, 2, 3)}
+    return numbers | {"measure__bleu_whole": [30.0] * seeds, "measure__even_3": [0.2] * seeds}
+
+
+def test_few_words_have_to_hold_the_mass_and_keep_the_bleu(studies):
+    judge = lambda **found: judged(studies, "translation-needs-few-source-words", **found)
+    every = ("rnnsearch_generated", "transformer_generated", "rnnsearch", "transformer")
+    assert judge(**{row: few(0.8, 0.95) for row in every}).status == HELD
+    assert judge(**{row: few(0.8, 0.5) for row in every}).status == FAILED
+    some = judge(**{row: few(0.8, 0.95) for row in every[:1]}, **{row: few(0.3, 0.95) for row in every[1:]})
+    assert some.status == CONDITION and some.because.startswith("held for RNNsearch, generated;")
+
+
+def gender(near, far):
+    drops = [a - b for a, b in zip(near, far, strict=True)]
+    return {"measure__near": near, "measure__far": far, "measure__drop": drops}
+
+
+def test_distance_has_to_hurt_the_fixed_vector_and_it_alone(studies):
+    judge = lambda fixed, search, transformer: judged(
+        studies, "gender-agreement-at-distance", encdec_generated=fixed, rnnsearch_generated=search,
+        transformer_generated=transformer,
+    ).status  # fmt: skip
+    good, falls = gender([1.0, 1.0, 0.99], [0.99, 1.0, 0.99]), gender([0.98, 0.97, 0.99], [0.7, 0.72, 0.75])
+    assert judge(falls, good, good) == HELD
+    assert judge(falls, good, gender([1.0, 1.0, 1.0], [0.9, 0.91, 0.9])) == CONDITION
+    assert judge(good, good, good) == FAILED
+    assert judge(gender([0.5, 0.52, 0.49], [0.5, 0.5, 0.51]), good, good) == FAILED  # it never knew
+
+
+@pytest.mark.slow
+def test_pictures_are_drawn_of_what_is_there(studies, tmp_path):
+    table = [[0.5 + 0.01 * (i + j) if (i, j) != (0, 3) else None for j in range(6)] for i in range(6)]
+    pictures = {
+        "lectures/seq2seq_tasks": rows(
+            lengths={"measure__cells": [table, table]},
+            code={"measure__passes": [80.0, 90.0], "measure__nearest_passes": [10.0, 10.0]},
+        ),
+        "lectures/agreement": rows(
+            encdec_generated={"measure__gender_by_distance": [[1, 0.5]], "measure__distances": [[0, 1]],
+                              "measure__noun_mass": [[0.0, 0.0]]},
+            rnnsearch_generated={**few(0.8, 0.9), **{f"measure__even_{k}": [0.1] * 2 for k in (1, 2)}},
+        ),
+    }  # fmt: skip
+    for name, numbers in pictures.items():
+        drawn = [draw(results_of(numbers), tmp_path) for draw in studies[name].figures]
+        assert all(figure.path.stat().st_size > 5000 for figure in drawn)
+        assert all(draw(results_of({}), tmp_path) is None for draw in studies[name].figures)
