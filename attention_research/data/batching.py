@@ -7,16 +7,22 @@ beginning.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from attention_research.data import plan
 from attention_research.registry import Positive
 
-Tokens = Sequence[np.ndarray]
 Parts = tuple[str, ...]
 #: The lengths to which evaluation pads where rows are packed in training.
 EVALUATION_LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+
+class Tokens(Protocol):
+    """The token ids of example after example."""
+
+    def __getitem__(self, index: int, /) -> np.ndarray: ...
 
 
 def _up_to(boundaries: Sequence[int], max_length: int) -> tuple[int, ...]:
@@ -89,7 +95,7 @@ APART, PACKED = ("",), ("", "_segments", "_positions")
 
 def batch_shapes(
     rows: int, source_length: int, target_length: int, parts: Parts = PACKED
-) -> dict[str, tuple[int, int]]:
+) -> dict[str, tuple[int, ...]]:
     """Name -> shape of every array of a batch."""
     lengths = {"source": source_length, "target": target_length}
     return {f"{side}{part}": (rows, lengths[side]) for side in lengths for part in parts}

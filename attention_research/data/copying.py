@@ -68,7 +68,8 @@ class Generated:
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The pairs of a split, the same ones every time; delays take turns, so that each is equally often there."""
-        chance, make = random.Random(_SEEDS[split]), {"copy": copied, "agree": agreeing}[self.task]
+        makers: dict[str, Callable[..., Pair]] = {"copy": copied, "agree": agreeing}
+        chance, make = random.Random(_SEEDS[split]), makers[self.task]
         count = self.train_examples if split == "train" else EVALUATED
         delays = (number % (self.max_delay + 1) for number in range(count))
         pairs = [make(chance, delay, **dict(self.settings)) for delay in delays]

@@ -8,22 +8,21 @@ reviews take half a second, and nothing is stored.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 
-from attention_research.data import plan, storage
+from attention_research.data import storage
+from attention_research.data.in_memory import Batch, InMemory
 from attention_research.data.review_sentences import GRADES, Review, reviews
 from attention_research.data.words import most_frequent
 from attention_research.errors import ConfigError
 from attention_research.registry import Positive, Rate
 from attention_research.tokens import UNKNOWN
 
-Batch = dict[str, np.ndarray]
 #: Reviews of the splits that nothing is learned from.
 HELD_OUT = {"validation": 500, "test": 1000}
-_EVALUATION_SEED = 1606
 
 
 class Words:
@@ -48,11 +47,14 @@ class Words:
         return [self._words[int(token)] for token in tokens]
 
 
-class GeneratedReviews:
+class GeneratedReviews(InMemory):
     """Reviews of three aspects, of which `aspect` is rated; the grades of two aspects correlate by `correlation`.
 
     `max_length` cuts a review; words beyond the `vocabulary_size` most frequent tokens are unknown.
     """
+
+    name = "generated reviews"
+    evaluation_seed = 1606
 
     def __init__(
         self,
@@ -67,8 +69,7 @@ class GeneratedReviews:
         self.aspect, self.correlation = aspect, correlation
         self.numbers = {"train": train_examples, **HELD_OUT}
         self.reviews = functools.cache(lambda split: reviews(split, self._number(split), correlation))
-        self._arrays = functools.cache(self._made)
-        self.plan = functools.lru_cache(maxsize=4)(self._plan)
+        super().__init__()
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> GeneratedReviews:
         """Nothing has to be fetched."""
@@ -88,10 +89,6 @@ class GeneratedReviews:
     def describe(self) -> str:
         """One line for the user."""
         return f"generated reviews of {self.aspect} · {self.numbers['train']:,} · {self.tokenizer.size:,} words"
-
-    def sizes(self) -> dict[str, int]:
-        """Reviews of each split."""
-        return dict(self.numbers)
 
     def _number(self, split: str) -> int:
         if split not in self.numbers:
@@ -113,49 +110,7 @@ class GeneratedReviews:
         (shapes,) = self.train_shapes(rows)
         return {name: np.zeros(shape, np.float32 if name == "ratings" else np.int32) for name, shape in shapes.items()}
 
-    def _taken(self, split: str, ids: np.ndarray, rows: int) -> Batch:
-        """The batch of some reviews, filled up with padding."""
-        batch = self._empty(rows)
-        for name, array in self._arrays(split).items():
-            batch[name][: len(ids)] = array[ids]
-        return batch
-
-    # Training
-
-    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
         """Name -> shape of every batch that training can see."""
         long = (batch_size, self.max_length)
         return [{"source": long, "ratings": (batch_size, 1), "gold": long}]
-
-    def _plan(self, seed: int, batch_size: int) -> plan.Plan:
-        lengths = np.full((self.numbers["train"], 2), self.max_length)
-        order = lambda epoch: np.random.default_rng([seed, epoch])
-        return plan.Plan(lambda epoch: plan.bucket_epoch(lengths, (self.max_length,), batch_size, order(epoch)))
-
-    def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
-        """The batch of a step, counted from 0; of several hosts, the rows of one."""
-        rows = self.plan(seed, batch_size)[step].host(host, hosts).rows
-        ids = np.array([example for row in rows for example in row], np.int64)
-        return self._taken("train", ids, len(rows))
-
-    def train_batches(
-        self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
-    ) -> Iterator[tuple[int, Batch]]:
-        """(step, batch) from `start_step` on, without end."""
-        step = start_step
-        while True:
-            yield step, self.batch_at(seed, step, batch_size, host, hosts)
-            step += 1
-
-    # Evaluation
-
-    def evaluation_batches(
-        self, split: str, batch_size: int, examples: int | None = None
-    ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(ids [B], batch) over a split, or over `examples` reviews of a fixed permutation; -1 marks a filling row."""
-        ids = np.arange(self._number(split))
-        if examples is not None:
-            ids = np.sort(np.random.default_rng(_EVALUATION_SEED).permutation(ids)[:examples])
-        for start in range(0, len(ids), batch_size):
-            some = ids[start : start + batch_size]
-            yield np.pad(some, (0, batch_size - len(some)), constant_values=-1), self._taken(split, some, batch_size)

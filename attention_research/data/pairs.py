@@ -106,7 +106,7 @@ class Pairs:
     def _train_ids(self) -> np.ndarray:
         return np.flatnonzero(self._train_lengths.max(axis=1) <= self.max_length)
 
-    def _plan(self, seed: int, batch_size: int) -> plan_module.Plan:
+    def _plan(self, seed: int, batch_size: int) -> Any:
         """The endless order of training; its examples are positions among the pairs that are not too long."""
         if not len(self._train_ids):
             raise ConfigError(f"max_length: no training pair of {self.name} has at most {self.max_length} tokens")
@@ -117,8 +117,8 @@ class Pairs:
         if batch_size % hosts:
             raise ConfigError(f"training.batch_size: {batch_size} rows do not divide over {hosts} hosts")
         rows = self.plan(seed, batch_size)[step].host(host, hosts)
-        kept = [_Selected(tokens, self._train_ids) for tokens in self._prepared.tokens["train"]]
-        return batching_module.assemble(rows, *kept, parts=self.batching.parts)
+        sources, targets = (_Selected(tokens, self._train_ids) for tokens in self._prepared.tokens["train"])
+        return batching_module.assemble(rows, sources, targets, self.batching.parts)
 
     def train_batches(
         self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
@@ -134,10 +134,11 @@ class Pairs:
         steps = grain.MapDataset.range(start_step, 2**31 - 1).map(load)
         return iter(steps.to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)))
 
-    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
         """Name -> shape of every batch that training can see; nothing is read."""
         return [
-            batching_module.batch_shapes(batch_size, *shape, self.batching.parts) for shape in self.batching.shapes()
+            batching_module.batch_shapes(batch_size, source, target, self.batching.parts)
+            for source, target in self.batching.shapes()
         ]
 
     # Evaluation

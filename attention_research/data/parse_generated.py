@@ -27,7 +27,7 @@ class ParseGenerated(tfds.core.GeneratorBasedBuilder):
         return tfds.core.DatasetInfo(builder=self, description=grammar.__doc__, features=features)
 
     def _split_generators(self, dl_manager):
-        splits = {"train": [], "validation": [], "test": []}
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
         for number, tree in enumerate(grammar.trees()):
             words, symbols = sentence(tree), linearised(tree)
             if self.builder_config.name == "short" and len(symbols.split()) > SHORT:

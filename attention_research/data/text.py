@@ -58,7 +58,7 @@ class Chunks(Sequence):
     def __len__(self) -> int:
         return int(self.starts[-1]) // self.length
 
-    def __getitem__(self, index: int) -> np.ndarray:
+    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]  # no slices
         if not 0 <= index < len(self):
             raise IndexError(index)
         start, stop = index * self.length, (index + 1) * self.length
@@ -150,7 +150,8 @@ class TextData(Pairs):
         """Source and target of each example of a split as evaluation sees it, as text. Example ids index them."""
         examples = [self.evaluated(split, chunk) for chunk in range(len(self.chunks(split)))]
         decode = lambda side: self.tokenizer.decode([tokens[tokens != EOS] for tokens in side])
-        return tuple(decode(side) for side in zip(*examples, strict=True))
+        source, target = (decode(side) for side in zip(*examples, strict=True))
+        return source, target
 
     def sizes(self) -> dict[str, int]:
         """Chunks of each split."""
@@ -180,7 +181,7 @@ class TextData(Pairs):
         rows = self.plan(seed, batch_size)[step][host * part : (host + 1) * part]
         return self._batch([self._example("train", chunk, seed, epoch, chunk) for epoch, chunk in rows], part)
 
-    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
         """Name -> shape of every batch; nothing is read."""
         return [{"source": (batch_size, self.lengths.source), "target": (batch_size, self.lengths.target)}]
 

@@ -67,6 +67,8 @@ class TextToText(Pairs):
     and a target of more than `target_length` (None: `max_length`). A new text (`read`) has to say its task itself.
     """
 
+    target_length: int
+
     def __init__(
         self,
         *,
@@ -124,7 +126,7 @@ class TextToText(Pairs):
     def _narrow(self, batch: Batch) -> Batch:
         return {**batch, "target": batch["target"][:, : self.target_length]}
 
-    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, int]]]:
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
         """Name -> shape of every batch that training can see; nothing is read."""
         shapes = super().train_shapes(batch_size)
         if self.batching.parts != APART:

@@ -13,7 +13,7 @@ class TokenArray(Sequence):
         self.flat, self.offsets = flat, offsets
 
     @classmethod
-    def join(cls, sequences: Iterable[Sequence[int]]) -> "TokenArray":
+    def join(cls, sequences: Iterable[Sequence[int] | np.ndarray]) -> "TokenArray":
         """From lists of token ids."""
         chunks = [np.asarray(sequence, np.int32) for sequence in sequences]
         offsets = np.cumsum([0, *(len(chunk) for chunk in chunks)], dtype=np.int64)
@@ -32,7 +32,7 @@ class TokenArray(Sequence):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, index: int) -> np.ndarray:
+    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]  # no slices
         return self.flat[self.offsets[index] : self.offsets[index + 1]]
 
     @property

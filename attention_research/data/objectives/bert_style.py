@@ -34,4 +34,5 @@ class BertStyle:
         others = generator.integers(len(RESERVED), self.vocabulary_size, len(tokens))
         instead = np.where(generator.random(len(tokens)) < RANDOM, others, self.vocabulary_size - 1)
         source = np.where(hidden, instead, tokens)
-        return tuple(np.append(side, EOS).astype(np.int32) for side in (source, tokens))
+        source, target = (np.append(side, EOS).astype(np.int32) for side in (source, tokens))
+        return source, target

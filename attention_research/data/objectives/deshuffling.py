@@ -18,4 +18,5 @@ class Deshuffling:
 
     def __call__(self, tokens: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(source, target) of raw tokens."""
-        return tuple(np.append(side, EOS).astype(np.int32) for side in (generator.permutation(tokens), tokens))
+        source, target = (np.append(side, EOS).astype(np.int32) for side in (generator.permutation(tokens), tokens))
+        return source, target

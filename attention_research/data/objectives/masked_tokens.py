@@ -39,4 +39,6 @@ class MaskedTokens:
         instead = np.where(way < MASKED, self.vocabulary_size - 1, np.where(way < MASKED + RANDOM, others, tokens))
         source, target = np.where(chosen, instead, tokens), np.where(chosen, tokens, PAD)
         first, nothing = ([BOS], [PAD]) if self.begins else ([], [])
-        return tuple(np.concatenate(one).astype(np.int32) for one in ((first, source, [EOS]), (nothing, target, [PAD])))
+        both = (first, source, [EOS]), (nothing, target, [PAD])
+        source, target = (np.concatenate(one).astype(np.int32) for one in both)
+        return source, target

@@ -20,4 +20,5 @@ class PrefixLanguageModel:
     def __call__(self, tokens: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """(source, target) of raw tokens."""
         cut = generator.integers(1, len(tokens))
-        return tuple(np.append(side, EOS).astype(np.int32) for side in (tokens[:cut], tokens[cut:]))
+        source, target = (np.append(side, EOS).astype(np.int32) for side in (tokens[:cut], tokens[cut:]))
+        return source, target

@@ -1,0 +1,93 @@
+"""Examples of one width that are all in memory: batches that are a pure function of (seed, step)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from attention_research.data import plan
+from attention_research.errors import ConfigError
+
+Batch = dict[str, np.ndarray]
+
+
+class InMemory:
+    """A set gives `train_shapes` and `_made`; `numbers` are the examples of each split, `max_length` every row's width.
+
+    A batch has the arrays of `_made`, of `train_shapes`; a row that only fills it is `fill` by name, 0 otherwise.
+    """
+
+    name: str
+    max_length: int
+    numbers: dict[str, int]
+    fill: ClassVar[Mapping[str, int]] = {}
+    #: Draws the permutation whose beginning is evaluated on where not all of a split is.
+    evaluation_seed: ClassVar[int]
+
+    def __init__(self) -> None:
+        self.arrays = functools.cache(self._arrays)
+        self.plan = functools.lru_cache(maxsize=4)(self._plan)
+
+    def _made(self, split: str) -> Batch:
+        """All of a split, the same every time."""
+        raise NotImplementedError
+
+    def _arrays(self, split: str) -> Batch:
+        if split not in self.numbers:
+            raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self.numbers)}")
+        return self._made(split)
+
+    def sizes(self) -> dict[str, int]:
+        """Examples of each split."""
+        return dict(self.numbers)
+
+    def _taken(self, split: str, ids: np.ndarray, rows: int) -> Batch:
+        """The batch of some examples, filled up."""
+        (shapes,) = self.train_shapes(rows)
+        arrays = self.arrays(split)
+        batch = {name: np.full(shape, self.fill.get(name, 0), arrays[name].dtype) for name, shape in shapes.items()}
+        for name, array in arrays.items():
+            batch[name][: len(ids)] = array[ids]
+        return batch
+
+    # Training
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
+        """Name -> shape of every batch that training can see; nothing is made."""
+        raise NotImplementedError
+
+    def _plan(self, seed: int, batch_size: int) -> plan.Plan:
+        lengths = np.full((self.numbers["train"], 2), self.max_length)
+        order = lambda epoch: np.random.default_rng([seed, epoch])
+        return plan.Plan(lambda epoch: plan.bucket_epoch(lengths, (self.max_length,), batch_size, order(epoch)))
+
+    def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
+        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        rows = self.plan(seed, batch_size)[step].host(host, hosts).rows
+        ids = np.array([example for row in rows for example in row], np.int64)
+        return self._taken("train", ids, len(rows))
+
+    def train_batches(
+        self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
+    ) -> Iterator[tuple[int, Batch]]:
+        """(step, batch) from `start_step` on, without end."""
+        step = start_step
+        while True:
+            yield step, self.batch_at(seed, step, batch_size, host, hosts)
+            step += 1
+
+    # Evaluation
+
+    def evaluation_batches(
+        self, split: str, batch_size: int, examples: int | None = None
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
+        """(ids [B], batch) over a split, or over `examples` of a fixed permutation; -1 marks a filling row."""
+        ids = np.arange(len(next(iter(self.arrays(split).values()))))
+        if examples is not None:
+            ids = np.sort(np.random.default_rng(self.evaluation_seed).permutation(ids)[:examples])
+        for start in range(0, len(ids), batch_size):
+            some = ids[start : start + batch_size]
+            yield np.pad(some, (0, batch_size - len(some)), constant_values=-1), self._taken(split, some, batch_size)
