@@ -103,7 +103,7 @@ def states_that_fit(section: Section, sections: list[Section]) -> Broken:
     """A dot product needs a decoder state as wide as the encoder's; a decoder that starts from the encoder's final
     states needs as many of the same width."""
     inside = {other.path.removeprefix(f"{section.path}."): other for other in sections}
-    encoder, decoder, score = (inside.get(name) for name in ("encoder", "decoder", "decoder.alignment.score"))
+    encoder, decoder, score = inside["encoder"], inside["decoder"], inside.get("decoder.alignment.score")
     width, keys = decoder.settings["width"], encoder.settings["width"] * (1 + (encoder.kind == "bidirectional"))
     if score is not None and score.kind in ("dot", "scaled_dot", "cosine") and width != keys:
         what = f"{score.kind} needs equal widths; the decoder's state has {width}, the encoder's {keys}"

@@ -29,7 +29,7 @@ class Collective(NamedTuple):
 
     kind: str
     axes: tuple[str, ...]
-    count: int
+    count: int  # type: ignore[assignment]  # a number here, which hides tuple.count
     bytes: int
 
 
@@ -44,7 +44,7 @@ def collectives(program: str, sizes: Mapping[str, int]) -> list[Collective]:
         for line in lines:
             operation = _OPERATION.match(line)
             kind = operation[2].removesuffix("-start") if operation else ""
-            if kind in KINDS and times[name] and (axes := _axes(line, sizes)):
+            if operation and kind in KINDS and times[name] and (axes := _axes(line, sizes)):
                 totals = found[kind, axes]
                 totals[0] += times[name]
                 totals[1] += times[name] * _bytes(operation[1], started=operation[2].endswith("-start"))
@@ -142,7 +142,8 @@ def _along(mesh: str, ids: str | None, axes: str) -> list[list[int]]:
         devices = _iota(*iota.groups()) if iota else np.asarray(_integers(ids))
     parts = {name: (int(before or 1), int(size or sizes[name]))
              for name, before, size in re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", axes)}  # fmt: skip
-    shape, grouped = [], []
+    shape: list[int] = []
+    grouped: list[int] = []
     for name, whole in sizes.items():
         before, size = parts.get(name, (whole, 1))
         grouped += [len(shape) + 1] if name in parts else []

@@ -46,10 +46,10 @@ class Flops(NamedTuple):
     def total(self) -> int:
         return self.matmul + self.other
 
-    def __add__(self, more: "Flops") -> "Flops":
+    def __add__(self, more: "Flops") -> "Flops":  # type: ignore[override]  # a sum, where tuples are joined
         return Flops(self.matmul + more.matmul, self.other + more.other)
 
-    def __mul__(self, times: int) -> "Flops":
+    def __mul__(self, times: int) -> "Flops":  # type: ignore[override]  # a product, where tuples are repeated
         return Flops(self.matmul * times, self.other * times)
 
 

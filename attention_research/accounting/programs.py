@@ -22,7 +22,7 @@ def trace(function: Callable[..., Any], *arguments: Any) -> ClosedJaxpr:
 
 def opened(program: Jaxpr | ClosedJaxpr) -> Jaxpr:
     """The program itself, where a closed one also holds its constants."""
-    return getattr(program, "jaxpr", program)
+    return program.jaxpr if isinstance(program, ClosedJaxpr) else program
 
 
 def without_dead_code(program: Jaxpr | ClosedJaxpr) -> Jaxpr:

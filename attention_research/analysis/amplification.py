@@ -70,7 +70,7 @@ def measure_amplification(
 ) -> dict[str, Any]:  # fmt: skip
     """Lists by gain and layer: "amplified", as a multiple of the first layer's, and "ranges"; by gain alone
     "last_amplified" and "growth", the last layer's range as a multiple of the first one's (None where one is lost)."""
-    sizes = {"depth": depth, "width": width, "samples": samples, "normalised": normalised}
+    sizes: dict[str, Any] = {"depth": depth, "width": width, "samples": samples, "normalised": normalised}
     run = jax.jit(lambda key, gain: drawn(key, activation, gain=gain, **sizes))
     found: dict[str, list[Any]] = {"amplified": [], "ranges": [], "last_amplified": [], "growth": []}
     for gain in gains:

@@ -42,7 +42,7 @@ def figure_of(attention: Attention) -> Any:
     head = _head(attention, columns=int(width * 11))
     top = 0.25 + 0.2 * len(head)
     height = top + sum(block.height for block in blocks)
-    plain = {"font.family": "sans-serif", "axes.linewidth": 0.5, "axes.grid": False, "text.parse_math": False}
+    plain: Any = {"font.family": "sans-serif", "axes.linewidth": 0.5, "axes.grid": False, "text.parse_math": False}
     with matplotlib.rc_context(plain):
         figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white")
         FigureCanvasAgg(figure)

@@ -66,7 +66,7 @@ def apply(
 def draw_teacher(key: Key[Array, ""], width: int) -> tuple[Array, Array]:
     """x -> tanh(x A) b with outputs of variance near one."""
     first, second = jax.random.split(key)
-    return 2 * jax.random.normal(first, (width, width)) * width**-0.5, jax.random.normal(second, width) * width**-0.5
+    return 2 * jax.random.normal(first, (width, width)) * width**-0.5, jax.random.normal(second, (width,)) * width**-0.5
 
 
 def teach(teacher: tuple[Array, Array], x: Float[Array, "B D"]) -> Float[Array, "B"]:
@@ -119,7 +119,7 @@ def measure_batch_sizes(
     """By batch size, lists: "losses" with what the norm reads in use, "own_losses" with the test batch's own
     statistics; "loss_ratio" of the smallest batch to the largest. None where no learning rate ends in a number."""
     key = jax.random.key(seed)
-    settings = {"norm": norm, "width": width, "samples": trained_samples, "rates": rates}
+    settings: dict[str, Any] = {"norm": norm, "width": width, "samples": trained_samples, "rates": rates}
     found = [train_errors(key, batch_size=size, **settings) for size in batch_sizes]
     losses, own = ([_least(errors[:, column]) for errors in found] for column in (0, 1))
     ratio = None if losses[0] is None or losses[-1] is None else losses[0] / losses[-1]

@@ -95,7 +95,10 @@ def by_length(
 def slope(words: Sequence[float | None], bleu: Sequence[float | None]) -> float | None:
     """BLEU points a word: the least-squares line through the buckets that have a score; None with fewer than two."""
     points = [(x, y) for x, y in zip(words, bleu, strict=True) if y is not None]
-    return float(np.polyfit(*zip(*points, strict=True), 1)[0]) if len(points) > 1 else None
+    if len(points) < 2:
+        return None
+    x, y = zip(*points, strict=True)
+    return float(np.polyfit(x, y, 1)[0])
 
 
 def measure(

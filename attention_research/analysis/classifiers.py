@@ -4,6 +4,7 @@ and what the same classifier reaches with fewer training texts, or TF-IDF with l
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -119,8 +120,12 @@ def bag_of_words(data: Any, split: str, *, penalty: float = 0.1, steps: int = 10
     "label" of a split, and the "kernel" [V C] times IDF, what an occurrence of a term adds, up to the text's length."""
     size, texts = data.vocabulary_size, data.tokens("train")
     idf = inverse_document_frequency(document_frequency(texts, size), len(texts))
-    vectors = lambda some: (lambda terms, weights: (terms, unit_length(weights)))(*tf_idf(some, idf))
-    fitted = {"size": size, "classes": len(data.classes), "penalty": penalty, "steps": steps}
+
+    def vectors(some: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        terms, weights = tf_idf(some, idf)
+        return terms, unit_length(weights)
+
+    fitted: dict[str, Any] = {"size": size, "classes": len(data.classes), "penalty": penalty, "steps": steps}
     kernel, bias = logistic_regression(*vectors(texts), data.labels("train"), **fitted)
     terms, weights = vectors(data.tokens(split))
     logits = np.einsum("nl,nlc->nc", weights, kernel[terms]) + bias

@@ -111,7 +111,9 @@ def measure_fit(
     "steps"; "near_floor", the error of the identity itself on the near-identity."""
     matrix_key, *keys = jax.random.split(jax.random.key(seed), len(depths) + 1)
     matrix = jax.random.normal(matrix_key, (width, width)) * width**-0.5
-    settings = {"width": width, "activation": activation, "residual": residual, "rates": rates, "steps": steps}
+    settings: dict[str, Any] = {
+        "width": width, "activation": activation, "residual": residual, "rates": rates, "steps": steps
+    }  # fmt: skip
     found: dict[str, Any] = {}
     for name, target in (("identity", lambda x: x), ("near", near_identity(matrix))):
         pairs = [

@@ -35,11 +35,11 @@ class Mixer(nnx.Module):
     def __init__(self, kind: str, *, length: int, width: int, num_heads: int = 1, rngs: nnx.Rngs):
         if kind not in MIXERS:
             raise ValueError(f"{kind!r}: expected one of {', '.join(MIXERS)}")
-        settings = {"width": width, "num_heads": num_heads, "head_width": None, "rngs": rngs}
+        settings: dict[str, Any] = {"width": width, "num_heads": num_heads, "head_width": None, "rngs": rngs}
         self.attention = StandardAttention(**settings) if kind == "attention" else None
         normal = jax.random.normal(rngs.params(), (length, length), jnp.float32)
-        self.places = None if kind == "attention" else nnx.Param(normal * length**-0.5)
-        self.mixed = None if kind == "attention" else Linear(width, width, rngs=rngs)
+        self.places: Any = None if kind == "attention" else nnx.Param(normal * length**-0.5)
+        self.mixed: Any = None if kind == "attention" else Linear(width, width, rngs=rngs)
         self.gate = Linear(width, width, rngs=rngs) if kind == "gated" else None
         self.output = Linear(width, width, rngs=rngs)
 

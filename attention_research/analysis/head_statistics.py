@@ -8,6 +8,7 @@ Heads are [L N]. Cross-attention has no places in common: for it distance and di
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -57,7 +58,8 @@ def _at(weights: Float[np.ndarray, "L N T S"], places: np.ndarray) -> Float[np.n
 def divergence(maps: Iterable[Float[np.ndarray, "L N T S"]]) -> Float[np.ndarray, "L"]:
     """How differently the heads of a layer look: the mean Jensen-Shannon divergence, in bits, of each pair of heads,
     over all rows. 0 for copies of one head; 1 for heads that never look at the same place."""
-    total, rows = 0.0, 0
+    total: Any = 0.0
+    rows = 0
     for weights in maps:
         weights = np.asarray(weights, np.float64)
         heads = weights.shape[1]

@@ -42,7 +42,7 @@ def measure_gradients(*, workdir: Path, seed: int, rows: int = 16, **_: Any) -> 
     del seed
     trained = Trained(workdir)
     _, batch = next(iter(trained.data.evaluation_batches("test", rows, examples=rows)))
-    of = jax.jit(lambda arrays, batch: gradient_norms(trained.trainer.structure, *arrays, batch))
+    of = jax.jit(lambda arrays, batch: gradient_norms(trained.trainer.structure, arrays[0], arrays[1], batch))
     start, end = (np.asarray(of(arrays, batch), np.float64) for arrays in (untrained(trained), trained.model()))
     return {
         "start_gradients": start.tolist(),

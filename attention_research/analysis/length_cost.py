@@ -9,7 +9,7 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,12 @@ from attention_research.layers.attention.standard import StandardAttention
 from attention_research.layers.feed_forward.dense import DenseFeedForward
 
 #: Name -> the kernel of standard attention.
-STANDARD = {"materialised": "reference", "fused": "blockwise"}
+STANDARD: dict[str, Literal["reference", "blockwise"]] = {"materialised": "reference", "fused": "blockwise"}
 
 
 def make(name: str, length: int, *, width: int, num_heads: int, rank: int, key: jax.Array) -> tuple[Any, Any]:
     """(attention, feed-forward) of a name of `STANDARD` or "linformer", with one projection for keys and values."""
-    settings = {"width": width, "num_heads": num_heads, "head_width": None, "rngs": nnx.Rngs(key)}
+    settings: dict[str, Any] = {"width": width, "num_heads": num_heads, "head_width": None, "rngs": nnx.Rngs(key)}
     if name == "linformer":
         attention = LinformerAttention(max_length=length, rank=rank, sharing="key_value", **settings)
     else:
@@ -43,7 +43,8 @@ def block(modules: tuple[Any, Any], x: jax.Array) -> jax.Array:
 
 def allocated(modules: Any, x: Any) -> int:
     """Bytes that the compiled program holds beside arguments and result."""
-    return jax.jit(block).lower(modules, x).compile().memory_analysis().temp_size_in_bytes
+    memory: Any = jax.jit(block).lower(modules, x).compile().memory_analysis()
+    return memory.temp_size_in_bytes
 
 
 def measure_length_cost(

@@ -8,6 +8,7 @@ which of queries, keys and values have a learned matrix [D D] first: none, "keys
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -70,15 +71,17 @@ class Layer(nnx.Module):
         if score not in SCORES:
             raise ValueError(f"{score!r}: expected one of {', '.join(SCORES)}")
         width, learned = lookup.width, LADDER[projections]
-        project = lambda part: Linear(width, width, use_bias=False, rngs=rngs) if part in learned else None
+        project: Callable[[str], Any] = lambda part: (
+            Linear(width, width, use_bias=False, rngs=rngs) if part in learned else None
+        )
         self.query, self.key, self.value = project("query"), project("key"), project("value")
         self.score = score
-        self.temperature = nnx.Param(jnp.ones(())) if score == "cosine_temperature" else None
+        self.temperature: Any = nnx.Param(jnp.ones(())) if score == "cosine_temperature" else None
         normal = lambda *shape: nnx.Param(jax.random.normal(rngs.params(), shape) * width**-0.5)
         additive = score == "additive"
-        self.additive_query = normal(width, width) if additive else None
-        self.additive_key = normal(width, width) if additive else None
-        self.additive_v = normal(width) if additive else None
+        self.additive_query: Any = normal(width, width) if additive else None
+        self.additive_key: Any = normal(width, width) if additive else None
+        self.additive_v: Any = normal(width) if additive else None
         self.classifier = Linear(width, lookup.classes, rngs=rngs)
 
     def __call__(self, batch: Batch) -> Float[Array, "B C"]:

@@ -52,7 +52,7 @@ def truncation(random: Random) -> Found:
 
 def encoder(random: Random) -> Found:
     """The decoder's self-attention with a mask that hides nothing is the encoder's, weights alike."""
-    settings = {"width": D, "num_heads": N, "head_width": None}
+    settings: dict[str, Any] = {"width": D, "num_heads": N, "head_width": None}
     ours, x = make(random, "encoder_attention", **settings), draw(random, B, T, D)
     theirs = jax.tree.unflatten(jax.tree.structure(make(random, "causal_attention", **settings)), jax.tree.leaves(ours))
     seen = jnp.ones((B, 1, T, T), bool)

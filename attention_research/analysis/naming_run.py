@@ -71,7 +71,8 @@ def nearest_scores(workdir: Path) -> dict[str, Any]:
     ids = [int(i) for ids, _ in batches for i in ids if i >= 0]
     bodies, names = data.text(evaluation.split)
     cut = lambda body: " ".join(body.split()[: data.max_length - 1])
-    found = nearest_names(*data.text("train"), [cut(bodies[i]) for i in ids], evaluation.suggestions)
+    known, named = data.text("train")
+    found = nearest_names(known, named, [cut(bodies[i]) for i in ids], evaluation.suggestions)
     return naming_scores(found, [names[i] for i in ids], data.tokenizer.known)
 
 

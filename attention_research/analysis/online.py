@@ -13,7 +13,7 @@ source tokens a writer is behind one that keeps pace with the source; one that w
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -38,7 +38,8 @@ class OnlineAlignment(Alignment):
     """
 
     def __init__(self, trained: MonotonicAlignment):
-        self.trained, self.context_width = trained, trained.context_width
+        self.trained: Any = trained
+        self.context_width = trained.context_width
         self.chunk_size = trained.chunk_size if isinstance(trained, MoChAAlignment) else 1
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
@@ -120,7 +121,7 @@ def average_lag(read: Sequence[int], source_length: int) -> float:
     return statistics.fmean(count - index * pace for index, count in enumerate(read[:tau]))
 
 
-def delays(stops: np.ndarray, target: np.ndarray, source: np.ndarray) -> dict[str, float]:
+def delays(stops: Iterable[np.ndarray], target: Iterable[np.ndarray], source: Iterable[np.ndarray]) -> dict[str, float]:
     """Means over sentences of token ids [n T] and [n S] with their ends: `average_lag`, in source tokens, and
     `written_before_the_end`, the share of target tokens that were written before the source's last token was read.
 

@@ -10,6 +10,7 @@ exponentially; float32 has lost it at about 1e-7.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,12 @@ def stack_distances(
     reads. No normalisation and no dropout.
     """
     width = x.shape[-1]
-    children = {
-        "self_attention": lambda rngs: StandardAttention(width=width, num_heads=num_heads, head_width=None, rngs=rngs),
-        "feed_forward": lambda rngs: DenseFeedForward(width=width, hidden_width=hidden_width, rngs=rngs),
+    children: dict[str, Callable[[nnx.Rngs], Any]] = {
+        "self_attention": lambda rngs: StandardAttention(width=width, num_heads=num_heads, head_width=None, rngs=rngs)
     }
-    layers = ("self_attention",) if hidden_width is None else ("self_attention", "feed_forward")
-    steps = tuple((layer, "residual") if residual else (layer,) for layer in layers)
+    if hidden_width is not None:
+        children["feed_forward"] = lambda rngs: DenseFeedForward(width=width, hidden_width=hidden_width, rngs=rngs)
+    steps = tuple((layer, "residual") if residual else (layer,) for layer in children)
 
     def layer(x: Array, key: Array) -> tuple[Array, Array]:
         block = Block(steps=steps, children=children, dropout_rate=0.0, rngs=nnx.Rngs(key))
@@ -75,7 +76,7 @@ def measure_stack(
     depth at which they are under `ALIKE` (None: at none)."""
     first, second = jax.random.split(jax.random.key(seed))
     x = jax.random.normal(first, (sequences, tokens, width))
-    sizes = {"depth": depth, "num_heads": num_heads, "hidden_width": hidden_width, "residual": residual}
+    sizes: dict[str, Any] = {"depth": depth, "num_heads": num_heads, "hidden_width": hidden_width, "residual": residual}
     found = np.asarray(jax.jit(lambda key, x: stack_distances(key, x, **sizes))(second, x), np.float64)
     alike = next((depth for depth, distance in enumerate(found) if distance < ALIKE), None)
     return {"distances": found.tolist(), "distance": float(found[-1]), "alike": alike}

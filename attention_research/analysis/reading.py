@@ -47,7 +47,9 @@ def measure_reading(*, workdir: Path, seed: int, examples: int = 256, batch_size
     programs = _Programs(trained)
     batches = [(ids[ids >= 0], batch) for ids, batch in trained.data.evaluation_batches(split, batch_size, examples)]
     written: dict[int, list[int]] = {}
-    stops, targets, sources = [], [], []
+    stops: list[np.ndarray] = []
+    targets: list[np.ndarray] = []
+    sources: list[np.ndarray] = []
     alike = read = tokens = 0
     for ids, batch in batches:
         rows, source = len(ids), batch["source"]
@@ -93,7 +95,8 @@ def _sample(programs: _Programs, model: Any, batches: list[tuple[np.ndarray, Map
             target = np.asarray(programs.write(model, one))
             size = max(1, int(np.sum(target != PAD)))
             weights = programs.weights(model, {**one, "target": target})[0, :size, : lengths[row]]
-            return as_map(programs.trained.data.tokenizer, one["source"][0, : lengths[row]], target[0, :size], weights)
+            source = one["source"][0, : lengths[row]]
+            return as_map(programs.trained.data.tokenizer, source, target[0, :size].tolist(), weights)
     return {}
 
 

@@ -82,7 +82,7 @@ class Memory(nnx.Module):
 
     def __call__(self, keys: Tokens, values: Tokens, query: Int[Array, "B"]) -> Float[Array, "B C"]:
         pairs, asked = (self.keys[...][keys], self.values[...][values]), self.keys[...][query]
-        if self.reader is None:
+        if self.reader is None or self.hidden is None:
             context = attend(scaled_dot_scores(self.asked(asked)[:, None], pairs[0]), pairs[1])[0][:, 0]
             return self.output(context)
         _, last = over(self.reader, jnp.concatenate(pairs, axis=-1))

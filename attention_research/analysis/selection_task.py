@@ -98,7 +98,7 @@ def measure_selection(
     }
 
 
-def _variance(structure: Any, parameters: Any, mode: str, batches: Any, key: Key[Array, ""]) -> dict[str, float]:
+def _variance(structure: Any, parameters: Any, mode: str, batches: Any, key: Key[Array, ""]) -> dict[str, Any]:
     def gradient(key: Key[Array, ""]) -> Array:
         of = jax.grad(lambda p: loss(structure.merge({**parameters, **p}), mode, batches(key)))
         return of({"key.kernel": parameters["key.kernel"]})["key.kernel"].reshape(-1)

@@ -105,7 +105,8 @@ def similarities(states: Float[np.ndarray, "M E D"], senses: Sequence[int]) -> I
         unit = layer / np.linalg.norm(layer, axis=1, keepdims=True)
         cosines = unit @ unit.T
         pairs = [(senses[a] == senses[b], cosines[a, b]) for a, b in itertools.combinations(range(len(senses)), 2)]
-        yield tuple(float(np.mean([value for same, value in pairs if same is kind])) for kind in (True, False))
+        within, across = (float(np.mean([value for same, value in pairs if same is kind])) for kind in (True, False))
+        yield within, across
 
 
 def plane(states: Float[np.ndarray, "E D"]) -> Float[np.ndarray, "E 2"]:

@@ -10,7 +10,7 @@ out `dilation` - 1 positions between two that it reads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +61,7 @@ def sequence_layer(kind: str, sizes: Sizes) -> SequenceLayer:
     """One of `KINDS`. Raises ValueError for another."""
     D, N, W = sizes.width, sizes.num_heads, sizes.kernel_width
     if kind in ("attention", "attention_dense"):
-        how = "reference" if kind == "attention_dense" else None
+        how: Literal["reference"] | None = "reference" if kind == "attention_dense" else None
         make = lambda rngs: StandardAttention(width=D, num_heads=N, head_width=None, implementation=how, rngs=rngs)
         return SequenceLayer(make, lambda module, x: module(x)[0])
     if kind in ("attention_core", "restricted_core"):

@@ -128,7 +128,7 @@ def occurrence_bits(
     prior = np.bincount(label, minlength=classes) / len(label)
     halves = [np.arange(len(texts)) % 2 == part for part in (0, 1)]
     counts = [
-        np.stack([document_frequency([texts[i] for i in np.flatnonzero(half & (label == c))], size)
+        np.stack([document_frequency([texts[i] for i in np.flatnonzero(half & (label == c)).tolist()], size)
                   for c in range(classes)], axis=1)
         for half in halves
     ]  # fmt: skip

@@ -54,11 +54,11 @@ class DistanceAttention(MultiHeadAttention):
         self.key_table = nnx.Param(made()) if kinds else None
         self.value_table = nnx.Param(made()) if kinds else None
 
-    def __call__(
+    def __call__(  # type: ignore[override]  # is given distances
         self, x: Float[Array, "B T D"], *, distances: Int[Array, "M B T T"], mask: Bool[Array, "B 1 1 T"]
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         query, (key, value) = self.queries(x), self.keys_values(x)
-        if self.key_table is None:
+        if self.key_table is None or self.value_table is None:
             return self.project_out(dot_product_attention(query, key, value, mask=mask)), {}
         shares = [jnp.split(part, len(distances), axis=2) for part in (query, key, value)]
         tables = self.key_table[...], self.value_table[...]

@@ -6,6 +6,7 @@ Reversible layers, which the Reformer needs for its memory, stand here too.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,14 +30,16 @@ from attention_research.kernels.shapes import check_shapes
 _FULL = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B S"}
 _CAUSAL = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv", "mask": "bool B T"}
 _SIZES = {"N": 6, "K": 3, "Hv": 7, "M": 17}
-_LAWS = dict(outputs=("B T N Hv",), sizes=_SIZES, empty=Empty("mask", np.s_[0], np.s_[0]), blockwise=True)
-_FULL_LAWS = dict(**_LAWS, permutable=("B", "T", "S"), padding=("mask", "S"), grows=("T", "S"))
-_CAUSAL_LAWS = dict(**_LAWS, permutable=("B",), padding=("mask", "T"), causal="T", grows=("T",))
+_LAWS: dict[str, Any] = dict(
+    outputs=("B T N Hv",), sizes=_SIZES, empty=Empty("mask", np.s_[0], np.s_[0]), blockwise=True
+)
+_FULL_LAWS: dict[str, Any] = dict(**_LAWS, permutable=("B", "T", "S"), padding=("mask", "S"), grows=("T", "S"))
+_CAUSAL_LAWS: dict[str, Any] = dict(**_LAWS, permutable=("B",), padding=("mask", "T"), causal="T", grows=("T",))
 _CHUNKS = {"is_causal": True, "chunk_size": 4}
 _LINEAR = "tests/kernels/test_linear_attention.py::test_linear_attention_is_the_equation"
 _PERFORMER = "tests/kernels/test_linear_attention.py::test_performer_is_the_equation"
 
-_LSH = dict(
+_LSH: dict[str, Any] = dict(
     inputs={"query": "B T N H", "value": "B T N Hv", "buckets": "int B T N R", "mask": "bool B T"},
     outputs=("B T N Hv",),
     sizes={"R": 3, "Hv": 7},
@@ -49,7 +52,7 @@ _LSH = dict(
     oracle="tests/kernels/test_reformer.py::test_lsh_attention_is_the_equation_over_the_same_pattern",
 )
 #: No axis grows by itself: with the length grow the blocks, and the scores with their square.
-_SINKHORN = dict(
+_SINKHORN: dict[str, Any] = dict(
     inputs={"query": "B T N H", "key": "B T K H", "value": "B T K Hv", "scores": "B K C C", "mask": "bool B T"},
     outputs=("B T N Hv",),
     sizes={"N": 6, "K": 3, "Hv": 7, "C": 4},

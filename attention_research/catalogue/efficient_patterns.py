@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,7 @@ from attention_research.kernels.shapes import check_shapes
 _SELF = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"}
 _CROSS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B S"}
 _MASKED = {**_SELF, "mask": "bool B T"}
-_LAWS = dict(outputs=("B T N Hv",), blockwise=True)
+_LAWS: dict[str, Any] = dict(outputs=("B T N Hv",), blockwise=True)
 _SIZES = {"N": 6, "K": 3, "Hv": 7}
 _EMPTY = Empty("mask", np.s_[0], np.s_[0])
 
@@ -58,7 +59,7 @@ def _layerwise(*, query, **arguments):
     return _key_value(query=_key_value(query=query, **arguments), **arguments)
 
 
-_LINFORMER = dict(
+_LINFORMER: dict[str, Any] = dict(
     **_LAWS,
     empty=_EMPTY,
     padding=("mask", "S"),
@@ -66,7 +67,7 @@ _LINFORMER = dict(
     oracle="tests/kernels/test_linformer.py::test_linformer_is_the_equation",
     grows=("T", "S"),
 )
-_POOLED = dict(
+_POOLED: dict[str, Any] = dict(
     **_LAWS,
     sizes=_SIZES,
     empty=_EMPTY,
@@ -169,8 +170,8 @@ def _bigbird(*, random, query, block_size, random_blocks, **arguments):
 _WINDOW = "tests/kernels/test_sliding_window.py::test_sliding_window_is_dense_attention_with_the_pattern"
 _LOCAL = "tests/kernels/test_block_local.py::test_block_local_is_dense_attention_with_the_pattern"
 _POSITIONS = lambda random, shape: random.integers(-1, 11, shape)
-_PATTERN = dict(**_LAWS, grows=("T",))
-_MASKED_PATTERN = dict(**_PATTERN, padding=("mask", "T"), empty=_EMPTY)
+_PATTERN: dict[str, Any] = dict(**_LAWS, grows=("T",))
+_MASKED_PATTERN: dict[str, Any] = dict(**_PATTERN, padding=("mask", "T"), empty=_EMPTY)
 
 _OF_PATTERNS = (
     Mechanism(

@@ -17,7 +17,7 @@ from attention_research.kernels.shapes import check_shapes
 _HEADS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B 1 1 S"}
 _SIZES = {"N": 6, "K": 3, "Hv": 7}
 _ORACLE = "tests/kernels/test_attention.py::test_reference_and_blockwise_are_the_equation_and_gradients_agree"
-_LAWS = dict(
+_LAWS: dict[str, Any] = dict(
     outputs=("B T N Hv",),
     sizes=_SIZES,
     permutable=("T", "S"),
@@ -26,7 +26,6 @@ _LAWS = dict(
     oracle=_ORACLE,
     grows=("T", "S"),
 )
-
 
 
 def on_a_ring(

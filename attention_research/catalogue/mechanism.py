@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from numpy.typing import ArrayLike
 
 #: Sizes of the axes that the whole codebase names alike: distinct primes, so that a swapped axis fails.
 SIZES = MappingProxyType(
@@ -28,7 +29,7 @@ FIRST = re.compile(
 )
 
 
-Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+Draw = Callable[[np.random.Generator, tuple[int, ...]], ArrayLike]
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class Mechanism:
         """The path of the kernel's file from the repository's root."""
         return inspect.unwrap(self.function).__module__.replace(".", "/") + ".py"
 
-    def citation(self) -> dict[str, str | None]:
+    def citation(self) -> dict[str, Any]:
         """{"title", "paper", "where", "equation"} from the first paragraph of the kernel's module.
 
         Raises ValueError where it is not "Title, Authors Year (arXiv ...), section or equation: formula."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -61,14 +62,16 @@ def _convolved(step: Callable[..., tuple[Array, Array]], taps: int) -> Callable[
 
 _SIZES = {"Hv": 7, "F": 19, "R": 2, "P": 3, "Q": 5, "W": 5}
 _VALUE = {"value": "B S N Hv", "mask": "bool B 1 1 S"}
-_ATTENTION = dict(
+_ATTENTION: dict[str, Any] = dict(
     outputs=("B T N Hv",),
     sizes=_SIZES,
     padding=("mask", "S"),
     empty=Empty("mask", np.s_[0], np.s_[0]),
     grows=("T", "S"),
 )
-_CAUSAL = dict(outputs=("B T N Hv",), sizes=_SIZES, settings={"is_causal": True}, causal="T", grows=("T",))
+_CAUSAL: dict[str, Any] = dict(
+    outputs=("B T N Hv",), sizes=_SIZES, settings={"is_causal": True}, causal="T", grows=("T",)
+)
 _SYNTHESIZER = "tests/kernels/test_synthesizer.py::test_"
 _DENSE = {
     "x": "B T D",
@@ -171,8 +174,8 @@ _MIXTURES = (
 _LIGHT = {"x": "B T D", "kernel": "N W"}
 _DYNAMIC = {"x": "B T D", "weight": "N W D", "bias": "N W"}
 #: D = 6 channels are 3 heads of 2; without sharing, N = D.
-_CONVOLUTION = dict(outputs=("B T D",), sizes={**_SIZES, "D": 6}, grows=("T",))
-_PADDED = dict(padding=("mask", "T"), empty=Empty("mask", np.s_[0], np.s_[0]))
+_CONVOLUTION: dict[str, Any] = dict(outputs=("B T D",), sizes={**_SIZES, "D": 6}, grows=("T",))
+_PADDED: dict[str, Any] = dict(padding=("mask", "T"), empty=Empty("mask", np.s_[0], np.s_[0]))
 _MASK = {"mask": "bool B T"}
 _LIGHT_ORACLE = "tests/kernels/test_lightweight_convolution.py::test_lightweight_convolution_is_the_equation"
 _DYNAMIC_ORACLE = "tests/kernels/test_lightweight_convolution.py::test_dynamic_convolution_is_the_equation"

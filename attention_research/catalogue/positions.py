@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -90,7 +91,9 @@ _OFFSET = {"query_offset": lambda random, shape: np.array(5)}
 _HEADS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv"}
 _SELF = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"}
 _GROUPED = {"N": 6, "K": 3, "Hv": 7}
-_MASKED = dict(padding=("mask", "S"), empty=Empty("mask", np.s_[0], np.s_[0]), grows=("T", "S"), outputs=("B T N Hv",))
+_MASKED: dict[str, Any] = dict(
+    padding=("mask", "S"), empty=Empty("mask", np.s_[0], np.s_[0]), grows=("T", "S"), outputs=("B T N Hv",)
+)
 _XL = {"content_bias": "N H", "position_bias": "N H"}
 _LENGTHS = {"query_length": 11, "key_length": 13}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,13 +28,15 @@ from attention_research.kernels import (
 _TESTS = "tests/kernels/test_"
 _SCORES = {"scores": "B T S", "values": "B S Dv", "mask": "bool B 1 S"}
 _KEYED = {"key": "key", **_SCORES}
-_MASKED = dict(padding=("mask", "S"), empty=Empty("mask", np.s_[0], np.s_[0]), grows=("T", "S"))
-_SET = dict(permutable=("T", "S"), **_MASKED)
-_HARD = dict(
+_MASKED: dict[str, Any] = dict(padding=("mask", "S"), empty=Empty("mask", np.s_[0], np.s_[0]), grows=("T", "S"))
+_SET: dict[str, Any] = dict(permutable=("T", "S"), **_MASKED)
+_HARD: dict[str, Any] = dict(
     outputs=("B T Dv", "B T S", "B T"), oracle=_TESTS + "hard_attention.py::test_log_probabilities_and_contexts"
 )
-_GUMBEL = dict(outputs=("B T Dv", "B T S"), oracle=_TESTS + "gumbel.py::test_weights_are_torchs_with_its_gradients")
-_ALIGNMENT = dict(
+_GUMBEL: dict[str, Any] = dict(
+    outputs=("B T Dv", "B T S"), oracle=_TESTS + "gumbel.py::test_weights_are_torchs_with_its_gradients"
+)
+_ALIGNMENT: dict[str, Any] = dict(
     inputs={"p_choose": "B S", "previous": "B S", "mask": "bool B S"},
     outputs=("B S",),
     causal="S",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -43,19 +45,19 @@ def _streamed(query: Array, key: Array, value: Array, *, num_sinks: int, window:
 
 
 def _decoded_latents(
-    query: Array, rotated_query: Array, latent: Array, rotated_key: Array, *, is_causal: bool, **weights: Array
+    query: Array, rotated_query: Array, latent: Array, rotated_key: Array, *, is_causal: bool, **weights: Any
 ) -> Array:
     assert is_causal
     S = latent.shape[1]
 
     def step(cache: tuple[Array, Array], position: Array):
         now = (_positions(latent, position), _positions(rotated_key, position))
-        filled = tuple(
+        latents, keys = (
             lax.dynamic_update_slice_in_dim(x, new, position, axis=1) for x, new in zip(cache, now, strict=True)
         )
         mask = (jnp.arange(S) <= position)[None, None, None]
         queries = (_positions(query, position), _positions(rotated_query, position))
-        return filled, absorbed_latent_attention(*queries, *filled, **weights, mask=mask)[:, 0]
+        return (latents, keys), absorbed_latent_attention(*queries, latents, keys, **weights, mask=mask)[:, 0]
 
     start = (jnp.zeros_like(latent), jnp.zeros_like(rotated_key))
     _, outputs = lax.scan(step, start, jnp.arange(query.shape[1], dtype=jnp.int32))
@@ -68,7 +70,7 @@ _MASK = {"mask": "bool B 1 1 S"}
 _OF_ITSELF = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"}
 _CAUSAL_MASK = {"mask": "bool B 1 1 T"}
 _ORACLE = "tests/kernels/test_variants.py::test_"
-_SET = dict(
+_SET: dict[str, Any] = dict(
     outputs=("B T N Hv",),
     sizes=_SIZES,
     permutable=("T", "S"),
@@ -77,7 +79,7 @@ _SET = dict(
     blockwise=True,
     grows=("T", "S"),
 )
-_SEQUENCE = dict(
+_SEQUENCE: dict[str, Any] = dict(
     outputs=("B T N Hv",),
     sizes=_SIZES,
     causal="T",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from attention_research.catalogue.mechanism import Empty, Mechanism
@@ -21,7 +23,7 @@ _IMAGE = {"x": "B Y X C", "mask": "bool B Y X"}
 _CHANNELS = {"reduce_kernel": "C R", "expand_kernel": "R C", "reduce_bias": "R", "expand_bias": "C"}
 _POSITIONS = {"kernel": "Ky Kx 2 1", "bias": ""}
 _SIZES = {"Y": 5, "X": 7, "C": 11, "R": 3, "Ky": 7, "Kx": 3, "2": 2, "D": 13, "A": 17, "E": 19, "F": 2}
-_LAWS = dict(sizes=_SIZES, padding=("mask", "Y"), empty=Empty("mask", np.s_[0], np.s_[0]), grows=("Y",))
+_LAWS: dict[str, Any] = dict(sizes=_SIZES, padding=("mask", "Y"), empty=Empty("mask", np.s_[0], np.s_[0]), grows=("Y",))
 
 MECHANISMS = (
     *(

@@ -37,7 +37,7 @@ _ELEMENT = re.compile(r"\s*,\s*")
 class Scalar:
     """int, float, bool or str, in a range."""
 
-    base: type
+    base: type[Any]
     range: str = ""
 
     @property
@@ -170,7 +170,7 @@ def read(node: ast.expr) -> Annotation:
             if name == "Literal":
                 return Choice(tuple(ast.literal_eval(item) for item in items))
             if name == "Child" and all(isinstance(item, ast.Constant) for item in items):
-                return _section(*(item.value for item in items))
+                return _section(*(ast.literal_eval(item) for item in items))
             if name == "tuple" and len(items) == 2 and isinstance(items[1], ast.Constant) and items[1].value is ...:
                 return Tuple((read(items[0]),), repeated=True)
             if name == "tuple":

@@ -68,7 +68,7 @@ def _set(given: dict[str, Any], path: str, value: Any) -> None:
         _descend(copy.deepcopy(given), path)  # an unknown kind is refused here, under its full path
         return
     try:
-        parsed = setting.annotation.parse(value) if isinstance(value, str) else setting.annotation.check(value)
+        parsed: Any = setting.annotation.parse(value) if isinstance(value, str) else setting.annotation.check(value)
     except Mismatch as error:
         raise ConfigError(f"{ROOT[0]}.{path}: {error}") from None
     if setting.section is not None and isinstance(value, str) and isinstance(section.get(key), dict) and parsed:

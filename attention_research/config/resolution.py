@@ -59,26 +59,26 @@ class Scope:
         """The full path under which the user wrote a key of this section."""
         return self.raw.written.get(name, f"{self.path}.{name}")
 
-    def child_raw(self, name: str) -> Raw | list[Raw] | None:
-        """What a child section is before its own resolution: given over inherited."""
+    def child_raw(self, name: str) -> Any:
+        """What a child section is before its own resolution, given over inherited: a `Raw`, a list of them, or None."""
         if name not in self._children:
             self._children[name] = self._said(self.settings[name])
         return self._children[name]
 
     def child(self, name: str, index: int | None = None) -> Scope | None:
         """The scope of a child section, or of one item of a tuple of them; None where there is none."""
-        raw, family = self.child_raw(name), self.settings[name].section.family
+        raw, family = self.child_raw(name), self.settings[name].family
         path = f"{self.path}.{name}"
         if index is not None:
             raw, path = raw[index], f"{path}.{index}"
         return None if raw is None else Scope(path, family, raw, self)
 
     def _said(self, setting: schema.Setting) -> Raw | list[Raw] | None:
-        family, where = setting.section.family, self.where(setting.name)
+        family, where = setting.family, self.where(setting.name)
         if setting.name not in self.raw.values:
             return self._inherited(setting)
         try:
-            given = setting.annotation.check(self.raw.values[setting.name])
+            given: Any = setting.annotation.check(self.raw.values[setting.name])
         except Mismatch as error:
             raise ConfigError(f"{where}: {error}") from None
         if given is None:
@@ -87,15 +87,16 @@ class Scope:
             return [_over(_plain(family), item, family, f"{where}.{i}") for i, item in enumerate(given)]
         return _over(self._inherited(setting) or _plain(family), given, family, where)
 
-    def _inherited(self, setting: schema.Setting) -> Raw | list[Raw] | None:
-        family = setting.section.family
+    def _inherited(self, setting: schema.Setting) -> Any:
+        family = setting.family
         if setting.default is None:
             return None
         if setting.default is not schema.REQUIRED:
             return [Raw(item) for item in setting.default] if setting.many else Raw(setting.default)
+        other = setting.section.other if setting.section else None
         scope = self.parent
         while scope is not None:
-            for name in (setting.name, setting.section.other):
+            for name in filter(None, (setting.name, other)):
                 there = scope.settings.get(name)
                 if there is not None and there.section is not None and there.many == setting.many:
                     return _fitting(scope.child_raw(name), setting)
@@ -128,7 +129,8 @@ def _resolve(scope: Scope, sections: list[constraints.Section]) -> dict[str, Any
         if setting.section is None:
             result[name] = scope.values[name]
         elif setting.many and scope.child_raw(name) is not None:
-            result[name] = [_resolve(scope.child(name, i), sections) for i in range(len(scope.child_raw(name)))]
+            children = (scope.child(name, i) for i in range(len(scope.child_raw(name))))
+            result[name] = [_resolve(child, sections) for child in children if child is not None]
         else:
             child = scope.child(name)
             result[name] = None if child is None else _resolve(child, sections)
@@ -234,11 +236,11 @@ def _merged(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _fitting(there: Raw | list[Raw] | None, setting: schema.Setting) -> Raw | list[Raw] | None:
+def _fitting(there: Any, setting: schema.Setting) -> Raw | list[Raw] | None:
     """An enclosing section as this family takes it: as it is where its kind is defined here, else the first kind."""
-    kinds = registry.FAMILIES[setting.section.family]
+    kinds = registry.FAMILIES[setting.family]
     if there is None:
-        return None if setting.optional else _plain(setting.section.family)
+        return None if setting.optional else _plain(setting.family)
     if setting.many:
-        return [raw if raw.kind in kinds else _plain(setting.section.family) for raw in there]
-    return there if there.kind in kinds else _plain(setting.section.family)
+        return [raw if raw.kind in kinds else _plain(setting.family) for raw in there]
+    return there if there.kind in kinds else _plain(setting.family)

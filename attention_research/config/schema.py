@@ -43,9 +43,15 @@ class Setting:
     @property
     def section(self) -> Section | None:
         """The child section that this is, or whose repetition this is."""
-        inner = self.annotation.inner if self.optional else self.annotation
+        inner = self._inner
         inner = inner.items[0] if isinstance(inner, Tuple) and inner.repeated else inner
         return inner if isinstance(inner, Section) else None
+
+    @property
+    def family(self) -> str:
+        """The child section's."""
+        assert self.section is not None
+        return self.section.family
 
     @property
     def optional(self) -> bool:
@@ -54,8 +60,11 @@ class Setting:
     @property
     def many(self) -> bool:
         """A tuple of sections."""
-        inner = self.annotation.inner if self.optional else self.annotation
-        return self.section is not None and isinstance(inner, Tuple)
+        return self.section is not None and isinstance(self._inner, Tuple)
+
+    @property
+    def _inner(self) -> Annotation:
+        return self.annotation.inner if isinstance(self.annotation, Optional) else self.annotation
 
 
 def settings(family: str, kind: str) -> list[tuple[str, str, Any]]:
@@ -79,7 +88,7 @@ def source(module: str) -> Path | None:
     if spec is None:
         return None
     if not rest:
-        return Path(spec.origin)
+        return Path(spec.origin) if spec.origin else None
     for folder in spec.submodule_search_locations or ():
         stem = Path(folder, *rest)
         for path in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
@@ -122,7 +131,7 @@ def _setting(where: str, argument: ast.arg, default: ast.expr | None) -> Setting
     if default is None:
         return Setting(argument.arg, text, REQUIRED, annotation)
     try:
-        value = annotation.check(ast.literal_eval(default))
+        value: Any = annotation.check(ast.literal_eval(default))
     except Mismatch as error:
         raise SchemaError(f"{where}: its default: {error}") from None
     except (ValueError, SyntaxError, TypeError):
@@ -130,8 +139,8 @@ def _setting(where: str, argument: ast.arg, default: ast.expr | None) -> Setting
     setting = Setting(argument.arg, text, value, annotation)
     if setting.section is not None and value is not None:
         for child in value if setting.many else [value]:
-            if child.get("kind") not in registry.FAMILIES[setting.section.family]:
-                raise SchemaError(f"{where}: its default {child.get('kind')!r} is no kind of {setting.section.family}")
+            if child.get("kind") not in registry.FAMILIES[setting.family]:
+                raise SchemaError(f"{where}: its default {child.get('kind')!r} is no kind of {setting.family}")
     return setting
 
 

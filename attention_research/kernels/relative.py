@@ -70,6 +70,7 @@ def _weights(arrays: Arrays, options: Options, spread: Callable[[Array], Array])
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     heads = query.reshape(B, T, K, N // K, H).transpose(0, 2, 3, 1, 4)
     logits = einsum("BKGTH,BSKH->BKGTS", heads, key)
+    assert arrays.key_table is not None
     to_table = einsum("BKGTH,RH->BKGTR", heads, arrays.key_table.astype(query.dtype))
     logits = (logits + spread(to_table)) * jnp.asarray(options.scale, logits.dtype)
     return softmax_or_zero(logits.reshape(B, N, T, S), visible_keys(arrays, options))

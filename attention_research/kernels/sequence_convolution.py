@@ -36,7 +36,7 @@ def sequence_convolution(
     if mask is not None and not of_taps:
         x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
     x = jnp.pad(x, [(0, 0), (left, W - 1 - left), (0, 0)])
-    if of_taps:
+    if mask is not None and of_taps:
         windows = jnp.stack([x[:, tap : tap + T] for tap in range(W)], axis=2)
         windows = jnp.where(mask[..., None], windows, jnp.zeros_like(windows))
         x, stride = windows.reshape(x.shape[0], T * W, x.shape[2]), W

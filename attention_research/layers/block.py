@@ -104,8 +104,8 @@ class Block(nnx.Module):
             child = getattr(self, name)
             if kind in PLAIN:
                 return child(y)
-            draws = key is not None and getattr(child, "takes_key", False)
-            own = {"key": jax.random.fold_in(key, position)} if draws else {}
+            draws = getattr(child, "takes_key", False)
+            own = {"key": jax.random.fold_in(key, position)} if draws and key is not None else {}
             y, collected[name] = child(y, **inputs.get(kind, {}), **own)
             return y
 
@@ -114,9 +114,10 @@ class Block(nnx.Module):
     def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """What a child that is given a memory remembers of it (read only), and the empty caches of those that look
         back (they grow): of every other child that has a `start`."""
-        caches = {"grows": {}, "remembered": {}}
+        caches: dict[str, dict[str, Any]] = {"grows": {}, "remembered": {}}
         for kind, name in self._terms():
-            child, given = getattr(self, name, None), inputs.get(kind, {})
+            child: Any = getattr(self, name, None)
+            given = inputs.get(kind, {})
             if "memory" in given:
                 caches["remembered"][name] = child.remember(**given)
             elif hasattr(child, "start"):
@@ -127,7 +128,7 @@ class Block(nnx.Module):
         self, x: Float[Array, "B P D"], length: int, inputs: Mapping[str, Mapping[str, Any]]
     ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
         """The first P of `length` positions at once: (y, caches as of `start`, with what these left in them)."""
-        caches = {"grows": {}, "remembered": {}}
+        caches: dict[str, dict[str, Any]] = {"grows": {}, "remembered": {}}
 
         def apply(kind: str, name: str, position: int, y: Array) -> Array:
             del position

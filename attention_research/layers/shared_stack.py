@@ -22,6 +22,6 @@ class SharedStack(Stack):
         del repeat
         return 1
 
-    def _each(self, blocks: Block) -> tuple[Any, Callable[[Any], Block]]:
+    def _each(self, blocks: Block) -> tuple[Any, Callable[[Any], Any]]:
         one = jax.tree.map(lambda x: x[0], blocks)
         return None, lambda _: one

@@ -72,7 +72,7 @@ class Stack(nnx.Module):
         """How many layers' weights a segment of `repeat` layers has."""
         return repeat
 
-    def _each(self, blocks: Block) -> tuple[Any, Callable[[Any], Block]]:
+    def _each(self, blocks: Block) -> tuple[Any, Callable[[Any], Any]]:
         """(what a scan over the layers goes along, from one of its slices to that layer's block)."""
         return blocks, lambda block: block
 
@@ -164,8 +164,8 @@ class Stack(nnx.Module):
         """Each layer writes one position into arrays of its own, in place: slices of stacked ones would be copied."""
         after, outputs = [], []
         along, block_of = self._each(blocks)
-        for layer, *cache in zip(unstacked(along, len(grows)), grows, remembered, strict=True):
-            x, own, aux = block_of(layer).step(x, *cache, index, shared)
+        for layer, before, kept in zip(unstacked(along, len(grows)), grows, remembered, strict=True):
+            x, own, aux = block_of(layer).step(x, before, kept, index, shared)
             after.append(own)
             outputs.append(aux)
         return x, after, jax.tree.map(lambda *arrays: jax.numpy.stack(arrays), *outputs)

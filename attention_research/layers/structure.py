@@ -45,7 +45,8 @@ def split(module: Any) -> tuple[Structure, Arrays, Arrays]:
     variables, _ = jax.tree_util.tree_flatten_with_path(module, is_leaf=lambda x: isinstance(x, nnx.Variable))
     leaves, tree = jax.tree.flatten(module)
     seen: dict[int, str] = {}
-    parameters, statistics = {}, {}
+    parameters: Arrays = {}
+    statistics: Arrays = {}
     for (path, variable), leaf in zip(variables, leaves, strict=True):
         name = path_name(path)
         if not isinstance(variable, (nnx.Param, nnx.BatchStat)):

@@ -77,7 +77,7 @@ class UniversalStack(SharedStack):
         self.before, self.after = before, after
         self.step_table = nnx.Param(jax.random.normal(rngs.params(), (steps, width), jnp.float32) * width**-0.5)
 
-    def _each(self, blocks: Block) -> tuple[Any, Callable[[Any], SignalledBlock]]:
+    def _each(self, blocks: Block) -> tuple[Any, Callable[[Any], Any]]:
         _, block_of = super()._each(blocks)
         table = self.step_table[...]
         signals = jnp.pad(table * math.sqrt(table.shape[-1]), ((self.before, self.after), (0, 0)))  # 0: no signal

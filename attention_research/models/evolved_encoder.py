@@ -63,7 +63,7 @@ class EvolvedEncoder(Encoder):
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B S D"], dict[str, Any]]:
         """(hidden states, aux of the stack)."""
-        inputs = {
+        inputs: dict[str, dict[str, Any]] = {
             "self_attention": {"mask": mask, "shared": self.shared},
             "convolution": {"mask": mask},
         }

@@ -114,7 +114,11 @@ class FunnelEncoder(Layered):
         x, real, aux = self._enter(x, positions, keys[0]), mask[:, 0, 0], {}
         for number, pools in enumerate(self.pools):
             attention = {"mask": padding_mask(real), "shared": self.shared}
-            inputs = {"self_attention": attention, "padding": {"real": real}, "pool": {"real": real}}
+            inputs: dict[str, dict[str, Any]] = {
+                "self_attention": attention,
+                "padding": {"real": real},
+                "pool": {"real": real},
+            }
             real = halved(real) if pools else real
             inputs["pooled_padding"] = {"real": real}
             x, aux[f"segment_{number}"] = self.stack.segment(number, x, inputs, key=keys[1])

@@ -41,7 +41,7 @@ class PromptedStack(CausalStack):
             final_norm=final_norm, unroll=unroll, remat=remat, rngs=rngs,
         )  # fmt: skip
 
-    def __call__(
+    def __call__(  # type: ignore[override]  # is told where the source ends
         self,
         x: Float[Array, "B T D"],
         positions: Int[Array, "#B T"],
@@ -65,7 +65,7 @@ class PromptedStack(CausalStack):
         inputs = {"self_attention": self._seen(mask, x.shape[1]), "padding": {"real": mask[:, 0, 0]}}
         return self.stack.prefill(self._enter(x, positions, None), length, inputs)[1]
 
-    def step(
+    def step(  # type: ignore[override]  # is told the token's place in its text
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""],
         positions: Int[Array, "B 1"],
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:  # fmt: skip

@@ -70,7 +70,10 @@ class TransparentEncoder(Encoder):
         """(the memories, aux of the stack)."""
         keys = (None, None) if key is None else jax.random.split(key)
         x = self._enter(x, positions, keys[0])
-        inputs = {"self_attention": {"mask": mask, "shared": self.shared}, "padding": real_tokens(mask)}
+        inputs: dict[str, dict[str, Any]] = {
+            "self_attention": {"mask": mask, "shared": self.shared},
+            "padding": real_tokens(mask),
+        }
         output, aux = self.stack(x, inputs, key=keys[1])
         output = output if self.final_norm is None else self.final_norm(output)
         hidden = jnp.concatenate([segment["hidden"] for segment in aux.values()])

@@ -93,7 +93,7 @@ class MeshExecution:
     def part(self) -> tuple[int, int]:
         """(number, of how many) of the equal consecutive parts of a batch's rows that this host's devices hold."""
         shards = self._row_shards()
-        rows = self.batch_sharding(1).addressable_devices_indices_map((shards,)).values()
+        rows: Any = self.batch_sharding(1).addressable_devices_indices_map((shards,)).values()
         bounds = [index.indices(shards)[:2] for (index,) in rows]
         low, high = min(start for start, _ in bounds), max(stop for _, stop in bounds)
         held = high - low
@@ -110,7 +110,7 @@ class MeshExecution:
         number, parts = self.part
         first, shape = number * len(x), (len(x) * parts, *x.shape[1:])
 
-        def piece(index: tuple[slice, ...]) -> np.ndarray:
+        def piece(index: Any) -> np.ndarray:
             start, stop, _ = index[0].indices(shape[0])
             return x[(slice(start - first, stop - first), *index[1:])]
 

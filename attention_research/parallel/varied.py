@@ -31,7 +31,7 @@ class Varied(float):
         one.path = path
         return one
 
-    def __getnewargs__(self) -> tuple[float, str]:
+    def __getnewargs__(self) -> tuple[Any, ...]:
         return float(self), self.path  # what a copy is made from
 
 

@@ -103,7 +103,7 @@ def only_values(axes: Mapping[str, Axis]) -> dict[str, tuple[str, ...]]:
     for path, axis in axes.items():
         if isinstance(axis, Range):
             raise ConfigError(f"--over {path}={axis.low}..{axis.high}: ranges need --search=random or tpe")
-    return {path: axis.values for path, axis in axes.items()}
+    return {path: axis.values for path, axis in axes.items() if isinstance(axis, Choices)}
 
 
 def _is_range(value: str) -> bool:

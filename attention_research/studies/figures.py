@@ -151,7 +151,7 @@ def _against(pyplot: Any, results: Results, column: Column, path: Path) -> Figur
     lines = {}
     for row in results.rows:
         cells = [(point, results.cell(row.id, column, point)) for point in results.points]
-        cells = [(point, cell) for point, cell in cells if cell.values and cell.mean > 0]
+        cells = [(point, cell) for point, cell in cells if cell.mean is not None and cell.mean > 0]
         if cells:
             lines[row.name] = cells
     if not lines:
@@ -159,7 +159,7 @@ def _against(pyplot: Any, results: Results, column: Column, path: Path) -> Figur
     figure, axis = pyplot.subplots(figsize=(9, 5))
     said = []
     for (name, cells), style in zip(lines.items(), styles(), strict=False):
-        points, means = [point for point, _ in cells], [cell.mean for _, cell in cells]
+        points, means = [point for point, _ in cells], [cell.mean for _, cell in cells if cell.mean is not None]
         power = exponent(points, means)
         label = name if power is None else f"{name}: ~ {results.study.axis_name or results.study.axis}^{power:.2f}"
         low, high = [min(c.values) for _, c in cells], [max(c.values) for _, c in cells]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,9 @@ class InOrder:
     `runners.crew.run`: None where a member waits for its group, of whose end `report` must hear.
     """
 
-    def __init__(self, folders: dict[str, Path], groups: dict[Path, Group], report: Callable[[Path, str, str], None]):
+    def __init__(
+        self, folders: Mapping[str, Path], groups: dict[Path, Group], report: Callable[[Path, str, str], None]
+    ):
         self.members = {path: [folders[trial.id] for trial in group.members] for path, group in groups.items()}
         waiting = {path for members in self.members.values() for path in members}
         self.first = [*groups, *(path for path in folders.values() if path not in waiting)]

@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from attention_research.studies.trials import Folder, Trial
 
@@ -82,7 +82,7 @@ class Progress:
         self.out = out or sys.stderr
         self.folder = folder
         self.states = {folder.trial(t): State(t, "done" if t.id in done else "waiting") for t in trials}
-        self.live = None
+        self.live: Any = None
         self._read = self._printed = 0.0
 
     def __enter__(self) -> Progress:

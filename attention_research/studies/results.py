@@ -182,10 +182,10 @@ class Results:
         said += dict.fromkeys(
             f"diverged ({e.result['diverged']})" for e in entries if e.result and e.result["diverged"]
         )
-        for entry in (entry for entry in entries if entry.result):
-            tuned = [(name, one["diverged"]) for name, one in entry.result["stages"].items() if "diverged" in one]
+        for result in (entry.result for entry in entries if entry.result):
+            tuned = [(name, one["diverged"]) for name, one in result["stages"].items() if "diverged" in one]
             said += [f"{name} diverged ({line})" for name, line in tuned]
-            said += [f"fine-tuning {name} failed: {line}" for name, line in entry.result.get("failed", {}).items()]
+            said += [f"fine-tuning {name} failed: {line}" for name, line in result.get("failed", {}).items()]
         said = list(dict.fromkeys(said))
         said += dict.fromkeys(e.result["stopped"] for e in entries if e.result and "stopped" in e.result)
         together = {e.result["stages"].get("train", {}).get("replicas") for e in entries if e.result} - {None}

@@ -166,7 +166,7 @@ def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path
 
 def _pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
     """The trials to run, each once (two rows with equal settings share one)."""
-    pending = {}
+    pending: dict[str, Trial] = {}
     for trial in trials:
         result = folder.result(trial)
         if result is None or "failed" in result or (stale == "rerun" and is_stale(trial, result)):

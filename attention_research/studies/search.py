@@ -62,7 +62,9 @@ def search(
     _check(axes, kind, trials, halving, seeds, stale)
     jobs = jobs or (1 if runner == "local" else _JOBS_OF_A_CLUSTER)
     study = _study(config, over, kind, halving, goal, overrides, jobs)
-    training = configuration(study, "sweep", Row("base", "base")).resolved["training"]
+    base = configuration(study, "sweep", Row("base", "base"))
+    assert base is not None  # a sweep has a config
+    training = base.resolved["training"]
     if training["replicas"] > 1:
         raise ConfigError(f"config.training.replicas: {training['replicas']}; a search trains one run a candidate")
     rungs = None if halving is None else Halving(halving, training["eval_every"])

@@ -162,9 +162,9 @@ class Study:
                 continue
             known = {row.id: row for row in self.rows}
             if name in known:
-                if not known[name].scales:
+                scales = ", ".join(known[name].scales or ())
+                if not scales:
                     raise ConfigError(f"row {name!r} of {self.name} is the paper's alone: it is not run")
-                scales = ", ".join(known[name].scales)
                 raise ConfigError(f"row {name!r} of {self.name} is run at {scales}, not at {scale}")
             raise ConfigError(f"row {name!r}: {self.name} has no such row at {scale}; {_nearest(name, at)}")
         return [row for row in at.values() if not wanted or row.id in wanted]
@@ -230,6 +230,7 @@ def _module_of(path: Path) -> ModuleType:
         sys.modules[package].__path__ = [str(root)]
     name = f"{package}.{path.resolve().parent.name}.{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -63,7 +63,7 @@ def configuration(study: Study, scale: str, row: Row, seed: int = 0) -> configs.
     overrides = [*size.overrides.items(), *changes.items(), ("training.seed", seed)]
     if size.replicas and seed:
         overrides.append(("training.data_seed", 0))
-    return _of_row(row, lambda: configs.load(size.config, overrides))
+    return _of_row(row, partial(configs.load, size.config, overrides))
 
 
 def _of_row(row: Row, function: Callable[[], Any]) -> Any:
@@ -79,11 +79,13 @@ def _trial(study: Study, scale: str, row: Row, seed: int, point: int | None, fin
     # What the functions of `measure` are called with, besides their stage's own settings.
     arguments = {**size.settings, **row.settings, "seed": seed, **({study.axis: point} if point is not None else {})}
     identity = config.identity if config else digest(arguments)
-    stages, address, sources = [], identity, [fingerprint]
+    stages: list[dict[str, Any]] = []
+    address, sources = identity, [fingerprint]
     for stage in row.stages or study.stages:
         wanted = stage.to_json()
         if stage.kind == "measure":
             wanted["settings"] = {**arguments, **stage.settings}
+            assert stage.function is not None
             sources.append(inspect.getsource(stage.function))
         if stage.kind == "finetune":
             wanted["settings"] = _of_row(row, partial(finetuning.planned, stage, config, scale, stages))

@@ -92,7 +92,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         memory.reset_peak_resident()
         began = time.perf_counter()
         try:
-            outcome = _numbers(STAGES[stage["kind"]](stage, config, folder))
+            outcome: dict[str, Any] = _numbers(STAGES[stage["kind"]](stage, config, folder))
         except Diverged as error:  # a finding about the row, not a failure of the machine: the trial is finished
             if stage["kind"] != "finetune":
                 diverged = str(error)
@@ -114,7 +114,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         attempt.leave_if_superseded()
         write_json(saved, outcome)
         _add(results, stage, outcome)
-    if trial["count"] and trial["given"] is not None:
+    if trial["count"] and config is not None:
         from attention_research.training import inspection
 
         counted = inspection.inspect(config)

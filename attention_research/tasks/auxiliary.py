@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float
 def auxiliary_loss(aux: Mapping[str, Any], mask: Bool[Array, "B T"]) -> Float[Array, ""] | None:
     """The sum of all losses of a model's aux; None where there is none."""
     rows = [jnp.sum(x, axis=0) for found in _named(aux, "loss").values() for x in found]
-    return _over_tokens(sum(rows), mask) if rows else None
+    return _over_tokens(sum(rows[1:], rows[0]), mask) if rows else None
 
 
 def auxiliary_sums(aux: Mapping[str, Any], mask: Bool[Array, "B T"]) -> dict[str, Float[Array, ""]]:
@@ -33,7 +33,7 @@ def _named(aux: Mapping[str, Any], kind: str) -> dict[str, list[Float[Array, "L 
     """Name -> what stands under it, below a `kind`."""
     named: dict[str, list[Array]] = {}
     for path, x in jax.tree_util.tree_flatten_with_path(aux)[0]:
-        keys = [getattr(entry, "key", None) for entry in path]
+        keys: list[Any] = [getattr(entry, "key", None) for entry in path]
         if kind in keys:
             named.setdefault(keys[-1], []).append(x.reshape(-1, x.shape[-1]))
     return named

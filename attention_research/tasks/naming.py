@@ -21,7 +21,7 @@ from jaxtyping import Array
 
 from attention_research.decoding import BeamSearch
 from attention_research.registry import Positive
-from attention_research.tasks.evaluation import Evaluation, Scores
+from attention_research.tasks.evaluation import Evaluation
 from attention_research.tokens import EOS, PAD
 
 #: What stands for a word that the vocabulary lacks, and for what is no word of a body.
@@ -43,13 +43,14 @@ def sub_token_scores(suggested: Sequence[str], name: Sequence[str]) -> tuple[flo
 
 def naming_scores(
     suggestions: Sequence[Sequence[str]], names: Sequence[str], known: Iterable[str] | None = None
-) -> Scores:
+) -> dict[str, float]:
     """Scores of the suggestions for each function, best first, as texts of sub-tokens; `known` is the vocabulary.
 
     `repeated` is the share of first suggestions in which a sub-token stands twice.
     """
     known = None if known is None else set(known)
-    sums, outside = Counter(), [0, 0.0, 0.0]
+    sums: Any = Counter()
+    outside = [0, 0.0, 0.0]
     for ranked, name in zip(suggestions, names, strict=True):
         tried, wanted = [text.split() for text in ranked] or [[]], name.split()
         scores = [sub_token_scores(one, wanted) for one in tried]
@@ -90,13 +91,15 @@ def area_under_curve(positive: Sequence[float], negative: Sequence[float]) -> fl
     return float(np.mean(below) / (2 * len(ordered)))
 
 
-def mixing_weights(weights: Iterable[tuple[float, bool, bool]]) -> Scores:
+def mixing_weights(weights: Iterable[tuple[float, bool, bool]]) -> dict[str, float]:
     """What lambda is where the next sub-token stands in the body, where it does not, and at the end of the name.
 
     Of (lambda, whether the target is copyable, whether it is the end); `lambda_auc` is the area under the curve of
     telling the first from the two others by lambda.
     """
-    copied, invented, ends = [], [], []
+    copied: list[float] = []
+    invented: list[float] = []
+    ends: list[float] = []
     for value, copyable, end in weights:
         (ends if end else copied if copyable else invented).append(float(value))
     if not copied or not invented + ends:
@@ -134,7 +137,7 @@ class NamingEvaluation(Evaluation):
         weight = aux["decoder"].get("copy_probability")
         return found if weight is None else {**found, "copy_probability": weight}
 
-    def score(self, triples: Iterable[tuple[np.ndarray, Mapping, Mapping]], data: Any) -> Scores:
+    def score(self, triples: Iterable[tuple[np.ndarray, Mapping, Mapping]], data: Any) -> dict[str, Any]:
         """The scores, the floors and the mixing weights of a split."""
         names, bodies, suggestions, weights = [], [], [], []
         sources, targets = data.text(self.split)
@@ -161,7 +164,7 @@ class NamingEvaluation(Evaluation):
             f"floors: most frequent name {scores['frequent_name_f1']:.1f}, first words {scores['first_words_f1']:.1f}"
         )
 
-    def _floors(self, data: Any, names: Sequence[str], bodies: Sequence[str]) -> Scores:
+    def _floors(self, data: Any, names: Sequence[str], bodies: Sequence[str]) -> dict[str, float]:
         training = Counter(data.text("train")[1])
         count = round(sum(len(name.split()) * times for name, times in training.items()) / max(1, training.total()))
         frequent = min(training, key=lambda name: (-training[name], name))

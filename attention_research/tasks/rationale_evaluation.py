@@ -59,7 +59,7 @@ class RationaleEvaluation(Evaluation):
         reviews = []
         for ids, batch, outputs in triples:
             source, truth = np.asarray(batch["source"]), np.asarray(wanted(batch))
-            for row in np.flatnonzero(ids >= 0):
+            for row in np.flatnonzero(ids >= 0).tolist():
                 words = int(np.sum(source[row] != PAD))
                 reviews.append({
                     "predicted": np.asarray(outputs["ratings"][row], np.float64),

@@ -58,7 +58,9 @@ class TextToTextEvaluation(Evaluation):
         """
         most = min(Counter(references).items(), key=lambda found: (-found[1], found[0]))[0]  # of equals the first
         constant = [most] * len(references)
-        ours = {metric: self._score(metric, hypotheses, references, sources) for metric in self.metrics}
+        ours: dict[str, float] = {
+            metric: self._score(metric, hypotheses, references, sources) for metric in self.metrics
+        }
         floor = {f"majority_{metric}": self._score(metric, constant, references, sources) for metric in self.metrics}
         scores: Scores = {**ours, "score": sum(ours.values()) / len(ours), **floor}
         if any(metric.startswith("rouge") for metric in self.metrics):
@@ -70,6 +72,7 @@ class TextToTextEvaluation(Evaluation):
     def _score(self, metric: str, hypotheses: Texts, references: Texts, sources: Texts) -> float:
         match metric:
             case "f1":
+                assert self.positive is not None  # as asked for above
                 return glue_metrics.f1(hypotheses, references, self.positive)
             case "f1_macro" | "matthews":
                 return getattr(glue_metrics, metric)(hypotheses, references, self.labels)

@@ -55,7 +55,9 @@ def _aligned(
     best = [[-_LEFT_OUT * column for column in range(len(target) + 1)]]
     came: list[list[str]] = []
     for token in source:
-        above, line, moves = best[-1], [], []
+        above = best[-1]
+        line: list[float] = []
+        moves: list[str] = []
         share = shares[token].get
         silent = share(NOTHING, 0.0)
         for column in range(len(target) + 1):

@@ -24,6 +24,7 @@ def newest_scheduled(checkpoints: Checkpoints, count: int) -> list[int]:
     """
     kept = [step for step in checkpoints.scheduled() if digests.damage(checkpoints.folder / str(step)) is None]
     if len(kept) < count:
+        assert checkpoints.settings is not None
         every = checkpoints.settings.checkpoint_every
         there = f"{len(kept)} ({', '.join(map(str, kept))})" if kept else "none"
         raise ConfigError(

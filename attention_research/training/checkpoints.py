@@ -87,6 +87,7 @@ class Checkpoints:
 
     def would_be_kept(self, step: int) -> bool:
         """Whether the validation loss of `step` is among the `keep_best` lowest so far, saved or not."""
+        assert self.settings is not None
         losses = validation_losses(self.workdir)
         lower = [other for other in losses if (losses[other], other) < (losses.get(step, math.inf), step)]
         return step in losses and len(lower) < self.settings.keep_best

@@ -45,7 +45,8 @@ def _program(source: str) -> str:
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, False) is not None:
-            node.body[0].value.value = ""
+            docstring: Any = node.body[0]
+            docstring.value.value = ""
     return ast.dump(tree)
 
 

@@ -92,6 +92,7 @@ def start(trainer: Trainer, report: Report) -> tuple[State, list[dict[str, Any]]
 
 def runs_of(settings: Training, seeds: Sequence[int]) -> list[Path]:
     """The run that each replica starts from, {seed} in its path being the replica's."""
+    assert settings.initial is not None
     return [Path(settings.initial.replace("{seed}", str(seed))) for seed in seeds]
 
 

@@ -120,7 +120,9 @@ def per_layer(inner: optax.GradientTransformation) -> optax.GradientTransformati
         }
 
     def update(gradients: dict[str, Any], state: dict[str, Any], parameters: dict[str, Any]) -> tuple[Any, Any]:
-        updates, after, own = {}, {}, grouped(parameters)
+        updates: dict[str, Any] = {}
+        after: dict[str, Any] = {}
+        own = grouped(parameters)
         for stack, group in grouped(gradients).items():
             transform = jax.vmap(inner.update) if stack else inner.update
             changed, after[stack] = transform(group, state[stack], own[stack])

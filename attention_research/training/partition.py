@@ -38,7 +38,7 @@ def partition(
     placed = {
         name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=run.batch_sharding(x.ndim)) for name, x in batch.items()
     }
-    program = run.step.lower(run.abstract, placed).compile().as_text()
+    program = run.step.lower(run.abstract, placed).compile().as_text() or ""
     held = sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(run.abstract))
     found = [{**one._asdict(), "axes": list(one.axes)} for one in collectives(program, sizes)]
     return {"mesh": dict(sizes), "bytes_per_device": held, "collectives": found}

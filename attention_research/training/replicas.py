@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -76,7 +76,7 @@ def varied_values(members: Sequence[Config]) -> dict[str, np.ndarray]:
     }
 
 
-def marked(config: Config, paths: Sequence[str]) -> Config:
+def marked(config: Config, paths: Iterable[str]) -> Config:
     """The config with a `Varied` at each of these paths, to build a model and a task from."""
     resolved = copy.deepcopy(config.resolved)
     for path in paths:
@@ -96,7 +96,7 @@ def side_by_side(
     Sharding rules are right-aligned and need no word of that axis.
     """
 
-    def one(state: Any, batch: Any, mine: Mapping[str, jax.Array]) -> Any:
+    def one(state: Any, batch: Any, mine: Mapping[str, Any]) -> Any:
         with scope(mine):
             return step(state, batch)
 

@@ -137,7 +137,9 @@ def _stopped(stop: Stop, together: bool) -> bool:
     return stop.number is not None
 
 
-def _write(log: MetricsLog, step: int, metrics: Any, trainer: Trainer, clock: Clock, progress: Progress) -> None:
+def _write(
+    log: MetricsLog | NoLog, step: int, metrics: Any, trainer: Trainer, clock: Clock, progress: Progress
+) -> None:
     values, figures = jax.device_get(metrics), clock.lap()
     for replica in range(trainer.replicas):
         mine = {name: float(np.asarray(x).reshape(-1)[replica if np.ndim(x) else 0]) for name, x in values.items()}
@@ -145,7 +147,7 @@ def _write(log: MetricsLog, step: int, metrics: Any, trainer: Trainer, clock: Cl
     progress.update(step, float(np.mean(values["loss"])), clock.counted)
 
 
-def _validate(data: Any, state: Any, trainer: Trainer, log: MetricsLog, step: int) -> None:
+def _validate(data: Any, state: Any, trainer: Trainer, log: MetricsLog | NoLog, step: int) -> None:
     settings = trainer.settings
     for replica in range(trainer.replicas):
         examples = settings.eval_batches * settings.batch_size

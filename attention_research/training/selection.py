@@ -50,6 +50,7 @@ def _best(checkpoints: Checkpoints) -> int:
     workdir, there = checkpoints.workdir, checkpoints.steps()
     losses = validation_losses(workdir)
     if not losses:
+        assert checkpoints.settings is not None
         raise ConfigError(
             f"--checkpoint=best: {workdir} has no validation loss yet; training logs one every "
             f"{checkpoints.settings.eval_every} steps (training.eval_every) and at its end: rerun train there, or give "

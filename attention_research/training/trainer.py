@@ -47,13 +47,13 @@ class Trainer:
             self.step_and_start = train_step(axis_name=AXIS), start
             self.execution: Any = PmapExecution(*self.step_and_start, self.settings.seed)
         else:
-            self.step_and_start = together = train_step(), start
-            seeds: Any = self.settings.seed
+            step, seeds = train_step(), self.settings.seed
+            self.step_and_start = step, start
             if self.replicas > 1:
-                together, seeds = side_by_side(*together, self.varied), np.asarray(self.seeds, np.int32)
+                (step, start), seeds = side_by_side(step, start, self.varied), np.asarray(self.seeds, np.int32)
             sizes = dict.fromkeys(self.parallel.mesh.sizes, 1) if alone else self.parallel.mesh.sizes
             devices = jax.devices()[:1] if alone else None
-            self.execution = MeshExecution(*together, sizes, seeds, devices=devices)
+            self.execution = MeshExecution(step, start, sizes, seeds, devices=devices)
         shapes = (shape for batch in self.data.train_shapes(self.settings.batch_size) for shape in batch.values())
         self.execution.check(self.settings.batch_size, parts_of_batch, shapes)
 

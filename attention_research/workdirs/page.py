@@ -54,7 +54,8 @@ def _write(output: Path, html: str) -> None:
 def redraw(folder: Path) -> Path:
     """Draws a study's table, pictures and page anew from its trials, trains nothing; returns the page's path."""
     summary = reading.read_json(folder / "summary.json")
-    name, scale = summary.get("study"), summary.get("scale")
+    name: Any = summary.get("study")
+    scale: Any = summary.get("scale")
     if name == "sweep":
         raise ConfigError(f"{folder}: a sweep; its own command draws it anew and trains only what is missing")
     if name is None:  # not finished yet: the folder is named after it
@@ -101,7 +102,10 @@ def _numbers(run: Run) -> dict[str, str]:
 def _evaluation(run: Run) -> list[str]:
     found = run.evaluation
     said = [f"{found['sentences']:,} sentences of {found['split']}"] if {"sentences", "split"} <= found.keys() else []
-    read = {"best": ", the lowest validation loss", "mean": f", mean of {len(found.get('averaged', ()))} checkpoints"}
+    read: dict[Any, str] = {
+        "best": ", the lowest validation loss",
+        "mean": f", mean of {len(found.get('averaged', ()))} checkpoints",
+    }
     said += [f"checkpoint of step {found['step']:,}{read.get(found.get('checkpoint'), '')}"] if "step" in found else []
     signatures = {name.replace("_", " "): str(x) for name, x in found.items() if "signature" in name}
     parts = [f"<p>{escape(', '.join(said))}.</p>" if said else "", document.facts(signatures) if signatures else ""]

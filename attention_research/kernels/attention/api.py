@@ -56,7 +56,7 @@ def _choose(implementation: str | None, arrays: Arrays, options: Options) -> Cho
         if prefers_blocks(arrays):
             return Choice("blockwise", f"{T} x {S} scores a head: on a CPU blocks pay from {CPU_SCORES} scores")
         return Choice("reference", f"{T} x {S} scores a head: on a CPU dense is faster below {CPU_SCORES} scores")
-    refusals = []
+    refusals: list[str] = []
     for name in ACCELERATED.get(backend, ()):
         reason = _refusal(name, arrays, options)
         if reason is None and name == "cudnn":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ class Arrays(NamedTuple):
 
     query: Array
     key: Array
-    value: Array | None
+    value: Any  # None where the weights alone are asked for, which no implementation is then given
     bias: Array | None = None
     mask: Array | None = None
     query_lengths: Array | None = None
@@ -115,8 +115,12 @@ def prepare(
         None if lengths is None else lengths.astype(jnp.int32) for lengths in (query_seq_lengths, key_value_seq_lengths)
     )
     scale = float(H**-0.5 if scale is None else scale)
-    segments = (None if ids is None else ids.astype(jnp.int32) for ids in (query_segments, key_segments))
-    arrays = Arrays(query, key, value, bias, mask, query_lengths, key_lengths, *segments, distance_bias)
+    query_segments, key_segments = (
+        None if ids is None else ids.astype(jnp.int32) for ids in (query_segments, key_segments)
+    )
+    arrays = Arrays(
+        query, key, value, bias, mask, query_lengths, key_lengths, query_segments, key_segments, distance_bias
+    )
     return arrays, Options(scale, *band(is_causal, local_window_size, T, S))
 
 
@@ -147,7 +151,7 @@ def visible_keys(arrays: Arrays, options: Options) -> Bool[Array, "#B #N #T #S"]
         terms.append(rows < arrays.query_lengths[:, None, None, None])
     if arrays.key_lengths is not None:
         terms.append(columns < arrays.key_lengths[:, None, None, None])
-    if arrays.query_segments is not None:
+    if arrays.query_segments is not None and arrays.key_segments is not None:
         terms.append(same_segment(arrays.query_segments[:, None, :, None], arrays.key_segments[:, None, None, :]))
     visible = None
     for term in terms:

@@ -109,7 +109,7 @@ def _backward_head(head: Head, output: Array, lse: Array, cotangent: Array, bias
             out = jnp.where(fresh[:, None], out, jnp.zeros_like(out))
             slope = jnp.where(fresh, slope, jnp.zeros_like(slope))
         towards = lax.dot_general(out, head.keys(span, head.value), LAST)
-        if tables["value_table"] is not None:
+        if tables["value_table"] is not None and sums.value_table is not None:
             by_distance = lax.dot_general(out, tables["value_table"], LAST)
             towards = spread(by_distance, head.first_distance(span, block), towards)
             total = jnp.sum(probabilities, axis=-1)
@@ -128,7 +128,7 @@ def _backward_head(head: Head, output: Array, lse: Array, cotangent: Array, bias
             starts, sizes = head.distance_corner(span, block)
             part = lax.dynamic_slice(sums.distance, starts, sizes) + logit_gradient
             sums = sums._replace(distance=lax.dynamic_update_slice(sums.distance, part, starts))
-        if tables["key_table"] is not None:
+        if tables["key_table"] is not None and sums.key_table is not None:
             total = jnp.sum(logit_gradient, axis=-1)
             shares = gathered(logit_gradient, len(tables["key_table"]), head.first_distance(span, block), total)
             sums = sums._replace(key_table=sums.key_table + lax.dot_general(shares, query, FIRST))
@@ -142,7 +142,7 @@ def _backward_head(head: Head, output: Array, lse: Array, cotangent: Array, bias
     others = (head.by_distance, tables["key_table"], tables["value_table"])
     others = (None if one is None else varying_zeros(one) for one in others)
     sums = Sums(varying_zeros(head.key.T), varying_zeros(head.value.T), bias_gradient, *others)
-    pieces = []
+    pieces: list[Array] = []
     for strip in layout.strips:
         blocks = head.blocks(strip, pieces[-1] if pieces else head.query)
         if len(blocks) == 1:
@@ -215,7 +215,7 @@ def _attend_backward(options: Options, residuals, cotangent: Array) -> tuple[Arr
         key_table=None if sums.key_table is None else sums.key_table.sum(0),
         value_table=None if sums.value_table is None else sums.value_table.sum(0),
     )
-    return (Arrays(*(g if g is None else g.astype(x.dtype) for g, x in zip(gradients, arrays, strict=True))),)
+    return (Arrays._make(g if g is None else g.astype(x.dtype) for g, x in zip(gradients, arrays, strict=True)),)
 
 
 _attend.defvjp(_attend_forward, _attend_backward)

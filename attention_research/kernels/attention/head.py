@@ -87,6 +87,7 @@ class Head:
     def first_key(self, strip: Strip, block: Array) -> Array | int:
         if strip.width == strip.stop - strip.start:
             return strip.start
+        assert self.options.left is not None  # only a window's strip sees less than it spans
         return jnp.clip(self.first_row(block) - self.options.left, strip.start, strip.stop - strip.width)
 
     def keys(self, span: Span, array: Array) -> Array:
@@ -142,7 +143,7 @@ class Head:
             terms.append(rows < arrays.query_lengths[self.batch])
         if arrays.key_lengths is not None:
             terms.append(columns < arrays.key_lengths[self.batch])
-        if arrays.query_segments is not None:
+        if arrays.query_segments is not None and arrays.key_segments is not None:
             own = self.rows(block, arrays.query_segments[self.batch])
             terms.append(same_segment(own[:, None], self.keys(span, arrays.key_segments[self.batch])[None, :]))
         return terms

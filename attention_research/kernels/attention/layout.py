@@ -37,7 +37,7 @@ class Plan(NamedTuple):
     """How one head is cut up: `block` queries at a time; the last block overlaps the one before where T is ragged."""
 
     block: int
-    count: int
+    count: int  # type: ignore[assignment]  # a number here, which hides tuple.count
     strips: tuple[Strip, ...]
 
     def ordered(self) -> bool:
@@ -111,7 +111,7 @@ def ranges(arrays: Arrays, options: Options, layout: Plan) -> Ranges | None:
         high = jnp.minimum(high, arrays.key_lengths[:, None])
     if arrays.query_lengths is not None:
         high = jnp.where(first < arrays.query_lengths[:, None], high, 0)
-    if arrays.query_segments is not None:
+    if arrays.query_segments is not None and arrays.key_segments is not None:
         rows = first[:, None] + jnp.arange(layout.block, dtype=jnp.int32)
         segments = arrays.query_segments[:, rows]
         most = jnp.iinfo(segments.dtype).max

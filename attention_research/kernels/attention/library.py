@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -34,7 +36,7 @@ def refusal(implementation: str, arrays: Arrays, options: Options) -> str | None
     return None
 
 
-def attend(implementation: str, arrays: Arrays, options: Options) -> Array:
+def attend(implementation: Any, arrays: Arrays, options: Options) -> Array:
     """`jax.nn.dot_product_attention`, with its empty rows (the mean of masked values) set to 0.
 
     Raises ValueError where the library cannot honour an argument.
@@ -47,7 +49,7 @@ def attend(implementation: str, arrays: Arrays, options: Options) -> Array:
     if arrays.distance_bias is not None:
         by_distance = dense(arrays.distance_bias, T)
         bias = by_distance if bias is None else bias + by_distance.astype(bias.dtype)
-    if arrays.query_segments is not None:
+    if arrays.query_segments is not None and arrays.key_segments is not None:
         mask = combine_masks(mask, segment_mask(arrays.query_segments, arrays.key_segments))
     visible = visible_keys(arrays, options)
     if bias is not None:  # -inf becomes finite, so that no NaN arises; what it hides is remembered in `visible`

@@ -18,7 +18,7 @@ GPUs that have it), sums and softmax in float32; the exponentials are base 2, wi
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -92,7 +92,7 @@ def attend(arrays: Arrays, options: Options, blocks: Blocks | None = None) -> Ar
         tiled = arrays.bias is not None or arrays.mask is not None
         blocks = default_blocks(arrays.query.dtype, _power_of_two(max(H, arrays.value.shape[3])), tiled=tiled)
     longest = _power_of_two(max(T, S))
-    blocks = Blocks(*(min(size, longest) for size in blocks[:4]), blocks.warps)
+    blocks = Blocks._make([*(min(size, longest) for size in blocks[:4]), blocks.warps])
     return _attend(vary_together(arrays), options, blocks)
 
 
@@ -125,7 +125,7 @@ def visible_ranges(arrays: Arrays, options: Options, size: int, step: int, *, of
         high = jnp.minimum(high, column_lengths[:, None])
     if row_lengths is not None:
         high = jnp.where(first < row_lengths[:, None], high, 0)
-    if row_segments is not None:
+    if row_segments is not None and column_segments is not None:
         blocks = jnp.pad(row_segments, ((0, 0), (0, count * size - rows))).reshape(B, count, size)
         most = jnp.iinfo(blocks.dtype).max
         least = jnp.min(jnp.where(blocks == 0, most, blocks), axis=-1, keepdims=True)
@@ -172,7 +172,7 @@ def _call(kernel, given: tuple, grid: tuple[int, ...], outputs: list[_Output], o
     """Runs a kernel on (arrays, ranges, what the forward pass saved)."""
     arrays, ranges, *saved = given
     specs = [_specs(arrays), None if ranges is None else _whole(ranges)]
-    specs += [Saved(_whole(one.cotangent, wide=True), _whole(one.lse), _whole(one.delta)) for one in saved]
+    specs += [jax.tree.map(_whole, one)._replace(cotangent=_whole(one.cotangent, wide=True)) for one in saved]
     varying = jax.typeof(arrays.query).manual_axis_type
     return pl.pallas_call(
         functools.partial(kernel, shapes=jax.tree.map(jnp.shape, arrays), options=options, blocks=blocks),
@@ -218,7 +218,7 @@ def _attend_backward(options: Options, blocks: Blocks, residuals, cotangent: Arr
     query, key, value = (_Output(array.shape, array.dtype) for array in arrays[:3])
     (query,) = run(query_kernel, (arrays, of_queries, saved), (pl.cdiv(T, blocks.own), N, B), [query])
     key, value = run(key_kernel, (arrays, of_keys, saved), (pl.cdiv(S, blocks.own), K, B), [key, value])
-    gradients = dict.fromkeys(Arrays._fields) | {"query": query, "key": key, "value": value}
+    gradients: dict[str, Any] = dict.fromkeys(Arrays._fields) | {"query": query, "key": key, "value": value}
     if arrays.bias is not None:
         gradients["bias"] = _bias_gradient(arrays, options, blocks, of_queries, saved)
     return (Arrays(**gradients),)
@@ -226,6 +226,7 @@ def _attend_backward(options: Options, blocks: Blocks, residuals, cotangent: Arr
 
 def _bias_gradient(arrays: Arrays, options: Options, blocks: Blocks, ranges: Array | None, saved: Saved) -> Array:
     """A program writes one sum where the bias has an axis of 1; they are added up here."""
+    assert arrays.bias is not None
     B, N, *lengths = arrays.bias.shape
     counts = pl.cdiv(arrays.query.shape[1], blocks.own), pl.cdiv(arrays.key.shape[1], blocks.step)
     if ranges is not None and B == 1:  # what any batch element sees

@@ -14,7 +14,7 @@ from jax.experimental import pallas as pl
 from jaxtyping import Array
 
 from attention_research.kernels.attention.arguments import Arrays, Options
-from attention_research.kernels.attention.tiles import Refs, Span, dot, store, store_rows
+from attention_research.kernels.attention.tiles import Refs, Shapes, Span, dot, store, store_rows
 
 
 class Blocks(NamedTuple):
@@ -38,7 +38,7 @@ def _loop(bounds: tuple[Array | int, Array | int], step, carry):
     return lax.fori_loop(*bounds, lambda index, state: step(jnp.asarray(index, jnp.int32), state), carry)
 
 
-def forward_kernel(inputs: Arrays, ranges, output, lse, *, shapes: Arrays, options: Options, blocks: Blocks):
+def forward_kernel(inputs: Arrays, ranges, output, lse, *, shapes: Shapes, options: Options, blocks: Blocks):
     """Algorithm 1. Grid: (blocks of queries, heads, batch)."""
     at = Refs(inputs, shapes, options)
     block, head, batch = (pl.program_id(axis) for axis in range(3))
@@ -93,7 +93,7 @@ def _cotangent(at: Refs, saved: Saved, batch, rows: Span, head) -> Array:
     return at.rows(saved.cotangent, at.shapes.value, batch, rows, head)
 
 
-def query_kernel(inputs: Arrays, ranges, saved: Saved, gradient, *, shapes: Arrays, options: Options, blocks: Blocks):
+def query_kernel(inputs: Arrays, ranges, saved: Saved, gradient, *, shapes: Shapes, options: Options, blocks: Blocks):
     """dQ. Grid: (blocks of queries, heads, batch)."""
     at = Refs(inputs, shapes, options)
     block, head, batch = (pl.program_id(axis) for axis in range(3))
@@ -112,7 +112,7 @@ def query_kernel(inputs: Arrays, ranges, saved: Saved, gradient, *, shapes: Arra
     store_rows(gradient, shapes.query, batch, rows, head, total * options.scale)
 
 
-def key_kernel(inputs: Arrays, ranges, saved: Saved, keys, values, *, shapes: Arrays, options: Options, blocks: Blocks):
+def key_kernel(inputs: Arrays, ranges, saved: Saved, keys, values, *, shapes: Shapes, options: Options, blocks: Blocks):
     """dK and dV. Grid: (blocks of keys, key heads, batch)."""
     at = Refs(inputs, shapes, options)
     block, key_head, batch = (pl.program_id(axis) for axis in range(3))
@@ -138,7 +138,7 @@ def key_kernel(inputs: Arrays, ranges, saved: Saved, keys, values, *, shapes: Ar
     store_rows(values, shapes.value, batch, columns, key_head, totals[1])
 
 
-def bias_kernel(inputs: Arrays, ranges, saved: Saved, gradient, *, shapes: Arrays, options: Options, blocks: Blocks):
+def bias_kernel(inputs: Arrays, ranges, saved: Saved, gradient, *, shapes: Shapes, options: Options, blocks: Blocks):
     """dbias, summed over the batch elements and heads that share it, and over the block along an axis of 1.
 
     Grid: (blocks of queries, blocks of keys, heads of the bias, batch of the bias).

@@ -90,8 +90,8 @@ def _forward(ring: Ring, query: Array, held: Held) -> tuple[Array, tuple[Any, ..
     nothing = varying_zeros(query[..., 0].astype(dtype))
     context = jnp.broadcast_to(nothing[..., None], (*nothing.shape, held.value.shape[-1]))
 
-    def fold(block: int | Array, query: Array, sums: tuple[Array, ...], held: Held, turn: Array) -> tuple[Array, ...]:
-        context, total, top = sums
+    def fold(part: tuple[Any, ...], held: Held, turn: Array) -> tuple[Array, ...]:
+        block, query, (context, total, top) = part
         logits = _logits(ring, query, held, device, block, turn)
         highest = jnp.maximum(top, jnp.max(logits, axis=-1))
         shift = jnp.where(highest == -jnp.inf, jnp.zeros_like(highest), highest)
@@ -101,7 +101,7 @@ def _forward(ring: Ring, query: Array, held: Held) -> tuple[Array, tuple[Any, ..
 
     def at_one_turn(sums: tuple[Array, ...], held: Held, turn: Array) -> tuple[Array, ...]:
         blocks = jnp.arange(query.shape[0], dtype=jnp.int32)
-        return lax.map(lambda part: fold(*part, held, turn), (blocks, query, sums))
+        return lax.map(lambda part: fold(part, held, turn), (blocks, query, sums))
 
     def go_on(carry: tuple[Any, Held], turn: Array) -> tuple[tuple[Any, Held], None]:
         sums, held = carry

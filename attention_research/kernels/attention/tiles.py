@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -15,6 +15,8 @@ from attention_research.kernels.attention.arguments import Arrays, Options, in_b
 from attention_research.kernels.precision import accumulator
 
 LOG2E = math.log2(math.e)
+#: `Arrays` of the arrays' shapes.
+Shapes = Any
 
 
 class Span(NamedTuple):
@@ -61,7 +63,7 @@ def dot(a: Array, b: Array, **transposed: bool) -> Array:
     return triton.dot(a, b, **transposed)
 
 
-def _all(ref) -> pl.Slice:
+def _all(ref) -> slice | pl.Slice:
     """The last axis; with a start of int32, also under x64."""
     return pl.ds(jnp.zeros((), jnp.int32), ref.shape[-1])
 
@@ -74,7 +76,7 @@ def _columns(ref, shape: tuple[int, ...]) -> Array | None:
 class Refs:
     """What a kernel reads: the arrays in memory, and the sizes that their refs do not show (widths are padded)."""
 
-    def __init__(self, refs: Arrays, shapes: Arrays, options: Options):
+    def __init__(self, refs: Arrays, shapes: Shapes, options: Options):
         self.refs, self.shapes, self.options = refs, shapes, options
         self.dtype = accumulator(refs.query.dtype)
         self.queries, self.keys = shapes.query[1], shapes.key[1]

@@ -100,11 +100,11 @@ def bigbird_attention(
 
     local = neighbours(real_blocks & ~is_fixed[:, None], reach, reach, axis=1)
     near = (neighbours(x, reach, reach, axis=2) for x in (keys, values))
-    pieces = [Piece(*near, local[:, None, :, None, :])]
+    pieces = [Piece._make((*near, local[:, None, :, None, :]))]
     if fixed:
         shared = (x[:, :, np.array(fixed)].reshape(B, K, 1, len(fixed) * P, -1) for x in (keys, values))
         seen = real_blocks[:, np.array(fixed)].reshape(-1, 1, 1, 1, len(fixed) * P)
-        pieces.append(Piece(*shared, seen))
+        pieces.append(Piece._make((*shared, seen)))
     if random_blocks is not None and random_blocks.shape[-1]:
         pieces.append(_random_piece(keys, values, real_blocks, random_blocks, is_fixed, half))
     context = join(attend_pieces(query_blocks(query, K, P), pieces, scale), T)
@@ -136,7 +136,7 @@ def _random_piece(
     visible = new[..., None] & real_blocks[:, at]  # [B K M R P]
     head = jnp.arange(K, dtype=jnp.int32)[:, None, None]
     gathered = (x[:, head, at].reshape(*x.shape[:3], -1, x.shape[4]) for x in (keys, values))
-    return Piece(*gathered, visible.reshape(*visible.shape[:3], 1, -1))
+    return Piece._make((*gathered, visible.reshape(*visible.shape[:3], 1, -1)))
 
 
 def _half_window(window_blocks: int) -> int:

@@ -7,7 +7,7 @@ A pattern is a list of pieces, and the softmax runs over all of them together, s
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -136,7 +136,8 @@ def _attend(query: Array, pieces: list[Piece], scale: float) -> Array:
         products = products * jnp.asarray(scale, products.dtype)
         logits.append(jnp.where(visible[:, :, :, None], products, -jnp.inf))
     weights = softmax_or_zero(jnp.concatenate(logits, axis=-1)).astype(query.dtype)
-    context, start = 0, 0
+    context: Any = 0
+    start = 0
     for _, value, _ in pieces:
         part = weights[..., start : start + value.shape[3]]
         if value.shape[2] == 1:

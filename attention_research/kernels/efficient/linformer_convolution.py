@@ -46,9 +46,9 @@ def convolved_linformer_attention(
     if value_kernel.shape[0] != W:
         raise ValueError(f"value_kernel: axis W: expected key_kernel's {W}, got {value_kernel.shape[0]}")
     real = real_keys(mask, key.shape[1])
-    convolved = (_convolve(x, kernel, real) for x, kernel in ((key, key_kernel), (value, value_kernel)))
+    key, value = (_convolve(x, kernel, real) for x, kernel in ((key, key_kernel), (value, value_kernel)))
     visible = jnp.any(split(real, W), axis=-1)[:, None, None, :]
-    return dot_product_attention(query, *convolved, mask=visible, scale=scale)
+    return dot_product_attention(query, key, value, mask=visible, scale=scale)
 
 
 def _check_kernel(name: str, kernel: Array, expected: str, features: tuple[int, ...]) -> None:

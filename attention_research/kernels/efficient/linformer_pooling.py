@@ -45,8 +45,8 @@ def pooled_linformer_attention(
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "B S"))
     stride = math.ceil(key.shape[1] / rank)
     real = split(real_keys(mask, key.shape[1]), stride)  # [B R stride]
-    pooled = (_pool(x, real, stride, pooling) for x in (key, value))
-    return dot_product_attention(query, *pooled, mask=jnp.any(real, axis=-1)[:, None, None, :], scale=scale)
+    key, value = (_pool(x, real, stride, pooling) for x in (key, value))
+    return dot_product_attention(query, key, value, mask=jnp.any(real, axis=-1)[:, None, None, :], scale=scale)
 
 
 def _pool(

@@ -132,10 +132,10 @@ def sinkhorn_attention(
     seen = jnp.einsum("BCE,BEP->BCP", pairs.astype(jnp.float32), real.astype(jnp.float32)) > 0
     own = real[:, None, :, None]
     own = own & jnp.tril(jnp.ones((block_size, block_size), bool)) if is_causal else own
-    pieces = [Piece(*mixed, seen[:, None, :, None]), Piece(keys, values, own)]
+    pieces = [Piece._make((*mixed, seen[:, None, :, None])), Piece(keys, values, own)]
     if combine == "joint":
         return join(attend_pieces(queries, pieces, scale), T)
-    return join(sum(attend_pieces(queries, [piece], scale) for piece in pieces), T)
+    return join(attend_pieces(queries, pieces[:1], scale) + attend_pieces(queries, pieces[1:], scale), T)
 
 
 def _pairs(real: Bool[Array, "B C"] | None, blocks: int, is_causal: bool) -> Bool[Array, "#B C C"]:

@@ -42,7 +42,9 @@ def convolve(
     def taps(heads, weights):
         def at(tap):
             y = heads[:, tap : tap + T].astype(weights.dtype)
-            return jnp.where(mask[:, :, tap, None, None], y, jnp.zeros_like(y)) if of_taps else y
+            if mask is None or not of_taps:
+                return y
+            return jnp.where(mask[:, :, tap, None, None], y, jnp.zeros_like(y))
 
         return sum(weights[..., tap, None] * at(tap) for tap in range(W))
 

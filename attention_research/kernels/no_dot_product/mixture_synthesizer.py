@@ -23,7 +23,8 @@ def mixture_scores(alpha: Float[Array, "M"], *scores: Float[Array, "#B N T S"]) 
     check_shapes(**{f"scores_{number}": (one, "#B N T S") for number, one in enumerate(scores)})
     dtype = accumulator(alpha.dtype)
     weights = jax.nn.softmax(alpha.astype(dtype))
-    return sum(weights[number] * one.astype(dtype) for number, one in enumerate(scores))
+    parts = [weights[number] * one.astype(dtype) for number, one in enumerate(scores)]
+    return sum(parts[1:], parts[0])
 
 
 def mixture_synthesizer_attention(

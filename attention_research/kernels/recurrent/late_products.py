@@ -12,6 +12,8 @@ from jax import lax
 from jax.extend.core import JaxprEqn, Literal, Var
 from jaxtyping import Array
 
+#: A `JaxprEqn` whose variables' shapes and dtypes are read, which JAX's annotations do not know of.
+Operation = Any
 #: Where an operation takes an argument: (its number, the argument's).
 Use = tuple[int, int]
 
@@ -31,13 +33,13 @@ class Loop(NamedTuple):
     late: dict[Use, int]
     reverse: bool
 
-    def taps(self) -> dict[int, Var]:
+    def taps(self) -> dict[int, Any]:
         """Number of an operation -> its result, of which the gradient is kept."""
         return {number: self.operations[number].outvars[0] for number in sorted(set(self.late.values()))}
 
     def kept(self) -> list[Var]:
         """What late products read of each step."""
-        found = {}
+        found: dict[Any, None] = {}
         for number, place in self.late:
             operation = self.operations[number]
             other = operation.invars[1 - place]
@@ -54,7 +56,7 @@ class Loop(NamedTuple):
             if not isinstance(variable, Literal) and (number, place) not in self.late
         }
         used |= {variable for variable in self.results if not isinstance(variable, Literal)}
-        return [v for v in variables if v in used and jnp.issubdtype(v.aval.dtype, jnp.floating)]
+        return [v for v in variables if v in used and _floating(v)]
 
 
 def read_loop(program: Any, carried: int, reverse: bool) -> tuple[Loop, list[Array]]:
@@ -77,7 +79,7 @@ def read_loop(program: Any, carried: int, reverse: bool) -> tuple[Loop, list[Arr
     return Loop(operations, weights, carry, xs, jaxpr.outvars, late, reverse), [outside[v] for v in weights]
 
 
-def _late(operations: list[JaxprEqn], weights: set[Var], xs: set[Var], results: list[Any]) -> dict[Use, int]:
+def _late(operations: list[Operation], weights: set[Var], xs: set[Var], results: list[Any]) -> dict[Use, int]:
     """Use -> the operation whose result has the gradient that it needs.
 
     That is the product itself, or where its result is only ever added to something, the last such sum: the products of
@@ -127,7 +129,7 @@ def results_of(operation: JaxprEqn, values: dict[Var, Any], held: set[int] | fro
 
 
 def gradient_of(
-    operation: JaxprEqn, place: int, known: dict[Var, Any], steps: dict[Var, Any], gradient: Array
+    operation: Operation, place: int, known: dict[Var, Any], steps: dict[Var, Any], gradient: Array
 ) -> Array:
     """Of an argument, over all steps [T ..] at once: of what is scanned over for each step, of a weight the sum."""
     variable, other = operation.invars[place], operation.invars[1 - place]
@@ -146,10 +148,10 @@ def gradient_of(
         back = lax.dot_general(rows(gradient), known[weight], (((1,), (1 - axis,)), ((), ())))
         return back.reshape(steps[stacked].shape)
     pair = (steps[stacked], gradient) if axis == 0 else (gradient, steps[stacked])
-    return lax.dot_general(*map(rows, pair), (((0,), (0,)), ((), ())))
+    return lax.dot_general(rows(pair[0]), rows(pair[1]), (((0,), (0,)), ((), ())))
 
 
-def _plain(operation: JaxprEqn, weight: Var, gradient: Array) -> int | None:
+def _plain(operation: Operation, weight: Any, gradient: Array) -> int | None:
     """The summed axis of W in x [.. I] times W [I O] or [O I], whose gradients are products of two matrices."""
     ((left, right), batch), other = operation.params["dimension_numbers"], operation.invars[0]
     last = other is not weight and left == (other.aval.ndim - 1,)

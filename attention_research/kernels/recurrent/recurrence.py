@@ -43,8 +43,9 @@ def recurrence(
     def flat(*leaves: Array) -> list[Array]:
         carry, x = leaves[: len(first)], leaves[len(first) :]
         after, y = body(jax.tree.unflatten(carry_tree, carry), jax.tree.unflatten(xs_tree, x))
-        if jax.tree.structure(after) != carry_tree:
-            raise TypeError(f"recurrence: the body was given {carry_tree} and gives {jax.tree.structure(after)}")
+        after_tree: Any = jax.tree.structure(after)
+        if after_tree != carry_tree:
+            raise TypeError(f"recurrence: the body was given {carry_tree} and gives {after_tree}")
         ys_tree.append(jax.tree.structure(y))
         return [*jax.tree.leaves(after), *jax.tree.leaves(y)]
 
@@ -58,7 +59,7 @@ def recurrence(
 
 def _scan(loop: Loop) -> Callable[..., Any]:
     """(weights, first carry, xs) -> (last carry, ys), with the gradient that this module is about."""
-    whole = jax.custom_vjp(lambda *given: _run(loop, *given, None)[0])
+    whole = jax.custom_vjp(lambda weights, first, xs: _run(loop, weights, first, xs, None)[0])
 
     def forward(weights: list[Array], first: list[Array], xs: list[Array]) -> tuple[Any, Any]:
         own_weights, own_xs, taps = loop.ordinary(loop.weights), loop.ordinary(loop.xs), loop.taps()
@@ -77,7 +78,7 @@ def _scan(loop: Loop) -> Callable[..., Any]:
     def backward(residuals: Any, cotangent: Any) -> tuple[list[Any], list[Any], list[Any]]:
         pull, kept, weights, xs = residuals
         weight_gradients, first_gradient, x_gradients, tapped = pull(cotangent)
-        total: dict[Var, Any] = dict(zip(loop.ordinary(loop.weights), weight_gradients, strict=True))
+        total: dict[Any, Any] = dict(zip(loop.ordinary(loop.weights), weight_gradients, strict=True))
         total.update(zip(loop.ordinary(loop.xs), x_gradients, strict=True))
         known = dict(zip(loop.weights, weights, strict=True))
         steps = {**dict(zip(loop.xs, xs, strict=True)), **dict(zip(loop.kept(), kept, strict=True))}

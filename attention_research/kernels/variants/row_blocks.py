@@ -46,12 +46,14 @@ def attend_by_rows(
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
     block = min(block_size, T)
     count = math.ceil(T / block)
-    sliced = left is not None and right is not None and block + left + right + num_first < S
-    width = block + left + right if sliced else S
+    before, width = 0, S  # the keys before its first query that a block reads, and all that it reads
+    if left is not None and right is not None and block + left + right + num_first < S:
+        before, width = left, block + left + right
+    sliced = width < S
 
     def rows_of(first: Array, rows: Array, key: Array, value: Array) -> Array:
         """One block: rows [B t K G H] from position `first`, keys and values [B width K H]."""
-        start = jnp.clip(first - left, 0, S - width) if sliced else jnp.int32(0)
+        start = jnp.clip(first - before, 0, S - width) if sliced else jnp.int32(0)
         columns = start + jnp.arange(width, dtype=jnp.int32)
         positions = first + jnp.arange(block, dtype=jnp.int32)[:, None]
         visible = _visible(positions, columns, left, right, num_first, sliced)
@@ -78,7 +80,7 @@ def attend_by_rows(
     if not sliced:
         context = lax.map(lambda one: rows_of(*one, key, value), (first, rows))
     else:
-        index = jnp.clip(first - left, 0, S - width)[:, None] + jnp.arange(width, dtype=jnp.int32)
+        index = jnp.clip(first - before, 0, S - width)[:, None] + jnp.arange(width, dtype=jnp.int32)
 
         def seen(x: Array) -> Array:
             """[c B num_first+width K H]: gathered once, so that the gradient is summed once."""
@@ -102,7 +104,7 @@ def _visible(
     if left is None:
         return seen
     near = columns >= positions - left
-    if not sliced:
+    if right is None or not sliced:
         return seen & (near | (columns < num_first))
     seen = seen & near & (columns >= num_first)
     always = jnp.arange(num_first, dtype=jnp.int32) <= positions + right

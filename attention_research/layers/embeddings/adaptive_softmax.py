@@ -103,4 +103,5 @@ class AdaptiveSoftmaxVocabulary(nnx.Module):
             of_tails += jnp.where(inside & ~taken.any(axis=1), -math.log(size), found)
             classes = jnp.where(inside, self.cluster_sizes[0] + i, classes)
             start += size
-        return log_likelihood(*head.output(hidden), classes)["log_likelihood"] + of_tails
+        rows, kernel = head.output(hidden)
+        return log_likelihood(rows, kernel, classes)["log_likelihood"] + of_tails

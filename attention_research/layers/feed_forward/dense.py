@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from attention_research.registry import Positive
 #: Swish is x sigmoid(x), Ramachandran et al. 2017; ELU is Clevert et al. 2015, SELU Klambauer et al. 2017; softplus is
 #: log(1 + e^x).
 #: As feed-forwards, sigmoid and softplus are rows of Narang et al. 2021 (arXiv 2102.11972), Table 1.
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "gelu": jax.nn.gelu,
     "gelu_exact": partial(jax.nn.gelu, approximate=False),

@@ -13,6 +13,7 @@ Biases, gains, embeddings, and whatever else is neither a `Linear` nor a `T5Bias
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 from flax import nnx
@@ -64,7 +65,7 @@ def start(
 
 def owners(module: nnx.Module, name: str) -> list[nnx.Module]:
     """The modules on the way from `module` to the parameter of this name, both ends included."""
-    found = [module]
+    found: list[Any] = [module]
     for part in name.split(".")[:-1]:
         found.append(found[-1][int(part)] if part.isdigit() else getattr(found[-1], part))
     return found

@@ -39,7 +39,7 @@ class ConvAttention(nnx.Module):
     """
 
     #: The convolutions of a step: that of alpha; a model that copies has those of kappa and lambda too.
-    heads = ("attention",)
+    heads: tuple[str, ...] = ("attention",)
 
     def __init__(
         self,

@@ -172,7 +172,8 @@ class PointerGenerator(nnx.Module):
             vectors = (self.generate_context, self.generate_state, self.generate_input)
             inputs = (value[:, None] for value in (context, whole, x))
             weighted = (vector[...] for vector in vectors)
-            probability = 1.0 - generation_probability(*inputs, *weighted, self.generate_bias[...])[:, 0]
+            given = (*inputs, *weighted, self.generate_bias[...])
+            probability = 1.0 - generation_probability(*given)[:, 0]
         step = Step(
             hidden=self.output(jnp.concatenate([state["hidden"], context], axis=-1)),
             weights=weights,

@@ -28,7 +28,7 @@ class BothDirections(nnx.Module):
         return jnp.concatenate([ahead, back], axis=-1)
 
 
-def draws(key: Key[Array, ""] | None, shape: tuple[int, int]) -> Float[Array, "B S"]:
+def draws(key: Key[Array, ""] | None, shape: tuple[int, ...]) -> Float[Array, "B S"]:
     """A uniform number for each word: it is taken where its probability is above. 0.5 everywhere without a key."""
     return jnp.full(shape, 0.5, jnp.float32) if key is None else jax.random.uniform(key, shape, jnp.float32)
 

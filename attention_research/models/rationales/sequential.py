@@ -9,6 +9,8 @@ those before it, which need not be the likeliest sequence.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -45,7 +47,7 @@ class SequentialGenerator(nnx.Module):
         """(scores, choice): sampled with a key, the likelier one without; or what scores a given choice has."""
         states = self.reader(x, real)
 
-        def step(state: dict[str, Array], at: tuple[Array | None, ...]) -> tuple[dict[str, Array], tuple[Array, Array]]:
+        def step(state: dict[str, Array], at: tuple[Any, ...]) -> tuple[dict[str, Array], tuple[Array, Array]]:
             h, here, draw, given = at
             score = self.score(jnp.concatenate([h, state["hidden"]], axis=-1))[:, 0]
             choice = (taken(score, draw) if given is None else given) & here

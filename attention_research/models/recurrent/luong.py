@@ -67,7 +67,7 @@ class LuongDecoder(StepwiseDecoder):
         joined = jnp.concatenate([x, state["fed"]], axis=-1) if self.input_feeding else x
         hidden, states = self.layers.step(joined, state["layers"], key=key)
         vector, weights, looking = self._attended(hidden[:, None], fixed, state["alignment"], key)
-        after = {"layers": states, "alignment": looking}
+        after: Arrays = {"layers": states, "alignment": looking}
         if self.input_feeding:
             after["fed"] = vector[:, 0]
         return after, {"hidden": vector[:, 0], "alignment": weights[:, 0]}

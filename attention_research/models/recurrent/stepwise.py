@@ -39,7 +39,7 @@ class StepwiseDecoder(nnx.Module):
         """(hidden, {"alignment": [B T S]}) of a whole target."""
         cache = self.start(memory)
         keys = (None, None) if key is None else jax.random.split(key)
-        each = None if key is None else jax.random.split(keys[0], x.shape[1])
+        each = None if keys[0] is None else jax.random.split(keys[0], x.shape[1])
 
         def body(state: Arrays, step: tuple[Array, Any]) -> tuple[Arrays, Arrays]:
             return self.advance(step[0], cache["fixed"], state, step[1])

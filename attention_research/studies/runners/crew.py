@@ -65,7 +65,8 @@ def run(
     The next folder is asked for when there is room for it, not before; None says that there is none yet. ``tick`` is
     called about ten times a second.
     """
-    coming, again = iter(folders), deque()
+    coming = iter(folders)
+    again: deque[Path] = deque()
     at_work: dict[Path, Attempted] = {}
     shown: set[Path] = set()
     unseen: dict[Path, float] = {}

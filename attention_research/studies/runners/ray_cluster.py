@@ -96,7 +96,7 @@ class RayCrew:
         """The nodes that have what a trial takes, free or not."""
 
         def fits(has: dict[str, float]) -> bool:
-            return has.get("CPU", 0) >= self.cores and has.get("GPU", 0) >= self.devices
+            return has.get("CPU", 0) >= (self.cores or 0) and has.get("GPU", 0) >= (self.devices or 0)
 
         return [node for node in self.ray.nodes() if node["Alive"] and fits(node["Resources"])]
 

@@ -130,7 +130,7 @@ class Supervised:
             ended = ending(Path(self.folder), self.process.wait())
             if ended.state != "killed":
                 break
-        return tuple(ended)
+        return ended.state, ended.line
 
     def _taken_away(self, number: int, frame: Any) -> None:
         self._save()
