@@ -176,26 +176,37 @@ class Study:
 
 def find_studies(experiments: Path = EXPERIMENTS) -> dict[str, str]:
     """Name -> one-line title of every study under ``experiments/``, read from the sources without running them."""
-    found = {}
-    for path in sorted(experiments.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-        targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
-        if any(isinstance(target, ast.Name) and target.id == "STUDY" for target in targets):
-            title = (ast.get_docstring(tree) or "").strip().splitlines()
-            found[path.relative_to(experiments).with_suffix("").as_posix()] = title[0] if title else ""
-    return found
+    titles = {path: _title(path) for path in sorted(experiments.rglob("*.py"))}
+    return {
+        path.relative_to(experiments).with_suffix("").as_posix(): title
+        for path, title in titles.items()
+        if title is not None
+    }
+
+
+def _title(path: Path) -> str | None:
+    """The first line of a study file; None of a file that is none."""
+    text = path.read_text(encoding="utf-8")
+    if not re.search(r"^STUDY\b", text, re.MULTILINE):  # reading is a hundred times faster than parsing
+        return None
+    tree = ast.parse(text, filename=str(path))
+    targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
+    if not any(isinstance(target, ast.Name) and target.id == "STUDY" for target in targets):
+        return None
+    return ((ast.get_docstring(tree) or "").strip().splitlines() or [""])[0]
 
 
 def load_study(name: str, experiments: Path = EXPERIMENTS) -> Study:
     """The study of that name; an unknown one is a `ConfigError` that names the nearest."""
-    titles = find_studies(experiments)
-    if name not in titles:
-        raise ConfigError(f"study {name!r}: no such study under {experiments}/; {_nearest(name, titles)}")
     path = experiments / f"{name}.py"
+    title = _title(path) if path.is_file() and ".." not in path.parts else None
+    if title is None:
+        near = _nearest(name, find_studies(experiments))
+        raise ConfigError(f"study {name!r}: no such study under {experiments}/; {near}")
     study = getattr(_module_of(path), "STUDY", None)
     if not isinstance(study, Study):
         raise ConfigError(f"study {name!r}: STUDY in {path} is not a Study")
-    return dataclasses.replace(study, name=name, path=path, title=study.title or titles[name])
+    return dataclasses.replace(study, name=name, path=path, title=study.title or title)
 
 
 def reference(function: Callable[..., Any]) -> str:
