@@ -5,7 +5,7 @@
 
 variant   parameters  GFLOP/step    steps  time       perplexity
 paper    222,903,552      55,860  524,288  not run    the paper gives none
-cpu          361,472         1.2     1500  minutes    not recorded yet
+cpu          361,472         1.2     1500  4 minutes  94.6 (three seeds together)
 smoke         13,936        0.02        8  seconds    it learns nothing
 
 Pre-norm RMSNorm without biases, relative biases owned by each stack, one unscaled table of embeddings, Adafactor;
