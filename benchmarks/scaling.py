@@ -81,7 +81,7 @@ def calls(name: str, length: int) -> list[Callable[[], Any]]:
     if "global_positions" in found.inputs:
         draw["global_positions"] = lambda random, shape: random.integers(0, length, shape)
     found = dataclasses.replace(found, settings={**found.settings, **settings}, draw=draw)
-    arrays = found.arrays({**COMMON, "T": length, "S": length, **axes})
+    arrays = jax.device_put(found.arrays({**COMMON, "T": length, "S": length, **axes}))
     floats = {name: arrays.pop(name) for name in found.floats()}
 
     def forward(floats, others):

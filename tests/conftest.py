@@ -1,10 +1,13 @@
 """What every test runs under: strict dtype promotion, checked shapes, a persistent compilation cache."""
 
+import gc
 import os
 import shutil
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# The older emitters compile these small programs in half the time; every run is a new process, so that this counts.
+os.environ["XLA_FLAGS"] = f"--xla_cpu_use_fusion_emitters=false {os.environ.get('XLA_FLAGS', '')}".strip()
 
 from jaxtyping import install_import_hook  # noqa: E402
 
@@ -20,11 +23,21 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_threefry_partitionable", True)
 
 ROOT = Path(__file__).resolve().parent.parent
-# Compiling is what the tests do most; what they compare needs no optimised code.
+# Tracing and compiling is what the tests do most; what they compare needs no optimised code.
 jax.config.update("jax_disable_most_optimizations", True)
+jax.config.update("jax_traceback_in_locations_limit", 0)
+jax.config.update("jax_traceback_filtering", "off")
+gc.set_threshold(200_000, 20, 50)
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention_research" / "xla-tests"
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs():
+    """What a file compiled goes with it: kept to the end, the programs of all files take 6 GB a worker."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

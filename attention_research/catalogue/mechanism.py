@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from numpy.typing import ArrayLike
@@ -105,24 +104,24 @@ class Mechanism:
         """The arguments that have a gradient."""
         return [name for name in self.inputs if self.kind(name) == "float"]
 
-    def arrays(self, larger: Mapping[str, int] = NOTHING, seed: int = 0) -> dict[str, Array]:
-        """Example inputs, float32; `larger` gives some axes other sizes."""
+    def arrays(self, larger: Mapping[str, int] = NOTHING, seed: int = 0) -> dict[str, Any]:
+        """Example inputs, float32 arrays of NumPy but for keys; `larger` gives some axes other sizes."""
         random = np.random.default_rng(seed)
-        made: dict[str, Array] = {}
+        made: dict[str, Any] = {}
         for name in self.inputs:
             shape = tuple(self.size(axis, larger) for axis in self.axes(name))
             kind = self.kind(name)
             if kind == "key":
                 made[name] = jax.random.key(seed)
             elif name in self.draw:
-                dtype = {"float": jnp.float32, "bool": jnp.bool_, "int": jnp.int32}[kind]
-                made[name] = jnp.asarray(self.draw[name](random, shape), dtype)
+                dtype = {"float": np.float32, "bool": np.bool_, "int": np.int32}[kind]
+                made[name] = np.asarray(self.draw[name](random, shape), dtype)
             elif kind == "bool":
                 mask = random.random(shape) < 0.7
                 mask[..., 0] = True
-                made[name] = jnp.asarray(mask)
+                made[name] = mask
             elif kind == "float":
-                made[name] = jnp.asarray(random.standard_normal(shape), jnp.float32)
+                made[name] = np.asarray(random.standard_normal(shape), np.float32)
             else:
                 raise ValueError(f"{self.name}: draw: nothing says how the whole numbers {name} are drawn")
         return made

@@ -8,13 +8,13 @@ evenly. A source article says nothing of gender, nor does a source adjective; th
 that do, so that the noun alone decides it. Target adjectives agree, too. Generated, no real text.
 """
 
-import hashlib
 import random
 from collections.abc import Iterator
 
 import tensorflow_datasets as tfds
 
 from attention_research.data import reordering_grammar as grammar
+from attention_research.data.by_hash import split_of
 
 SEED, SENTENCES = 1409, 20_000
 #: Most adjectives of a noun.
@@ -64,12 +64,6 @@ def agreements(source: str) -> list[tuple[int, int]]:
     articles = [place for place, word in enumerate(words) if word in _SOURCE_ARTICLES]
     nouns = [place for place, word in enumerate(words) if word in _SOURCE_NOUNS]
     return list(zip(articles, nouns, strict=True))
-
-
-def split_of(source: str) -> str:
-    """The split of a sentence: MD5 modulo 20 is 0 for test, 1 for validation."""
-    share = int(hashlib.md5(source.encode(), usedforsecurity=False).hexdigest(), 16) % 20
-    return {0: "test", 1: "validation"}.get(share, "train")
 
 
 class Articles(tfds.core.GeneratorBasedBuilder):

@@ -13,12 +13,12 @@ The split is by chapter, so that no verse of a test chapter stands in training: 
 test, 1 for validation. BLEU on these verses says nothing about WMT.
 """
 
-import hashlib
 import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from attention_research.data import by_hash
 from attention_research.data.registry_package import Package, member
 
 PACKAGE = Package(
@@ -57,8 +57,7 @@ def keep(first: str, second: str) -> bool:
 
 def split_of(book: int, chapter: int) -> str:
     """The split of a chapter: the same for every language pair."""
-    share = int(hashlib.md5(f"{book}.{chapter}".encode(), usedforsecurity=False).hexdigest(), 16) % 20
-    return {0: "test", 1: "validation"}.get(share, "train")
+    return by_hash.split_of(f"{book}.{chapter}")
 
 
 def read_verses(database: Path, language: str) -> dict[Verse, str]:

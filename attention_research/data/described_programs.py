@@ -9,11 +9,12 @@ program stands twice, so that those of the test split were never seen; which spl
 whose tokens stand between spaces, and runs on every list of whole numbers (`tasks.restricted_python` evaluates it).
 """
 
-import hashlib
 import random
 from collections.abc import Iterator
 
 import tensorflow_datasets as tfds
+
+from attention_research.data.by_hash import split_of
 
 SEED, PROGRAMS = 1409, 20_000
 NUMBERS = range(2, 10)
@@ -81,12 +82,6 @@ def programs() -> Iterator[tuple[str, str]]:
         if code not in seen:
             seen.add(code)
             yield description, code
-
-
-def split_of(code: str) -> str:
-    """The split of a program: MD5 modulo 20 is 0 for test, 1 for validation."""
-    share = int(hashlib.md5(code.encode(), usedforsecurity=False).hexdigest(), 16) % 20
-    return {0: "test", 1: "validation"}.get(share, "train")
 
 
 class DescribedPrograms(tfds.core.GeneratorBasedBuilder):

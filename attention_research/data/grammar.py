@@ -9,7 +9,6 @@ alike, as in English, so that no parser is perfect.
 A symbol is its Penn label and, after a dash, what the grammar needs beyond it (`NP-sg` is labelled NP).
 """
 
-import hashlib
 import random
 from collections.abc import Iterator
 
@@ -168,9 +167,3 @@ def trees() -> Iterator[Tree]:
         if words not in seen and words.count(" ") < MAX_WORDS:
             seen.add(words)
             yield tree
-
-
-def split_of(words: str) -> str:
-    """The split of a sentence: MD5 modulo 20 is 0 for test, 1 for validation."""
-    share = int(hashlib.md5(words.encode(), usedforsecurity=False).hexdigest(), 16) % 20
-    return {0: "test", 1: "validation"}.get(share, "train")

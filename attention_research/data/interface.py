@@ -15,7 +15,6 @@ to case, digits and the names of placeholders, the first is kept, components in 
 component: MD5 of its name modulo 20 is 0 for test, 1 for validation. No component and no text is in two splits.
 """
 
-import hashlib
 import json
 import re
 import zipfile
@@ -58,12 +57,6 @@ def outline(text: str) -> str:
     True
     """
     return re.sub(r"\d+", "0", _PLACEHOLDER.sub("{}", text)).casefold()
-
-
-def split_of(component: str) -> str:
-    """The split of a component: the same for every language pair."""
-    share = int(hashlib.md5(component.encode(), usedforsecurity=False).hexdigest(), 16) % 20
-    return {0: "test", 1: "validation"}.get(share, "train")
 
 
 def leaves(tree: dict[str, Any], above: Keys = ()) -> Iterator[tuple[Keys, str]]:

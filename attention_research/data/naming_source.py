@@ -19,7 +19,6 @@ is a multiple of five for test (0 alone would be four modules with 169 functions
 from __future__ import annotations
 
 import ast
-import hashlib
 import io
 import keyword
 import re
@@ -30,6 +29,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from attention_research.data.by_hash import share_of
 
 #: Sub-tokens of a name at most; with the end of the name, eight tokens.
 MAX_NAME = 7
@@ -70,7 +71,7 @@ def sub_tokens(identifier: str) -> list[str]:
 
 def split_of(module: str) -> str:
     """The split of a top-level module."""
-    share = int(hashlib.md5(module.encode(), usedforsecurity=False).hexdigest(), 16) % 20
+    share = share_of(module)
     return "test" if share % 5 == 0 else "validation" if share == 1 else "train"
 
 

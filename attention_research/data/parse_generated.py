@@ -7,6 +7,7 @@ array_record, so that neither building nor reading needs TensorFlow.
 import tensorflow_datasets as tfds
 
 from attention_research.data import grammar
+from attention_research.data.by_hash import split_of
 from attention_research.data.trees import linearised, sentence
 
 #: Symbols of a short tree: with the end, 32 tokens.
@@ -32,7 +33,7 @@ class ParseGenerated(tfds.core.GeneratorBasedBuilder):
             words, symbols = sentence(tree), linearised(tree)
             if self.builder_config.name == "short" and len(symbols.split()) > SHORT:
                 continue
-            splits[grammar.split_of(words)].append((number, {"en": words, "tree": symbols}))
+            splits[split_of(words)].append((number, {"en": words, "tree": symbols}))
         return {split: self._generate_examples(examples) for split, examples in splits.items()}
 
     def _generate_examples(self, examples):

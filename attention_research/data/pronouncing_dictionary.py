@@ -14,7 +14,6 @@ their own: "walk" may be in training and "walked" in test. Names and their spell
 pronunciation cannot always be told from the letters.
 """
 
-import hashlib
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -59,12 +58,6 @@ def without_stress(phonemes: str) -> str:
     'AH K Y UW Z'
     """
     return re.sub(r"\d", "", phonemes)
-
-
-def split_of(word: str) -> str:
-    """The split of a word."""
-    share = int(hashlib.md5(word.encode(), usedforsecurity=False).hexdigest(), 16) % 20
-    return {0: "test", 1: "validation"}.get(share, "train")
 
 
 def read_entries(archive: Path, *, stress: bool = False) -> Iterator[tuple[str, str]]:

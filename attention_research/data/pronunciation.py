@@ -7,6 +7,7 @@ so that neither building nor reading needs TensorFlow.
 import tensorflow_datasets as tfds
 
 from attention_research.data import pronouncing_dictionary
+from attention_research.data.by_hash import split_of
 from attention_research.data.registry_package import fetch
 
 
@@ -30,7 +31,7 @@ class Pronunciation(tfds.core.GeneratorBasedBuilder):
         for word, phonemes in pronouncing_dictionary.read_entries(archive, stress=stress):
             said[word] = said.get(word, 0) + 1
             example = {"letters": " ".join(word), "phonemes": phonemes}
-            splits[pronouncing_dictionary.split_of(word)].append((f"{word}.{said[word]}", example))
+            splits[split_of(word)].append((f"{word}.{said[word]}", example))
         return {split: self._generate_examples(examples) for split, examples in splits.items()}
 
     def _generate_examples(self, examples):

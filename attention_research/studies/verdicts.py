@@ -69,6 +69,19 @@ class Comparison:
     text: str
 
 
+def clearly_above(ours: Sequence[float], theirs: Sequence[float]) -> bool:
+    """Whether ours are clear above theirs, by the rule above, one number a seed; -inf is a run that diverged.
+
+    >>> clearly_above([3.0, 3.1], [1.0, 1.2]), clearly_above([3.0, 1.1], [1.0, 1.2]), clearly_above([3.0], [1.0])
+    (True, False, False)
+    """
+    if min(len(ours), len(theirs)) < 2:
+        return False
+    finite = all(map(math.isfinite, [*ours, *theirs]))
+    error = math.sqrt(sum(statistics.variance(values) / len(values) for values in (ours, theirs))) if finite else 0.0
+    return min(ours) > max(theirs) and statistics.fmean(ours) - statistics.fmean(theirs) > 2 * error
+
+
 def compare(results: Results, better: str, worse: str, key: str = "train.loss", *, higher: bool = False) -> Comparison:
     """Compare two rows by id; ``gain`` is positive where ``better`` is better (lower, or higher with ``higher``)."""
     sign = 1.0 if higher else -1.0
@@ -84,13 +97,11 @@ def compare(results: Results, better: str, worse: str, key: str = "train.loss", 
         return Comparison(better, worse, None, None, f"{name} of {missing} not measured")
     first, second = statistics.fmean(ours), statistics.fmean(theirs)
     gain = first - second if first != second else 0.0
-    finite = all(map(math.isfinite, [*ours, *theirs]))
     said = [f"{sign * mean + 0.0:.3g}" if math.isfinite(mean) else "diverged" for mean in (first, second)]
     text = f"{name} {said[0]} ({better}) against {said[1]} ({worse})"
     if min(len(ours), len(theirs)) < 2:
         return Comparison(better, worse, gain, None, f"{text}, one seed: nothing is clear")
-    error = math.sqrt(sum(statistics.variance(v) / len(v) for v in (ours, theirs))) if finite else 0.0
-    clear = min(ours) > max(theirs) and gain > 2 * error
+    clear = clearly_above(ours, theirs)
     text += f", {'clear' if clear else 'worse' if gain < 0 else 'not clear'} over {min(len(ours), len(theirs))} seeds"
     return Comparison(better, worse, gain, clear, text)
 

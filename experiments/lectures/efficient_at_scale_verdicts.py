@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 from attention_research.analysis.efficient_models import CAUSAL
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
-
-from .clear import clearly_above
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, clearly_above
 
 NAMES = {
     "full": "full",

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
-
-from .clear import clearly_above
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, clearly_above
 
 TASKS = {"sentence": "sentences", "review": "reviews", "news": "news", "quiz": "quiz questions"}
 ROWS = {

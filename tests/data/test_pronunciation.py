@@ -9,6 +9,7 @@ import pytest
 
 from attention_research.config import ConfigError
 from attention_research.data import names, pronouncing_dictionary, sources
+from attention_research.data.by_hash import split_of
 from attention_research.data.registry_package import Package, fetch
 
 LINES = """'bout B AW1 T
@@ -100,10 +101,8 @@ def test_the_real_package():
     """The counts; no word in two splits; 39 phonemes and 27 letters."""
     archive = fetch(pronouncing_dictionary.PACKAGE)
     entries = list(pronouncing_dictionary.read_entries(archive))
-    splits = collections.Counter(pronouncing_dictionary.split_of(word) for word, _ in entries)
+    splits = collections.Counter(split_of(word) for word, _ in entries)
     assert pronouncing_dictionary.excluded(archive) == 1_193 and splits == COUNTS
     assert len({phoneme for _, phonemes in entries for phoneme in phonemes.split()}) == 39
     assert len({letter for word, _ in entries for letter in word}) == 27
     assert len({word for word, _ in entries}) == 124_926 and len(set(entries)) == len(entries)
-
-

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from attention_research.data import grammar, sources
+from attention_research.data.by_hash import split_of
 from attention_research.data.trees import linearised, read, sentence
 
 JOHN = "(S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))"
@@ -51,7 +52,7 @@ def test_the_grammar_gives_the_same_different_sentences_every_time():
     assert trees == some_trees()
     words = [sentence(tree) for tree in trees]
     assert len(set(words)) == len(words) and max(len(line.split()) for line in words) <= grammar.MAX_WORDS
-    assert {grammar.split_of(line) for line in words} == {"train", "validation", "test"}
+    assert {split_of(line) for line in words} == {"train", "validation", "test"}
     assert len({linearised(tree) for tree in trees}) > 300
 
 
@@ -92,7 +93,7 @@ def test_the_generated_data_set(data_home, monkeypatch, pair_data):
     counts = sources.prepare_dataset("parse_generated/en", reports.append)
     expected = {"train": {}, "validation": {}, "test": {}}
     for tree in some_trees(300):
-        expected[grammar.split_of(sentence(tree))][sentence(tree)] = linearised(tree)
+        expected[split_of(sentence(tree))][sentence(tree)] = linearised(tree)
     assert counts == {split: len(pairs) for split, pairs in expected.items()} and sum(counts.values()) == 300
     for split, pairs in expected.items():
         assert {pair["en"]: pair["tree"] for pair in sources.open_split("parse_generated/en", split)} == pairs

@@ -21,6 +21,7 @@ from attention_research.training.interruption import Interrupted
 from attention_research.training.run import train
 from attention_research.training.trainer import Trainer, mean_losses
 from attention_research.training.workdir import read_metrics
+from tests.parallel.programs import environment
 
 SEEDS = (3, 4)
 
@@ -264,7 +265,7 @@ def test_on_several_devices_it_starts_the_same(place, tuned, whole):
         [sys.executable, "-c", ON_FOUR_DEVICES, str(place / "given.json")],
         capture_output=True,
         text=True,
-        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
+        env=environment(4),
     )
     assert done.returncode == 0, done.stderr
     losses = dict(line.split() for line in done.stdout.splitlines())

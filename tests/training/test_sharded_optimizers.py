@@ -11,6 +11,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 from attention_research.parallel.rules import state_shardings
 from attention_research.registry import FAMILIES
 from attention_research.training.optimizers import Adafactor, Adam
+from tests.parallel.programs import environment
 
 KERNEL, TABLE = "encoder.stack.segments.0.self_attention.query.kernel", "vocabulary.table"
 SHAPES = {KERNEL: (2, 8, 16), "encoder.stack.segments.0.self_attention.query.bias": (2, 16), TABLE: (32, 8)}
@@ -133,12 +134,6 @@ KINDS = {
 def test_every_optimizer_on_four_devices_gives_one_devices_losses(root):
     """Four updates on data, fsdp and tensor axes; Adafactor's checkpoint of one mesh goes on alike on two others."""
     assert KINDS.keys() == FAMILIES["optimizer"].keys()
-    environment = {
-        **__import__("os").environ,
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
-        "PYTHONPATH": str(root),
-        "JAX_PLATFORMS": "cpu",
-    }
     code = [sys.executable, "-c", textwrap.dedent(ON_FOUR_DEVICES), repr(KINDS)]
-    done = subprocess.run(code, cwd=root, env=environment, capture_output=True, text=True)
+    done = subprocess.run(code, cwd=root, env=environment(4), capture_output=True, text=True)
     assert done.returncode == 0 and "agree" in done.stdout, done.stderr[-3000:]

@@ -14,7 +14,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.kernels import attention_weights, compress, dot_product_attention, linformer_attention
-from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention
+from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention, keys_alone
 from attention_research.registry import Positive
 
 
@@ -82,7 +82,7 @@ class LinformerAttention(MultiHeadAttention):
     ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T R"]]:
         """Equation 7; the weights are over the R projected positions. Raises for a mask that is not of keys alone."""
         del offset
-        real = keys_alone(mask, is_causal)
+        real = keys_alone(mask, is_causal, "Linformer")
         keys, values = self.projections(key.shape[1], shared, query.dtype)
         context = linformer_attention(query, key, value, keys, values, mask=real)
         return context, attention_weights(query, compress(without_padding(key, real), keys))
@@ -93,7 +93,7 @@ class LinformerAttention(MultiHeadAttention):
         """The R projected keys and values, [B N R H]: the rest of the memory is not needed again."""
         key, value = self.keys_values(memory)
         keys, values = self.projections(key.shape[1], shared, memory.dtype)
-        real = keys_alone(mask, False)
+        real = keys_alone(mask, False, "Linformer")
         key, value = without_padding(key, real), without_padding(value, real)
         return {"key": compress(key, keys).swapaxes(1, 2), "value": compress(value, values).swapaxes(1, 2)}
 
@@ -105,16 +105,6 @@ class LinformerAttention(MultiHeadAttention):
         query, key, value = self.queries(x), remembered["key"].swapaxes(1, 2), remembered["value"].swapaxes(1, 2)
         context = dot_product_attention(query, key, value)
         return self.project_out(context), {"attention_weights": attention_weights(query, key)}
-
-
-def keys_alone(mask: Array | None, is_causal: bool) -> Array | None:
-    """The [B S] vector of real keys in a [B 1 1 S] mask; Linformer can honour no other."""
-    if is_causal or (mask is not None and mask.shape[1:3] != (1, 1)):
-        raise ValueError(
-            "Linformer mixes all keys before any query sees them: it takes a mask of keys [B 1 1 S] only, "
-            f"not {'a causal one' if is_causal or mask is None else list(mask.shape)}"
-        )
-    return None if mask is None else mask[:, 0, 0, :]
 
 
 def without_padding(x: Float[Array, "B S N H"], real: Array | None) -> Float[Array, "B S N H"]:

@@ -24,6 +24,16 @@ def owned_by_stack(attention: Constructor, rngs: nnx.Rngs) -> nnx.Module | None:
     return None if make is None else make(**attention.settings, rngs=rngs)
 
 
+def keys_alone(mask: Mask | None, is_causal: bool, name: str) -> Bool[Array, "#B S"] | None:
+    """The real keys in a [B 1 1 S] mask, for a mechanism that mixes the keys before a query sees them and so can honour
+    no other; raises ValueError for a causal one and any other."""
+    if is_causal:
+        raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not a causal one")
+    if mask is not None and mask.shape[1:3] != (1, 1):
+        raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not {list(mask.shape)}")
+    return None if mask is None else mask[:, 0, 0, :]
+
+
 class MultiHeadAttention(nnx.Module):
     """N heads of width H (values Hv) between projections [D, N*H], [D, N*Hv] and an output projection [N*Hv, D].
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
-from attention_research.layers.attention.multi_head import MultiHeadAttention
+from attention_research.layers.attention.multi_head import MultiHeadAttention, keys_alone
 
 
 class SumOfValues(MultiHeadAttention):
@@ -42,16 +42,8 @@ class SumOfValues(MultiHeadAttention):
     ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T T"]]:
         """`attend`, and the weights [B N T T] that it gave (offset and shared play no part)."""
         del offset, shared
-        real = real_keys(mask, is_causal, type(self).__name__)
+        real = keys_alone(mask, is_causal, type(self).__name__)
         (B, T, N), identity = key.shape[:3], jnp.eye(key.shape[1], dtype=value.dtype)
         rows = jnp.broadcast_to(identity[None, :, None], (B, T, N, T))
         weights = self.attend(query, key, rows, real).swapaxes(1, 2)
         return self.attend(query, key, value, real), weights
-
-
-def real_keys(mask: Any, is_causal: bool, name: str) -> Bool[Array, "B S"] | None:
-    """The vector of real keys in a mask of keys alone."""
-    if is_causal or (mask is not None and mask.shape[1:3] != (1, 1)):
-        what = "a causal one" if is_causal else str(list(mask.shape))
-        raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not {what}")
-    return None if mask is None else mask[:, 0, 0, :]
