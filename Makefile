@@ -27,7 +27,7 @@ test: $(VENV)/.installed-tests lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --durations=15
 
 check: $(VENV)/.installed-tests
-	$(BIN)/python -m pytest -m slow --durations=15
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --durations=15
 
 lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .

@@ -115,7 +115,7 @@ class Mechanism:
                 made[name] = jax.random.key(seed)
             elif name in self.draw:
                 dtype = {"float": np.float32, "bool": np.bool_, "int": np.int32}[kind]
-                made[name] = np.asarray(self.draw[name](random, shape), dtype)
+                made[name] = np.array(self.draw[name](random, shape), dtype)
             elif kind == "bool":
                 mask = random.random(shape) < 0.7
                 mask[..., 0] = True

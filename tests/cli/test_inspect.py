@@ -63,7 +63,12 @@ def test_json_is_one_document(capsys, monkeypatch, root):
     assert document["parameters"] == parameters(2000, 1, 64, 64) and document["config"]["model"]["width"] == 64
 
 
-@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+#: Files of many variants, or of ones that take long to trace.
+LONG = ("narang2021", "t5_2020", "long_range", "recurrent", "parsing")
+MARKED = [pytest.param(file, marks=[pytest.mark.slow] * (file.stem in LONG)) for file in CONFIGS]
+
+
+@pytest.mark.parametrize("file", MARKED, ids=[f"{file.parent.name}-{file.stem}" for file in CONFIGS])
 def test_goldens_of_every_variant(file, inspected, request):
     """Resolved hash, parameters, FLOPs and the tree of names; `--rewrite-goldens` writes them anew."""
     now = {}

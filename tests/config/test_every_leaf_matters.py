@@ -86,7 +86,12 @@ RECURRENT = {
     "score", "recurrent_vocabulary", "initialization", "recurrent_cell",
 }  # fmt: skip
 #: Kinds that trace for seconds: experts, and what one of a family shows in the fast tests.
-LONG = {"mixture_of_experts", "switch_released", "switch", "evolved", "branched_t5", "positional", "relative_values"}
+LONG = {
+    "mixture_of_experts", "switch_released", "switch", "evolved", "branched", "branched_t5", "positional",
+    "relative_keys", "relative_values", "unscaled", "unmasked", "one_sided", "t5_scaled", "ring", "block_local",
+    "bigbird", "reformer", "sinkhorn", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
+    "random_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "funnel", "copying", "agreement",
+}  # fmt: skip
 #: Kinds that mean something only with data of their own, which these probes do not have -> the test of what they do.
 ELSEWHERE = {
     ("data", "naming"): "tests/data/test_naming.py",

@@ -281,6 +281,7 @@ def test_text_sets_are_known_by_name():
         assert not names.is_known(name), name
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_real_reviews_are_cut_as_t5_cuts_c4(monkeypatch):
     monkeypatch.delenv("ATTENTION_RESEARCH_DATA", raising=False)

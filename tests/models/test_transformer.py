@@ -161,7 +161,8 @@ SLOW = (
     "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
     "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "universal", "evolved",
     "mixture_of_experts", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths", "alibi", "positional",
-    "concatenated", "relative_keys", "relative_values",
+    "concatenated", "relative_keys", "relative_values", "unscaled", "linformer_key_value", "linformer_none",
+    "factorized_shared", "adaptive_softmax", "random_synthesizer", "t5_untied", "gated", "switch_released",
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 

@@ -104,10 +104,13 @@ def state_of(folder, step):
 def assert_close_states(folder, other, step):
     ours, theirs = state_of(folder, step)[1], state_of(other, step)[1]
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5, err_msg=str(path))
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=3e-5, err_msg=str(path))
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.slow] * (c != "seeds")) for c in CASES])
+MARKED = [pytest.param(case, marks=[pytest.mark.slow] * (case != "seeds")) for case in CASES]
+
+
+@pytest.mark.parametrize("case", MARKED)
 def test_every_replica_is_its_single_run(runs, case):
     """Losses of every step with dropout, of validation, rates and gradient norms to 1e-5; the last state after `deal`.
 
@@ -121,12 +124,15 @@ def test_every_replica_is_its_single_run(runs, case):
     assert min(abs(last[i] - last[j]) for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-3
 
 
-def test_lines_say_whose_they_are(runs):
+SEEDS = {"seeds": (5, 6, 7), "settings": (5, 5, 5)}
+
+
+@pytest.mark.parametrize("case", MARKED)
+def test_lines_say_whose_they_are(runs, case):
     """Joint runs only; by replica, since seeds may be equal."""
-    for case, seeds in (("seeds", (5, 6, 7)), ("settings", (5, 5, 5))):
-        joint, alone, dealt = runs(case)
-        first = [(line["step"], line["seed"], line["replica"]) for line in lines(joint) if line["split"] == "train"]
-        assert first[:4] == [*((1, seed, replica) for replica, seed in enumerate(seeds)), (2, seeds[0], 0)]
+    (joint, alone, dealt), seeds = runs(case), SEEDS[case]
+    first = [(line["step"], line["seed"], line["replica"]) for line in lines(joint) if line["split"] == "train"]
+    assert first[:4] == [*((1, seed, replica) for replica, seed in enumerate(seeds)), (2, seeds[0], 0)]
     assert all("replica" not in line for folder in (*alone, *dealt) for line in lines(folder))
     validated = [line["replica"] for line in lines(joint) if line["split"] == "validation"]
     assert validated == [0, 1, 2, 0, 1, 2]
