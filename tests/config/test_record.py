@@ -86,7 +86,7 @@ def test_the_hash_is_the_same_in_every_process(root):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", program]
         return subprocess.run(
-            command, capture_output=True, text=True, cwd=root, env=environment, timeout=60, check=True
+            command, capture_output=True, text=True, cwd=root, env=environment, timeout=300, check=True
         )
 
     first, second = run("1").stdout, run("2").stdout

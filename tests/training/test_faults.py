@@ -82,7 +82,7 @@ def logged(path):
     return path.read_bytes().count(b'"train"') if path.exists() else 0
 
 
-def wait_for(process, condition, seconds=300):
+def wait_for(process, condition, seconds=600):
     deadline = time.monotonic() + seconds
     while process.poll() is None and not condition() and time.monotonic() < deadline:
         time.sleep(0.001)
