@@ -35,12 +35,12 @@ ABOVE_TRIALS = ("cli", "workdirs", "studies", "analysis", "export.py")
 def fingerprint() -> str:
     """12 hex digits of the sources that a trial runs, docstrings and layout apart: another one, other code."""
     paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in ABOVE_TRIALS]
-    return _fingerprint(PACKAGE, tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths))
+    return _fingerprint(PACKAGE, tuple((path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in paths))
 
 
 @functools.lru_cache(maxsize=1)
 def _fingerprint(package: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
-    """Of files as they stand: with their times and sizes, so that a process reads them once (3 s)."""
+    """Of files as they stand: with their times and sizes, so that a process reads them once."""
     digest = hashlib.sha256()
     for path, _, _ in files:
         digest.update(f"{path.relative_to(package)}\0{_program(path.read_text())}\0".encode())

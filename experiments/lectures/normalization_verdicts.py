@@ -13,6 +13,7 @@ from attention_research.studies.verdicts import (
     UNTESTED,
     Comparison,
     Verdict,
+    clearly_above,
     compare,
     conclude,
 )
@@ -111,9 +112,8 @@ def sooner(results: Results, better: str, worse: str) -> Comparison:
     words = [_steps(values) for values in (ours, theirs)]
     text = f"steps to a loss of {loss:.2f}: {words[0]} ({better}) against {words[1]} ({worse})"
     finite_means = all(map(math.isfinite, [*ours, *theirs]))
-    error = math.sqrt(sum(statistics.variance(v) / len(v) for v in (ours, theirs))) if finite_means else 0.0
     gain = statistics.fmean(theirs) - statistics.fmean(ours) if finite_means else None
-    clear = max(ours) < min(theirs) and (gain is None or gain > 2 * error)
+    clear = clearly_above([-steps for steps in ours], [-steps for steps in theirs])
     return Comparison(better, worse, gain, clear, f"{text}, {'clear' if clear else 'not clear'}")
 
 

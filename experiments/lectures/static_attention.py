@@ -36,6 +36,7 @@ from attention_research.studies.verdicts import (
     UNTESTED,
     Comparison,
     Verdict,
+    clearly_above,
     compare,
     conclude,
 )
@@ -220,8 +221,7 @@ def _higher(cases: dict[str, Sequence[float]]) -> Comparison:
     if min(len(ours), len(theirs)) < 2:
         return Comparison(better, worse, None, None, f"of {better} and {worse} fewer than two seeds")
     gain = statistics.fmean(ours) - statistics.fmean(theirs)
-    error = math.sqrt(sum(statistics.variance(values) / len(values) for values in (ours, theirs)))
-    clear = min(ours) > max(theirs) and gain > 2 * error
+    clear = clearly_above(ours, theirs)
     text = f"{statistics.fmean(ours):+.2f} ({better}) against {statistics.fmean(theirs):+.2f} ({worse})"
     return Comparison(better, worse, gain, clear, f"{text}, {'clear' if clear else 'not clear'}")
 

@@ -18,7 +18,6 @@ a price of 0.0005 that generator, too, took every word (accuracy 77 %); theirs i
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +26,16 @@ from typing import Any
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Comparison, Verdict, compare, conclude
+from attention_research.studies.verdicts import (
+    FAILED,
+    HELD,
+    UNTESTED,
+    Comparison,
+    Verdict,
+    clearly_above,
+    compare,
+    conclude,
+)
 
 from .selections import ASPECTS, at_share, curve, draw_curves, draw_real, draw_reviews, reviews_of
 
@@ -130,8 +138,7 @@ def _compared(cases: dict[str, Sequence[float]]) -> Comparison:
     seeds = min(len(ours), len(theirs))
     if seeds < 2:
         return Comparison(better, worse, gain, None, f"{text}, one seed: nothing is clear")
-    error = math.sqrt(sum(statistics.variance(values) / len(values) for values in (ours, theirs)))
-    clear = min(ours) > max(theirs) and gain > 2 * error
+    clear = clearly_above(ours, theirs)
     text += f", {'clear' if clear else 'not clear'} over {seeds} seeds"
     return Comparison(better, worse, gain, clear, text)
 

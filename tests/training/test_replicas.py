@@ -104,7 +104,9 @@ def state_of(folder, step):
 def assert_close_states(folder, other, step):
     ours, theirs = state_of(folder, step)[1], state_of(other, step)[1]
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-4, atol=3e-5, err_msg=str(path))
+        # A key's bias has no gradient but rounding: what compilers make of it differs, and Adam moves it by that.
+        atol = 3e-5 if "attention.key.bias" in str(path) else 1e-5
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=atol, err_msg=str(path))
 
 
 MARKED = [pytest.param(case, marks=[pytest.mark.slow] * (case != "seeds")) for case in CASES]
