@@ -1,4 +1,4 @@
-"""The root of a config: its signature is the schema of what stands above the sections."""
+"""The root of a config: its signature is the schema of what stands above the sections, and what flows into them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,60 @@ class Experiment:
     ):
         self.max_length = max_length
         self.vocabulary_size = vocabulary_size
+        self.task: Constructor = task
+        self.data: Constructor = data
+        self.model: Constructor = model
+        self.training: Constructor = training
+        self.parallel: Constructor = parallel
+        self.decoding: Constructor = decoding
+        self.evaluation: Constructor = evaluation
+
+
+class ImageExperiment:
+    """Images without words: ``side`` (pixels) and ``channels`` (1 or 3) flow into the sections."""
+
+    def __init__(
+        self,
+        *,
+        side: Positive,
+        channels: Positive = 3,
+        task: Child["task"] = "classification",
+        data: Child["data"] = "images",
+        model: Child["model"] = "image_classifier",
+        training: Child["training"],
+        parallel: Child["parallel"],
+        decoding: Child["decoding"],
+        evaluation: Child["evaluation"] = "classification",
+    ):
+        self.side, self.channels = side, channels
+        self.task: Constructor = task
+        self.data: Constructor = data
+        self.model: Constructor = model
+        self.training: Constructor = training
+        self.parallel: Constructor = parallel
+        self.decoding: Constructor = decoding
+        self.evaluation: Constructor = evaluation
+
+
+class ImageTextExperiment:
+    """Images with words, as captions or questions: what flows into the sections of both kinds of experiment."""
+
+    def __init__(
+        self,
+        *,
+        side: Positive,
+        channels: Positive = 3,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        task: Child["task"] = "captioning",
+        data: Child["data"] = "captions",
+        model: Child["model"] = "recurrent_captioner",
+        training: Child["training"],
+        parallel: Child["parallel"],
+        decoding: Child["decoding"],
+        evaluation: Child["evaluation"] = "captions",
+    ):
+        self.side, self.channels, self.max_length, self.vocabulary_size = side, channels, max_length, vocabulary_size
         self.task: Constructor = task
         self.data: Constructor = data
         self.model: Constructor = model

@@ -18,7 +18,8 @@ from attention_research.config.annotations import Mismatch
 from attention_research.config.errors import ConfigError, nearest, offer
 
 FLOWS = (
-    "width", "num_heads", "num_layers", "head_width", "max_length", "vocabulary_size", "dropout_rate", "dtype",
+    "width", "num_heads", "num_layers", "head_width", "max_length", "vocabulary_size", "dropout_rate", "dtype", "side",
+    "channels",
 )  # fmt: skip
 ROOT = ("config", "experiment")
 

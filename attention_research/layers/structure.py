@@ -16,12 +16,18 @@ from flax import nnx
 Arrays = dict[str, Any]
 
 
+class RunningStatistic(nnx.BatchStat):
+    """A statistic that every step of training replaces (`layers.running`); a plain `nnx.BatchStat` stays as drawn."""
+
+
 @dataclass(frozen=True)
 class Structure:
-    """The static half of a module: its tree and the name of each leaf in order."""
+    """The static half of a module: its tree, the name of each leaf in order, and which ones training replaces by what
+    the module returns (`layers.running`)."""
 
     tree: Any
     names: tuple[str, ...]
+    running: frozenset[str] = frozenset()
 
     def merge(self, parameters: Mapping[str, Any], statistics: Mapping[str, Any] | None = None) -> Any:
         """The module with these arrays. Raises KeyError naming what is missing or unexpected."""
@@ -58,7 +64,8 @@ def split(module: Any) -> tuple[Structure, Arrays, Arrays]:
         seen[id(variable)] = name
         (parameters if isinstance(variable, nnx.Param) else statistics)[name] = leaf
     names = tuple(path_name(path) for path, _ in variables)
-    return Structure(tree, names), parameters, statistics
+    running = frozenset(path_name(path) for path, variable in variables if isinstance(variable, RunningStatistic))
+    return Structure(tree, names, running), parameters, statistics
 
 
 def abstract(make: Callable[[nnx.Rngs], Any]) -> tuple[Structure, Arrays, Arrays]:

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from attention_research.layers.running import UPDATES, flat_updates
+
 
 def auxiliary_loss(aux: Mapping[str, Any], mask: Bool[Array, "B T"]) -> Float[Array, ""] | None:
     """The sum of all losses of a model's aux; None where there is none."""
@@ -27,6 +29,11 @@ def auxiliary_sums(aux: Mapping[str, Any], mask: Bool[Array, "B T"]) -> dict[str
     losses = {name: jnp.sum(jnp.concatenate(found), axis=0) for name, found in _named(aux, "loss").items()}
     figures = {name: jnp.mean(jnp.concatenate(found), axis=0) for name, found in _named(aux, "metrics").items()}
     return {name: _over_tokens(rows, mask) for name, rows in {**losses, **figures}.items()}
+
+
+def running_updates(aux: Mapping[str, Any]) -> dict[str, dict[str, Array]]:
+    """{"updates": name -> what takes a running statistic's place}, {} where a model has none: for the step alone."""
+    return {UPDATES: flat_updates(aux[UPDATES])} if aux.get(UPDATES) else {}
 
 
 def _named(aux: Mapping[str, Any], kind: str) -> dict[str, list[Float[Array, "L B"]]]:

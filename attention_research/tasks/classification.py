@@ -1,4 +1,4 @@
-"""Classification: cross-entropy of one label a text, and the accuracy and macro-F1 of what is most probable."""
+"""Classification: cross-entropy of one label an example, and the accuracy and macro-F1 of what is most probable."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from attention_research.tasks.auxiliary import running_updates
 from attention_research.tasks.evaluation import Evaluation, Scores
 
 
 class Classification:
-    """loss = -log p(label), summed over the texts; a label of -1 marks a row that only fills the batch.
+    """loss = -log p(label), summed over the examples; a label of -1 marks a row that only fills the batch.
 
     A label that the model has no class for makes the loss nan, which stops the run.
     """
 
     def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
-        """The number of texts, at least 1."""
+        """The number of examples, at least 1."""
         return jnp.maximum(jnp.sum(batch["label"] >= 0), 1).astype(jnp.float32)
 
     def loss(
         self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """(summed loss, {"correct": how many are right}, a share once divided by the count)."""
-        log_p, _ = model.log_probabilities(batch, key=key)
+        """(summed loss, {"correct": how many are right}, a share once divided by the count); in training with the
+        running statistics of a model that has any (`tasks.auxiliary`)."""
+        log_p, aux = model.log_probabilities(batch, key=key)
         label, real = jnp.maximum(batch["label"], 0), batch["label"] >= 0
         total = -jnp.sum(jnp.take_along_axis(log_p, label[:, None], axis=1)[:, 0], where=real)
         right = jnp.sum((jnp.argmax(log_p, axis=1) == label) & real).astype(jnp.float32)
-        return total, {"correct": right}
+        return total, {"correct": right, **running_updates(aux)}
 
 
 class ClassificationEvaluation(Evaluation):

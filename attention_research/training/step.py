@@ -2,11 +2,14 @@
 
 The state is {"step", "seed", "parameters", "statistics", "optimizer"}, flat dictionaries of arrays. Its random key is a
 function of seed and step, so that a resumed run draws what an uninterrupted one would have drawn.
+
+What a task's loss reports beside its sums under "updates" takes the place of the running statistics
+(`layers.running`): the mean over the parts of the batch and the devices that each had moments of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
@@ -14,6 +17,7 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
+from attention_research.layers.running import UPDATES
 from attention_research.layers.structure import Structure, initializer
 from attention_research.parallel.scope import gathered_but_stacks
 from attention_research.training.health import finite
@@ -85,6 +89,8 @@ def make_train_step(
             return jax.value_and_grad(loss, has_aux=True)(state["parameters"])
 
         (value, sums), gradients = over_devices(accumulated(differentiated, batch, key, accumulation_steps))
+        shares = accumulation_steps * (1 if axis_name is None else jax.lax.axis_size(axis_name))
+        statistics = replaced(structure.running, state["statistics"], sums.pop(UPDATES, {}), shares)
         with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
             updates, optimizer_state = optimizer.update(gradients, state["optimizer"], state["parameters"])
             parameters = optax.apply_updates(state["parameters"], updates)
@@ -97,9 +103,26 @@ def make_train_step(
                 "learning_rate": jnp.asarray(schedule(state["step"]), jnp.float32),
             }
         after = {**state, "step": state["step"] + 1, "parameters": parameters, "optimizer": optimizer_state}
-        return after, metrics
+        return {**after, "statistics": statistics}, metrics
 
     return train_step
+
+
+def replaced(
+    running: Collection[str], statistics: Mapping[str, jax.Array], summed: Mapping[str, jax.Array], shares: int
+) -> dict[str, jax.Array]:
+    """The statistics with the running ones replaced by updates that are sums over `shares`.
+
+    Raises KeyError while tracing where the updates are not of exactly these names, shapes or dtypes.
+    """
+    if summed.keys() != set(running):
+        missing, extra = sorted(set(running) - summed.keys()), sorted(summed.keys() - set(running))
+        raise KeyError(f"updates: missing {missing or 'nothing'}, unexpected {extra or 'nothing'}")
+    for name, new in summed.items():
+        old = statistics[name]
+        if (new.shape, new.dtype) != (old.shape, old.dtype):
+            raise KeyError(f"updates: {name} is {new.dtype}{list(new.shape)}, not {old.dtype}{list(old.shape)}")
+    return {**statistics, **{name: new / shares for name, new in summed.items()}}
 
 
 def accumulated(

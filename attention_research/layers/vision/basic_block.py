@@ -1,0 +1,47 @@
+"""The block of two 3 x 3 convolutions of He et al. 2015 (arXiv 1512.03385), figure 5, left.
+
+y = relu(x + gate(norm(conv(relu(norm(conv(x)))))): the gate weights the branch before it is added, where
+squeeze-and-excitation and CBAM stand in theirs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.layers.norms.batch_norm import BatchNorm
+from attention_research.layers.running import UPDATES, nested
+from attention_research.layers.vision.convolution import Convolution
+from attention_research.registry import Constructor
+
+
+class BasicBlock(nnx.Module):
+    """From `in_width` channels to `out_width`; the first convolution and the shortcut take the `stride`."""
+
+    def __init__(
+        self,
+        in_width: int,
+        out_width: int,
+        stride: int,
+        *,
+        shortcut: Constructor,
+        gate: Constructor,
+        rngs: nnx.Rngs,
+    ):
+        self.convolution_1 = Convolution(in_width, out_width, 3, stride=stride, rngs=rngs)
+        self.norm_1 = BatchNorm(out_width, rngs=rngs)
+        self.convolution_2 = Convolution(out_width, out_width, 3, rngs=rngs)
+        self.norm_2 = BatchNorm(out_width, rngs=rngs)
+        self.gate = gate(channels=out_width, rngs=rngs)
+        self.shortcut = shortcut(in_width=in_width, out_width=out_width, stride=stride, rngs=rngs)
+
+    def __call__(self, x: Float[Array, "B Y X I"], *, training: bool) -> tuple[Float[Array, "B V U O"], dict[str, Any]]:
+        """(y, {"updates", and what the gate gives})."""
+        branch, first = self.norm_1(self.convolution_1(x), training=training)
+        branch, second = self.norm_2(self.convolution_2(jax.nn.relu(branch)), training=training)
+        branch, weights = self.gate(branch)
+        y, third = self.shortcut(x, branch, training=training)
+        return jax.nn.relu(y), {UPDATES: nested(norm_1=first, norm_2=second, shortcut=third), **weights}

@@ -1,0 +1,56 @@
+"""A small convolutional network: what images are read by where depth is not the question.
+
+`num_layers` 3 x 3 convolutions, each with batch normalisation and a ReLU: the first keeps the image's side, the next
+`halvings` halve it and double the channels, the rest keep both (the pyramid of LeCun et al. 1998 with the parts of
+Simonyan & Zisserman 2015 and Ioffe & Szegedy 2015).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Float, Key, UInt8
+
+from attention_research.layers.norms.batch_norm import BatchNorm
+from attention_research.layers.running import UPDATES, nested
+from attention_research.layers.vision.convolution import Convolution
+from attention_research.layers.vision.pixels import scaled
+from attention_research.registry import NonNegative, Positive
+
+
+class ConvolutionalFeatures(nnx.Module):
+    """Maps of side / 2^halvings with width * 2^halvings channels. Raises ValueError for more halvings than layers."""
+
+    def __init__(
+        self,
+        *,
+        channels: Positive,
+        width: Positive,
+        num_layers: Positive = 3,
+        halvings: NonNegative = 2,
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        rngs: nnx.Rngs,
+    ):
+        if halvings >= num_layers:
+            raise ValueError(f"halvings: {halvings} need {halvings + 1} layers; there are {num_layers}")
+        self.dtype = dtype
+        widths = [width * 2 ** min(number, halvings) for number in range(num_layers)]
+        strides = [2 if 0 < number <= halvings else 1 for number in range(num_layers)]
+        before = [channels, *widths[:-1]]
+        self.convolutions = nnx.List(
+            [Convolution(i, o, 3, stride=s, rngs=rngs) for i, o, s in zip(before, widths, strides, strict=True)]
+        )
+        self.norms = nnx.List([BatchNorm(width, rngs=rngs) for width in widths])
+        self.output_width = widths[-1]
+
+    def __call__(
+        self, image: UInt8[Array, "B Y X C"], *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B V U D"], dict[str, Any]]:
+        """(the last map, {"updates"})."""
+        x, updates = scaled(image, dtype=self.dtype), {}
+        for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            x, updates[str(number)] = norm(convolution(x), training=key is not None)
+            x = jax.nn.relu(x)
+        return x, {UPDATES: nested(norms=nested(**updates))}

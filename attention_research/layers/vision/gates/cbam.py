@@ -1,0 +1,24 @@
+"""CBAM, Woo et al. 2018 (arXiv 1807.06521), equation 1: channel attention, then spatial attention."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels import cbam
+from attention_research.layers.vision.gates.excitation import Excitation, glorot_uniform
+from attention_research.registry import Given, Positive
+
+
+class CBAM(nnx.Module):
+    """`reduction` 16 and a kernel of `size` 7, the paper's."""
+
+    def __init__(self, *, reduction: Positive = 16, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
+        self.excitation = Excitation(channels, reduction, rngs=rngs)
+        self.kernel = nnx.Param(glorot_uniform(rngs.params(), (size, size, 2, 1), jnp.float32))
+
+    def __call__(self, x: Float[Array, "B Y X C"]) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
+        """(x times its gates, {"channels": [B C], "pixels": [B Y X]})."""
+        x, channels, pixels = cbam(x, *self.excitation.kernels(), self.kernel[...])
+        return x, {"channels": channels, "pixels": pixels}

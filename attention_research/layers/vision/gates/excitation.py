@@ -1,0 +1,25 @@
+"""The two layers by which channels are weighted: W_2 relu(W_1 z), with a bottleneck between them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array
+
+from attention_research.layers.vision.convolution import he_normal
+
+glorot_uniform = jax.nn.initializers.glorot_uniform()
+
+
+class Excitation(nnx.Module):
+    """W_1 [C R] and W_2 [R C], R = C / reduction, at least 1; the papers write no biases, and there are none."""
+
+    def __init__(self, channels: int, reduction: int, *, rngs: nnx.Rngs):
+        width = max(channels // reduction, 1)
+        self.reduce = nnx.Param(he_normal(rngs.params(), (channels, width), jnp.float32))
+        self.expand = nnx.Param(glorot_uniform(rngs.params(), (width, channels), jnp.float32))
+
+    def kernels(self) -> tuple[Array, Array]:
+        """(W_1, W_2)."""
+        return self.reduce[...], self.expand[...]

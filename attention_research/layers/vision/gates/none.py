@@ -1,0 +1,21 @@
+"""No gate: a branch as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.registry import Given
+
+
+class NoGate(nnx.Module):
+    """Owns nothing."""
+
+    def __init__(self, *, channels: Given[int], rngs: nnx.Rngs):
+        del channels, rngs
+
+    def __call__(self, x: Float[Array, "B Y X C"]) -> tuple[Float[Array, "B Y X C"], dict[str, Any]]:
+        """(x, {})."""
+        return x, {}

@@ -1,0 +1,39 @@
+"""SCA-CNN's two attentions in a network without a decoder, after Chen et al. 2017 (arXiv 1611.05594), section 3.
+
+The paper's look at the state h of a decoder that writes; where nothing is written there is none, and its terms W_hs h
+and W_hc h are left out: a constant state, which the biases hold. Weights are distributions, over channels and then over
+positions, each times its number of entries, so that the mean stays (`kernels.sca`, `rescaled`).
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels import sca
+from attention_research.layers.vision.gates.excitation import glorot_uniform
+from attention_research.registry import Given, Positive
+
+
+class SCA(nnx.Module):
+    """`attention_width` is that of both tanh layers."""
+
+    def __init__(self, *, attention_width: Positive = 16, channels: Given[int], rngs: nnx.Rngs):
+        width = attention_width
+        drawn = lambda *shape: nnx.Param(glorot_uniform(rngs.params(), shape, jnp.float32))
+        vector = lambda: nnx.Param(glorot_uniform(rngs.params(), (width, 1), jnp.float32)[:, 0])
+        zeros = lambda: nnx.Param(jnp.zeros((width,), jnp.float32))
+        self.spatial_kernel, self.spatial_bias, self.spatial_vector = drawn(channels, width), zeros(), vector()
+        self.channel_kernel, self.channel_bias, self.channel_vector = vector(), zeros(), vector()
+
+    def __call__(self, x: Float[Array, "B Y X C"]) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
+        """(x times its weights, {"channels": [B C], "pixels": [B Y X]}, distributions)."""
+        state, stateless = jnp.zeros((x.shape[0], 1), x.dtype), jnp.zeros((1, self.spatial_bias.shape[0]), jnp.float32)
+        x, pixels, channels = sca(
+            x, state,
+            self.spatial_kernel[...], self.spatial_bias[...], stateless, self.spatial_vector[...],
+            self.channel_kernel[...], self.channel_bias[...], stateless, self.channel_vector[...],
+            rescaled=True,
+        )  # fmt: skip
+        return x, {"channels": channels, "pixels": pixels}

@@ -1,0 +1,27 @@
+"""CBAM's spatial attention alone, Woo et al. 2018 (arXiv 1807.06521), equation 3: one gate a pixel, by a convolution.
+
+The paper's convolution has no bias; the released code normalises its result over the batch, which we do not.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels import spatial_attention
+from attention_research.layers.vision.gates.excitation import glorot_uniform
+from attention_research.registry import Given, Positive
+
+
+class SpatialGate(nnx.Module):
+    """Kernel [size size 2 1] over the channels' mean and maximum; 7 x 7 in the paper. `size` is odd."""
+
+    def __init__(self, *, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
+        del channels
+        self.kernel = nnx.Param(glorot_uniform(rngs.params(), (size, size, 2, 1), jnp.float32))
+
+    def __call__(self, x: Float[Array, "B Y X C"]) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
+        """(x times its gates, {"pixels": the gates [B Y X]})."""
+        x, pixels = spatial_attention(x, self.kernel[...])
+        return x, {"pixels": pixels}

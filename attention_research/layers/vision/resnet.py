@@ -1,0 +1,81 @@
+"""Residual networks for small images, He et al. 2015 (arXiv 1512.03385), section 4.2: 6n + 2 layers.
+
+A 3 x 3 convolution, then three stages of n blocks on maps of full, half and quarter side with D, 2D and 4D channels
+(16, 32 and 64 in the paper). `shortcut` none gives the plain network of the same layers; `gate` puts attention into
+every block. Features are the last stage's map; the paper pools it and reads it with a linear layer.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal
+
+import jax
+from flax import nnx
+from jaxtyping import Array, Float, Key, UInt8
+
+from attention_research.layers.norms.batch_norm import BatchNorm
+from attention_research.layers.running import UPDATES, nested
+from attention_research.layers.vision.basic_block import BasicBlock
+from attention_research.layers.vision.convolution import Convolution
+from attention_research.layers.vision.pixels import scaled
+from attention_research.registry import Child, Positive
+
+
+class ResidualNetwork(nnx.Module):
+    """`depth` counts layers with weights, the classifier's linear one included, as the paper does: 20, 32, 44, 56.
+
+    The blocks of a stage after its first are equal in shape: their arrays have a leading axis, over which a scan goes,
+    or an unrolled loop. Raises ValueError for a depth that is no 6n + 2.
+    """
+
+    def __init__(
+        self,
+        *,
+        channels: Positive,
+        width: Positive = 16,
+        depth: Positive = 20,
+        shortcut: Child["shortcut"] = "identity",
+        gate: Child["image_gate"] = "none",
+        unroll: bool = False,
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        rngs: nnx.Rngs,
+    ):
+        blocks, rest = divmod(depth - 2, 6)
+        if rest or blocks < 1:
+            raise ValueError(f"depth: expected 6n + 2 (8, 14, 20, 26, ...); got {depth}")
+        self.dtype, self.unroll, self.repeats = dtype, unroll, blocks - 1
+        block = partial(BasicBlock, shortcut=shortcut, gate=gate)
+        self.stem = Convolution(channels, width, 3, rngs=rngs)
+        self.norm = BatchNorm(width, rngs=rngs)
+        widths = [width, width, 2 * width, 4 * width]
+        self.first = nnx.List([block(*widths[i : i + 2], 1 if i == 0 else 2, rngs=rngs) for i in range(3)])
+        self.others = nnx.List([_stacked(partial(block, w, w, 1), blocks - 1, rngs) for w in widths[1:]])
+        self.output_width = widths[-1]
+
+    def __call__(
+        self, image: UInt8[Array, "B Y X C"], *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B V U D"], dict[str, Any]]:
+        """(the last map, {"updates", "gates": of each stage, those of its first block and of the others [n-1 ...]})."""
+        training = key is not None
+        x, stem = self.norm(self.stem(scaled(image, dtype=self.dtype)), training=training)
+        x, first, others, gates = jax.nn.relu(x), {}, {}, {}
+        for number, (one, rest) in enumerate(zip(self.first, self.others, strict=True)):
+            x, aux = one(x, training=training)
+            first[str(number)] = aux.pop(UPDATES)
+            gates[f"stage_{number}"] = {"first": aux}
+            if self.repeats:
+                x, aux = self._over_blocks(x, rest, training)
+                others[str(number)] = aux.pop(UPDATES)
+                gates[f"stage_{number}"]["others"] = aux
+        updates = nested(norm=stem, first=nested(**first), others=nested(**others))
+        return x, {UPDATES: updates, "gates": gates}
+
+    def _over_blocks(self, x: Array, blocks: BasicBlock, training: bool) -> tuple[Array, dict[str, Any]]:
+        body = lambda x, block: block(x, training=training)
+        return jax.lax.scan(body, x, blocks, length=self.repeats, unroll=self.repeats if self.unroll else 1)
+
+
+def _stacked(block: Any, repeat: int, rngs: nnx.Rngs) -> Any:
+    """`repeat` blocks as one whose arrays have a leading axis."""
+    return jax.vmap(lambda key: block(rngs=nnx.Rngs(key)))(jax.random.split(rngs.params(), repeat))
