@@ -19,7 +19,9 @@ ROUNDING = 1e-11
 #: What has to differ differs by more than this.
 CLEAR = 1e-3
 #: The modules here whose LAWS have one for each claim.
-MODULES = ("attention_laws", "layer_laws", "mask_laws", "selection_laws", "recurrent_laws", "gating")
+MODULES = (
+    "attention_laws", "layer_laws", "mask_laws", "selection_laws", "recurrent_laws", "gating", "convolution_laws",
+)  # fmt: skip
 
 
 class Found(NamedTuple):

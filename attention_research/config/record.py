@@ -36,7 +36,9 @@ LATER_LEAVES: dict[str, Any] = {
     "training.data_seed": None,
     "training.initial": None,
     "training.initial_checkpoint": "last",
+    "training.initial_parts": [],
     "training.schedule:inverse_sqrt.ramp_steps": 0,
+    "training.optimizer:sgd.weight_decay": 0.0,
     "evaluation.average": 1,
     "model:transformer.initialization": {"kind": "as_built"},
     **{

@@ -66,6 +66,7 @@ PEAK_MEMORY = Column("train.peak_memory_bytes", "peak memory MB", fixed(0, 1e-6)
 LOSS = Column("train.loss", "loss", fixed(2), better="lower")
 PERPLEXITY = Column("evaluate.perplexity", "perplexity", significant(3), better="lower")
 BLEU = Column("evaluate.bleu", "BLEU", fixed(1), better="higher")
+ACCURACY = Column("evaluate.accuracy", "accuracy, %", fixed(1), better="higher")
 F1 = Column("evaluate.f1", "F1", fixed(1), better="higher")
 
 #: The columns of a study that trains and evaluates translation models.

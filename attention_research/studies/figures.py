@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,18 @@ def _mean_curve(results: Results, row: str) -> tuple[list[int], list[float], lis
     return steps, [statistics.fmean(v) for v in at], [min(v) for v in at], [max(v) for v in at]
 
 
-def _by_row(pyplot: Any, results: Results, column: Column, path: Path) -> Figure | None:
+def by_row(column: Column) -> Callable[[Results, Path], Figure | None]:
+    """For a study's `figures`: the picture of a column, over the range of its values, named after its key."""
+
+    def drawn(results: Results, folder: Path) -> Figure | None:
+        return _by_row(canvas(), results, column, folder / f"{column.key.split('.')[1]}.png", from_zero=False)
+
+    return drawn
+
+
+def _by_row(
+    pyplot: Any, results: Results, column: Column, path: Path, *, from_zero: bool = True
+) -> Figure | None:
     """One number a row, with an error bar of one sample standard deviation and a cross for each seed."""
     cells = [(row.name, cell) for row in results.rows if (cell := results.cell(row.id, column)).values]
     cells = [(name, cell) for name, cell in cells if all(map(finite, cell.values))]
@@ -138,7 +149,8 @@ def _by_row(pyplot: Any, results: Results, column: Column, path: Path) -> Figure
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1.0))
     axis.set_yticks(range(len(cells)), [name for name, _ in cells])
     axis.set_ylim(len(cells) - 0.5, -0.5)
-    axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
+    if from_zero:
+        axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
     axis.set_xlabel(f"{column.title}: mean and standard deviation; a cross for each seed")
     axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
     save(pyplot, figure, path)

@@ -41,14 +41,21 @@ def decayed(parameters: dict[str, Any]) -> dict[str, bool]:
 
 
 class SGD:
-    """Stochastic gradient descent; momentum 0 keeps no state, and then there is no Nesterov step."""
+    """Stochastic gradient descent; momentum 0 keeps no state, and then there is no Nesterov step.
 
-    def __init__(self, *, momentum: Rate = 0.0, nesterov: bool = False):
-        self.momentum, self.nesterov = momentum, nesterov
+    `weight_decay` w adds w times the parameter to the gradient of matrices and filters (`decayed`): the L2 penalty
+    w / 2 ||p||^2 of Krizhevsky et al. 2012 and He et al. 2015.
+    """
+
+    def __init__(self, *, momentum: Rate = 0.0, nesterov: bool = False, weight_decay: NonNegativeFloat = 0.0):
+        self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
 
     def __call__(self, schedule: optax.Schedule) -> optax.GradientTransformation:
         """The transformation."""
-        return optax.sgd(schedule, self.momentum or None, self.nesterov)
+        descent = optax.sgd(schedule, self.momentum or None, self.nesterov)
+        if not self.weight_decay:
+            return descent
+        return optax.chain(optax.add_decayed_weights(self.weight_decay, mask=decayed), descent)
 
 
 class Adadelta:

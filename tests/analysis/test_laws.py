@@ -7,18 +7,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis import attention_laws, gating, layer_laws, mask_laws, recurrent_laws, selection_laws
+from attention_research.analysis import (
+    attention_laws,
+    convolution_laws,
+    gating,
+    layer_laws,
+    mask_laws,
+    recurrent_laws,
+    selection_laws,
+)
 from attention_research.analysis.laws import MODULES, Found, gap, law_of, measure_law
 from attention_research.kernels import attend, dot_scores, hard_attention
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.layers.attention.standard import StandardAttention
 
-ALL = (attention_laws, layer_laws, mask_laws, selection_laws, recurrent_laws, gating)
+ALL = (attention_laws, layer_laws, mask_laws, selection_laws, recurrent_laws, gating, convolution_laws)
 LAWS = {claim: law for module in ALL for claim, law in module.LAWS.items()}
 
 
 def test_every_claim_has_one_law():
-    assert len(LAWS) == sum(len(module.LAWS) for module in ALL) == 9 + 8 + 3 + 4 + 6 + 1
+    assert len(LAWS) == sum(len(module.LAWS) for module in ALL) == 9 + 8 + 3 + 4 + 6 + 1 + 1
     assert all(law_of(claim) is law for claim, law in LAWS.items()) and len(MODULES) == len(ALL)
     with pytest.raises(KeyError, match="nonsense: no law"):
         law_of("nonsense")
@@ -27,7 +35,7 @@ def test_every_claim_has_one_law():
 #: One of each module is tried in the fast tests.
 QUICK = (
     "attention-three-steps", "embedding-is-lookup", "hard-zero-one", "mask-to-minus-infinity",
-    "bidirectional-sees-later-steps",
+    "bidirectional-sees-later-steps", "convolution-is-hard-attention",
 )  # fmt: skip
 
 
@@ -92,6 +100,7 @@ WRONG = {
     "rnn-parameters-free-of-length": (recurrent_laws, "resolved", lambda section, length=4: resolved(section)),
     "conditional-lm-factorisation": (recurrent_laws, "stepwise", lambda *given: 0.9 * stepwise(*given)),
     "decoder-feeds-its-own-output": (StandardAttention, "mix", "by place"),
+    "convolution-is-hard-attention": (convolution_laws, "SHARP", 0.2),
     "embedding-is-lookup": (layer_laws, "gap", lambda one, other: gap(one, 1.1 * other)),
     "gating-interactions": (gating, "Mixer", lambda kind, **sizes: mixer("gated", **sizes)),
 }

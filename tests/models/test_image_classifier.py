@@ -55,8 +55,8 @@ class Reference:
         y = F.relu(self.norm(conv(x, get("convolution_1.kernel"), stride), f"{name}.norm_1", index))
         y = self.norm(conv(y, get("convolution_2.kernel")), f"{name}.norm_2", index)
         if self.gate == "squeeze_excitation":
-            hidden = F.relu(y.mean((2, 3)) @ get("gate.excitation.reduce"))
-            y = y * torch.sigmoid(hidden @ get("gate.excitation.expand"))[:, :, None, None]
+            hidden = F.relu(y.mean((2, 3)) @ get("gate.excitation.reduce_kernel"))
+            y = y * torch.sigmoid(hidden @ get("gate.excitation.expand_kernel"))[:, :, None, None]
         if self.shortcut == "none":
             return F.relu(y)
         if self.shortcut == "projection" and (stride > 1 or x.shape[1] != y.shape[1]):
@@ -72,7 +72,7 @@ class Reference:
         for stage in range(3):
             x = self.block(x, f"features.first.{stage}", ..., 1 if stage == 0 else 2)
             for number in range(blocks - 1):
-                x = self.block(x, f"features.others.{stage}", number, 1)
+                x = self.block(x, f"features.segments.{stage}", number, 1)
         return F.log_softmax(x.mean((2, 3)) @ self.w["output.kernel"] + self.w["output.bias"], dim=1)
 
 

@@ -151,6 +151,7 @@ TORCH = {
     "adamw": (AdamW(weight_decay=0.2), torch.optim.AdamW, dict(eps=1e-8, weight_decay=0.2)),
     "adadelta": (Adadelta(), torch.optim.Adadelta, dict(rho=0.95, eps=1e-6)),
     "sgd": (SGD(momentum=0.7, nesterov=True), torch.optim.SGD, dict(momentum=0.7, nesterov=True)),
+    "sgd-decayed": (SGD(momentum=0.7, weight_decay=0.2), torch.optim.SGD, dict(momentum=0.7, weight_decay=0.2)),
 }
 
 

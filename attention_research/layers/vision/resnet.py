@@ -50,7 +50,7 @@ class ResidualNetwork(nnx.Module):
         self.norm = BatchNorm(width, rngs=rngs)
         widths = [width, width, 2 * width, 4 * width]
         self.first = nnx.List([block(*widths[i : i + 2], 1 if i == 0 else 2, rngs=rngs) for i in range(3)])
-        self.others = nnx.List([_stacked(partial(block, w, w, 1), blocks - 1, rngs) for w in widths[1:]])
+        self.segments = nnx.List([_stacked(partial(block, w, w, 1), blocks - 1, rngs) for w in widths[1:]])
         self.output_width = widths[-1]
 
     def __call__(
@@ -60,7 +60,7 @@ class ResidualNetwork(nnx.Module):
         training = key is not None
         x, stem = self.norm(self.stem(scaled(image, dtype=self.dtype)), training=training)
         x, first, others, gates = jax.nn.relu(x), {}, {}, {}
-        for number, (one, rest) in enumerate(zip(self.first, self.others, strict=True)):
+        for number, (one, rest) in enumerate(zip(self.first, self.segments, strict=True)):
             x, aux = one(x, training=training)
             first[str(number)] = aux.pop(UPDATES)
             gates[f"stage_{number}"] = {"first": aux}
@@ -68,7 +68,7 @@ class ResidualNetwork(nnx.Module):
                 x, aux = self._over_blocks(x, rest, training)
                 others[str(number)] = aux.pop(UPDATES)
                 gates[f"stage_{number}"]["others"] = aux
-        updates = nested(norm=stem, first=nested(**first), others=nested(**others))
+        updates = nested(norm=stem, first=nested(**first), segments=nested(**others))
         return x, {UPDATES: updates, "gates": gates}
 
     def _over_blocks(self, x: Array, blocks: BasicBlock, training: bool) -> tuple[Array, dict[str, Any]]:

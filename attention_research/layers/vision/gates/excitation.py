@@ -17,9 +17,9 @@ class Excitation(nnx.Module):
 
     def __init__(self, channels: int, reduction: int, *, rngs: nnx.Rngs):
         width = max(channels // reduction, 1)
-        self.reduce = nnx.Param(he_normal(rngs.params(), (channels, width), jnp.float32))
-        self.expand = nnx.Param(glorot_uniform(rngs.params(), (width, channels), jnp.float32))
+        self.reduce_kernel = nnx.Param(he_normal(rngs.params(), (channels, width), jnp.float32))
+        self.expand_kernel = nnx.Param(glorot_uniform(rngs.params(), (width, channels), jnp.float32))
 
     def kernels(self) -> tuple[Array, Array]:
         """(W_1, W_2)."""
-        return self.reduce[...], self.expand[...]
+        return self.reduce_kernel[...], self.expand_kernel[...]

@@ -1,0 +1,82 @@
+"""One digit somewhere among clutter, and which digit it is: images of `collages` with a single object.
+
+For what looks at a part of a picture: the place is random, the class is told by what stands there alone, and "cells"
+says where that is (cell by cell from 1, row by row; 0 in rows that only fill a batch).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from attention_research.data import storage
+from attention_research.data.collages import DIGITS, Layout, collages
+from attention_research.data.in_memory import Batch, InMemory
+from attention_research.errors import ConfigError
+from attention_research.registry import Positive, Rate
+
+
+class PlacedDigits(InMemory):
+    """A batch is {"image" [B side side 3] uint8, "label" [B], "cells" [B]}; `clutter` is the share of the other cells
+    that hold a grey piece of a digit. The classes are 0 to 9, in words."""
+
+    classes = DIGITS
+    fill: ClassVar[Mapping[str, int]] = {"label": -1}
+    dtypes: ClassVar[Mapping[str, str]] = {"image": "uint8"}
+    evaluation_seed = 1807
+
+    def __init__(
+        self,
+        *,
+        side: Positive,
+        channels: Positive = 3,
+        grid: Positive = 3,
+        clutter: Rate = 0.75,
+        train_examples: Positive = 8000,
+        validation_examples: Positive = 1000,
+        test_examples: Positive = 2000,
+    ):
+        if channels != 3:
+            raise ConfigError(f"data.channels: placed_digits are in colours: 3, not {channels}")
+        self.name, self.max_length, self.side = "placed digits", 1, side
+        self.layout = Layout(side, grid, 1, 1, clutter)
+        self.numbers = {"train": train_examples, "validation": validation_examples, "test": test_examples}
+        self._report: Callable[[str], None] = lambda line: None
+        super().__init__()
+
+    def prepare(self, progress: Callable[[str], None] | None = None) -> PlacedDigits:
+        """Draw the training split, so that what takes time is reported; later it is there."""
+        self._report = progress or self._report
+        self.arrays("train")
+        return self
+
+    def _made(self, split: str) -> Batch:
+        drawn = collages(split, self.numbers[split], self.layout, self._report)
+        cells = np.argmax(drawn["digit"] >= 0, axis=1)
+        label = np.take_along_axis(drawn["digit"], cells[:, None], axis=1)[:, 0]
+        return {
+            "image": drawn["image"],
+            "label": label.astype(np.int32),
+            "cells": (cells + 1).astype(np.int32),
+        }
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Hash of what the pictures are a function of, and of the test split itself."""
+        arrays = [array.tobytes().hex() for _, array in sorted(self.arrays("test").items())]
+        return storage.content_hash([self.name, repr(self.layout), self.numbers], arrays)
+
+    def describe(self) -> str:
+        """One line for the user."""
+        return f"{self.name} · {self.numbers['train']:,} pictures of {self.side} x {self.side} pixels"
+
+    def labels(self, split: str) -> np.ndarray:
+        """The classes [n] of a split. Example ids index them."""
+        return self.arrays(split)["label"]
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
+        """Name -> shape of every batch that training can see; nothing is made."""
+        return [{"image": (batch_size, self.side, self.side, 3), "label": (batch_size,), "cells": (batch_size,)}]

@@ -1,0 +1,94 @@
+"""Images by residual networks, plain ones and ones with attention in their blocks (He et al. 2015; Hu; Woo).
+
+    attention-research train    --config=configs/images/residual.py:fashion --workdir=runs/fashion
+    attention-research train    --config=configs/images/residual.py:fashion --workdir=runs/gated \\
+                                --config.model.features.gate.kind=squeeze_excitation
+    attention-research evaluate --workdir=runs/fashion                     # accuracy and macro-F1
+
+variant   parameters  GFLOP/step  steps
+fashion       PARAM_F      FLOP_F    600
+placed        PARAM_P      FLOP_P    600
+cifar10       PARAM_C      FLOP_C  64000
+smoke         PARAM_S      FLOP_S      4
+
+Parameters and FLOPs are `inspect`'s, of one training step; `--config.model.features.depth=56` is the deep one and
+`--config.model.features.shortcut.kind=none` the plain one. `fashion` and `placed` take about a minute on two cores;
+what accuracy to expect: the tables of `experiments/he2015/degradation.py` and `experiments/woo2018/cbam.py`. `cifar10`
+is the paper's, whose error of 8.75 % is an accuracy of 91.25 %; its data have to be on this machine (`cifar10` as TFDS
+prepares it), its time is an accelerator's.
+"""
+
+from ml_collections import ConfigDict
+
+VARIANTS = {
+    "fashion": "20 layers on pictures of clothes, 14 x 14 pixels: a minute on two cores",
+    "placed": "8 layers on pictures of 36 x 36 pixels with one digit somewhere among clutter: a minute on two cores",
+    "cifar10": "He et al. 2015, section 4.2: 20 layers on CIFAR-10; for an accelerator",
+    "smoke": "seconds: shows that everything runs, learns nothing",
+}
+
+
+def get_config(variant: str) -> ConfigDict:
+    """The config of a variant."""
+    return globals()[variant]()
+
+
+def residual(*, side: int, channels: int, width: int, depth: int) -> ConfigDict:
+    """A network of the paper's form under its optimizer: momentum 0.9, weight decay 1e-4, rate 0.1."""
+    config = ConfigDict({"kind": "images", "side": side, "channels": channels})
+    config.model = {
+        "kind": "image_classifier",
+        "num_classes": 10,
+        "width": width,
+        "features": {"kind": "resnet", "depth": depth},
+    }
+    config.training = {
+        "learning_rate": 0.1,
+        "optimizer": {"kind": "sgd", "momentum": 0.9, "weight_decay": 0.0001},
+        "keep": 1,
+        "keep_best": 0,
+    }
+    config.evaluation = {"kind": "classification", "batch_size": 128}
+    return config
+
+
+def fashion() -> ConfigDict:
+    """Fashion-MNIST at half its side, at half the paper's width. On a CPU, convolutions in a loop run on one core: the
+    blocks are unrolled."""
+    config = residual(side=14, channels=1, width=8, depth=20)
+    config.data = {"kind": "images", "name": "fashion_images"}
+    config.model.features.unroll = True
+    config.training.update(steps=600, batch_size=64, checkpoint_every=600, eval_every=100, log_every=5)
+    config.training.schedule = {"kind": "step", "boundaries": (300, 450)}
+    config.evaluation.examples = 2000
+    return config
+
+
+def placed() -> ConfigDict:
+    """One coloured digit in one of nine cells, pieces of digits in most of the others."""
+    config = fashion()
+    config.side, config.channels = 36, 3
+    config.data = {"kind": "placed_digits", "grid": 3}
+    config.model.features.depth = 8
+    return config
+
+
+def cifar10() -> ConfigDict:
+    """The paper's: padded by 4 pixels, cropped, flipped; the rate divided by 10 at a half and three quarters."""
+    config = residual(side=32, channels=3, width=16, depth=20)
+    config.data = {"kind": "images", "name": "cifar10", "augmentation": "flip_and_shift"}
+    config.training.update(steps=64_000, batch_size=128, checkpoint_every=2000, eval_every=2000, log_every=100)
+    config.training.schedule = {"kind": "step", "boundaries": (32_000, 48_000)}
+    return config
+
+
+def smoke() -> ConfigDict:
+    """Eight layers of two channels, four steps."""
+    config = fashion()
+    config.side = 7
+    config.model.update(width=2)
+    config.model.features.update(depth=8)
+    config.training.update(steps=4, batch_size=8, checkpoint_every=4, eval_every=4, log_every=2, eval_batches=1)
+    config.training.schedule = {"kind": "constant"}
+    config.evaluation.examples = 32
+    return config

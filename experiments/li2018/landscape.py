@@ -1,0 +1,60 @@
+"""Li et al. 2018: the loss around trained networks with and without residual connections, drawn on the same axes.
+
+    attention-research reproduce li2018/landscape --scale=cpu
+
+The residual and plain networks of `he2015/degradation`, 20 and 56 layers deep, trained; then the training loss on a
+grid of two random, filter-normalised directions (`analysis.loss_surface`): contours and surfaces side by side, the
+share of the grid where the surface bends down, and how far it is from a paraboloid. The paper draws ResNet-56 on
+CIFAR-10 on a grid of 51 x 51; it gives pictures, and curvatures as maps, no table.
+"""
+
+from __future__ import annotations
+
+from attention_research.analysis.loss_surface import measure_surface
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import ACCURACY, LOSS, PARAMETERS, Column, fixed, significant
+
+from ..he2015.degradation import CONFIG, KINDS
+from .landscape_figures import draw_contours, draw_surfaces
+from .landscape_verdicts import DEPTHS, VERDICTS
+
+STUDY = Study(
+    rows=tuple(
+        Row(
+            f"{kind}_{depth}",
+            f"{kind}, {depth} layers",
+            {"model.features.depth": depth, "model.features.shortcut.kind": shortcut},
+            at={"smoke": {"model.features.depth": 8, "model.features.shortcut.kind": shortcut}},
+            scales=None if depth == DEPTHS[-1] else ("cpu", "gpu", "paper"),
+        )
+        for depth in DEPTHS
+        for kind, shortcut in KINDS.items()
+    ),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 16, "points": 5}),
+        "cpu": Scale(f"{CONFIG}:fashion", seeds=3, jobs=2, settings={"examples": 256, "points": 21}),
+        "gpu": Scale(f"{CONFIG}:fashion", {"side": 28, "model.width": 16, "model.features.unroll": False,
+                                           "training.steps": 16_000, "training.batch_size": 128,
+                                           "training.schedule.boundaries": (8000, 12_000)},
+                     seeds=3, settings={"examples": 2048, "points": 51}),
+        "paper": Scale(f"{CONFIG}:cifar10", seeds=3, settings={"examples": 8192, "points": 51}),
+    },
+    stages=(train, evaluate, measure(measure_surface)),
+    columns=(
+        PARAMETERS,
+        LOSS,
+        ACCURACY,
+        Column("measure.negative", "bends down, % of the grid", fixed(0, 100), better="lower"),
+        Column("measure.bends", "mean |smaller| / |larger curvature|", fixed(2)),
+        Column("measure.roughness", "not a paraboloid, % of variance", fixed(1, 100), better="lower"),
+        Column("measure.centre", "loss where it is", significant(3)),
+        Column("measure.largest", "largest on the grid", significant(3)),
+    ),
+    claims="claims.csv",
+    verdicts=VERDICTS,
+    figures=(draw_contours, draw_surfaces),
+    notes=(
+        "The loss of examples of the training split in evaluation: running moments, which belong to the centre of the "
+        "grid alone, as in the paper's code.",
+    ),
+)  # fmt: skip

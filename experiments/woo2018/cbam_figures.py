@@ -1,0 +1,36 @@
+"""The picture of `woo2018/cbam`: where spatial gates lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from attention_research.studies.figures import Figure, canvas, save
+from attention_research.studies.results import Results
+
+MAPS = ("spatial", "cbam", "sca")
+
+
+def draw_maps(results: Results, folder: Path) -> Figure | None:
+    """Held-out pictures, and below each the first stage's gates of each network's first seed."""
+    drawn = {row: found[0] for row in MAPS if (found := results.values(row, "measure.drawn"))}
+    if not drawn:
+        return None
+    pyplot = canvas()
+    pictures = next(iter(drawn.values()))
+    figure, axes = pyplot.subplots(1 + len(drawn), len(pictures), figsize=(2 * len(pictures), 2 * (1 + len(drawn))))
+    for axis, one in zip(axes[0], pictures, strict=True):
+        axis.imshow(np.asarray(one["image"], np.uint8))
+    for line, (row, maps) in zip(axes[1:], drawn.items(), strict=True):
+        for axis, one in zip(line, maps, strict=True):
+            axis.imshow(np.asarray(one["map"]), cmap="gray")
+        line[0].set_ylabel(row)
+    for axis in axes.ravel():
+        axis.set_xticks([])
+        axis.set_yticks([])
+        axis.grid(False)
+    where = folder / "gate_maps.png"
+    save(pyplot, figure, where)
+    said = f"Digits {', '.join(str(one['label']) for one in pictures)}"
+    return Figure(where, "Spatial gates of the first stage, white is large", f"{said}; gates of {', '.join(drawn)}.")
