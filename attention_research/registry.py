@@ -62,11 +62,16 @@ _LONG_RANGE = ("linear", "performer", "block_local", "bigbird", "reformer", "sin
 
 #: family -> kind -> "module:Class"; a family's first kind is its default.
 FAMILIES: dict[str, dict[str, str]] = {
-    "experiment": {"experiment": "attention_research.experiment:Experiment"},
+    "experiment": {
+        "experiment": "attention_research.experiment:Experiment",
+        "images": "attention_research.experiment:ImageExperiment",
+        "images_and_words": "attention_research.experiment:ImageTextExperiment",
+    },
     "task": {
         "translation": "attention_research.tasks.translation:Translation",
         "text_to_text": "attention_research.tasks.text_to_text:TextToText",
         "coverage": "attention_research.tasks.coverage:Coverage",
+        "captioning": "attention_research.tasks.captioning:Captioning",
         "classification": "attention_research.tasks.classification:Classification",
         "rationale": "attention_research.tasks.rationale:Rationale",
     },
@@ -80,7 +85,13 @@ FAMILIES: dict[str, dict[str, str]] = {
         "labelled": "attention_research.data.labelled:LabelledData",
         "listops": "attention_research.data.listops:ListOps",
         "pixels": "attention_research.data.pixels:Pixels",
+        "collages": "attention_research.data.collage_captions:Collages",
+        "collage_questions": "attention_research.data.collage_questions:CollageQuestions",
+        "images": "attention_research.data.images:ImageData",
+        "captions": "attention_research.data.captions:Captions",
+        "image_questions": "attention_research.data.image_questions:ImageQuestions",
         "pathfinder": "attention_research.data.pathfinder:Pathfinder",
+        "placed_digits": "attention_research.data.placed_digits:PlacedDigits",
         "matching": "attention_research.data.matching:Matching",
         "generated_reviews": "attention_research.data.generated_reviews:GeneratedReviews",
         "text_to_text": "attention_research.data.text_to_text:TextToText",
@@ -117,9 +128,13 @@ FAMILIES: dict[str, dict[str, str]] = {
         "pointer_generator": "attention_research.models.copying.pointer_generator:PointerGenerator",
         "recurrent_language_model": "attention_research.models.recurrent_language_model:RecurrentLanguageModel",
         "recurrent": "attention_research.models.recurrent.seq2seq:RecurrentSeq2Seq",
+        "recurrent_captioner": "attention_research.models.captioning.recurrent_captioner:RecurrentCaptioner",
+        "transformer_captioner": "attention_research.models.captioning.transformer_captioner:TransformerCaptioner",
         "text_classifier": "attention_research.models.classifiers.text_classifier:TextClassifier",
         "encoder_classifier": "attention_research.models.classifiers.encoder_classifier:EncoderClassifier",
+        "image_classifier": "attention_research.models.image_classifier:ImageClassifier",
         "pair_classifier": "attention_research.models.classifiers.pair_classifier:PairClassifier",
+        "vision_transformer": "attention_research.models.vision_transformer:VisionTransformer",
         "cloze_classifier": "attention_research.models.classifiers.cloze_classifier:ClozeClassifier",
         "rationale": "attention_research.models.rationales.rationale:Rationale",
         "soft_attention_ratings": "attention_research.models.rationales.soft_attention:SoftAttentionRatings",
@@ -154,6 +169,10 @@ FAMILIES: dict[str, dict[str, str]] = {
         "bahdanau": "attention_research.models.recurrent.bahdanau:BahdanauDecoder",
         "fixed_vector": "attention_research.models.recurrent.fixed_vector:FixedVectorDecoder",
     },
+    "caption_decoder": {
+        "show_attend_tell": "attention_research.models.recurrent.show_attend_tell:ShowAttendTell",
+        "fixed_vector": "attention_research.models.recurrent.fixed_vector:FixedVectorDecoder",
+    },
     "decoder_start": {
         "encoder_state": "attention_research.models.recurrent.starts:EncoderState",
         "projected": "attention_research.models.recurrent.starts:Projected",
@@ -169,6 +188,12 @@ FAMILIES: dict[str, dict[str, str]] = {
         "last_state": "attention_research.layers.alignment.last_state:LastStateAlignment",
         "none": "attention_research.layers.alignment.none:NoAlignment",
     },
+    "image_alignment": {
+        "global": "attention_research.layers.alignment.global_alignment:GlobalAlignment",
+        "hard": "attention_research.layers.alignment.hard:HardAlignment",
+        "sca": "attention_research.layers.alignment.sca:SCAAlignment",
+        "last_state": "attention_research.layers.alignment.last_state:LastStateAlignment",
+    },
     "score": {
         "additive": "attention_research.layers.alignment.scores.additive:AdditiveScore",
         "dot": "attention_research.layers.alignment.scores.dot:DotScore",
@@ -181,6 +206,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "recurrent_vocabulary": {
         "source_and_target": "attention_research.layers.embeddings.source_and_target:SourceAndTargetVocabulary",
     },
+    "caption_vocabulary": {"target_only": "attention_research.layers.embeddings.target_only:TargetVocabulary"},
     "initialization": {
         "as_built": "attention_research.layers.initialization.as_built:AsBuilt",
         "uniform": "attention_research.layers.initialization.uniform:Uniform",
@@ -306,6 +332,24 @@ FAMILIES: dict[str, dict[str, str]] = {
         "qkv": "attention_research.layers.pooling.qkv:QKVPooling",
         "bidirectional_recurrent": "attention_research.layers.pooling.bidirectional_recurrent:BidirectionalPooling",
     },
+    "image_features": {
+        "cnn": "attention_research.layers.vision.cnn:ConvolutionalFeatures",
+        "resnet": "attention_research.layers.vision.resnet:ResidualNetwork",
+        "mobilenet_v2": "attention_research.layers.vision.mobilenet_v2:MobileNetV2",
+    },
+    "image_gate": {
+        "none": "attention_research.layers.vision.gates.none:NoGate",
+        "squeeze_excitation": "attention_research.layers.vision.gates.squeeze_excitation:SqueezeExcitation",
+        "channel": "attention_research.layers.vision.gates.channel:ChannelGate",
+        "spatial": "attention_research.layers.vision.gates.spatial:SpatialGate",
+        "cbam": "attention_research.layers.vision.gates.cbam:CBAM",
+        "sca": "attention_research.layers.vision.gates.sca:SCA",
+    },
+    "shortcut": {
+        "identity": "attention_research.layers.vision.shortcuts.identity:IdentityShortcut",
+        "projection": "attention_research.layers.vision.shortcuts.projection:ProjectionShortcut",
+        "none": "attention_research.layers.vision.shortcuts.none:NoShortcut",
+    },
     "vocabulary": {
         "shared": "attention_research.layers.embeddings.shared:SharedVocabulary",
         "shared_with_bias": "attention_research.layers.embeddings.shared_with_bias:SharedVocabularyWithBias",
@@ -360,6 +404,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "error_rate": "attention_research.tasks.error_rate:ErrorRateEvaluation",
         "classification": "attention_research.tasks.classification:ClassificationEvaluation",
         "rationale": "attention_research.tasks.rationale_evaluation:RationaleEvaluation",
+        "captions": "attention_research.tasks.captioning_evaluation:CaptioningEvaluation",
     },
 }
 

@@ -1,5 +1,6 @@
 """What decoding gives back, and the three conventions that every search shares: limits, allowed tokens, scores."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -23,13 +24,22 @@ class Decoded(NamedTuple):
     lengths: Int[Array, "B K"]
 
 
-def length_limits(source: dict[str, Int[Array, "B S"]], extra_length: int, max_length: int) -> Int[Array, "B"]:
+def number_of_rows(source: Mapping[str, Array]) -> int:
+    """How many sources there are: texts ("tokens" [B S]) or pictures ("image" [B Y X C])."""
+    return source["image" if "image" in source else "tokens"].shape[0]
+
+
+def length_limits(source: Mapping[str, Array], extra_length: int, max_length: int) -> Int[Array, "B"]:
     """How many tokens, EOS included, each row may have: its source length + `extra_length`, at most `max_length`.
 
     The source length is the number of tokens that are not padding (0), as they stand (a closing EOS counts, as the
     target's does). A row without a real token (padding of a batch) may have one token only, so that it costs nothing.
-    Vaswani et al. 2017, section 6.1: input length + 50.
+    Vaswani et al. 2017, section 6.1: input length + 50. A picture has no length: its text may be as long as any; a
+    black one is a batch's padding.
     """
+    if "image" in source:
+        real = jnp.any(source["image"] != 0, axis=(1, 2, 3))
+        return jnp.where(real, max_length, 1).astype(jnp.int32)
     lengths = jnp.sum(source["tokens"] != PAD, axis=1, dtype=jnp.int32)
     return jnp.where(lengths > 0, jnp.clip(lengths + extra_length, 1, max_length), 1)
 

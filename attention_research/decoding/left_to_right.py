@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from attention_research.decoding.cache import batch_axes, repeat
-from attention_research.decoding.hypotheses import Decoded, allowed_tokens, length_limits
+from attention_research.decoding.hypotheses import Decoded, allowed_tokens, length_limits, number_of_rows
 from attention_research.registry import NonNegative, Positive
 from attention_research.tokens import BOS, EOS, PAD
 
@@ -42,9 +42,9 @@ class LeftToRight:
         """The tokens to take; -inf stands where a token may not be taken."""
         raise NotImplementedError
 
-    def __call__(self, model: Any, source: dict[str, Int[Array, "B S"]], *, max_length: int) -> Decoded:
-        """Decodes `source` (tokens, segments, positions) to at most `max_length` tokens, EOS included; pure."""
-        copies, batch = self.num_samples, source["tokens"].shape[0]
+    def __call__(self, model: Any, source: dict[str, Array], *, max_length: int) -> Decoded:
+        """Decodes `source` (tokens, segments, positions, or an image) to `max_length` tokens, EOS included; pure."""
+        copies, batch = self.num_samples, number_of_rows(source)
         rows = batch * copies
         limits = jnp.repeat(length_limits(source, self.extra_length, max_length), copies)
         given = self.start(source)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from attention_research.decoding import cache as rows
-from attention_research.decoding.hypotheses import Decoded, length_limits
+from attention_research.decoding.hypotheses import Decoded, length_limits, number_of_rows
 from attention_research.tokens import BOS, EOS, PAD
 
 
@@ -67,12 +67,12 @@ class Search:
         """Whether a row may stop, given its live prefixes of this length and its hypotheses so far, both best first."""
         raise NotImplementedError
 
-    def __call__(self, model: Any, source: dict[str, Int[Array, "B S"]], *, max_length: int) -> Decoded:
-        """Decodes `source` (tokens, segments, positions) to at most `max_length` tokens, EOS included; pure."""
+    def __call__(self, model: Any, source: dict[str, Array], *, max_length: int) -> Decoded:
+        """Decodes `source` (tokens, segments, positions, or an image) to `max_length` tokens, EOS included; pure."""
         start = lambda source: model.start(model.encode(source), max_length)
         axes = rows.batch_axes(start, source)
         limits = length_limits(source, self.extra_length, max_length)
-        first = self._first(rows.repeat(start(source), axes, self.beam_size), source["tokens"].shape[0], max_length)
+        first = self._first(rows.repeat(start(source), axes, self.beam_size), number_of_rows(source), max_length)
 
         def body(state: _State) -> _State:
             cache, log_probabilities, _ = model.step(state.cache, state.last.reshape(-1))

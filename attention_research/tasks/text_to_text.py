@@ -38,7 +38,7 @@ class TextToText(Translation):
         self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed loss, what is reported beside it, summed); no key means neither dropout nor z-loss."""
-        total, sums, values = self._with_values(model, batch, key)
+        total, sums, values, _ = self._with_values(model, batch, key)
         if key is None or "log_normalizer" not in values:
             return total, sums
         z_loss = value(self.z_loss) * jnp.sum(jnp.square(values["log_normalizer"]), where=values["mask"])

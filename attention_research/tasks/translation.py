@@ -32,13 +32,13 @@ class Translation:
         self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed loss, what is reported beside it, summed); no key means no dropout."""
-        total, sums, _ = self._with_values(model, batch, key)
+        total, sums, *_ = self._with_values(model, batch, key)
         return total, sums
 
     def _with_values(
         self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
-    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], dict[str, Float[Array, "B T"]]]:
-        """`loss`, and the model's values per token."""
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], dict[str, Float[Array, "B T"]], dict[str, Any]]:
+        """`loss`, the model's values per token, and its aux."""
         values, aux = model.log_likelihood(batch, key=key)
         nll = -jnp.sum(values["log_likelihood"], where=values["mask"])
         smooth = -jnp.sum(values["smooth_log_likelihood"], where=values["mask"])
@@ -48,4 +48,4 @@ class Translation:
         extra = auxiliary_loss(aux, values["mask"])
         if extra is not None:
             total, sums = total + extra, {**sums, "auxiliary_loss": extra}
-        return total, jax.lax.stop_gradient(sums), values
+        return total, jax.lax.stop_gradient(sums), values, aux

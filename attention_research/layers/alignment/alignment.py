@@ -24,6 +24,8 @@ class Alignment(nnx.Module):
     """``alignment(query [B T Dq], fixed, state)`` -> (context [B T C], weights [B T S], state after T steps)."""
 
     context_width: int
+    #: Numbers of each row that a step leaves in its state for the decoder to report, under "reported" there.
+    reported: tuple[str, ...] = ()
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
         """(fixed, state) before the first step."""

@@ -18,6 +18,8 @@ class StepwiseDecoder(nnx.Module):
     (what can be done for all steps at once); `output_width` is the width of what the vocabulary reads."""
 
     output_width: int
+    #: What steps give beside the alignment that is handed on, [B] each.
+    reported: tuple[str, ...] = ()
 
     def start(self, memory: Mapping[str, Any]) -> dict[str, Arrays]:
         """{"fixed", "state"} before the first token: what all steps read, and what each hands on."""
@@ -36,7 +38,7 @@ class StepwiseDecoder(nnx.Module):
     def __call__(
         self, x: Float[Array, "B T I"], memory: Mapping[str, Any], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T O"], dict[str, Any]]:
-        """(hidden, {"alignment": [B T S]}) of a whole target."""
+        """(hidden, {"alignment": [B T S], and what is `reported`, [B T]}) of a whole target."""
         cache = self.start(memory)
         keys = (None, None) if key is None else jax.random.split(key)
         each = None if keys[0] is None else jax.random.split(keys[0], x.shape[1])
@@ -46,7 +48,7 @@ class StepwiseDecoder(nnx.Module):
 
         _, given = jax.lax.scan(body, cache["state"], (jnp.swapaxes(x, 0, 1), each))
         given = jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), given)
-        return self.finish(x, given, keys[1]), {"alignment": given["alignment"]}
+        return self.finish(x, given, keys[1]), {name: given[name] for name in ("alignment", *self.reported)}
 
     def step(
         self, x: Float[Array, "B I"], cache: Mapping[str, Arrays]

@@ -1,0 +1,64 @@
+"""Hard attention, Xu et al. 2015 (arXiv 1502.03044), section 4.1: one place a step, drawn from the softmax of a score.
+
+The choice has no derivative: its score learns by REINFORCE, from the log-probability and the entropy that every step
+reports, against a moving average of the cost. Of half of the pictures in training, by a coin for each, the expected
+context is taken instead, which lowers the variance; the coins are the memory's, since they stay for a whole text.
+Without a key the most probable place is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from attention_research.kernels import attend, attention_entropy, hard_attention, moving_average_baseline
+from attention_research.layers.alignment.alignment import Alignment, Arrays, prepared
+from attention_research.layers.running import RunningStatistic
+from attention_research.registry import Child, Given
+
+
+class HardAlignment(Alignment):
+    """One step at a time. `baseline`, a statistic, is the moving average of costs that `judged` keeps."""
+
+    reported = ("log_probability", "entropy")
+
+    def __init__(
+        self, *, score: Child["score"] = "additive", query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs
+    ):
+        self.context_width = key_width
+        self.score = score(query_width=query_width, key_width=key_width, rngs=rngs)
+        self.baseline = RunningStatistic(jnp.zeros((), jnp.float32))
+
+    def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
+        """Prepared keys, and the coins [B] of training: True where a place is drawn. All are, where there are none."""
+        rows = memory["hidden"].shape[0]
+        coins = memory.get("coins", jnp.ones((rows,), bool))
+        nothing = {name: jnp.zeros((rows,), jnp.float32) for name in self.reported}
+        return {**prepared(self.score, memory), "coins": coins}, {"reported": nothing}
+
+    def __call__(
+        self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
+        """The value at the chosen place and one-hot weights; softmax and average where the coin says so."""
+        if query.shape[1] != 1:
+            raise ValueError("alignment hard: looks one step at a time; take the decoder show_attend_tell or bahdanau")
+        scores = self.score(query, fixed["keys"])
+        context, weights, log_p = hard_attention(key, scores, fixed["values"], fixed["real"][:, None])
+        expected, soft = attend(scores, fixed["values"], fixed["real"])
+        drawn = fixed["coins"][:, None]
+        entropy = attention_entropy(scores, fixed["real"][:, None])
+        reported = {
+            "log_probability": jnp.where(drawn, log_p, jnp.zeros_like(log_p))[:, 0],
+            "entropy": entropy[:, 0],
+        }
+        context = jnp.where(drawn[..., None], context, expected)
+        return context, jnp.where(drawn[..., None], weights, soft), {"reported": reported}
+
+    def judged(self, cost: Float[Array, "B 1"]) -> tuple[Float[Array, ""], dict[str, Any]]:
+        """(the baseline of this batch's costs, updates: that of the next batch's)."""
+        before = self.baseline[...]
+        return before, {"baseline": moving_average_baseline(before, cost)}

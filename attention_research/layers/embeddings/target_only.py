@@ -1,0 +1,45 @@
+"""A table for the words that are written and an output layer, not tied: what a captioner has (Xu et al. 2015)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention_research.layers.embeddings.shared import log_likelihood, logits
+from attention_research.layers.linear import glorot_uniform
+from attention_research.registry import Given, Positive
+
+
+class TargetVocabulary(nnx.Module):
+    """Table [V M] with N(0, 1/M), not scaled; output kernel [O V] by Glorot uniform, bias [V] zero."""
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: Positive,
+        dtype: Literal["float32", "bfloat16"],
+        embedding_width: Given[int],
+        output_width: Given[int],
+        rngs: nnx.Rngs,
+    ):
+        self.dtype = dtype
+        table = jax.random.normal(rngs.params(), (vocabulary_size, embedding_width), jnp.float32)
+        self.table = nnx.Param(table * embedding_width**-0.5)
+        self.output_kernel = nnx.Param(glorot_uniform(rngs.params(), (output_width, vocabulary_size), jnp.float32))
+        self.output_bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
+
+    def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B M"]:
+        """Embeddings of the words that are written."""
+        return self.table[...][ids].astype(self.dtype)
+
+    def log_probabilities(self, hidden: Float[Array, "B O"]) -> Float[Array, "B V"]:
+        """log p over the vocabulary, for decoding (all V of them)."""
+        return jax.nn.log_softmax(logits(hidden, self.output_kernel[...]) + self.output_bias[...])
+
+    def log_likelihood(self, hidden: Float[Array, "B T O"], targets: Int[Array, "B T"]) -> dict[str, Array]:
+        """Per-token "log_likelihood", "smooth_log_likelihood" and "log_normalizer", [B T]."""
+        return log_likelihood(hidden, self.output_kernel[...], targets, self.output_bias[...])

@@ -1,0 +1,98 @@
+"""Pictures to words by a recurrent decoder: Vinyals et al. 2015 (one vector), Xu et al. 2015 (attention).
+
+Which of them it is, its sections say: decoder `fixed_vector`, or `show_attend_tell` with an alignment over the cells of
+the map that `features` make: `global` (soft), `hard`, `sca`, `last_state` (their mean at every step).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from attention_research.layers.running import UPDATES, nested
+from attention_research.models.sequences import Sequence, sequence, shift_right
+from attention_research.registry import Child, Positive, Rate
+from attention_research.tokens import PAD
+
+
+class RecurrentCaptioner(nnx.Module):
+    """The model protocol with a picture for a source. `embedding_width` None is `width`; features have a width of their
+    own. The memory's "last" and "summary" are the mean of the cells."""
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: Positive,
+        max_length: Positive,
+        width: Positive,
+        num_layers: Positive = 1,
+        embedding_width: Positive | None = None,
+        dropout_rate: Rate = 0.0,
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        cell: Child["recurrent_cell"] = "lstm",
+        alignment: Child["image_alignment"] = "global",
+        features: Child["image_features"] = "cnn",
+        vocabulary: Child["caption_vocabulary"] = "target_only",
+        decoder: Child["caption_decoder"] = "show_attend_tell",
+        initialization: Child["initialization"] = "as_built",
+        rngs: nnx.Rngs,
+    ):
+        del vocabulary_size, num_layers, dropout_rate, dtype, cell, alignment  # for the sections below
+        self.max_length = max_length
+        embedding_width = width if embedding_width is None else embedding_width
+        self.features = features(rngs=rngs)
+        cells = self.features.output_width
+        self.decoder = decoder(  # a picture leaves no final state to start from
+            input_width=embedding_width, key_width=cells, summary_width=cells, final_width=0, rngs=rngs
+        )
+        self.vocabulary = vocabulary(embedding_width=embedding_width, output_width=self.decoder.output_width, rngs=rngs)
+        initialization()(self, rngs)
+
+    def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
+        """The memory: "hidden" [B S Dk], the cells of source["image"] row by row, all "real"; their mean; updates."""
+        keys = (None, None) if key is None else jax.random.split(key)
+        grid, aux = self.features(source["image"], key=keys[0])
+        hidden = grid.reshape(grid.shape[0], -1, grid.shape[-1])
+        mean = jnp.mean(hidden, axis=1)
+        memory = {"hidden": hidden, "real": jnp.ones(hidden.shape[:2], bool), "last": mean, "summary": mean}
+        coins = {} if keys[1] is None else {"coins": jax.random.bernoulli(keys[1], 0.5, hidden.shape[:1])}
+        return {**memory, **coins, UPDATES: aux[UPDATES]}
+
+    def log_likelihood(
+        self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
+        """({"log_likelihood", "smooth_log_likelihood", "mask"}, [B T] each, {"decoder": {"alignment" [B T S], what it
+        reports}, "updates"}); of hard attention also "judged", the "cost" [B 1] of each text and its "baseline"."""
+        keys = (None, None) if key is None else jax.random.split(key)
+        memory = self.encode({"image": batch["image"]}, key=keys[0])
+        target = sequence(batch, "target")
+        hidden, aux = self.decoder(self.vocabulary.target(shift_right(target)), memory, key=keys[1])
+        values = self.vocabulary.log_likelihood(hidden, target["tokens"])
+        values = {**values, "mask": target["tokens"] != PAD}
+        judged, updates = self._judged(values) if self.decoder.reported else ({}, {})
+        updates = nested(features=memory[UPDATES], decoder=updates) if key is not None else {}
+        return values, {"decoder": aux, "judged": judged, UPDATES: updates}
+
+    def _judged(self, values: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Any]]:
+        """What hard attention's choices cost, the mean over a text's words as in the released code; updates."""
+        total = -jnp.sum(values["log_likelihood"], axis=1, where=values["mask"])
+        cost = total / jnp.maximum(jnp.sum(values["mask"], axis=1, dtype=total.dtype), 1)
+        baseline, updates = self.decoder.alignment.judged(cost[:, None])
+        return {"cost": cost[:, None], "baseline": baseline}, nested(alignment=updates)
+
+    def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
+        """The cache before the first token; texts may be of any length."""
+        del length
+        return self.decoder.start(memory)
+
+    def step(
+        self, cache: Mapping[str, Any], tokens: Int[Array, "B"]
+    ) -> tuple[dict[str, Any], Float[Array, "B V"], dict[str, Any]]:
+        """(cache, log p of the next token, {"decoder": {"alignment": [B S]}}), given the previous token (BOS first)."""
+        hidden, cache, aux = self.decoder.step(self.vocabulary.target(tokens), cache)
+        return cache, self.vocabulary.log_probabilities(hidden), {"decoder": aux}

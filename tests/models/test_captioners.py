@@ -1,0 +1,204 @@
+"""Captioners: Show, Attend and Tell against PyTorch, stepping against whole texts, and where a picture gets in."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.config import build, resolve
+from attention_research.kernels import attention_entropy
+from attention_research.layers.running import flat_updates
+from attention_research.layers.structure import abstract, initializer
+from attention_research.tasks.captioning import Captioning, doubly_stochastic
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+CELLS, WIDTH, EMBEDDING, WORDS, LENGTH = 6, 7, 5, 13, 4
+FEATURES = {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}
+KINDS = {
+    "soft": {"alignment": {"kind": "global", "score": {"kind": "additive", "attention_width": 11}}},
+    "hard": {"alignment": {"kind": "hard", "score": {"kind": "additive", "attention_width": 11}}},
+    "sca": {"alignment": {"kind": "sca", "attention_width": 11}},
+    "one_vector": {"alignment": {"kind": "last_state"}},
+    "first_word": {"decoder": {"kind": "fixed_vector", "start": {"kind": "projected"}}},
+    "transformer": {
+        "kind": "transformer_captioner", "width": 12, "num_layers": 2, "num_heads": 3, "dropout_rate": 0.0,
+        "feed_forward": {"hidden_width": 17},
+    },
+}  # fmt: skip
+
+
+def model(kind, dtype="float32"):
+    """(structure, parameters, statistics) of a small captioner, no array of it 0 or 1."""
+    recurrent = {"kind": "recurrent_captioner", "width": WIDTH, "embedding_width": EMBEDDING}
+    section = KINDS[kind] if kind == "transformer" else {**recurrent, **KINDS[kind]}
+    config = resolve(
+        {
+            "kind": "images_and_words", "side": 5, "max_length": LENGTH, "vocabulary_size": WORDS,
+            "data": {"kind": "captions", "name": "emoji_names/en"},
+            "model": {**section, "features": FEATURES},
+            "training": {"steps": 5, "batch_size": 2, "learning_rate": 1.0},
+        }
+    )  # fmt: skip
+    constructor = build(config.resolved["model"], "model")
+    structure = abstract(lambda rngs: constructor(rngs=rngs))[0]
+    parameters, statistics = jax.jit(initializer(lambda rngs: constructor(rngs=rngs)))(jax.random.key(0))
+    rng = np.random.default_rng(1)
+    noisy = lambda x: x + 0.3 * jnp.asarray(rng.random(x.shape), x.dtype)
+    return structure, {name: noisy(x) for name, x in parameters.items()}, statistics
+
+
+@pytest.fixture(scope="module")
+def batch():
+    rng = np.random.default_rng(2)
+    target = rng.integers(4, WORDS, (3, LENGTH)).astype(np.int32)
+    target[1, 2:] = 0
+    return {"image": jnp.asarray(rng.integers(0, 256, (3, 5, 5, 3)), jnp.uint8), "target": jnp.asarray(target)}
+
+
+def torch_soft(arrays, cells, words):
+    """Xu et al. 2015, section 3.1.2, one word after the other: (log p [B T V], alpha [B T S])."""
+    w = {name: torch.tensor(np.asarray(x)) for name, x in arrays.items()}
+    linear = lambda x, name: x @ w[f"decoder.{name}.kernel"] + w.get(f"decoder.{name}.bias", 0)
+    mean = cells.mean(1)
+    state = {name: torch.tanh(linear(mean, f"start_state.linear.0.{i}")) for i, name in enumerate(("hidden", "cell"))}
+    embedded = w["vocabulary.table"][torch.tensor(words)]
+    log_p, alphas = [], []
+    score = lambda name: w[f"decoder.alignment.score.{name}"]
+    for x in embedded.unbind(1):
+        hidden = torch.tanh((state["hidden"] @ score("query_weight").T)[:, None] + cells @ score("key_weight").T)
+        alpha = torch.softmax(hidden @ score("v"), 1)
+        z = torch.sigmoid(linear(state["hidden"], "gate")) * (alpha[..., None] * cells).sum(1)
+        state = lstm(w, torch.cat([x, z], 1), state)
+        deep = x + linear(state["hidden"], "from_state") + linear(z, "from_context")
+        log_p.append(torch.log_softmax(deep @ w["vocabulary.output_kernel"] + w["vocabulary.output_bias"], 1))
+        alphas.append(alpha)
+    return torch.stack(log_p, 1), torch.stack(alphas, 1)
+
+
+def lstm(w, x, state):
+    """Gates in the order i, f, g, o."""
+    get = lambda name: w[f"decoder.layers.cells.0.{name}"]
+    i, f, g, o = (x @ get("input_kernel") + state["hidden"] @ get("state_kernel") + get("bias")).chunk(4, 1)
+    cell = torch.sigmoid(f) * state["cell"] + torch.sigmoid(i) * torch.tanh(g)
+    return {"hidden": torch.sigmoid(o) * torch.tanh(cell), "cell": cell}
+
+
+def test_show_attend_and_tell_is_pytorchs(batch):
+    """Words and places of soft attention, from the map that our network makes of the picture."""
+    structure, parameters, statistics = model("soft")
+
+    def run(batch):
+        captioner = structure.merge(parameters, statistics)
+        values, aux = captioner.log_likelihood(batch)
+        return values, aux["decoder"]["alignment"], captioner.encode({"image": batch["image"]})["hidden"]
+
+    values, alignment, cells = jax.jit(run)(batch)
+    words = np.concatenate([np.ones((3, 1), np.int32), np.asarray(batch["target"])[:, :-1]], axis=1)  # BOS is 1
+    log_p, alpha = torch_soft(parameters, torch.tensor(np.asarray(cells)), words)
+    expected = log_p.gather(2, torch.tensor(np.asarray(batch["target"])).long()[..., None])[..., 0].numpy()
+    real = np.asarray(batch["target"]) != 0
+    np.testing.assert_allclose(np.asarray(values["log_likelihood"])[real], expected[real], atol=1e-5)
+    np.testing.assert_allclose(alignment, alpha.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_word_by_word_is_the_whole_text(kind, batch):
+    structure, parameters, statistics = model(kind)
+
+    def run(batch):
+        captioner = structure.merge(parameters, statistics)
+        values, _ = captioner.log_likelihood(batch)
+        cache = captioner.start(captioner.encode({"image": batch["image"]}), LENGTH)
+        word, found = jnp.ones(3, jnp.int32), []
+        for t in range(LENGTH):
+            cache, log_p, _ = captioner.step(cache, word)
+            word = batch["target"][:, t]
+            found.append(jnp.take_along_axis(log_p, word[:, None], axis=1)[:, 0])
+        return values["log_likelihood"], jnp.stack(found, axis=1)
+
+    whole, stepped = jax.jit(run)(batch)
+    real = np.asarray(batch["target"]) != 0
+    np.testing.assert_allclose(np.asarray(stepped)[real], np.asarray(whole)[real], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_parameter_learns_and_every_statistic_is_replaced(kind, batch):
+    structure, parameters, statistics = model(kind)
+    task = Captioning(doubly_stochastic=1.0)
+
+    def loss(parameters, key):
+        total, sums = task.loss(structure.merge(parameters, statistics), batch, key)
+        return total, sums
+
+    gradients, sums = jax.jit(jax.grad(loss, has_aux=True))(parameters, jax.random.key(3))
+    # Behind a batch norm a constant is taken off again; a place's score is free of the same for all places.
+    assert not [name for name, gradient in gradients.items() if not np.any(gradient)]
+    assert set(sums["updates"]) == structure.running
+
+
+def test_a_picture_reaches_the_words_by_cross_attention_alone(batch):
+    """With the output of every cross-attention cut, no word knows the picture."""
+    structure, parameters, statistics = model("transformer")
+
+    def words(image, parameters):
+        x = structure.merge(parameters, statistics)
+        memory = x.encode({"image": batch["image"]})
+        memory["hidden"] = memory["hidden"] + image
+        cache = x.start(memory, LENGTH)
+        return x.step(cache, jnp.ones(3, jnp.int32))[1]
+
+    step = 0.1 * jnp.ones((3, 9, 12)) * jnp.arange(12.0)
+    run = jax.jit(words)
+    change = lambda parameters: run(step, parameters) - run(jnp.zeros_like(step), parameters)
+    cut = {name: jnp.zeros_like(x) if "cross_attention" in name and "output" in name else x
+           for name, x in parameters.items()}  # fmt: skip
+    assert sum(not np.any(x) for x in cut.values()) > 0
+    assert np.abs(change(parameters)).max() > 1e-3 and np.abs(change(cut)).max() == 0
+
+
+def test_hard_attention_learns_from_what_its_choices_cost(batch):
+    """The gradient of the scores is lambda_r (cost - b) d log p(s) - lambda_e dH for drawn places; the expected context
+    where the coin says so; the baseline moves towards the cost."""
+    structure, parameters, statistics = model("hard")
+    statistics = {name: x + 0.7 if name.endswith("baseline") else x for name, x in statistics.items()}
+    name = "decoder.alignment.score.v"
+
+    def aux_of(v, key):
+        return structure.merge({**parameters, name: v}, statistics).log_likelihood(batch, key=key)
+
+    def total(v, key):
+        return Captioning(reinforce=0.5, entropy=0.25).loss(
+            structure.merge({**parameters, name: v}, statistics), batch, key
+        )[0]
+
+    def by_hand(v, key):
+        values, aux = aux_of(v, key)
+        decoder, mask = aux["decoder"], values["mask"]
+        cost = jax.lax.stop_gradient(aux["judged"]["cost"])
+        nll = -jnp.sum(values["log_likelihood"], where=mask)  # through the expected contexts
+        chosen = jnp.sum((cost - 0.7) * decoder["log_probability"], where=mask)
+        return nll + 0.5 * chosen - 0.25 * jnp.sum(decoder["entropy"], where=mask)
+
+    for seed in range(3):
+        key = jax.random.key(seed)
+        values, aux = jax.jit(aux_of)(parameters[name], key)
+        np.testing.assert_allclose(*(jax.jit(jax.grad(f))(parameters[name], key) for f in (total, by_hand)), rtol=1e-4,
+                                   atol=1e-6)  # fmt: skip
+        one_hot = np.isin(np.asarray(aux["decoder"]["alignment"]), (0.0, 1.0)).all(axis=(1, 2))
+        drawn = np.any(np.asarray(aux["decoder"]["log_probability"]) != 0, axis=1)
+        assert (one_hot == drawn).all()
+        log_p, mask = np.asarray(values["log_likelihood"]), np.asarray(values["mask"])
+        cost = -np.sum(log_p, axis=1, where=mask) / np.sum(mask, axis=1)
+        np.testing.assert_allclose(aux["judged"]["cost"][:, 0], cost, rtol=1e-5)
+        moved = flat_updates(aux["updates"])["decoder.alignment.baseline"]
+        assert float(moved) == pytest.approx(0.9 * 0.7 + 0.1 * cost.mean(), rel=1e-5)
+
+
+def test_every_place_once_costs_nothing():
+    alpha = np.random.default_rng(0).dirichlet(np.ones(5), (2, 3)).astype(np.float32)
+    mask = np.array([[True, True, False], [True, True, True]])
+    expected = sum((1 - alpha[row][mask[row]].sum(0)) @ (1 - alpha[row][mask[row]].sum(0)) for row in range(2))
+    assert float(doubly_stochastic(jnp.asarray(alpha), jnp.asarray(mask))) == pytest.approx(expected, rel=1e-5)
+    assert attention_entropy(jnp.zeros((1, 1, 4)))[0, 0] == pytest.approx(np.log(4))
