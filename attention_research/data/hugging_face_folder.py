@@ -20,7 +20,10 @@ NAMED = {
     "gpt2": {UNKNOWN: "<|endoftext|>"},
     "marian": {UNKNOWN: "<unk>"},
     "t5": {UNKNOWN: "<unk>"},
+    "vit": {},
 }
+#: Those that read images and have no tokens.
+WITHOUT_TOKENS = ("vit",)
 #: What config.json calls them; a decoder's first token before a beginning of the text.
 KEYS = {PAD: ("pad_token_id",), EOS: ("eos_token_id",), BOS: ("decoder_start_token_id", "bos_token_id"),
         UNKNOWN: ("unk_token_id",)}  # fmt: skip
@@ -69,6 +72,8 @@ class CheckpointFolder:
     @cached_property
     def numbering(self) -> Numbering:
         """Their ids in our order; what stands for something hidden or cut out comes last, as `sentinels` wants it."""
+        if self.type in WITHOUT_TOKENS:
+            return Numbering((), ())
         parts = {part: self._id(part) for part in KEYS}
         return Numbering.of(self.config["vocab_size"], parts, self._last())
 

@@ -24,6 +24,8 @@ class InMemory:
     max_length: int
     numbers: dict[str, int]
     fill: ClassVar[Mapping[str, int]] = {}
+    #: Arrays of a batch that are not int32 -> what they are.
+    dtypes: ClassVar[Mapping[str, str]] = {}
     #: Draws the permutation whose beginning is evaluated on where not all of a split is.
     evaluation_seed: ClassVar[int]
 

@@ -43,9 +43,17 @@ OWN = (
         "described_programs/python": "generated descriptions of small Python functions, and their code",
         "run_lengths/free": "generated pairs whose two lengths, 2 to 12 and 1 to 12 words, are independent",
         "articles/adjectives": "generated sentences, up to 8 adjectives between an article and its noun, translated",
+        "fashion_images": "70,000 small grey photographs of clothes, ten classes (Fashion-MNIST)",
+        "digit_images": "5,000 handwritten digits (a part of MNIST)",
+        "stamp_captions/en": "538 photographs and drawings to stamp with, and their captions (Tux Paint)",
+        "shape_questions": "questions about a drawn shape, and their answers, 5,000 images (easy-VQA)",
         "labelled_generated/frequent": "generated texts of two classes that frequent words tell; no real text",
         "labelled_generated/rare": "generated texts of two classes that rare words tell; no real text",
         "labelled_generated/dissimilar": "generated texts of two classes that pairs of unlike words tell; no real text",
+    }
+    | {
+        f"emoji_names/{language}": f"drawings of emoji and their names in {name}, twins in one split (Twemoji, Unicode)"
+        for language, name in (("en", "English"), *_LANGUAGES)
     }
     | {
         f"generated_translation/{order}{length}": f"generated sentences of {words}, their translation {how}, and its "
@@ -64,6 +72,10 @@ TFDS_BUILDERS = (
     *(f"wmt{year}_translate" for year in (13, 14, 15, 16, 17, 18, 19)),
     *("wmt_t2t_translate", "ted_hrlr_translate", "ted_multi_translate", "para_crawl", "opus", "flores"),
 )
+#: Builders of TFDS with a feature `image`; some of them have configs.
+IMAGE_BUILDERS = ("mnist", "fashion_mnist", "cifar10", "cifar100", "imagenet2012", "coco_captions")
+#: Sets of images with one label each, ours and TFDS's.
+LABELLED_IMAGES = ("fashion_images", "digit_images", *IMAGE_BUILDERS[:-1])
 #: Builders of TFDS with a feature `text`; some of them have no configs.
 TEXT_BUILDERS = ("c4", "wiki40b", "wikipedia", "lm1b", "imdb_reviews")
 _FORM = re.compile(r"(?P<builder>[a-z0-9_]+)(?P<config>/[\w.\-]+)?(:\d+\.\d+\.\d+)?")
@@ -75,20 +87,21 @@ def dataset_names() -> dict[str, str]:
 
 
 def is_known(name: str) -> bool:
-    """Whether the name can be a set of translations or texts. Of a TFDS builder outside the papers' only the builder is
-    checked."""
+    """Whether the name can be a set of translations, texts or images. Of a TFDS builder outside the papers' only the
+    builder is checked."""
     form = _FORM.fullmatch(name)
     builder = form["builder"] if form else ""
     if builder in {known.split("/")[0] for known in dataset_names()}:
         return name.split(":")[0] in dataset_names()
-    return builder in TEXT_BUILDERS or (form is not None and builder in TFDS_BUILDERS and form["config"] is not None)
+    with_config = form is not None and form["config"] is not None
+    return builder in (*TEXT_BUILDERS, *IMAGE_BUILDERS) or (builder in TFDS_BUILDERS and with_config)
 
 
 def check_name(name: str, key: str = "data.name") -> None:
     """Raise `ConfigError` with the nearest valid name, unless the name can be a set's."""
     if is_known(name):
         return
-    valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS), *TEXT_BUILDERS]
+    valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS), *TEXT_BUILDERS, *IMAGE_BUILDERS]
     nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
     raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
 

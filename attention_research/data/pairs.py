@@ -1,14 +1,15 @@
 """Sentence pairs for translation: from a data set's name to batches that are a pure function of (seed, step)."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from attention_research.data import batching as batching_module
 from attention_research.data import plan as plan_module
 from attention_research.data.names import check_name
+from attention_research.data.read_ahead import read_ahead
 from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
@@ -28,6 +29,8 @@ class Pairs:
 
     #: What `prepared.prepare` reads: a `prepared.Choice` or another frozen dataclass with its methods.
     _choice: Any
+    #: Arrays of a batch that are not int32 -> what they are.
+    dtypes: ClassVar[Mapping[str, str]] = {}
     #: At most so many tokens are written of a target; None: as many as the model can.
     target_length: int | None = None
 
@@ -124,15 +127,7 @@ class Pairs:
         self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
     ) -> Iterator[tuple[int, Batch]]:
         """(step, batch) from `start_step` on, without end, read ahead by threads. The step is the whole state."""
-        import grain
-
-        self.batch_at(seed, start_step, batch_size, host, hosts)  # mistakes are raised here, not in a thread
-
-        def load(step: int) -> tuple[int, Batch]:
-            return int(step), self.batch_at(seed, int(step), batch_size, host, hosts)
-
-        steps = grain.MapDataset.range(start_step, 2**31 - 1).map(load)
-        return iter(steps.to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)))
+        return read_ahead(lambda step: self.batch_at(seed, step, batch_size, host, hosts), start_step)
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
         """Name -> shape of every batch that training can see; nothing is read."""

