@@ -8,8 +8,8 @@ whose decoder has an alignment. For hard attention, whose choices have log-proba
     lambda_r (cost - b) log p(s_t)  -  lambda_e H[alpha_t]
 
 at every word: REINFORCE with a moving average b of the cost, and the entropy (`kernels.reinforce_surrogate`). As in the
-released code the cost is the mean over a text's words, lambda_r is 1/10 and lambda_e 0.002. That part is a surrogate: it
-has the gradient, its value is taken off again.
+released code the cost is the mean over a text's words, lambda_r is 1/10 and lambda_e 0.002. That part is a surrogate:
+it has the gradient, its value is taken off again.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class ClassificationEvaluation(Evaluation):
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
         return (
-            f"accuracy {scores['accuracy']:.2f}% · macro-F1 {scores['macro_f1']:.2f} · {scores['examples']:,} texts · "
-            f"always the most frequent class {scores['majority_accuracy']:.2f}%"
+            f"accuracy {scores['accuracy']:.2f}% · macro-F1 {scores['macro_f1']:.2f} · {scores['examples']:,} examples"
+            f" · always the most frequent class {scores['majority_accuracy']:.2f}%"
         )
 
 
