@@ -41,6 +41,19 @@ def rank_within_length(section: Section, sections: list[Section]) -> Broken:
     return ("rank", f"Linformer's rank {rank} is above max_length {length}") if rank > length else None
 
 
+def patches_fill_the_length(section: Section, sections: list[Section]) -> Broken:
+    """A Vision Transformer reads the patches of a whole image, and a class token (Dosovitskiy et al. 2021)."""
+    settings = section.settings
+    side, patch, token = settings["side"], settings["patch_side"], settings["pooling"] == "class_token"
+    if side % patch:
+        return "patch_side", f"{patch} does not divide the images' side {side}"
+    length = (side // patch) ** 2 + token
+    if length == settings["max_length"]:
+        return None
+    what = f"{(side // patch) ** 2} patches{' and a class token' if token else ''}"
+    return "max_length", f"{what} make a length of {length}; got {settings['max_length']}"
+
+
 def filters_divide_width(section: Section, sections: list[Section]) -> Broken:
     """A convolution's filters are each for as many channels (Wu et al. 2019, section 3)."""
     width, filters = section.settings["width"], section.settings["num_filters"]
@@ -140,7 +153,9 @@ def whole_mesh(section: Section, sections: list[Section]) -> Broken:
 
 
 def room_for_words(section: Section, sections: list[Section]) -> Broken:
-    """Ids 0 to 3 are padding, BOS, EOS and unknown."""
+    """Ids 0 to 3 are padding, BOS, EOS and unknown; images alone have no words."""
+    if "vocabulary_size" not in section.settings:
+        return None
     size = section.settings["vocabulary_size"]
     return ("vocabulary_size", f"{size} leaves no room beside the 4 special tokens") if size <= 4 else None
 
@@ -211,6 +226,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("batching", "packed", one_example_a_row),
     ("batching", "packed", one_example_a_pair),
     ("model", "transformer_encoder", a_state_a_token),
+    ("model", "vision_transformer", patches_fill_the_length),
     ("encoder", "funnel", equal_blocks),
     ("stack", "universal", steps_are_left),
     ("model", "recurrent", states_that_fit),

@@ -1,4 +1,4 @@
-"""`import`: a Hugging Face checkpoint folder as a run at step 0, which every other command takes."""
+"""`import`: a Hugging Face checkpoint folder, or MobileNetV2, as a run at step 0, which every other command takes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 from attention_research.cli.arguments import Overrides, Parser, say
 from attention_research.errors import ConfigError
 
+FOLDER = "as save_pretrained writes it, or all-MiniLM-L6-v2 or mobilenet_v2"
+
 
 def options(parser: Parser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="as save_pretrained writes it, or all-MiniLM-L6-v2")
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help=FOLDER)
     parser.add_argument("--workdir", type=Path)
 
 
@@ -20,10 +22,13 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     if arguments.workdir is None:
         raise ConfigError("--workdir: missing; expected the run's folder")
     from attention_research.training.environment import keep_compiled_programs
-    from attention_research.weights import import_folder
+    from attention_research.weights import import_folder, mobilenet_v2
     from attention_research.weights.packaged import folder_of
 
     keep_compiled_programs()
-    import_folder(folder_of(arguments.folder, say), arguments.workdir, overrides, say)
+    if arguments.folder == mobilenet_v2.NAME:
+        mobilenet_v2.import_run(arguments.workdir, overrides, say)
+    else:
+        import_folder(folder_of(arguments.folder, say), arguments.workdir, overrides, say)
     print(f"run {arguments.workdir} · next: attention-research analyze --workdir={arguments.workdir}")
     return 0

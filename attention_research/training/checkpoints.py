@@ -141,12 +141,13 @@ class Checkpoints:
 
     # Reading
 
-    def restore(self, step: int, abstract: Any, *, partial: tuple[str, ...] | None = None) -> Any:
-        """The state of `step`, shaped and placed as `abstract`; `partial` names the only top-level entries wanted.
+    def restore(self, step: int, abstract: Any, *, partial: tuple[str, ...] | None = None, some: bool = False) -> Any:
+        """The state of `step`, shaped and placed as `abstract`; `partial` names the only top-level entries wanted, of
+        which `some` wants no more than `abstract` has.
 
         Raises as `compare`.
         """
-        self.compare(step, abstract, partial=partial)
+        self.compare(step, abstract, partial=partial, some=some)
         arguments = ocp.args.PyTreeRestore(
             item=abstract,
             restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),
@@ -154,14 +155,16 @@ class Checkpoints:
         )
         return self.writer.orbax.restore(self.folder / str(step), args=arguments)
 
-    def compare(self, step: int, abstract: Any, *, partial: tuple[str, ...] | None = None) -> None:
-        """Raises OtherModel listing what of `step` is missing, unexpected, or of another shape or dtype than wanted;
-        reads no array."""
+    def stored(self, step: int) -> dict[str, Any]:
+        """Name ("parameters/...", "statistics/...") -> shape and dtype of each array of `step`; reads no array."""
         metadata = self.writer.orbax.metadata(self.folder / str(step)).item_metadata
         if metadata is None:
             raise RunError(f"checkpoint {step} in {self.folder} cannot be read; delete it, or train again")
-        stored = _flat(metadata.tree)
-        wanted = _flat(abstract)
+        return _flat(metadata.tree)
+
+    def compare(self, step: int, abstract: Any, *, partial: tuple[str, ...] | None = None, some: bool = False) -> None:
+        """Raises OtherModel listing what of `step` is missing, unexpected, or of another shape or dtype than wanted."""
+        stored, wanted = self.stored(step), _flat(abstract)
         if partial is not None:
             stored = {path: leaf for path, leaf in stored.items() if path.split("/")[0] in partial}
         differ = [
@@ -171,7 +174,7 @@ class Checkpoints:
         ]
         lists = {
             "missing": sorted(wanted.keys() - stored.keys()),
-            "unexpected": sorted(stored.keys() - wanted.keys()),
+            "unexpected": [] if some else sorted(stored.keys() - wanted.keys()),
             "different": differ,
         }
         if any(lists.values()):

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from attention_research.errors import ConfigError
-from attention_research.models.sequences import sequence
+from attention_research.models.sequences import source
 from attention_research.tasks.perplexity import unigram_perplexity
 from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
@@ -56,15 +56,19 @@ class Trained:
         restore = lambda step: checkpoints.restore(step, wanted, partial=("parameters", "statistics"))
         self.state = averaged(restore, self.averaged) if len(self.averaged) > 1 else restore(self.step)
         checkpoints.close()
-        max_length = self.config.resolved["model"].get("max_length", self.config.resolved["max_length"])
-        max_length = min(max_length, getattr(self.data, "target_length", None) or max_length)
 
         def translate(model: tuple[Any, Any], source: dict[str, jax.Array]) -> Any:
-            return self.decoding(self.trainer.structure.merge(*model), source, max_length=max_length)
+            return self.decoding(self.trainer.structure.merge(*model), source, max_length=self._most_tokens())
 
         self._translate = jax.jit(translate)
         merge = self.trainer.structure.merge
         self._outputs = jax.jit(lambda model, batch: self.evaluation.outputs(merge(*model), batch))
+
+    def _most_tokens(self) -> int:
+        """As many tokens as the model can write, and as the data ask for; of images without words nobody asks."""
+        said = self.config.resolved
+        max_length = said["model"].get("max_length") or said["max_length"]
+        return min(max_length, getattr(self.data, "target_length", None) or max_length)
 
     def model(self, replica: int = 0) -> tuple[Any, Any]:
         """(parameters, statistics) of one replica."""
@@ -81,7 +85,7 @@ class Trained:
         """Example id -> the best hypothesis as text."""
         texts: dict[int, str] = {}
         for ids, batch in batches:
-            best = np.asarray(self._translate(model, sequence(batch, "source")).tokens)[:, 0]
+            best = np.asarray(self._translate(model, source(batch)).tokens)[:, 0]
             texts.update(zip(ids.tolist(), self.data.tokenizer.decode(best.tolist()), strict=True))
         texts.pop(-1, None)
         return texts

@@ -3,12 +3,16 @@
 Optimizer state and step are new. Before anything is written, the names, shapes and dtypes of what is taken are compared
 with the model's, and the vocabularies with each other: row i of a table must be the same token. Once the run has a
 checkpoint of its own, the other run is not read again; environment.json says under "initial" what was taken.
+
+Of `initial_parts` only the arrays below these names are taken, of a model that may be another one: a captioner's
+features of a classifier's. The rest is drawn. What one of the two holds frozen, as statistics, the other may train.
+Vocabularies are compared where both have one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,17 +47,23 @@ def check(config: Config, workdir: Path, report: Report) -> None:
     if config.resolved["training"]["initial"] is None or begun:
         return
     parts = build_experiment(members[0])
-    _, *arrays = abstract(lambda rngs: parts.model(rngs=rngs))
-    runs = runs_of(parts.training(), [member.resolved["training"]["seed"] for member in members])
+    _, *abstracts = abstract(lambda rngs: parts.model(rngs=rngs))
+    arrays, settings = dict(zip(TAKEN, abstracts, strict=True)), parts.training()
+    some = bool(settings.initial_parts)
+    runs = runs_of(settings, [member.resolved["training"]["seed"] for member in members])
     for run in dict.fromkeys(runs):
-        with chosen(run, parts.training(), report) as (checkpoints, selection):
+        with chosen(run, settings, report) as (checkpoints, selection):
+            step = selection.steps[-1]
             try:
-                checkpoints.compare(selection.steps[-1], dict(zip(TAKEN, arrays, strict=True)), partial=TAKEN)
+                wanted = asked(arrays, settings.initial_parts, checkpoints.stored(step))
+                checkpoints.compare(step, wanted, partial=TAKEN, some=some)
             except OtherModel as error:
                 raise ConfigError(f"config.training.initial: {error}") from None
     vocabulary = from_run.recorded(getattr(parts.data().prepare(report), "tokenizer", None)).get("vocabulary")
     for run in dict.fromkeys(runs):
         theirs = _environment(run).get("vocabulary")
+        if some and None in (theirs, vocabulary):
+            continue
         if (theirs or {}).get("fingerprint") != (vocabulary or {}).get("fingerprint"):
             raise ConfigError(
                 f"config.data: its vocabulary is {_named(vocabulary)}, that of {run} is {_named(theirs)}; set "
@@ -65,7 +75,7 @@ def start(trainer: Trainer, report: Report) -> tuple[State, list[dict[str, Any]]
     """The state at step 0 from `training.initial`, as `trainer.execution.start()` gives a fresh one, and what was
     taken: {"run", "config", "checkpoint", "step", "fingerprint"} of each run."""
     execution, together = trainer.execution, trainer.replicas > 1
-    wanted = {name: execution.abstract[name] for name in TAKEN}
+    wanted, named = {name: execution.abstract[name] for name in TAKEN}, trainer.settings.initial_parts
     if together:
         wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), wanted)
         shardings = state_shardings(wanted, execution.mesh)
@@ -74,13 +84,18 @@ def start(trainer: Trainer, report: Report) -> tuple[State, list[dict[str, Any]]
     for run in dict.fromkeys(runs):
         with chosen(run, trainer.settings, report) as (checkpoints, selection):
             step = hosts.agreed(selection.steps[-1])
-            taken[run] = checkpoints.restore(step, wanted, partial=TAKEN)
+            theirs = asked(wanted, named, checkpoints.stored(step))
+            taken[run] = checkpoints.restore(step, theirs, partial=TAKEN, some=bool(named))
             report(f"starting from {selection} of {run}")
             content = digests.fingerprint(checkpoints.folder / str(step))
         said = {"run": str(run), "config": load_config(run).hash, "checkpoint": selection.name, "step": step}
-        told.append({**said, "fingerprint": content})
+        told.append({**said, **({"parts": list(named)} if named else {}), "fingerprint": content})
 
     def first(seed: jax.Array, arrays: Any) -> State:
+        if named:
+            fresh = trainer.step_and_start[1](seed)
+            theirs = {name: x for group in arrays.values() for name, x in group.items()}
+            arrays = {group: {name: theirs.get(name, x) for name, x in fresh[group].items()} for group in TAKEN}
         return state_at_0(seed, arrays["parameters"], arrays["statistics"], trainer.optimizer)
 
     def of_replicas(seeds: jax.Array, *each: Any) -> State:
@@ -88,6 +103,26 @@ def start(trainer: Trainer, report: Report) -> tuple[State, list[dict[str, Any]]
 
     seeds = jnp.asarray(trainer.seeds if together else trainer.seeds[0], jnp.int32)
     return execution.made(of_replicas if together else first, seeds, *(taken[run] for run in runs)), told
+
+
+def asked(arrays: Mapping[str, Mapping[str, Any]], parts: Sequence[str], stored: Collection[str]) -> Any:
+    """What is read of a checkpoint that has `stored`: the model's arrays, or those of `parts` where they lie there.
+
+    Raises ConfigError for a part that the model has not.
+    """
+    if not parts:
+        return arrays
+    names = {name for group in TAKEN for name in arrays[group]}
+    for part in parts:
+        if not any(name.startswith(f"{part}.") for name in names):
+            known = ", ".join(sorted({name.split(".")[0] for name in names}))
+            raise ConfigError(f"config.training.initial_parts: the model has no part {part!r}; it has {known}")
+    found: dict[str, dict[str, Any]] = {group: {} for group in TAKEN}
+    for group, other in zip(TAKEN, reversed(TAKEN), strict=True):
+        for name, x in arrays[group].items():
+            if name.startswith(tuple(f"{part}." for part in parts)):
+                found[other if f"{other}/{name}" in stored else group][name] = x
+    return {group: one for group, one in found.items() if one}
 
 
 def runs_of(settings: Training, seeds: Sequence[int]) -> list[Path]:

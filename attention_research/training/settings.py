@@ -26,6 +26,7 @@ class Training:
 
     `initial` is the folder of another run, from whose trained parameters this one starts (`training.initial`), {seed}
     in it being this run's seed; `initial_checkpoint` says which: last, best (the lowest validation loss) or a step's.
+    `initial_parts` are the parts of the model that are taken, as "features"; none named, the whole model is.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Training:
         keep_best: NonNegative = 1,
         initial: str | None = None,
         initial_checkpoint: str = "last",
+        initial_parts: tuple[str, ...] = (),
     ):
         del replicas, varied  # for `training.replicas`, which makes single runs' configs of them
         self.steps, self.batch_size, self.seed = steps, batch_size, seed
@@ -57,7 +59,7 @@ class Training:
         self.learning_rate, self.clip_norm, self.accumulation_steps = learning_rate, clip_norm, accumulation_steps
         self.checkpoint_every, self.log_every, self.eval_every = checkpoint_every, log_every, eval_every
         self.eval_batches, self.keep, self.keep_best = eval_batches, keep, keep_best
-        self.initial, self.initial_checkpoint = initial, initial_checkpoint
+        self.initial, self.initial_checkpoint, self.initial_parts = initial, initial_checkpoint, initial_parts
         self.make_optimizer, self.make_schedule = optimizer, schedule
 
     def schedule(self, width: int) -> optax.Schedule:

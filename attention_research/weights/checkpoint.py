@@ -27,9 +27,9 @@ from attention_research.training import environment, workdir
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.step import state_at_0
 from attention_research.training.trainer import Trainer
-from attention_research.weights import bert, gpt2, marian, t5, tensors
+from attention_research.weights import bert, gpt2, marian, t5, tensors, vit
 
-TYPES: dict[str, ModuleType] = {"bert": bert, "gpt2": gpt2, "marian": marian, "t5": t5}
+TYPES: dict[str, ModuleType] = {"bert": bert, "gpt2": gpt2, "marian": marian, "t5": t5, "vit": vit}
 #: Of a run that goes on from what is imported, unless it is told otherwise.
 TRAINING = {
     "steps": 1000,
@@ -47,13 +47,14 @@ Report = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """``structure.merge(parameters)``, inside a traced function, is the module; `numbering` says which of their tokens
-    each of our ids is."""
+    """``structure.merge(parameters, statistics)``, inside a traced function, is the module; `numbering` says which of
+    their tokens each of our ids is, none where the model has none."""
 
     config: Config
     structure: Structure
     parameters: dict[str, jax.Array]
     numbering: Numbering
+    statistics: dict[str, jax.Array] = dataclasses.field(default_factory=dict)
 
     def tokenizer(self) -> HuggingFaceTokenizer:
         """The folder's vocabulary in our ids."""
@@ -67,7 +68,7 @@ class Loaded:
 
 
 def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
-    """The model of a folder that `save_pretrained` wrote: BERT, GPT-2, Marian or T5.
+    """The model of a folder that `save_pretrained` wrote: BERT, GPT-2, Marian, T5 or ViT.
 
     Raises ConfigError, one line, for a folder that is none, weights that are no safetensors, a setting that changes the
     equations into ones that we have not, and a tensor that is missing or of another shape.
@@ -82,6 +83,7 @@ def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
     parts = build_experiment(config)
     structure, wanted, _ = abstract(lambda rngs: parts.model(rngs=rngs))
     arrays = tensors.converted(folder, theirs, module.entries(folder, theirs), module.layers(folder))
+    arrays = vit.fitted(arrays, wanted) if module is vit else arrays
     for name in sorted(wanted.keys() | arrays.keys()):
         ours, given = (tuple(one[name].shape) if name in one else None for one in (wanted, arrays))
         if ours != given:
@@ -91,41 +93,51 @@ def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
 
 
 def import_folder(path: Path | str, into: Path, overrides: Iterable[tuple[str, str]], report: Report) -> Loaded:
-    """Writes a run at step 0 into the folder `into`; its data is a set of real text that `overrides` may change.
+    """Writes a run at step 0 into the folder `into`; its data is a set of real text, of images for a ViT, that
+    `overrides` may change.
 
     Raises as `load`, and where a run of another config is there.
     """
-    loaded = load(path, overrides)
+    return written(load(path, overrides), into, str(path), _files(Path(path)), report)
+
+
+def written(loaded: Loaded, into: Path, source: str, files: list[dict[str, str]], report: Report) -> Loaded:
+    """`import_folder` of a loaded model that came from `files` of `source`. Data are prepared for their vocabulary;
+    those of a model without tokens are not before a command reads them."""
     with workdir.locked(into):
         workdir.claim(into, loaded.config)
         trainer = Trainer(loaded.config, alone=True)
-        trainer.data.prepare(report)
-        found = {**environment.describe(), **from_run.recorded(trainer.data.tokenizer)}
-        workdir.write_json(into / "environment.json", {**found, "imported": _files(Path(path))})
+        found: dict[str, Any] = {**environment.describe(), "imported": files}
+        if len(loaded.numbering):
+            found |= from_run.recorded(trainer.data.prepare(report).tokenizer)
+            report(trainer.data.describe())
+        workdir.write_json(into / "environment.json", found)
         state = trainer.execution.made(
-            lambda seed, arrays: state_at_0(seed, arrays, {}, trainer.optimizer),
-            jnp.int32(trainer.seeds[0]), loaded.parameters,
+            lambda seed, *arrays: state_at_0(seed, arrays[0], arrays[1], trainer.optimizer),
+            jnp.int32(trainer.seeds[0]), loaded.parameters, loaded.statistics,
         )  # fmt: skip
         with Checkpoints(into, trainer.settings, report) as checkpoints:
             checkpoints.save(0, state)
     count = sum(array.size for array in loaded.parameters.values())
-    report(f"{into} · {count:,} parameters of {path} · {trainer.data.describe()}")
+    report(f"{into} · {count:,} parameters of {source}")
     return loaded
 
 
 def _given(folder: CheckpointFolder, module: ModuleType, theirs: dict[str, np.ndarray]) -> dict[str, Any]:
     """The config as a file would say it."""
     model, length = module.model(folder, theirs)
+    shared = {"task": {"kind": module.TASK}, "model": model, "training": TRAINING}
+    if module is vit:
+        scores = {"kind": "classification", "batch_size": 64}
+        return {"kind": "images", **vit.images(folder), "data": module.data(theirs), **shared, "evaluation": scores}
     tokenizer = {"kind": "hugging_face", "folder": str(folder.path)}
     data = module.data(theirs)
     sentinels = {"sentinels": folder.sentinels} if data["kind"] == "text" else {}
     return {
         "max_length": length,
         "vocabulary_size": len(folder.numbering),
-        "task": {"kind": module.TASK},
         "data": {**data, "tokenizer": tokenizer, **sentinels},
-        "model": model,
-        "training": TRAINING,
+        **shared,
         "evaluation": {"kind": "perplexity", "split": "test", "examples": 256, "batch_size": 8},
     }
 

@@ -27,6 +27,11 @@ MODULES = (
     "score",
     "alignment",
     "recurrent_vocabulary",
+    "caption_vocabulary",
+    "image_alignment",
+    "image_features",
+    "image_gate",
+    "image_reader",
     "pooling",
     "residual",
 )
@@ -35,11 +40,16 @@ MODELS = list(FAMILIES["model"])
 SETTINGS = dict(
     width=12, num_heads=3, head_width=None, max_length=11, rank=5, hidden_width=17, vocabulary_size=23, dtype="float32",
     input_width=13, query_width=12, key_width=12, embedding_width=7, output_width=5, attention_width=5, num_experts=4,
-    cluster_sizes=(5, 7, 11), cluster_widths=(12, 5, 3),
+    channels=3, cluster_sizes=(5, 7, 11), cluster_widths=(12, 5, 3),
     feed_forward=Constructor(lookup("feed_forward", "dense"), {"width": 12, "hidden_width": 17}),
     norm=Constructor(lookup("norm", "layer_norm"), {"width": 12}),
+    cross_attention=Constructor(
+        lookup("cross_attention", "standard"), {"width": 12, "num_heads": 3, "head_width": None}
+    ),
 )  # fmt: skip
 TRANSFORMER = {"width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
+PATCHES = {"side": 6, "channels": 3, "patch_side": 2, "max_length": 10, "num_classes": 5}
+CNN = {"kind": "cnn", "channels": 3, "width": 5}
 #: What a model of another kind than a Transformer needs.
 SECTIONS = {
     "recurrent": {"width": 12, "num_layers": 2},
@@ -51,6 +61,11 @@ SECTIONS = {
     "text_classifier": {"width": 12},
     "encoder_classifier": {**TRANSFORMER, "readout_width": 5},
     "pair_classifier": {**TRANSFORMER, "readout_width": 5},
+    "vision_transformer": {**TRANSFORMER, **PATCHES},
+    "image_classifier": {"width": 3, "num_classes": 5, "features": {"kind": "resnet", "channels": 3, "depth": 14}},
+    "recurrent_captioner": {"width": 12, "features": CNN},
+    "transformer_captioner": {**TRANSFORMER, "features": CNN},
+    "image_question_classifier": {**TRANSFORMER, "num_classes": 5, "readout_width": 7, "features": CNN},
     "pointer_generator": {"width": 12},
 }
 

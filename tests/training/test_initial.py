@@ -124,6 +124,34 @@ def test_parameters_are_the_other_runs_and_the_rest_is_new(trained, tuned, wante
     )
 
 
+@pytest.mark.parametrize(("before", "after"), [("learned", "random_frozen"), ("random_frozen", "learned")])
+def test_a_part_is_the_other_runs_and_the_rest_is_drawn(place, before, after):
+    """Between models of other poolings, where one trains the table that the other keeps frozen."""
+
+    def made(embedding, pooling, **training):
+        settings = {"batch_size": 4, "learning_rate": 0.1, "schedule": "constant", **training}
+        return resolve({
+            "max_length": 20, "vocabulary_size": 16, "task": "classification", "evaluation": "classification",
+            "data": {"kind": "listops", "min_length": 3, "train_examples": 20, "held_out": 5},
+            "model": {"kind": "text_classifier", "width": 8, "num_classes": 10, "embedding": embedding,
+                      "pooling": pooling},
+            "training": {"steps": 1, **settings},
+        })  # fmt: skip
+
+    run = place / f"{before}-embedding"
+    train(made(before, "mean"), run)
+    settings = made(after, "query", seed=7, initial=str(run), initial_parts=("embedding",))
+    initial.check(settings, place / "begun", lambda line: None)
+    state, (taken,) = begun(settings)
+    fresh = Trainer(settings).execution.start()
+    ours, drawn, theirs = ({**one["parameters"], **one["statistics"]} for one in (state, fresh, Trained(run).state))
+    np.testing.assert_array_equal(ours["embedding.table"], theirs["embedding.table"])
+    assert taken["parts"] == ["embedding"] and ("embedding.table" in state["statistics"]) == (after != "learned")
+    rest = {name: x for name, x in ours.items() if name != "embedding.table"}
+    assert any(name.startswith("pooling.") for name in rest)
+    assert_same(rest, {name: drawn[name] for name in rest})
+
+
 def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(place, trained, tuned):
     copied = place / "best"
     shutil.copytree(trained, copied)
@@ -204,6 +232,9 @@ def test_nothing_but_a_sentence_about_what_does_not_fit(place, trained, texts, t
         shape + r"1, .* wanted \(2, ": deep,
         r"config\.training\.initial: checkpoint 4 .*missing: parameters/\S*gate": gated,
         r"config\.data: its vocabulary is \w+, that of \S+ is \w+; set data\.tokenizer\.kind=from_run": own,
+        r"config\.training\.initial_parts: the model has no part 'encode'; it has decoder, encoder, vocabulary$": tuned(
+            initial_parts=("encode",)
+        ),
         r"config\.training\.initial=nowhere: no run there": tuned("nowhere"),
         r"config\.training\.initial=\S+: .* no checkpoint of that step; there is 2, 4": tuned(initial_checkpoint="3"),
     }
@@ -226,10 +257,11 @@ def test_a_run_of_replicas_is_no_beginning(place, trained, texts, tuned):
 def test_the_identity_knows_of_it_only_where_it_is_set(texts):
     fresh = config(texts[0], 4)
     before = copy.deepcopy(fresh.resolved)
-    del before["training"]["initial"], before["training"]["initial_checkpoint"]
+    for name in ("initial", "initial_checkpoint", "initial_parts"):
+        del before["training"][name]
     assert fresh.identity == Config(given={}, resolved=before).identity
-    others = [config(texts[0], 4, initial="x"), config(texts[0], 4, initial="x", initial_checkpoint="best")]
-    assert len({one.identity for one in [fresh, *others]}) == 3
+    others = [{}, {"initial_checkpoint": "best"}, {"initial_parts": ("encoder",)}]
+    assert len({one.identity for one in [fresh, *(config(texts[0], 4, initial="x", **other) for other in others)]}) == 4
 
 
 ON_FOUR_DEVICES = """

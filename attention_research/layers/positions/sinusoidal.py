@@ -6,15 +6,17 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels import sinusoidal_positions
+from attention_research.layers.positions.bounds import check_length
 from attention_research.registry import Positive
 
 
 class SinusoidalPositions(nnx.Module):
-    """Added to the embeddings; positions [B T] count from 0 and stay below `max_length`."""
+    """Added to the embeddings; positions [B T] count from 0 and stay below `max_length` (`check_length`)."""
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
         del rngs
         self.width, self.max_length = width, max_length
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
+        check_length("sinusoidal", x, positions, self.max_length)
         return x + sinusoidal_positions(self.max_length, self.width)[positions].astype(x.dtype)

@@ -13,6 +13,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Float, Key, UInt8
 
+from attention_research.layers.freezing import freeze
 from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running import UPDATES, nested
 from attention_research.layers.vision.convolution import Convolution
@@ -21,7 +22,11 @@ from attention_research.registry import NonNegative, Positive
 
 
 class ConvolutionalFeatures(nnx.Module):
-    """Maps of side / 2^halvings with width * 2^halvings channels. Raises ValueError for more halvings than layers."""
+    """Maps of side / 2^halvings with width * 2^halvings channels. Raises ValueError for more halvings than layers.
+
+    `frozen` keeps all weights as they are drawn, or taken from another run, as statistics that no optimizer sees; the
+    norms then stay at their running moments.
+    """
 
     def __init__(
         self,
@@ -30,12 +35,13 @@ class ConvolutionalFeatures(nnx.Module):
         width: Positive,
         num_layers: Positive = 3,
         halvings: NonNegative = 2,
-        dtype: Literal["float32", "bfloat16"] = "float32",
+        frozen: bool = False,
+        dtype: Literal["float32", "bfloat16"],
         rngs: nnx.Rngs,
     ):
         if halvings >= num_layers:
             raise ValueError(f"halvings: {halvings} need {halvings + 1} layers; there are {num_layers}")
-        self.dtype = dtype
+        self.dtype, self.frozen = dtype, frozen
         widths = [width * 2 ** min(number, halvings) for number in range(num_layers)]
         strides = [2 if 0 < number <= halvings else 1 for number in range(num_layers)]
         before = [channels, *widths[:-1]]
@@ -44,13 +50,15 @@ class ConvolutionalFeatures(nnx.Module):
         )
         self.norms = nnx.List([BatchNorm(width, rngs=rngs) for width in widths])
         self.output_width = widths[-1]
+        if frozen:
+            freeze(self)
 
     def __call__(
         self, image: UInt8[Array, "B Y X C"], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B V U D"], dict[str, Any]]:
         """(the last map, {"updates"})."""
-        x, updates = scaled(image, dtype=self.dtype), {}
+        x, updates, training = scaled(image, dtype=self.dtype), {}, key is not None and not self.frozen
         for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
-            x, updates[str(number)] = norm(convolution(x), training=key is not None)
+            x, updates[str(number)] = norm(convolution(x), training=training)
             x = jax.nn.relu(x)
         return x, {UPDATES: nested(norms=nested(**updates))}

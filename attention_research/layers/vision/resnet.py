@@ -33,12 +33,12 @@ class ResidualNetwork(nnx.Module):
         self,
         *,
         channels: Positive,
-        width: Positive = 16,
+        width: Positive,
         depth: Positive = 20,
         shortcut: Child["shortcut"] = "identity",
         gate: Child["image_gate"] = "none",
         unroll: bool = False,
-        dtype: Literal["float32", "bfloat16"] = "float32",
+        dtype: Literal["float32", "bfloat16"],
         rngs: nnx.Rngs,
     ):
         blocks, rest = divmod(depth - 2, 6)
@@ -50,7 +50,8 @@ class ResidualNetwork(nnx.Module):
         self.norm = BatchNorm(width, rngs=rngs)
         widths = [width, width, 2 * width, 4 * width]
         self.first = nnx.List([block(*widths[i : i + 2], 1 if i == 0 else 2, rngs=rngs) for i in range(3)])
-        self.segments = nnx.List([_stacked(partial(block, w, w, 1), blocks - 1, rngs) for w in widths[1:]])
+        stages = widths[1:] if self.repeats else []
+        self.segments = nnx.List([_stacked(partial(block, w, w, 1), self.repeats, rngs) for w in stages])
         self.output_width = widths[-1]
 
     def __call__(
@@ -60,12 +61,12 @@ class ResidualNetwork(nnx.Module):
         training = key is not None
         x, stem = self.norm(self.stem(scaled(image, dtype=self.dtype)), training=training)
         x, first, others, gates = jax.nn.relu(x), {}, {}, {}
-        for number, (one, rest) in enumerate(zip(self.first, self.segments, strict=True)):
+        for number, one in enumerate(self.first):
             x, aux = one(x, training=training)
             first[str(number)] = aux.pop(UPDATES)
             gates[f"stage_{number}"] = {"first": aux}
             if self.repeats:
-                x, aux = self._over_blocks(x, rest, training)
+                x, aux = self._over_blocks(x, self.segments[number], training)
                 others[str(number)] = aux.pop(UPDATES)
                 gates[f"stage_{number}"]["others"] = aux
         updates = nested(norm=stem, first=nested(**first), segments=nested(**others))

@@ -1,0 +1,1 @@
+"""How the words of a question read a picture (`image_reader`)."""

@@ -1,0 +1,26 @@
+"""Words read a picture by cross-attention: each asks the cells for what it needs (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.masks import padding_mask
+from attention_research.registry import Child
+
+
+class CrossAttentionReader(nnx.Module):
+    """Queries are the words' states, keys and values the cells of the picture."""
+
+    def __init__(self, *, cross_attention: Child["cross_attention", "self_attention"], rngs: nnx.Rngs):
+        self.cross_attention = cross_attention(rngs=rngs)
+
+    def __call__(
+        self, words: Float[Array, "B T D"], cells: Float[Array, "B S D"]
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """(what each word read, {"attention_weights": [B N T S]})."""
+        everywhere: Bool[Array, "B 1 1 S"] = padding_mask(jnp.ones(cells.shape[:2], bool))
+        return self.cross_attention(words, cells, mask=everywhere)

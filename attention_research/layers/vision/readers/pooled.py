@@ -1,0 +1,27 @@
+"""Words read one vector of the whole picture, the mean of its cells, by a dense layer: every word the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.layers.linear import Linear
+from attention_research.registry import Positive
+
+
+class PooledReader(nnx.Module):
+    """W mean(cells) + b. The weights that it gives are even."""
+
+    def __init__(self, *, width: Positive, rngs: nnx.Rngs):
+        self.project = Linear(width, width, rngs=rngs)
+
+    def __call__(
+        self, words: Float[Array, "B T D"], cells: Float[Array, "B S D"]
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """(the same for every word, {"attention_weights": [B 1 T S], 1 / S})."""
+        read = self.project(jnp.mean(cells, axis=1, keepdims=True))
+        weights = jnp.full((words.shape[0], 1, words.shape[1], cells.shape[1]), 1 / cells.shape[1], jnp.float32)
+        return jnp.broadcast_to(read, words.shape), {"attention_weights": weights}

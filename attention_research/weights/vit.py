@@ -1,0 +1,117 @@
+"""The Vision Transformer, Dosovitskiy et al. 2021: a pre-norm encoder of patches, exact GELU, a linear head.
+
+For images of another side, or other classes (overrides of `load`), section 3.2: the table of positions is interpolated
+over the grid of patches, and the head is all zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from attention_research.data.hugging_face_folder import CheckpointFolder
+from attention_research.errors import ConfigError
+from attention_research.weights.activations import activation
+from attention_research.weights.tensors import Entry, dense, norm
+
+EXPECTED = {"qkv_bias": True}
+TASK = "classification"
+PRE_NORM = tuple(("norm", layer, "dropout", "residual") for layer in ("self_attention", "feed_forward"))
+POSITIONS, HEAD = "encoder.positions.table", ("head.kernel", "head.bias")
+#: What a model of ours makes of pixels from 0 to 1: (x - 0.5) / 0.5.
+PIXELS = {"image_mean": 0.5, "image_std": 0.5}
+
+
+def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
+    """(the model's section, the tokens of an image). Raises ConfigError where its pixels are scaled otherwise."""
+    theirs = folder.config
+    scaled = folder.json("preprocessor_config.json") if folder.has("preprocessor_config.json") else {}
+    for key, ours in PIXELS.items():
+        if any(value != ours for value in scaled.get(key, ())):
+            where = folder.path / "preprocessor_config.json"
+            raise ConfigError(f"{where}: {key} is {scaled[key]}; ours has {ours} for each channel")
+    length = (theirs["image_size"] // theirs["patch_size"]) ** 2 + 1
+    return {
+        "kind": "vision_transformer",
+        "patch_side": theirs["patch_size"],
+        "num_classes": len(theirs["id2label"]),
+        "max_length": length,
+        "num_layers": theirs["num_hidden_layers"],
+        "width": theirs["hidden_size"],
+        "num_heads": theirs["num_attention_heads"],
+        "dropout_rate": theirs["hidden_dropout_prob"],
+        "feed_forward": {
+            "kind": "dense",
+            "hidden_width": theirs["intermediate_size"],
+            "activation": activation(folder, "hidden_act"),
+        },
+        "norm": {"kind": "layer_norm", "epsilon": theirs["layer_norm_eps"]},
+        "encoder": {"steps": PRE_NORM, "final_norm": True},
+    }, length
+
+
+def images(folder: CheckpointFolder) -> dict[str, int]:
+    """The images that it reads, as the root of a config says them."""
+    return {"side": folder.config["image_size"], "channels": folder.config["num_channels"]}
+
+
+def data(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The data's section: the set of the released models' classes."""
+    return {"kind": "images", "name": "imagenet2012"}
+
+
+def layers(folder: CheckpointFolder) -> dict[str, int]:
+    """Layers of each stack."""
+    return {"encoder": folder.config["num_hidden_layers"]}
+
+
+def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
+    """Every array of ours."""
+    ours, theirs = "encoder.stack.segments.0", "vit.encoder.layer.{}"
+    projection = "vit.embeddings.patch_embeddings.projection"
+    found = [
+        Entry("embedding.projection.kernel", f"{projection}.weight", _patches),
+        Entry("embedding.projection.bias", f"{projection}.bias"),
+        Entry("class_token", "vit.embeddings.cls_token", lambda x: x[0, 0]),
+        Entry(POSITIONS, "vit.embeddings.position_embeddings", lambda x: x[0]),
+        *norm("encoder.final_norm", "vit.layernorm"),
+        *norm(f"{ours}.norm", f"{theirs}.layernorm_before"),
+        *norm(f"{ours}.norm_2", f"{theirs}.layernorm_after"),
+        *dense(f"{ours}.self_attention.output", f"{theirs}.attention.output.dense"),
+        *dense(f"{ours}.feed_forward.hidden", f"{theirs}.intermediate.dense"),
+        *dense(f"{ours}.feed_forward.output", f"{theirs}.output.dense"),
+        *dense("head", "classifier"),
+    ]
+    for part in ("query", "key", "value"):
+        found += dense(f"{ours}.self_attention.{part}", f"{theirs}.attention.attention.{part}")
+    return found
+
+
+def _patches(kernel: Float[np.ndarray, "D C P P"]) -> Float[np.ndarray, "F D"]:
+    """PyTorch's convolution of stride P as a matrix over (row, column, channel)."""
+    return kernel.transpose(2, 3, 1, 0).reshape(-1, len(kernel))
+
+
+def fitted(arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays for a model of these shapes: positions interpolated, a head for other classes all zeros."""
+    found = dict(arrays)
+    if (length := wanted[POSITIONS].shape[0]) != len(found[POSITIONS]):
+        found[POSITIONS] = interpolated(found[POSITIONS], length)
+    if wanted[HEAD[0]].shape[1] != found[HEAD[0]].shape[1]:
+        found |= {name: np.zeros(wanted[name].shape, np.float32) for name in HEAD}
+    return found
+
+
+def interpolated(table: Float[np.ndarray, "T D"], length: int) -> Float[np.ndarray, "S D"]:
+    """The class token's vector, and the grid of the others at `length` - 1 places, linear in rows and in columns with
+    the corners kept: as the released code (`scipy.ndimage.zoom` of order 1)."""
+    before, after = (math.isqrt(rows - 1) for rows in (len(table), length))
+    places = np.linspace(0, before - 1, after)
+    weights = np.maximum(1 - np.abs(places[:, None] - np.arange(before)), 0)
+    grid = table[1:].reshape(before, before, -1)
+    moved = np.einsum("ai,bj,ijd->abd", weights, weights, grid).reshape(after * after, -1)
+    return np.concatenate([table[:1], moved]).astype(np.float32)
