@@ -133,6 +133,9 @@ FAMILIES: dict[str, dict[str, str]] = {
         "text_classifier": "attention_research.models.classifiers.text_classifier:TextClassifier",
         "encoder_classifier": "attention_research.models.classifiers.encoder_classifier:EncoderClassifier",
         "image_classifier": "attention_research.models.image_classifier:ImageClassifier",
+        "image_question_classifier": (
+            "attention_research.models.image_question_classifier:ImageQuestionClassifier"
+        ),
         "pair_classifier": "attention_research.models.classifiers.pair_classifier:PairClassifier",
         "vision_transformer": "attention_research.models.vision_transformer:VisionTransformer",
         "cloze_classifier": "attention_research.models.classifiers.cloze_classifier:ClozeClassifier",
@@ -344,6 +347,10 @@ FAMILIES: dict[str, dict[str, str]] = {
         "spatial": "attention_research.layers.vision.gates.spatial:SpatialGate",
         "cbam": "attention_research.layers.vision.gates.cbam:CBAM",
         "sca": "attention_research.layers.vision.gates.sca:SCA",
+    },
+    "image_reader": {
+        "cross_attention": "attention_research.layers.vision.readers.cross_attention:CrossAttentionReader",
+        "pooled": "attention_research.layers.vision.readers.pooled:PooledReader",
     },
     "shortcut": {
         "identity": "attention_research.layers.vision.shortcuts.identity:IdentityShortcut",

@@ -7,7 +7,7 @@ that texts have, a cell being a token.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -32,11 +32,12 @@ class ImageClassifier(nnx.Module):
         num_classes: Positive,
         width: Positive,
         dropout_rate: Rate = 0.0,
+        dtype: Literal["float32", "bfloat16"] = "float32",
         features: Child["image_features"] = "resnet",
         pooling: Child["pooling"] = "mean",
         rngs: nnx.Rngs,
     ):
-        del width  # for the features
+        del width, dtype  # for the features
         self.dropout_rate = dropout_rate
         self.features = features(rngs=rngs)
         self.pooling = pooling(input_width=self.features.output_width, rngs=rngs)

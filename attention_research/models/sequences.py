@@ -24,6 +24,11 @@ def sequence(batch: Mapping[str, Any], name: str) -> Sequence:
     return {key: batch[full] for key, full in keys.items() if full in batch}
 
 
+def source(batch: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a model encodes of a batch: its picture, {"image"}, or its source sequence."""
+    return {"image": batch["image"]} if "image" in batch else sequence(batch, "source")
+
+
 def positions(of: Sequence) -> Int[Array, "#B T"]:
     """Where each token stands in its own example."""
     return of["positions"] if "positions" in of else jnp.arange(of["tokens"].shape[1], dtype=jnp.int32)[None]

@@ -64,7 +64,7 @@ def test_json_is_one_document(capsys, monkeypatch, root):
 
 
 #: Files of many variants, or of ones that take long to trace.
-LONG = ("narang2021", "t5_2020", "long_range", "recurrent", "parsing")
+LONG = ("narang2021", "t5_2020", "long_range", "recurrent", "parsing", "vision_transformer")
 MARKED = [pytest.param(file, marks=[pytest.mark.slow] * (file.stem in LONG)) for file in CONFIGS]
 
 

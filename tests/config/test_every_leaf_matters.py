@@ -44,6 +44,7 @@ BEHAVIOUR = {
     "training.varied": "tests/training/test_replicas.py::test_every_replica_is_its_single_run",
     "training.initial": f"{INITIAL}test_parameters_are_the_other_runs_and_the_rest_is_new",
     "training.initial_checkpoint": f"{INITIAL}test_parameters_are_the_other_runs_and_the_rest_is_new",
+    "training.initial_parts": f"{INITIAL}test_a_part_is_the_other_runs_and_the_rest_is_drawn",
     "training.eval_batches": "tests/config/test_every_leaf_matters.py::test_eval_batches_bound_an_evaluation",
     "evaluation.average": "tests/training/test_averaging.py::test_the_newest_on_the_schedule_are_averaged",
 }
@@ -101,11 +102,25 @@ ELSEWHERE = {
     ("data", "labelled"): "tests/data/test_labelled.py",
     ("data", "listops"): "tests/data/test_long_range_data.py",
     ("data", "pixels"): "tests/data/test_long_range_data.py",
+    ("data", "images"): "tests/data/test_images.py",
     ("data", "pathfinder"): "tests/data/test_long_range_data.py",
+    ("data", "collages"): "tests/data/test_collages.py",
+    ("data", "collage_questions"): "tests/data/test_collages.py",
+    ("data", "captions"): "tests/data/test_captions.py",
+    ("data", "image_questions"): "tests/data/test_image_questions.py",
     ("data", "matching"): "tests/data/test_long_range_data.py",
     ("tokenizer", "bytes"): "tests/data/test_long_range_data.py",
     ("model", "encoder_classifier"): "tests/models/test_encoder_classifiers.py",
     ("model", "pair_classifier"): "tests/models/test_encoder_classifiers.py",
+    ("data", "placed_digits"): "tests/data/test_placed_digits.py",
+    ("model", "vision_transformer"): "tests/models/test_vision_transformer.py",
+    ("model", "image_classifier"): "tests/models/test_image_classifier.py",
+    ("model", "image_question_classifier"): "tests/models/test_image_question_classifier.py",
+    ("model", "recurrent_captioner"): "tests/models/test_captioners.py",
+    ("model", "transformer_captioner"): "tests/models/test_captioners.py",
+    ("task", "captioning"): "tests/models/test_captioners.py",
+    ("experiment", "images"): "tests/config/test_image_experiments.py",
+    ("experiment", "images_and_words"): "tests/config/test_image_experiments.py",
     ("data", "generated_reviews"): "tests/data/test_generated_reviews.py",
     ("task", "coverage"): "tests/models/test_copying_models.py",
     ("task", "classification"): "tests/tasks/test_classification.py",
@@ -115,6 +130,7 @@ ELSEWHERE = {
     ("evaluation", "naming"): "tests/tasks/test_naming_scores.py",
     ("evaluation", "classification"): "tests/tasks/test_classification.py",
     ("evaluation", "rationale"): "tests/tasks/test_rationale.py",
+    ("evaluation", "captions"): "tests/tasks/test_caption_scores.py",
     ("model", "conv_attention"): "tests/models/test_copying_models.py",
     ("model", "copy_attention"): "tests/models/test_copying_models.py",
     ("model", "pointer_generator"): "tests/models/test_copying_models.py",
@@ -126,6 +142,9 @@ ELSEWHERE = {
 for family, test in (("pooling", "test_classifiers"), ("embedding", "test_classifiers"),
                      ("rationale_generator", "test_rationales")):  # fmt: skip
     ELSEWHERE.update({(family, kind): f"tests/models/{test}.py" for kind in registry.FAMILIES[family]})
+for family in ("image_features", "image_gate", "shortcut", "image_reader", "image_alignment", "caption_decoder",
+               "caption_vocabulary"):  # fmt: skip
+    ELSEWHERE.update({(family, kind): "tests/config/test_image_experiments.py" for kind in registry.FAMILIES[family]})
 #: Other values of what is a name: leaf -> values.
 NAMES = {
     "data.name": ["bible_translate/de-en"],

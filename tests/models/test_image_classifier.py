@@ -22,7 +22,7 @@ def part(family, kind, **settings):
 
 def classifier(shortcut="identity", gate="none", depth=14, channels=3, width=5, classes=7, **gate_settings):
     features = part(
-        "image_features", "resnet", channels=channels, width=width, depth=depth,
+        "image_features", "resnet", dtype="float32", channels=channels, width=width, depth=depth,
         shortcut=part("shortcut", shortcut), gate=part("image_gate", gate, **gate_settings),
     )  # fmt: skip
     return lambda rngs: ImageClassifier(
@@ -135,6 +135,17 @@ def test_moments_do_not_pass_between_training_and_evaluation():
     np.testing.assert_allclose(norm(x, training=False)[0], x / np.sqrt(1 + 1e-5), rtol=1e-5)
 
 
+def test_the_smallest_network_has_one_block_a_stage():
+    """Its updates are those of its statistics, and no array is empty."""
+    make = classifier(depth=8)
+    structure, parameters, statistics = abstract(make)
+    assert all(x.size for x in {**parameters, **statistics}.values())
+    image = jnp.zeros((2, 8, 8, 3), jnp.uint8)
+    run = lambda p, s, key: structure.merge(p, s).log_probabilities({"image": image}, key=key)[1][UPDATES]
+    updates = jax.eval_shape(run, parameters, statistics, jax.random.key(0))
+    assert set(flat_updates(updates)) == structure.running == set(statistics)
+
+
 def test_a_depth_that_no_network_has_is_refused():
     with pytest.raises(ValueError, match="6n \\+ 2 .*got 21"):
         abstract(classifier(depth=21))
@@ -167,3 +178,13 @@ def test_every_weight_of_a_gate_is_learned(gate):
     assert not dead
     for name, weights in gates["stage_1"]["others"].items():
         assert weights.shape == {"channels": (1, 3, 10), "pixels": (1, 3, 4, 4)}[name]
+
+
+def test_frozen_features_are_statistics_that_stay():
+    """No parameter is left of a frozen network and nothing is replaced; its map is that of the same weights."""
+    settings = {"dtype": "float32", "channels": 3, "width": 3, "num_layers": 2, "halvings": 1}
+    build = lambda frozen: abstract(lambda rngs: lookup("image_features", "cnn")(**settings, frozen=frozen, rngs=rngs))
+    trained, parameters, statistics = build(False)
+    frozen, nothing, held = build(True)
+    assert not nothing and not frozen.running and held.keys() == {**parameters, **statistics}.keys()
+    assert trained.running == statistics.keys()

@@ -2,8 +2,8 @@
 
 z_t = beta_t phi(a, alpha_t), beta_t = sigmoid(f_beta(h_{t-1})), a scalar gate on the context; alpha_t from h_{t-1} by
 the alignment; h_t = LSTM([E y_{t-1}; z_t], h_{t-1}); p(y_t) = softmax(L_o(E y_{t-1} + L_h h_t + L_z z_t)), the deep
-output (equation 7). h_0 and c_0 come from the mean of the map, each by a layer of its own. The released code squashes the sum
-in the deep output by tanh, which the paper does not write and we do not do; it puts dropout there, as we do.
+output (equation 7). h_0 and c_0 come from the mean of the map, each by a layer of its own. The released code squashes
+the sum in the deep output by tanh, which the paper does not write and we do not do; it puts dropout there, as we do.
 """
 
 from __future__ import annotations

@@ -1,0 +1,70 @@
+"""The verdicts and the picture of `lectures/image_qa`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from attention_research.studies.figures import Figure, canvas, save
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+
+FORMS = ("place", "colour", "count")
+
+
+def picks(results: Results) -> Verdict:
+    """Clearly more right answers by cross-attention, and in every seed more weight on the asked cell than even ones."""
+    case = compare(results, "cross_attention", "pooled", "measure.right", higher=True)
+    masses = results.values("cross_attention", "measure.mass")
+    if case.clear is None or not masses:
+        return Verdict(UNTESTED, case.text)
+    even = max(results.values("cross_attention", "measure.even"))
+    said = [case.text]
+    said += [compare(results, "cross_attention", "pooled", f"measure.right_{form}", higher=True).text for form in FORMS]
+    best = results.mean("cross_attention", "measure.best_head") or 0.0
+    said.append(f"weight on the asked cell {100 * np.mean(masses):.0f} %, of the best head {100 * best:.0f} %")
+    said.append(f"even weights {100 * even:.0f} %")
+    looks = min(masses) > even
+    if case.clear and looks:
+        return Verdict(HELD, "; ".join(said))
+    if case.clear or looks:
+        what = "answers, not the weights" if case.clear else "the weights, not the answers"
+        return Verdict(CONDITION, "; ".join([f"held for {what}", *said]))
+    return Verdict(FAILED, "; ".join(said))
+
+
+def maps(results: Results) -> Verdict:
+    """Maps of held-out questions are there."""
+    drawn = results.values("cross_attention", "measure.drawn")
+    if not drawn:
+        return Verdict(UNTESTED, "no map is measured")
+    said = (f"{one['question']} {one['said']} ({one['answer']})" for one in drawn[0])
+    return Verdict(HELD, f"figures/question_maps.png: {', '.join(said)}")
+
+
+def draw_maps(results: Results, folder: Path) -> Figure | None:
+    """Held-out pictures with their question, and what cross-attention of the first seed lit."""
+    found = results.values("cross_attention", "measure.drawn")
+    if not found or not found[0]:
+        return None
+    pyplot = canvas()
+    shown = found[0]
+    figure, axes = pyplot.subplots(2, len(shown), figsize=(2.6 * len(shown), 5.2), squeeze=False)
+    for (above, below), one in zip(axes.T, shown, strict=True):
+        image = np.asarray(one["image"], np.uint8)
+        above.imshow(image)
+        above.set_title(one["question"].replace(" at ", "\nat ").replace(" is ", " is\n", 1), fontsize=8)
+        below.imshow(image)
+        light = np.asarray(one["map"]) / max(np.max(one["map"]), 1e-9)
+        below.imshow(1 - light, cmap="gray_r", alpha=0.75, vmin=0, vmax=1, extent=(0, *image.shape[1::-1], 0))
+        below.set_title(f"said {one['said']}, right {one['answer']}", fontsize=8)
+    for axis in axes.ravel():
+        axis.axis("off")
+    where = folder / "question_maps.png"
+    save(pyplot, figure, where)
+    said = "; ".join(f"{one['question']} said {one['said']}, right {one['answer']}" for one in shown)
+    return Figure(where, "What a question lights", f"{said}.")
+
+
+VERDICTS = {"cross-attention-two-modalities": picks, "image-qa-figure": maps}

@@ -1,0 +1,111 @@
+"""The verdicts and pictures of `xu2015/bottleneck`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import (
+    CONDITION,
+    FAILED,
+    HELD,
+    UNTESTED,
+    Verdict,
+    clearly_above,
+    compare,
+    conclude,
+)
+
+NAMED, WORDS = "measure.named", "measure.words"
+VECTORS = ("once", "every_word")
+
+
+def by_objects(results: Results, row: str) -> dict[int, float]:
+    """Number of objects -> share named right, mean over seeds."""
+    found = results.values(row, "measure.named_by_objects")
+    return {int(n): float(np.mean([one[n] for one in found])) for n in sorted(found[0], key=int)} if found else {}
+
+
+def bottleneck(results: Results) -> Verdict:
+    """Attention names clearly more objects than one vector, and the gap is clearly wider for most than for fewest."""
+    cases = {row: compare(results, "attention", row, NAMED, higher=True) for row in VECTORS}
+    found = conclude(cases)
+    if found.status == UNTESTED:
+        return found
+    said, grows = [found.because], []
+    for row in VECTORS:
+        ours, theirs = (results.values(one, "measure.named_by_objects") for one in ("attention", row))
+        few, many = min(ours[0], key=int), max(ours[0], key=int)
+        gaps = {n: [a[n] - b[n] for a, b in zip(ours, theirs, strict=False)] for n in (few, many)}
+        grows.append(clearly_above(gaps[many], gaps[few]))
+        means = {n: f"{100 * np.mean(gap):.0f} points at {n}" for n, gap in gaps.items()}
+        growth = "grows" if grows[-1] else "no clear growth"
+        said.append(f"attention above {row}: {', '.join(means.values())}, {growth}")
+    said += [f"{row}: {', '.join(f'{n} {100 * share:.0f} %' for n, share in by_objects(results, row).items())}"
+             for row in ("attention", *VECTORS)]  # fmt: skip
+    because = "; ".join(said)
+    if found.status == HELD and all(grows):
+        return Verdict(HELD, because)
+    return Verdict(CONDITION if found.status != FAILED and any(grows) else FAILED, because)
+
+
+def long_descriptions(results: Results) -> Verdict:
+    """Right words of long descriptions: attention against one vector; by their place beside."""
+    case = compare(results, "attention_long", "every_word_long", WORDS, higher=True)
+    if case.clear is None:
+        return Verdict(UNTESTED, case.text)
+    said = [case.text]
+    for row in ("attention_long", "every_word_long"):
+        curve, index = by_index(results, row)
+        each = (f"{place}: {100 * share:.0f} %" for place, share in zip(index, curve, strict=True))
+        said.append(f"{row}, right words up to word {', '.join(each)}")
+    return Verdict(HELD if case.clear else FAILED, "; ".join(said))
+
+
+def by_index(results: Results, row: str) -> tuple[list[float], list[int]]:
+    """(share of right words, mean over seeds, up to which word)."""
+    found = results.values(row, "measure.words_by_index")
+    if not found:
+        return [], []
+    return [float(np.mean(tenth)) for tenth in zip(*found, strict=True)], results.values(row, "measure.index")[0]
+
+
+def draw_objects(results: Results, folder: Path) -> Figure | None:
+    """Objects named right by their number."""
+    curves = {row.name: by_objects(results, row.id) for row in results.rows if "_long" not in row.id}
+    curves = {name: curve for name, curve in curves.items() if curve}
+    return _lines(curves, folder / "named_by_objects.png", "objects in the picture", "named right, %",
+                  "Objects named by their number")  # fmt: skip
+
+
+def draw_index(results: Results, folder: Path) -> Figure | None:
+    """Right words by their place in a long description."""
+    curves = {}
+    for row in results.rows:
+        curve, index = by_index(results, row.id)
+        if curve and "_long" in row.id:
+            curves[row.name] = dict(zip(index, curve, strict=True))
+    return _lines(curves, folder / "words_by_index.png", "up to word", "right words, %", "Right words by their place")
+
+
+def _lines(curves: dict[str, dict[int, float]], where: Path, x: str, y: str, title: str) -> Figure | None:
+    if not curves:
+        return None
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(6.4, 4))
+    for (name, curve), style in zip(curves.items(), styles(), strict=False):
+        axis.plot(list(curve), [100 * share for share in curve.values()], label=name, **style)
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    axis.set_ylim(0, 103)
+    axis.legend()
+    save(pyplot, figure, where)
+    said = "; ".join(f"{name} {', '.join(f'{n}: {100 * s:.0f} %' for n, s in curve.items())}"
+                     for name, curve in curves.items())  # fmt: skip
+    return Figure(where, title, f"{said}.")
+
+
+VERDICTS = {"caption-bottleneck": bottleneck, "caption-hundreds-of-words": long_descriptions}

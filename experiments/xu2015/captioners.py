@@ -1,0 +1,71 @@
+"""What the studies of this folder train: captioners, as overrides of configs/images/captions.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CONFIG = "configs/images/captions.py"
+LARGE = ("cpu", "gpu")
+FREE: dict[str, Any] = {"task.doubly_stochastic": 0.0}
+#: One vector of the picture, the mean of its cells: at every word, or before the first one alone.
+EVERY: dict[str, Any] = {**FREE, "model.alignment": {"kind": "last_state"}}
+ONCE: dict[str, Any] = {**FREE, "model.decoder": {"kind": "fixed_vector", "start": {"kind": "projected"}}}
+HARD: dict[str, Any] = {"model.alignment": {"kind": "hard"}}
+SCA: dict[str, Any] = {"model.alignment": {"kind": "sca", "attention_width": 128}}
+FEATURES = {"kind": "cnn", "width": 8, "num_layers": 4, "halvings": 3}
+CELLS = 36
+
+
+def transformer() -> dict[str, Any]:
+    """Two layers each way, pre-norm, over the same map; cells have places of their own."""
+    norm_first = lambda *names: tuple(("norm", name, "dropout", "residual") for name in names)
+    model = {
+        "kind": "transformer_captioner", "width": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0,
+        "feed_forward": {"hidden_width": 256}, "features": FEATURES,
+        "encoder": {"steps": norm_first("self_attention", "feed_forward"), "final_norm": True,
+                    "positions": {"kind": "sinusoidal", "max_length": CELLS}},
+        "decoder": {"steps": norm_first("self_attention", "cross_attention", "feed_forward"), "final_norm": True},
+    }  # fmt: skip
+    return {**FREE, "model": model}
+
+
+def captioners() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Row -> name, overrides."""
+    return {
+        "once": ("one vector, before the first word", ONCE),
+        "every_word": ("one vector, at every word", EVERY),
+        "soft": ("soft attention", {}),
+        "soft_free": ("soft, without the doubly stochastic term", FREE),
+        "hard": ("hard attention", HARD),
+        "sca": ("channels and places (SCA)", SCA),
+        "transformer": ("Transformer", transformer()),
+    }
+
+
+def frozen() -> dict[str, Any]:
+    """Soft attention over features that stay as they are."""
+    return {"model.features.frozen": True}
+
+
+def pretraining() -> dict[str, Any]:
+    """A classifier of one digit in clutter, with the captioner's features, on pictures of the captioner's side."""
+    return {
+        "task": {"kind": "classification"},
+        "data": {"kind": "placed_digits", "grid": 3, "train_examples": 20_000},
+        "model": {"kind": "image_classifier", "width": 8, "num_classes": 10, "features": FEATURES},
+        "evaluation": {"kind": "classification", "batch_size": 64, "examples": 500},
+    }
+
+
+def started() -> dict[str, Any]:
+    """The soft captioner of frozen features that were a classifier's: everything that `pretraining` changed, again."""
+    return {
+        "task": {"kind": "captioning", "doubly_stochastic": 1.0},
+        "data": {"kind": "collages", "grid": 3, "min_objects": 1, "max_objects": 4},
+        "model": {
+            "kind": "recurrent_captioner", "width": 128, "embedding_width": 64, "dropout_rate": 0.0,
+            "alignment": {"kind": "global", "score": {"kind": "additive"}}, "features": {**FEATURES, "frozen": True},
+        },
+        "evaluation": {"kind": "captions", "batch_size": 64, "examples": 500},
+        "training.initial_parts": ("features",),
+    }  # fmt: skip

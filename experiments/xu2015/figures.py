@@ -1,0 +1,48 @@
+"""Xu et al. 2015, the figures: where soft and hard attention look, word by word, and whether it is the right place.
+
+    attention-research reproduce xu2015/figures --scale=cpu
+
+The captioners of `xu2015/table1` on collages, whose every word is known by its cell: strips of a held-out picture with
+the mask of each word; how often the largest weight lies in the word's cell, how much of the weight, against even
+weights and the middle; how far attention moves from word to word, within an object, between two, in another order.
+"""
+
+from __future__ import annotations
+
+from attention_research.analysis.caption_measures import measure_captions
+from attention_research.analysis.caption_strips import measure_strips
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import LOSS, Column, fixed
+
+from .captioners import CONFIG, LARGE, captioners
+from .figures_drawn import draw_gaze, draw_strips
+from .figures_verdicts import VERDICTS
+
+DRAWN = ("soft", "soft_free", "hard")
+STUDY = Study(
+    rows=tuple(
+        Row(id, name, overrides, scales=LARGE if id == "soft_free" else None)
+        for id, (name, overrides) in captioners().items()
+        if id in DRAWN
+    ),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 16}),
+        "cpu": Scale(f"{CONFIG}:collages", {"model.dropout_rate": 0.0}, seeds=3, jobs=2, settings={"examples": 500}),
+        "gpu": Scale(f"{CONFIG}:collages", {"training.steps": 20_000}, seeds=3, settings={"examples": 2000}),
+    },
+    stages=(train, evaluate, measure(measure_captions), measure(measure_strips)),
+    columns=(
+        LOSS,
+        Column("evaluate.bleu_4", "BLEU-4", fixed(1), better="higher"),
+        Column("measure.pointing", "largest weight in the word's cell, %", fixed(1, 100), better="higher"),
+        Column("measure.mass", "weight there, %", fixed(1, 100), better="higher"),
+        Column("measure.centre", "looking at the middle, %", fixed(1, 100), spread=False),
+        Column("measure.moves_within", "moves within an object", fixed(2)),
+        Column("measure.moves_between", "between objects", fixed(2)),
+        Column("measure.moves_shuffled", "in another order", fixed(2)),
+    ),
+    claims="claims.csv",
+    verdicts=VERDICTS,
+    figures=(draw_strips, draw_gaze),
+    notes=("Even weights have 11.1 % in a cell. Moves are between centres of weight, in cells.",),
+)

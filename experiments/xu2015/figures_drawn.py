@@ -1,0 +1,62 @@
+"""The pictures of `xu2015/figures`: strips with a mask for each word, and how far attention moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.results import Results
+
+from .figures_verdicts import ROWS
+
+MOVES = {"moves_within": "within an object", "moves_between": "between objects", "moves_shuffled": "another order"}
+
+
+def draw_strips(results: Results, folder: Path) -> Figure | None:
+    """The first held-out picture, a line a captioner, its first seed: the picture, then every word with its mask."""
+    there = {row.name: found[0][0] for row in results.rows if (found := results.values(row.id, "measure.strips"))}
+    if not there:
+        return None
+    pyplot = canvas()
+    columns = 1 + max(len(strip["words"]) for strip in there.values())
+    size = (1.15 * columns, 1.5 * len(there))
+    figure, axes = pyplot.subplots(len(there), columns, figsize=size, squeeze=False)
+    for axis in axes.ravel():
+        axis.axis("off")
+    said = []
+    for line, (name, strip) in zip(axes, there.items(), strict=True):
+        image = np.asarray(strip["image"], np.uint8)
+        line[0].imshow(image)
+        line[0].set_title(name.replace(", ", ",\n"), fontsize=7, loc="left")
+        for axis, word, mask in zip(line[1:], strip["words"], strip["masks"], strict=False):
+            axis.imshow(image)
+            light = np.asarray(mask) / max(np.max(mask), 1e-9)
+            axis.imshow(1 - light, cmap="gray_r", alpha=0.75, vmin=0, vmax=1, extent=(0, *image.shape[1::-1], 0))
+            axis.set_title(word, fontsize=8)
+        said.append(f"{name}: {' '.join(strip['words'])}")
+    where = folder / "strips.png"
+    save(pyplot, figure, where)
+    return Figure(where, "What is lit when a word is written", f"{'; '.join(said)}.")
+
+
+def draw_gaze(results: Results, folder: Path) -> Figure | None:
+    """Mean distances between the centres of successive words' attention, a group of bars a captioner."""
+    there = [row for row in ROWS if results.values(row, "measure.moves")]
+    if not there:
+        return None
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(6.4, 3.6))
+    said = []
+    for number, (key, name) in enumerate(MOVES.items()):
+        means = [results.mean(row, f"measure.{key}") or 0.0 for row in there]
+        at = np.arange(len(there)) + (number - 1) * 0.26
+        axis.bar(at, means, 0.24, color=COLOURS[number + 1], label=name, hatch=("", "//", "..")[number])
+        said.append(f"{name} {', '.join(f'{mean:.2f}' for mean in means)}")
+    axis.set_xticks(range(len(there)), there)
+    axis.set_ylabel("cells")
+    axis.legend()
+    where = folder / "moves.png"
+    save(pyplot, figure, where)
+    return Figure(where, "How far attention moves from word to word", f"{', '.join(there)}: {'; '.join(said)}.")

@@ -1,0 +1,75 @@
+"""Xu et al. 2015, Table 1: captions by one vector of the picture, by soft and by hard attention, and what came after.
+
+    attention-research reproduce xu2015/table1 --scale=cpu
+
+Collages of handwritten digits (`data.collages`), each with its one right caption: the picture before the first word
+alone, its mean at every word, soft attention with and without the doubly stochastic term, hard attention by REINFORCE,
+SCA-CNN's over channels and places, a Transformer. Features are trained with the captioner; frozen as drawn; or
+trained beforehand to tell one digit in clutter and then frozen. BLEU-1 to 4, ROUGE-L, CIDEr-D; the printed cells are of
+Flickr and COCO, their METEOR needs Java and has no cell of ours. Of the gradients: how noisy they are.
+"""
+
+from __future__ import annotations
+
+from attention_research.analysis.caption_measures import measure_captions
+from attention_research.analysis.captioner_cut import measure_cut
+from attention_research.analysis.gradient_noise import measure_noise
+from attention_research.studies import Row, Scale, Study, evaluate, finetune, measure, train
+from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed, significant
+from attention_research.studies.figures import by_row
+
+from .captioners import CONFIG, LARGE, captioners, frozen, pretraining, started
+from .table1_verdicts import VERDICTS
+
+BLEU = tuple(Column(f"evaluate.bleu_{n}", f"BLEU-{n}", fixed(1), better="higher") for n in range(1, 5))
+STARTED = Column("captions.bleu_4", "BLEU-4, started from it", fixed(1), better="higher")
+PRINTED = {
+    "nic": "Google NIC", "log_bilinear": "log-bilinear", "soft": "soft attention", "hard": "hard attention",
+    "sca": "SCA-CNN",
+}  # fmt: skip
+SETS = {"flickr8k": "Flickr8k", "flickr30k": "Flickr30k", "coco": "COCO"}
+MEASURED = (train, evaluate, measure(measure_captions), measure(measure_noise))
+
+
+def rows() -> tuple[Row, ...]:
+    """Captioners, features, and the paper's rows."""
+    found = [Row(id, name, overrides, scales=None if id in ("soft", "hard") else LARGE)
+             for id, (name, overrides) in captioners().items()]  # fmt: skip
+    found.append(Row("frozen", "soft, features frozen as drawn", frozen(), scales=LARGE))
+    found.append(
+        Row("pretrained", "features that tell one digit", pretraining(), scales=LARGE,
+            stages=(train, evaluate, finetune("captions", started())))
+    )  # fmt: skip
+    found.append(Row("cut", "Transformer, cross-attention cut", stages=(measure(measure_cut),)))
+    printed = (Row(f"{set}_{id}", f"{name}, {told}", scales=()) for set, told in SETS.items()
+               for id, name in PRINTED.items() if id != "sca" or set == "coco")  # fmt: skip
+    return (*found, *printed)
+
+
+STUDY = Study(
+    rows=rows(),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 16, "gradients": 2}),
+        "cpu": Scale(f"{CONFIG}:collages", {"model.dropout_rate": 0.0}, seeds=3, jobs=2,
+                     settings={"examples": 500, "gradients": 24}),
+        "gpu": Scale(f"{CONFIG}:collages", {"training.steps": 20_000}, seeds=3, settings={"examples": 2000}),
+    },
+    stages=MEASURED,
+    columns=(
+        PARAMETERS, LOSS, *BLEU,
+        Column("evaluate.rouge_l", "ROUGE-L", fixed(1), better="higher"),
+        Column("evaluate.cider_d", "CIDEr-D", fixed(0), better="higher"),
+        Column("measure.named", "objects named, %", fixed(1, 100), better="higher"),
+        Column("measure.noise", "gradient noise", significant(2), better="lower"),
+        STARTED,
+        Column("measure.cut", "cut, log p moves by", significant(2), spread=False),
+    ),
+    published="table1.csv",
+    claims="claims.csv",
+    verdicts=VERDICTS,
+    figures=(by_row(BLEU[-1]),),
+    notes=(
+        "Ours are of collages: made pictures with one right caption each, whose BLEU is no BLEU of Flickr's or COCO's.",
+        "Gradient noise: variance over batches, over the squared norm of the mean, of the trained model.",
+    ),
+)  # fmt: skip
