@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ from attention_research.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     from attention_research.analysis.attention import Attention
+    from attention_research.analysis.picture_attention import PictureAttention
 
 SUFFIXES = (".html", ".png")
 
@@ -32,8 +35,8 @@ def check(path: Path, sentences: int) -> None:
 
 
 def write(path: Path, attention: Attention) -> None:
-    """The page or the picture. Raises RunError where the file cannot be written."""
-    try:
+    """The page or the picture of a sentence. Raises RunError where the file cannot be written."""
+    with _one_line(path):
         if path.suffix == ".html":
             from attention_research.analysis.attention_page import page
 
@@ -42,5 +45,24 @@ def write(path: Path, attention: Attention) -> None:
             from attention_research.analysis.attention_picture import draw
 
             draw(attention, path)
+
+
+def write_picture(path: Path, attention: PictureAttention) -> None:
+    """The page or the strip of a picture that was described. Raises RunError where the file cannot be written."""
+    with _one_line(path):
+        if path.suffix == ".html":
+            from attention_research.analysis.picture_page import page
+
+            path.write_text(page(attention), encoding="utf-8")
+        else:
+            from attention_research.analysis.picture_strip import draw
+
+            draw(attention, path)
+
+
+@contextlib.contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise RunError(f"--attention={path}: not written: {error.strerror or error}") from error

@@ -19,7 +19,7 @@ from attention_research.analysis.attention_script import SCRIPT, STYLE
 
 def page(attention: Attention) -> str:
     """The page as HTML."""
-    policy = f"default-src 'none'; img-src data:; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}"
+    policy = f"default-src 'none'; img-src data:; style-src {content_hash(STYLE)}; script-src {content_hash(SCRIPT)}"
     kinds = "".join(f"<option>{escape(one.title)}</option>" for one in attention.maps)
     facts = " · ".join(f"{escape(name)} {escape(value)}" for name, value in attention.facts.items())
     return f"""<!doctype html>
@@ -73,7 +73,8 @@ with a word; &lt;s&gt; and &lt;/s&gt;: start and end of the sentence.</p>
 """
 
 
-def _hash(text: str) -> str:
+def content_hash(text: str) -> str:
+    """How a content policy names an inline style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

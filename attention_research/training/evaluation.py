@@ -94,6 +94,12 @@ class Trained:
         """Sentences -> translations, by the first replica; each is cut at the model's length."""
         return self.data.written([target for _, target in self.hypotheses(sentences)], sentences)
 
+    def captions(self, images: np.ndarray) -> list[list[int]]:
+        """Pictures [B Y X C], uint8 -> the tokens of the best hypothesis of each, the end of sentence included."""
+        decoded = self._translate(self.model(), {"image": jax.numpy.asarray(images)})
+        best, lengths = np.asarray(decoded.tokens)[:, 0], np.asarray(decoded.lengths)[:, 0]
+        return [tokens[:length].tolist() for tokens, length in zip(best, lengths, strict=True)]
+
     def hypotheses(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Sentences -> (source tokens as the model read them, tokens of the best hypothesis), EOS included in both."""
         length = self.config.resolved["data"]["max_length"]

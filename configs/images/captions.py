@@ -4,6 +4,7 @@
     attention-research train    --config=configs/images/captions.py:collages --workdir=runs/hard \\
                                 --config.model.alignment.kind=hard
     attention-research evaluate --workdir=runs/collages                    # BLEU-1 to 4, ROUGE-L, CIDEr
+    attention-research generate --workdir=runs/collages --input=photo.png --attention=runs/seen.html
 
 variant   parameters  GFLOP/step  steps
 collages     214,185        2.26   1500

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attention_research.analysis.picture_strip import lit
 from attention_research.studies.figures import Figure, canvas, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
@@ -55,9 +56,7 @@ def draw_maps(results: Results, folder: Path) -> Figure | None:
         image = np.asarray(one["image"], np.uint8)
         above.imshow(image)
         above.set_title(one["question"].replace(" at ", "\nat ").replace(" is ", " is\n", 1), fontsize=8)
-        below.imshow(image)
-        light = np.asarray(one["map"]) / max(np.max(one["map"]), 1e-9)
-        below.imshow(1 - light, cmap="gray_r", alpha=0.75, vmin=0, vmax=1, extent=(0, *image.shape[1::-1], 0))
+        lit(below, image, np.asarray(one["map"]))
         below.set_title(f"said {one['said']}, right {one['answer']}", fontsize=8)
     for axis in axes.ravel():
         axis.axis("off")

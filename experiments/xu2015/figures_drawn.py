@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attention_research.analysis.picture_strip import lit
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
 
@@ -31,9 +32,7 @@ def draw_strips(results: Results, folder: Path) -> Figure | None:
         line[0].imshow(image)
         line[0].set_title(name.replace(", ", ",\n"), fontsize=7, loc="left")
         for axis, word, mask in zip(line[1:], strip["words"], strip["masks"], strict=False):
-            axis.imshow(image)
-            light = np.asarray(mask) / max(np.max(mask), 1e-9)
-            axis.imshow(1 - light, cmap="gray_r", alpha=0.75, vmin=0, vmax=1, extent=(0, *image.shape[1::-1], 0))
+            lit(axis, image, np.asarray(mask))
             axis.set_title(word, fontsize=8)
         said.append(f"{name}: {' '.join(strip['words'])}")
     where = folder / "strips.png"

@@ -1,0 +1,49 @@
+"""A picture's attention as a strip: the picture, then a panel for each word in which bright is what it looked at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attention_research.analysis.picture_attention import PictureAttention
+
+#: Panels in a row.
+ACROSS = 8
+
+
+def draw(attention: PictureAttention, path: Path) -> None:
+    """Writes the PNG of the first map: of a Transformer the last layer's, mean of its heads."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    title, weights = attention.maps[0]
+    panels = 1 + len(attention.words)
+    rows = -(-panels // ACROSS)
+    size = (1.5 * min(panels, ACROSS), 1.75 * rows)
+    figure, axes = pyplot.subplots(rows, min(panels, ACROSS), figsize=size, squeeze=False)
+    for axis in axes.ravel():
+        axis.axis("off")
+    axes[0, 0].imshow(squeezed(attention.image), cmap="gray")
+    axes[0, 0].set_title(title, fontsize=7, loc="left")
+    for axis, word, mask in zip(axes.ravel()[1:], attention.words, weights, strict=False):
+        lit(axis, attention.image, mask)
+        axis.set_title(word, fontsize=9)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    pyplot.close(figure)
+
+
+def squeezed(image: np.ndarray) -> np.ndarray:
+    """As matplotlib takes it: a grey picture [Y X] has no axis of channels."""
+    return image[..., 0] if image.shape[-1] == 1 else image
+
+
+def lit(axis: Any, image: np.ndarray, mask: np.ndarray) -> None:
+    """The picture, darker the smaller a place's share of the mask's largest weight [V U] is."""
+    axis.imshow(squeezed(image), cmap="gray")
+    dark = np.zeros((*mask.shape, 4))
+    dark[..., 3] = 0.75 * (1 - mask / max(mask.max(), 1e-12))
+    axis.imshow(dark, interpolation="nearest", extent=(-0.5, image.shape[1] - 0.5, image.shape[0] - 0.5, -0.5))

@@ -1,0 +1,165 @@
+"""A picture's attention: the numbers of the model, the page in a browser, the strip, and what is refused."""
+
+import base64
+import io
+import json
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+from attention_research.analysis.picture_attention import PictureAttention, of_picture, read_picture
+from attention_research.analysis.picture_page import page
+from attention_research.analysis.picture_strip import draw
+from attention_research.config import ConfigError, build, resolve
+from attention_research.errors import RunError
+from attention_research.layers.structure import abstract, initializer
+from attention_research.tokens import EOS
+
+WORDS = ("a", "</script>", '"red"', "<b>", "dog")
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Five awkward words over 2 x 3 places, two maps, a picture of 4 x 6 pixels."""
+    rng = np.random.default_rng(0)
+    maps = tuple((title, rng.dirichlet(np.ones(6), 5).reshape(5, 2, 3)) for title in ("attention", "layer 1 <i>"))
+    return PictureAttention(rng.integers(0, 256, (4, 6, 3)).astype(np.uint8), WORDS, maps, {"run": "a & b"})
+
+
+def data(text):
+    return json.loads(re.search('<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def test_the_page_has_the_picture_and_the_numbers(made):
+    text = page(made)
+    found = data(text)
+    assert tuple(found["words"]) == WORDS and [one["title"] for one in found["maps"]] == ["attention", "layer 1 <i>"]
+    for one, (_, weights) in zip(found["maps"], made.maps, strict=True):
+        np.testing.assert_allclose(one["weights"], weights, atol=5e-7)
+    picture = base64.b64decode(re.search(r"data:image/png;base64,([^\"]+)", text)[1])
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(picture))), made.image)
+    assert text.count("</script>") == 2 and "a &amp; b" in text and "http" not in text.replace("http-equiv", "")
+
+
+@pytest.mark.slow
+def test_the_page_in_a_browser(made, tmp_path, browse):
+    """Keyboard, pointer, selector; a weight is told by a number and by the size of a square."""
+    (tmp_path / "seen.html").write_text(page(made), encoding="utf-8")
+    opened = browse(tmp_path / "seen.html")
+    weights = made.maps[0][1]
+
+    def rows():
+        return [
+            tuple(map(float, row.locator("td").all_inner_texts())) for row in opened.locator("#numbers tbody tr").all()
+        ]
+
+    def expected(weights):
+        order = np.argsort(-weights.ravel(), kind="stable")
+        return [(place // 3 + 1, place % 3 + 1, round(float(weights.ravel()[place]), 4)) for place in order]
+
+    assert opened.locator("#words button").all_inner_texts() == list(WORDS) and rows() == expected(weights[0])
+    opened.get_by_label("Attention").focus()
+    opened.keyboard.press("Tab")
+    assert opened.evaluate("document.activeElement.textContent") == "a"
+    opened.keyboard.press("ArrowRight")
+    opened.keyboard.press("ArrowRight")
+    assert opened.evaluate("document.activeElement.textContent") == '"red"' and rows() == expected(weights[2])
+    best = expected(weights[2])[0]
+    assert f"row {best[0]}, column {best[1]}: {best[2]:.4f}" in opened.locator("#said").inner_text()
+    assert opened.locator("#words button[aria-pressed=true]").inner_text() == '"red"'
+    opened.keyboard.press("End")
+    assert rows() == expected(weights[4])
+    opened.locator("#words button").nth(1).hover()
+    assert rows() == expected(weights[1])
+    opened.get_by_label("Attention").select_option("layer 1 <i>")
+    assert rows() == expected(made.maps[1][1][1])
+    sizes = opened.evaluate(
+        "[...document.querySelectorAll('#places i')].map((i) => i.style.getPropertyValue('--side'))"
+    )
+    share = made.maps[1][1][1].ravel() / made.maps[1][1][1].max()
+    np.testing.assert_allclose([float(size[:-1]) for size in sizes], 100 * np.sqrt(share), atol=0.06)
+
+
+def test_the_strip_is_a_picture(made, tmp_path):
+    draw(made, tmp_path / "seen.png")
+    with Image.open(tmp_path / "seen.png") as picture:
+        assert picture.size[0] > 3 * picture.size[1] > 0
+
+
+def test_a_picture_is_read_as_the_model_wants_it(tmp_path):
+    Image.fromarray(np.full((30, 10), 200, np.uint8)).save(tmp_path / "grey.png")
+    read = read_picture(tmp_path / "grey.png", 12, 3)
+    assert read.shape == (12, 12, 3) and read.dtype == np.uint8 and (read[6, 6] == 200).all()
+    (tmp_path / "text.png").write_text("no picture")
+    for name, reason in (("text.png", "not a picture that can be read"), ("none.png", "no such file")):
+        with pytest.raises(ConfigError, match=f"--input=.*{name}: {reason}; give a PNG or JPEG file"):
+            read_picture(tmp_path / name, 12, 3)
+
+
+class Tokenizer:
+    def decode(self, rows):
+        return [" ".join(f"w{token}" for token in row) for row in rows]
+
+
+class Trained:
+    """As `training.evaluation.Trained`, of a model as drawn that has written four words."""
+
+    step = 7
+
+    def __init__(self, section):
+        config = resolve(
+            {
+                "kind": "images_and_words", "side": 5, "max_length": 6, "vocabulary_size": 13,
+                "data": {"kind": "captions", "name": "emoji_names/en"},
+                "model": {**section, "features": {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}},
+                "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
+            }
+        )  # fmt: skip
+        make = build(config.resolved["model"], "model")
+        self.structure = abstract(lambda rngs: make(rngs=rngs))[0]
+        self.arrays = jax.jit(initializer(lambda rngs: make(rngs=rngs)))(jax.random.key(0))
+        self.trainer, self.data = self, self
+        self.tokenizer = Tokenizer()
+
+    def model(self):
+        return self.arrays
+
+    def captions(self, images):
+        return [[5, 9, 4, 11, EOS]]
+
+
+TRANSFORMER = {"kind": "transformer_captioner", "width": 12, "num_layers": 2, "num_heads": 3,
+               "feed_forward": {"hidden_width": 17}, "encoder": {"positions": {"kind": "none"}}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "section", [{"kind": "recurrent_captioner", "width": 12}, TRANSFORMER], ids=lambda s: s["kind"]
+)
+def test_weights_are_the_models(section):
+    trained, image = Trained(section), np.random.default_rng(0).integers(0, 256, (5, 5, 3)).astype(np.uint8)
+    found = of_picture(trained, image, "a run")
+    assert found.words == ("w5", "w9", "w4", "w11") and found.facts["step"] == "7"
+    batch = {"image": jnp.asarray(image[None]), "target": jnp.asarray([[5, 9, 4, 11, EOS]])}
+    run = jax.jit(lambda model: trained.structure.merge(*model).log_likelihood(batch)[1]["decoder"])
+    aux = run(trained.model())
+    if "alignment" in aux:
+        (one,) = found.maps
+        np.testing.assert_allclose(one[1].reshape(4, 9), aux["alignment"][0, :4], rtol=1e-6)
+    else:
+        last = np.asarray(aux["segment_0"]["cross_attention"]["attention_weights"])[1, 0]
+        assert [title for title, _ in found.maps][:2] == ["layer 2, mean of its heads", "layer 2, head 1"]
+        np.testing.assert_allclose(found.maps[0][1].reshape(4, 9), last[:, :4].mean(0), rtol=1e-5)
+        assert len(found.maps) == 2 * (1 + 3)
+    for _, weights in found.maps:
+        np.testing.assert_allclose(weights.sum(axis=(1, 2)), 1, atol=1e-5)
+
+
+def test_a_model_that_looks_nowhere_is_refused():
+    decoder = {"kind": "fixed_vector", "start": {"kind": "projected"}}
+    trained = Trained({"kind": "recurrent_captioner", "width": 12, "decoder": decoder})
+    with pytest.raises(RunError, match="this model looks nowhere"):
+        of_picture(trained, np.zeros((5, 5, 3), np.uint8), "a run")
