@@ -20,7 +20,10 @@ def measure_gates(*, workdir: Path, seed: int, examples: int = 1000, **_: Any) -
     del seed
     trained = Trained(workdir)
     found: dict[str, Any] = {}
-    channels, labels, masses, drawn = [], [], [], []
+    channels: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    masses: list[np.ndarray] = []
+    drawn: list[dict[str, Any]] = []
     for real, batch, gates in _gates(trained, examples):
         blocks = [_last(stage) for stage in gates.values()]
         labels.append(batch["label"][real])

@@ -43,7 +43,8 @@ def surface(
     """f [b a] on the grid of `steps` in both directions; `loss` is jitted by the caller, once for all points."""
     at = lambda a, b: {name: p + a * along[name] + b * across[name] for name, p in parameters.items()}
     moved = jax.jit(at)
-    return np.array([[float(loss(moved(a, b))) for a in np.float32(steps)] for b in np.float32(steps)])
+    points = steps.tolist()
+    return np.array([[float(loss(moved(a, b))) for a in points] for b in points])
 
 
 def curvatures(values: np.ndarray, step: float) -> np.ndarray:
@@ -87,9 +88,9 @@ def measure_surface(
     _, batch = next(iter(batches))
     merge, task = trained.trainer.structure.merge, trained.trainer.task
     loss = jax.jit(lambda p: task.loss(merge(p, statistics), batch, None)[0] / task.count(batch))
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(1712), seed))
+    along, across = jax.random.split(jax.random.fold_in(jax.random.key(1712), seed))
     steps = np.linspace(-half_width, half_width, points)
-    values = surface(loss, parameters, *(direction(parameters, key) for key in keys), steps)
+    values = surface(loss, parameters, direction(parameters, along), direction(parameters, across), steps)
     bent = curvatures(values, steps[1] - steps[0])
     return {
         "surface": np.round(values, 5).tolist(),

@@ -28,10 +28,12 @@ def measure_questions(*, workdir: Path, seed: int, examples: int = 1000, drawn: 
 
     ask = jax.jit(look)
     right: dict[str, list[bool]] = {form: [] for form in FORMS}
-    masses, by_head, shown = [], [], []
+    masses: list[float] = []
+    by_head: list[np.ndarray] = []
+    shown: list[dict[str, Any]] = []
     for ids, batch in trained.data.evaluation_batches("test", trained.evaluation.batch_size, examples=examples):
         said, weights = jax.device_get(ask(trained.model(), batch))
-        for row in np.flatnonzero(ids >= 0):
+        for row in np.flatnonzero(ids >= 0).tolist():
             right[FORMS[batch["form"][row] - 1]].append(bool(said[row] == batch["label"][row]))
             if not batch["cells"][row]:
                 continue

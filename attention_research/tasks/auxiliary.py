@@ -31,7 +31,7 @@ def auxiliary_sums(aux: Mapping[str, Any], mask: Bool[Array, "B T"]) -> dict[str
     return {name: _over_tokens(rows, mask) for name, rows in {**losses, **figures}.items()}
 
 
-def running_updates(aux: Mapping[str, Any]) -> dict[str, dict[str, Array]]:
+def running_updates(aux: Mapping[str, Any]) -> dict[str, Any]:
     """{"updates": name -> what takes a running statistic's place}, {} where a model has none: for the step alone."""
     return {UPDATES: flat_updates(aux[UPDATES])} if aux.get(UPDATES) else {}
 

@@ -144,7 +144,9 @@ for family, test in (("pooling", "test_classifiers"), ("embedding", "test_classi
     ELSEWHERE.update({(family, kind): f"tests/models/{test}.py" for kind in registry.FAMILIES[family]})
 for family in ("image_features", "image_gate", "shortcut", "image_reader", "image_alignment", "caption_decoder",
                "caption_vocabulary"):  # fmt: skip
-    ELSEWHERE.update({(family, kind): "tests/config/test_image_experiments.py" for kind in registry.FAMILIES[family]})
+    shared = {"fixed_vector", "global", "last_state"}  # of recurrent translators too, where they are walked
+    ELSEWHERE.update({(family, kind): "tests/config/test_image_experiments.py"
+                      for kind in registry.FAMILIES[family] if kind not in shared})  # fmt: skip
 #: Other values of what is a name: leaf -> values.
 NAMES = {
     "data.name": ["bible_translate/de-en"],

@@ -24,7 +24,7 @@ KINDS = {
     "first_word": {"decoder": {"kind": "fixed_vector", "start": {"kind": "projected"}}},
     "transformer": {
         "kind": "transformer_captioner", "width": 12, "num_layers": 2, "num_heads": 3, "dropout_rate": 0.0,
-        "feed_forward": {"hidden_width": 17},
+        "feed_forward": {"hidden_width": 17}, "encoder": {"positions": {"kind": "sinusoidal", "max_length": 9}},
     },
 }  # fmt: skip
 

@@ -46,7 +46,7 @@ def test_a_split_is_scored_without_the_rows_that_only_fill(guesses):
     scores = ClassificationEvaluation().score(triples, data)
     assert scores["accuracy"] == pytest.approx(100 * metrics.accuracy_score(label, predicted))
     assert scores["majority_accuracy"] == pytest.approx(100 * np.mean(label == 2)) and scores["examples"] == 61
-    assert "61 texts" in ClassificationEvaluation().summary(scores)
+    assert "61 examples" in ClassificationEvaluation().summary(scores)
 
 
 def test_the_loss_is_summed_over_texts_and_not_over_filling_rows():

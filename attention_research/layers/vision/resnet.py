@@ -7,7 +7,7 @@ every block. Features are the last stage's map; the paper pools it and reads it 
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
@@ -45,13 +45,18 @@ class ResidualNetwork(nnx.Module):
         if rest or blocks < 1:
             raise ValueError(f"depth: expected 6n + 2 (8, 14, 20, 26, ...); got {depth}")
         self.dtype, self.unroll, self.repeats = dtype, unroll, blocks - 1
-        block = partial(BasicBlock, shortcut=shortcut, gate=gate)
+
+        def block(into: int, out: int, stride: int, rngs: nnx.Rngs) -> BasicBlock:
+            return BasicBlock(into, out, stride, shortcut=shortcut, gate=gate, rngs=rngs)
+
         self.stem = Convolution(channels, width, 3, rngs=rngs)
         self.norm = BatchNorm(width, rngs=rngs)
         widths = [width, width, 2 * width, 4 * width]
-        self.first = nnx.List([block(*widths[i : i + 2], 1 if i == 0 else 2, rngs=rngs) for i in range(3)])
+        steps = zip(widths[:-1], widths[1:], (1, 2, 2), strict=True)
+        self.first = nnx.List([block(into, out, stride, rngs) for into, out, stride in steps])
         stages = widths[1:] if self.repeats else []
-        self.segments = nnx.List([_stacked(partial(block, w, w, 1), self.repeats, rngs) for w in stages])
+        same = [lambda rngs, width=width: block(width, width, 1, rngs) for width in stages]
+        self.segments = nnx.List([_stacked(make, self.repeats, rngs) for make in same])
         self.output_width = widths[-1]
 
     def __call__(
@@ -77,6 +82,6 @@ class ResidualNetwork(nnx.Module):
         return jax.lax.scan(body, x, blocks, length=self.repeats, unroll=self.repeats if self.unroll else 1)
 
 
-def _stacked(block: Any, repeat: int, rngs: nnx.Rngs) -> Any:
+def _stacked(make: Callable[[nnx.Rngs], BasicBlock], repeat: int, rngs: nnx.Rngs) -> Any:
     """`repeat` blocks as one whose arrays have a leading axis."""
-    return jax.vmap(lambda key: block(rngs=nnx.Rngs(key)))(jax.random.split(rngs.params(), repeat))
+    return jax.vmap(lambda key: make(nnx.Rngs(key)))(jax.random.split(rngs.params(), repeat))
