@@ -27,6 +27,10 @@ KINDS = {
         "feed_forward": {"hidden_width": 17}, "encoder": {"positions": {"kind": "sinusoidal", "max_length": 9}},
     },
 }  # fmt: skip
+#: What differs little from the others is in the slow tests.
+QUICK = [
+    pytest.param(one, marks=[pytest.mark.slow] if one in ("sca", "one_vector", "first_word") else []) for one in KINDS
+]
 
 
 def model(kind, dtype="float32"):
@@ -103,7 +107,7 @@ def test_show_attend_and_tell_is_pytorchs(batch):
     np.testing.assert_allclose(alignment, alpha.numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", QUICK)
 def test_word_by_word_is_the_whole_text(kind, batch):
     structure, parameters, statistics = model(kind)
 
@@ -123,7 +127,7 @@ def test_word_by_word_is_the_whole_text(kind, batch):
     np.testing.assert_allclose(np.asarray(stepped)[real], np.asarray(whole)[real], atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", QUICK)
 def test_every_parameter_learns_and_every_statistic_is_replaced(kind, batch):
     structure, parameters, statistics = model(kind)
     task = Captioning(doubly_stochastic=1.0)

@@ -160,7 +160,9 @@ GATES = {
 }
 
 
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize(
+    "gate", [pytest.param(g, marks=[] if g in ("cbam", "sca") else [pytest.mark.slow]) for g in GATES]
+)
 def test_every_weight_of_a_gate_is_learned(gate):
     """And what a gate gives beside its output has the shapes of channels and pixels, of every block."""
     make = classifier(gate=gate, depth=14, **GATES[gate])

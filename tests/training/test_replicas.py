@@ -140,6 +140,7 @@ def test_lines_say_whose_they_are(runs, case):
     assert validated == [0, 1, 2, 0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_dealt_run_is_written_as_a_single_one(runs):
     """Checkpoints of the same steps, their arrays' names, shapes, dtypes and shardings; config and environment."""
     joint, alone, dealt = runs("settings")
