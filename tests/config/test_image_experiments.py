@@ -28,6 +28,8 @@ WALKED = {
     "image_features", "image_gate", "shortcut", "image_reader", "image_alignment", "caption_decoder",
     "caption_vocabulary",
 }  # fmt: skip
+#: Gates with a bottleneck, which a reduction of 16 leaves one channel of these few.
+REDUCED = {gate: {"reduction": 3} for gate in ("squeeze_excitation", "channel", "cbam")}
 
 
 def classifier(**features):
@@ -44,7 +46,7 @@ CONFIGS = {
     "mobilenet_v2": classifier(kind="mobilenet_v2", stride=8),
     "projection": classifier(kind="resnet", depth=14, shortcut={"kind": "projection"}),
     "plain": classifier(kind="resnet", depth=14, shortcut={"kind": "none"}),
-    **{f"gate_{gate}": classifier(kind="resnet", depth=8, gate={"kind": gate})
+    **{f"gate_{gate}": classifier(kind="resnet", depth=8, gate={"kind": gate, **REDUCED.get(gate, {})})
        for gate in registry.FAMILIES["image_gate"] if gate != "none"},
     "soft": captioner(),
     "hard": {**captioner(alignment={"kind": "hard"}), "task": {"kind": "captioning", "doubly_stochastic": 1.0}},
