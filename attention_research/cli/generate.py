@@ -24,6 +24,8 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     workdir = trained_workdir(arguments, overrides)
     if arguments.input is None:
         raise ConfigError("--input=TEXT|FILE|- is missing: what to translate, or the picture to describe")
+    if arguments.attention is not None:
+        attention_file.check(arguments.attention, 1)
     config = load_config(workdir).resolved
     if config["task"]["kind"] == "captioning":
         return describe(arguments, workdir, config["side"], config["channels"])
@@ -57,8 +59,6 @@ def describe(arguments: argparse.Namespace, workdir: Path, side: int, channels: 
     from attention_research.analysis.picture_attention import of_picture, read_picture
 
     image = read_picture(Path(arguments.input), side, channels)
-    if arguments.attention is not None:
-        attention_file.check(arguments.attention, 1)
     keep_compiled_programs()
     from attention_research.training.evaluation import Trained
 

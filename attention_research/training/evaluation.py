@@ -96,7 +96,11 @@ class Trained:
 
     def captions(self, images: np.ndarray) -> list[list[int]]:
         """Pictures [B Y X C], uint8 -> the tokens of the best hypothesis of each, the end of sentence included."""
-        decoded = self._translate(self.model(), {"image": jax.numpy.asarray(images)})
+        return self._best({"image": jax.numpy.asarray(images)})
+
+    def _best(self, source: dict[str, Any]) -> list[list[int]]:
+        """The tokens of the best hypothesis of each row, the end of sentence included."""
+        decoded = self._translate(self.model(), source)
         best, lengths = np.asarray(decoded.tokens)[:, 0], np.asarray(decoded.lengths)[:, 0]
         return [tokens[:length].tolist() for tokens, length in zip(best, lengths, strict=True)]
 
@@ -110,9 +114,7 @@ class Trained:
             rows = encoded[start : start + size]
             for row, ids in enumerate(rows):
                 tokens[row, : len(ids)] = ids
-            decoded = self._translate(self.model(), {"tokens": tokens})
-            best, lengths = np.asarray(decoded.tokens)[:, 0], np.asarray(decoded.lengths)[:, 0]
-            targets += [best[row, : lengths[row]].tolist() for row in range(len(rows))]
+            targets += self._best({"tokens": tokens})[: len(rows)]
         return list(zip(encoded, targets, strict=True))
 
 

@@ -17,10 +17,9 @@ from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECON
 
 from .degradation_figures import draw_curves, draw_depths
 from .degradation_verdicts import VERDICTS
+from .networks import CONFIG, GPU, KINDS
 
-CONFIG = "configs/images/residual.py"
 DEPTHS = (20, 32, 44, 56)
-KINDS = {"plain": "none", "residual": "identity"}
 TRAINED = (train, evaluate, measure(measure_errors))
 
 
@@ -56,10 +55,7 @@ STUDY = Study(
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 32}),
         "cpu": Scale(f"{CONFIG}:fashion", seeds=3, jobs=2, settings={"examples": 5000}),
-        "gpu": Scale(f"{CONFIG}:fashion", {"side": 28, "model.width": 16, "model.features.unroll": False,
-                                           "training.steps": 16_000, "training.batch_size": 128,
-                                           "training.schedule.boundaries": (8000, 12_000)},
-                     seeds=3, settings={"examples": 10_000}),
+        "gpu": Scale(f"{CONFIG}:fashion", GPU, seeds=3, settings={"examples": 10_000}),
         "paper": Scale(f"{CONFIG}:cifar10", seeds=5, settings={"examples": 10_000}),
     },
     stages=TRAINED,

@@ -15,9 +15,9 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import ACCURACY, FLOPS, LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.figures import by_row
 
+from ..he2015.networks import CONFIG, GPU
 from .se_verdict import helps
 
-CONFIG = "configs/images/residual.py"
 GATE = "model.features.gate"
 PRINTED = {
     "imagenet_resnet_50": "ResNet-50, ImageNet",
@@ -40,10 +40,7 @@ STUDY = Study(
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 32}),
         "cpu": Scale(f"{CONFIG}:fashion", seeds=5, jobs=2, settings={"examples": 2000}),
-        "gpu": Scale(f"{CONFIG}:fashion", {"side": 28, "model.width": 16, "model.features.unroll": False,
-                                           "training.steps": 16_000, "training.batch_size": 128,
-                                           "training.schedule.boundaries": (8000, 12_000)},
-                     seeds=5, settings={"examples": 10_000}),
+        "gpu": Scale(f"{CONFIG}:fashion", GPU, seeds=5, settings={"examples": 10_000}),
         "paper": Scale(f"{CONFIG}:cifar10", seeds=5, settings={"examples": 10_000}),
     },
     stages=(train, evaluate, measure(measure_gates)),

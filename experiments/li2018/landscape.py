@@ -14,7 +14,7 @@ from attention_research.analysis.loss_surface import measure_surface
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import ACCURACY, LOSS, PARAMETERS, Column, fixed, significant
 
-from ..he2015.degradation import CONFIG, KINDS
+from ..he2015.networks import CONFIG, GPU, KINDS
 from .landscape_figures import draw_contours, draw_surfaces
 from .landscape_verdicts import DEPTHS, VERDICTS
 
@@ -33,10 +33,7 @@ STUDY = Study(
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 16, "points": 5}),
         "cpu": Scale(f"{CONFIG}:fashion", seeds=3, jobs=2, settings={"examples": 256, "points": 21}),
-        "gpu": Scale(f"{CONFIG}:fashion", {"side": 28, "model.width": 16, "model.features.unroll": False,
-                                           "training.steps": 16_000, "training.batch_size": 128,
-                                           "training.schedule.boundaries": (8000, 12_000)},
-                     seeds=3, settings={"examples": 2048, "points": 51}),
+        "gpu": Scale(f"{CONFIG}:fashion", GPU, seeds=3, settings={"examples": 2048, "points": 51}),
         "paper": Scale(f"{CONFIG}:cifar10", seeds=3, settings={"examples": 8192, "points": 51}),
     },
     stages=(train, evaluate, measure(measure_surface)),

@@ -15,10 +15,10 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import ACCURACY, FLOPS, LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.figures import by_row
 
+from ..he2015.networks import CONFIG, LONGER
 from .cbam_figures import draw_maps
 from .cbam_verdict import focuses
 
-CONFIG = "configs/images/residual.py"
 GATE = "model.features.gate"
 GATES = {
     "spatial": ("spatial attention", {"kind": "spatial"}),
@@ -32,10 +32,8 @@ PRINTED = {
     "imagenet_cbam_resnet_50": "ResNet-50 + CBAM, ImageNet",
     "imagenet_cbam_resnet_50_released": "ResNet-50 + CBAM, released",
 }
-SMOKE = {"data.kind": "placed_digits", "side": 36, "channels": 3, "data.train_examples": 64, "data.test_examples": 32,
-         "data.validation_examples": 32}  # fmt: skip
-GPU = {"model.width": 16, "model.features.depth": 20, "model.features.unroll": False, "training.steps": 16_000,
-       "training.batch_size": 128, "training.schedule.boundaries": (8000, 12_000), "data.train_examples": 32_000}
+SMOKE = {"data.train_examples": 64, "data.test_examples": 32, "data.validation_examples": 32}
+GPU = {**LONGER, "model.features.depth": 20, "data.train_examples": 32_000}
 STUDY = Study(
     rows=(
         Row("none", "no gate"),

@@ -12,15 +12,16 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Key
 
 from attention_research.layers.running import UPDATES, nested
+from attention_research.models.recurrent.writer import RecurrentWriter
 from attention_research.models.sequences import Sequence, sequence, shift_right
 from attention_research.registry import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 
-class RecurrentCaptioner(nnx.Module):
+class RecurrentCaptioner(RecurrentWriter):
     """The model protocol with a picture for a source. `embedding_width` None is `width`; features have a width of their
     own. The memory's "last" and "summary" are the mean of the cells."""
 
@@ -84,15 +85,3 @@ class RecurrentCaptioner(nnx.Module):
         cost = total / jnp.maximum(jnp.sum(values["mask"], axis=1, dtype=total.dtype), 1)
         baseline, updates = self.decoder.alignment.judged(cost[:, None])
         return {"cost": cost[:, None], "baseline": baseline}, nested(alignment=updates)
-
-    def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
-        """The cache before the first token; texts may be of any length."""
-        del length
-        return self.decoder.start(memory)
-
-    def step(
-        self, cache: Mapping[str, Any], tokens: Int[Array, "B"]
-    ) -> tuple[dict[str, Any], Float[Array, "B V"], dict[str, Any]]:
-        """(cache, log p of the next token, {"decoder": {"alignment": [B S]}}), given the previous token (BOS first)."""
-        hidden, cache, aux = self.decoder.step(self.vocabulary.target(tokens), cache)
-        return cache, self.vocabulary.log_probabilities(hidden), {"decoder": aux}

@@ -11,14 +11,15 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Key
 
+from attention_research.models.recurrent.writer import RecurrentWriter
 from attention_research.models.sequences import Sequence, sequence, shift_right
 from attention_research.registry import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 
-class RecurrentSeq2Seq(nnx.Module):
+class RecurrentSeq2Seq(RecurrentWriter):
     """Source tokens to target tokens. `cell` and `alignment` are what encoder and decoder take where their own sections
     do not say otherwise; `embedding_width` None is `width`. Rows hold one example: packed batches are refused.
 
@@ -80,18 +81,6 @@ class RecurrentSeq2Seq(nnx.Module):
         hidden, aux = self.decoder(self.vocabulary.target(shift_right(target)), memory, key=keys[1])
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
         return {**values, "mask": target["tokens"] != PAD}, {"decoder": aux}
-
-    def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
-        """The cache before the first token; targets may be of any length."""
-        del length
-        return self.decoder.start(memory)
-
-    def step(
-        self, cache: Mapping[str, Any], tokens: Int[Array, "B"]
-    ) -> tuple[dict[str, Any], Float[Array, "B V"], dict[str, Any]]:
-        """(cache, log p of the next token, {"decoder": {"alignment": [B S]}}), given the previous token (BOS first)."""
-        hidden, cache, aux = self.decoder.step(self.vocabulary.target(tokens), cache)
-        return cache, self.vocabulary.log_probabilities(hidden), {"decoder": aux}
 
 
 def _reversed(x: Float[Array, "B S D"], real: Bool[Array, "B S"]) -> Float[Array, "B S D"]:
