@@ -1,6 +1,6 @@
 """Random seeds side by side in one program against one run after another: whole `train` commands, compilation included.
 
-    attention-research bench replicas [--json]
+    attention-research bench replicas [--json] [--config=FILE.py:SCALE]
 
 The quick study's model. The single runs share one compilation cache, empty at first, as a user's do: the first one
 alone compiles. Half and a quarter as many seeds in one program are measured too, and the speed of all once they are
@@ -27,10 +27,10 @@ CONFIG = "configs/translation/transformer.py:quick"
 SEEDS, STEPS, TARGET = 8, 200, 0.6  # as many updates as the study's rows have
 
 
-def train(workdir: Path, cache: Path, steps: int, **settings: int) -> float:
+def train(config: str, workdir: Path, cache: Path, steps: int, **settings: int) -> float:
     """Seconds that the command took."""
     given = {"steps": steps, "checkpoint_every": steps, "eval_every": steps, "log_every": 10, **settings}
-    command = [sys.executable, "-m", "attention_research", "train", f"--config={CONFIG}", f"--workdir={workdir}"]
+    command = [sys.executable, "-m", "attention_research", "train", f"--config={config}", f"--workdir={workdir}"]
     command += [f"--config.training.{name}={value}" for name, value in given.items()]
     environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache)}
     began = time.perf_counter()
@@ -51,21 +51,22 @@ def speed(workdir: Path, replicas: int = 1) -> float:
     return replicas * statistics.median(rest or [first])
 
 
-def measured(seeds: int, steps: int) -> dict[str, Any]:
+def measured(config: str, seeds: int, steps: int) -> dict[str, Any]:
     """Seconds of both ways, their ratio, the speeds, and the largest difference of a loss."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        train(folder / "data", folder / "throw away", 1)  # what the data take is no part of it
+        train(config, folder / "data", folder / "throw away", 1)  # what the data take is no part of it
         by_seeds = {}
         for some in sorted({max(1, seeds // 4), max(1, seeds // 2), seeds}):
             run = folder / f"together {some}"
-            by_seeds[some] = {"seconds": train(run, folder / f"cache of {some}", steps, replicas=some)}
+            by_seeds[some] = {"seconds": train(config, run, folder / f"cache of {some}", steps, replicas=some)}
             by_seeds[some]["tokens_per_second"] = speed(run, some)
             log(f"{some} seeds in one program: {by_seeds[some]['seconds']:.1f} s")
         together = by_seeds[seeds]["seconds"]
         each = []
         for seed in range(seeds):
-            each.append(train(folder / str(seed), folder / "cache of many", steps, seed=seed, data_seed=0))
+            own = folder / str(seed)
+            each.append(train(config, own, folder / "cache of many", steps, seed=seed, data_seed=0))
             log(f"seed {seed} alone: {each[-1]:.1f} s")
         found = losses(folder / f"together {seeds}")
         alone = {key: loss for seed in range(seeds) for key, loss in losses(folder / str(seed)).items()}
@@ -80,12 +81,12 @@ def measured(seeds: int, steps: int) -> dict[str, Any]:
         }
 
 
-def measure(seeds: int = SEEDS, steps: int = STEPS) -> dict[str, Any]:
+def measure(config: str = CONFIG, seeds: int = SEEDS, steps: int = STEPS) -> dict[str, Any]:
     """The whole benchmark as one JSON document."""
-    found = measured(seeds, steps)
+    found = measured(config, seeds, steps)
     return {
         "benchmark": "replicas",
-        "shape": {"config": CONFIG, "seeds": seeds, "updates": steps},
+        "shape": {"config": config, "seeds": seeds, "updates": steps},
         **made(),
         "versions": versions("jax", "jaxlib"),
         **found,
@@ -105,15 +106,16 @@ def show(document: dict[str, Any]) -> None:
     print_targets(document["targets"])
 
 
-def main(json: bool = False, seeds: int = SEEDS, steps: int = STEPS) -> None:
+def main(json: bool = False, config: str = CONFIG, seeds: int = SEEDS, steps: int = STEPS) -> None:
     """Measures and prints: tables, or with `json` one JSON document."""
-    present(measure(seeds, steps), json, show)
+    present(measure(config, seeds, steps), json, show)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--config", default=CONFIG)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--steps", type=int, default=STEPS)
     given = parser.parse_args()
-    main(given.json, given.seeds, given.steps)
+    main(given.json, given.config, given.seeds, given.steps)

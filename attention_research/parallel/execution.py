@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from attention_research.errors import RunError
+from attention_research.parallel import hosts
 from attention_research.parallel.rules import ROWS, SEQUENCE, state_shardings
 
 AXIS = "devices"
@@ -70,13 +71,13 @@ class MeshExecution:
                 return step(state, batch)
 
         everywhere = NamedSharding(self.mesh, PartitionSpec())
-        self.step = jax.jit(
-            in_scope, in_shardings=(shardings, None), out_shardings=(shardings, everywhere), donate_argnums=0
+        self.step = hosts.together(
+            jax.jit(in_scope, in_shardings=(shardings, None), out_shardings=(shardings, everywhere), donate_argnums=0)
         )
 
     def made(self, function: Callable, *arguments: Any) -> Any:
         """The state that a pure function returns, as it is stepped."""
-        return jax.jit(function, out_shardings=self.shardings)(*arguments)
+        return hosts.together(jax.jit(function, out_shardings=self.shardings))(*arguments)
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError where a part of the batch, or a length, does not divide over the mesh."""
@@ -142,6 +143,9 @@ class PmapExecution:
         self.start = lambda: self.made(start, seed)
         # The metrics are equal on all devices and come from the first.
         self.step = jax.pmap(step, axis_name=AXIS, out_axes=(0, None), donate_argnums=0)
+        if hosts.count() > 1:  # the devices meet before a step is compiled, not after (`hosts.together`)
+            hosts.wait("pmap")
+            jax.pmap(lambda x: jax.lax.psum(x, AXIS), axis_name=AXIS)(np.ones(self.devices))
         mesh = jax.make_mesh((self.devices,), (AXIS,), axis_types=(AxisType.Auto,), devices=jax.local_devices())
         self.batch_sharding = NamedSharding(mesh, PartitionSpec(AXIS))
 
@@ -175,5 +179,5 @@ class PmapExecution:
 
     def describe(self) -> dict[str, Any]:
         """For environment.json."""
-        hosts = jax.process_count()
-        return {"strategy": "pmap", "mesh": {"data": self.devices * hosts}, "hosts": hosts}
+        count = hosts.count()
+        return {"strategy": "pmap", "mesh": {"data": self.devices * count}, "hosts": count}

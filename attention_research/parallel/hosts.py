@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import jax
 import numpy as np
@@ -79,6 +80,28 @@ def wait(name: str) -> None:
         from jax.experimental import multihost_utils
 
         multihost_utils.sync_global_devices(name)
+
+
+def together(function: Any) -> Callable[..., Any]:
+    """A jitted function which no host begins before all have compiled it, for each shape of its arguments.
+
+    Where its collectives first meet, those of CPUs (Gloo) take a host that has not come within 30 s for a lost one: it
+    may be compiling yet, where the other found the program in its cache.
+    """
+    if count() == 1:
+        return function
+    compiled = set()
+
+    def run(*arguments: Any) -> Any:
+        leaves, tree = jax.tree.flatten(arguments)
+        shapes = (tree, *map(jax.typeof, leaves))
+        if shapes not in compiled:
+            function.lower(*arguments).compile()  # JAX keeps it for the call
+            wait("a program is compiled")
+            compiled.add(shapes)
+        return function(*arguments)
+
+    return run
 
 
 @contextmanager

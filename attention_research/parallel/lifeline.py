@@ -41,11 +41,10 @@ def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]
         return
     here = jax.process_index()
     lines = _listen(address) if here == 0 else _connect()
-    ending = threading.Event()
+    last_word = threading.Lock()  # for whoever ends this process: one line and no more
 
     def lost(host: int) -> None:
-        if not ending.is_set():
-            ending.set()
+        if last_word.acquire(blocking=False):
             line = f"host {host} of {jax.process_count()} is gone; {_REMEDY}"
             told(line)
             os.write(sys.stderr.fileno(), f"\nerror: {line}\n".encode())
@@ -72,12 +71,15 @@ def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]
         in_order = False
         raise
     finally:
-        ending.set()
+        last_word.acquire()
+        if not in_order:
+            _at_abort("")
         for line in lines.values():
             with suppress(OSError):
                 if in_order:
                     line.sendall(_ENDED)
-                line.close()
+                line.shutdown(socket.SHUT_RDWR)  # `close` alone tells nobody while `watch` reads it
+            line.close()
 
 
 def _at_abort(line: str) -> None:

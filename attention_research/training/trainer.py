@@ -11,6 +11,7 @@ import numpy as np
 
 from attention_research.config import Config, ConfigError, build_experiment
 from attention_research.layers.structure import abstract
+from attention_research.parallel import hosts
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
 from attention_research.parallel.varied import scope
 from attention_research.training.replicas import marked, member_configs, side_by_side, varied_values
@@ -87,7 +88,7 @@ class Trainer:
                 total, sums = self.task.loss(self.structure.merge(*model), batch, None)
             return {"loss": total, **sums, "tokens": self.task.count(batch)}
 
-        return jax.jit(step)
+        return hosts.together(jax.jit(step))
 
 
 def of_replica(state: Mapping[str, Any], replica: int, replicas: int) -> tuple[Any, Any]:

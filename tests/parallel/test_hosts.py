@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -30,12 +31,15 @@ def command(workdir, *more):
     return [sys.executable, "-m", "attention_research", "train", config, f"--workdir={workdir}", *given, *more]
 
 
-def start_hosts(workdir, *more):
-    """Two processes, and where what each says goes."""
+def free_address():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    meet = [f"--coordinator_address=127.0.0.1:{port}", "--num_processes=2"]
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def start_hosts(workdir, *more):
+    """Two processes, and where what each says goes."""
+    meet = [f"--coordinator_address={free_address()}", "--num_processes=2"]
     return [
         subprocess.Popen(
             command(workdir, *meet, f"--process_id={host}", *more), cwd=ROOT, env=environment(4),
@@ -146,6 +150,40 @@ def test_a_host_dies_and_the_pair_goes_on_to_the_last_bit(together, tmp_path, de
     ours, theirs = state(workdir), state(together)
     assert ours.keys() == theirs.keys() and len(ours) > 30
     assert all(ours[name].tobytes() == theirs[name].tobytes() for name in ours)
+
+
+def test_a_host_that_compiles_long_is_waited_for():
+    """Longer than the 30 s for which Gloo waits where devices first meet."""
+    address = free_address()
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.parallel.meeting", json.dumps(address), str(host), "40"], cwd=ROOT,
+            env=environment(2), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for host in range(2)
+    ]  # fmt: skip
+    for host in started:
+        printed, said = host.communicate(timeout=300)
+        assert host.returncode == 0, said[-2000:]
+        assert json.loads(printed.splitlines()[-1]) == [6.0, 6.0]
+
+
+def test_a_host_that_fails_ends_the_other_at_once(tmp_path):
+    """Its disk refuses a write: one line from each, status 1, and nobody waits in a collective."""
+    workdir = tmp_path / "run"
+    hosts = start_hosts(workdir)
+    deadline = time.monotonic() + 600
+    while not (workdir / "checkpoints" / str(EVERY)).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    full = (workdir / "metrics.jsonl").stat().st_size
+    resource.prlimit(hosts[0].pid, resource.RLIMIT_FSIZE, (full, full))
+    began = time.monotonic()
+    other = hosts[1].communicate(timeout=300)[1]
+    assert time.monotonic() - began < SOON and hosts[1].returncode == 1, other[-2000:]
+    first = hosts[0].communicate(timeout=300)[1]
+    assert hosts[0].returncode == 1, first[-2000:]
+    ours, theirs = ([line for line in said.splitlines() if line.startswith("error: ")] for said in (first, other))
+    assert len(ours) == len(theirs) == 1 and "File too large" in ours[0] and "is gone" in theirs[0], (ours, theirs)
 
 
 def test_a_signal_to_one_host_saves_on_both(tmp_path):
