@@ -163,7 +163,7 @@ def test_the_replicas_benchmark_compares_every_seed_with_its_own_run(root):
 
 @pytest.mark.slow
 def test_the_rows_of_narang2021_take_turns(root):
-    rows = ("vanilla_transformer", "geglu", "rezero")
+    rows = ("vanilla_transformer", "geglu", "rezero", "block_sharing")
     found = document(root, "narang2021", "--scale=smoke", "--rounds=2", f"--rows={','.join(rows)}")
     assert tuple(found["steps_per_second"]) == rows and all(ordered(found["times"][row]) for row in rows)
-    assert found["paper_steps_per_second"]["geglu"] == 3.55 and "3 rows" in found["rank_correlation"]
+    assert found["paper_steps_per_second"]["geglu"] == 3.55 and "4 rows" in found["rank_correlation"]
