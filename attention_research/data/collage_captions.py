@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attention_research.data import storage
-from attention_research.data.collages import COLOURS, DIGITS, SIZES, Layout, collages
+from attention_research.data.collages import COLOURS, DIGITS, SIZES, Layout, collages, in_colours
 from attention_research.data.in_memory import Batch
 from attention_research.data.picture_texts import PictureTexts, digests, padded
 from attention_research.data.words import Words
@@ -74,6 +74,7 @@ class Collages(PictureTexts):
         self,
         *,
         side: Positive,
+        channels: Positive = 3,
         grid: Positive = 3,
         min_objects: Positive = 1,
         max_objects: Positive = 5,
@@ -83,6 +84,7 @@ class Collages(PictureTexts):
         train_examples: Positive = 20_000,
         held_out: Positive = 2000,
     ):
+        in_colours(channels)
         self.layout = Layout(side, grid, min_objects, max_objects, clutter)
         longest = 5 * max_objects
         if longest > max_length:

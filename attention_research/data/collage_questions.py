@@ -21,7 +21,7 @@ import numpy as np
 
 from attention_research.data import storage
 from attention_research.data.collage_captions import KnownWords
-from attention_research.data.collages import COLOURS, DIGITS, Layout, collages
+from attention_research.data.collages import COLOURS, DIGITS, Layout, collages, in_colours
 from attention_research.data.in_memory import Batch
 from attention_research.data.picture_texts import PictureTexts, digests, padded
 from attention_research.errors import ConfigError
@@ -90,6 +90,7 @@ class CollageQuestions(PictureTexts):
         self,
         *,
         side: Positive,
+        channels: Positive = 3,
         grid: Positive = 3,
         min_objects: Positive = 2,
         max_objects: Positive = 6,
@@ -100,6 +101,7 @@ class CollageQuestions(PictureTexts):
         train_pictures: Positive = 20_000,
         held_out: Positive = 1000,
     ):
+        in_colours(channels)
         self.layout, self.questions = Layout(side, grid, min_objects, max_objects, clutter), questions
         if LONGEST > max_length:
             raise ConfigError(f"data.max_length: questions have up to {LONGEST} tokens, {max_length} are too few")

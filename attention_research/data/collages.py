@@ -70,6 +70,12 @@ class Layout:
         return round(SMALL * large), large
 
 
+def in_colours(channels: int) -> None:
+    """Raises ConfigError where pictures of other than three channels are wanted."""
+    if channels != 3:
+        raise ConfigError(f"data.channels: these pictures are in colours: 3, not {channels}")
+
+
 def collages(
     split: str, number: int, layout: Layout, report: Callable[[str], None] = lambda line: None
 ) -> dict[str, np.ndarray]:

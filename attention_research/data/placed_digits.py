@@ -13,9 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from attention_research.data import storage
-from attention_research.data.collages import DIGITS, Layout, collages
+from attention_research.data.collages import DIGITS, Layout, collages, in_colours
 from attention_research.data.in_memory import Batch, InMemory
-from attention_research.errors import ConfigError
 from attention_research.registry import Positive, Rate
 
 
@@ -39,8 +38,7 @@ class PlacedDigits(InMemory):
         validation_examples: Positive = 1000,
         test_examples: Positive = 2000,
     ):
-        if channels != 3:
-            raise ConfigError(f"data.channels: placed_digits are in colours: 3, not {channels}")
+        in_colours(channels)
         self.name, self.max_length, self.side = "placed digits", 1, side
         self.layout = Layout(side, grid, 1, 1, clutter)
         self.numbers = {"train": train_examples, "validation": validation_examples, "test": test_examples}

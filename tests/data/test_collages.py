@@ -204,6 +204,8 @@ def test_target_tokens_are_what_a_loss_counts():
     (captioned, {"min_objects": 6}, "data.min_objects: 6 is more than max_objects, 5"),
     (captioned, {"max_length": 24}, "data.max_length: captions of 5 objects have 25 tokens, 24"),
     (captioned, {"vocabulary_size": 23}, "vocabulary_size: 23 leaves no room for 20 words and 4 others"),
+    (captioned, {"channels": 1}, "data.channels: these pictures are in colours: 3, not 1"),
+    (asked, {"channels": 1}, "data.channels: these pictures are in colours: 3, not 1"),
     (asked, {"max_length": 9}, "data.max_length: questions have up to 10 tokens, 9"),
     (asked, {"vocabulary_size": 31}, "vocabulary_size: 31 leaves no room"),
     (asked, {"questions": 11}, "data.questions: a picture always allows 10"),

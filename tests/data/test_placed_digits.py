@@ -45,5 +45,5 @@ def test_batches_are_a_function_of_seed_and_step():
 
 
 def test_grey_pictures_are_refused():
-    with pytest.raises(ConfigError, match="data.channels: placed_digits are in colours: 3, not 1"):
+    with pytest.raises(ConfigError, match="data.channels: these pictures are in colours: 3, not 1"):
         PlacedDigits(**SIZES, channels=1)
