@@ -82,7 +82,7 @@ def wait(name: str) -> None:
         multihost_utils.sync_global_devices(name)
 
 
-def together(function: Any) -> Callable[..., Any]:
+def together(function: Any) -> Any:
     """A jitted function which no host begins before all have compiled it, for each shape of its arguments.
 
     Where its collectives first meet, those of CPUs (Gloo) take a host that has not come within 30 s for a lost one: it
