@@ -120,7 +120,7 @@ def keys_are_a_set(random: Random) -> Found:
 def one_output_per_query(random: Random) -> Found:
     """All queries at once are one at a time, and none has a gradient from another."""
     query, keys, values = draw(random, B, T, D), draw(random, B, S, D), draw(random, B, S, DV)
-    of = lambda query: attend(dot_scores(query, keys), values)[0]
+    of = lambda query: attend(scaled_dot_scores(query, keys), values)[0]
     alone = jnp.concatenate([of(query[:, t : t + 1]) for t in range(T)], axis=1)
     jacobian = np.asarray(jax.jacobian(lambda query: of(query)[0])(query))[:, :, 0]  # [T Dv T D]
     across = [largest(jacobian[t, :, u]) for t in range(T) for u in range(T) if t != u]
