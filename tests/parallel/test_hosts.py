@@ -177,6 +177,8 @@ def test_a_host_that_fails_ends_the_other_at_once(tmp_path):
         time.sleep(0.02)
     full = (workdir / "metrics.jsonl").stat().st_size
     resource.prlimit(hosts[0].pid, resource.RLIMIT_FSIZE, (full, full))
+    while not (workdir / "error.txt").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
     began = time.monotonic()
     other = hosts[1].communicate(timeout=300)[1]
     assert time.monotonic() - began < SOON and hosts[1].returncode == 1, other[-2000:]
