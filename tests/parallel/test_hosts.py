@@ -49,6 +49,12 @@ def start_hosts(workdir, *more):
     ]  # fmt: skip
 
 
+def wait_for(path, seconds=600):
+    deadline = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
 def two_hosts(workdir, *more):
     hosts = start_hosts(workdir, *more)
     said = [host.communicate(timeout=900)[1] for host in hosts]
@@ -132,9 +138,7 @@ def test_a_host_dies_and_the_pair_goes_on_to_the_last_bit(together, tmp_path, de
     """SIGKILL for one: the other ends within seconds, with one line; both started again end as if nothing had been."""
     workdir = tmp_path / "run"
     hosts = start_hosts(workdir)
-    deadline = time.monotonic() + 600
-    while not (workdir / "checkpoints" / str(2 * EVERY)).exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(workdir / "checkpoints" / str(2 * EVERY))
     hosts[dead].send_signal(signal.SIGKILL)
     began, other = time.monotonic(), hosts[1 - dead]
     said = other.communicate(timeout=300)[1]
@@ -172,13 +176,10 @@ def test_a_host_that_fails_ends_the_other_at_once(tmp_path):
     """Its disk refuses a write: one line from each, status 1, and nobody waits in a collective."""
     workdir = tmp_path / "run"
     hosts = start_hosts(workdir)
-    deadline = time.monotonic() + 600
-    while not (workdir / "checkpoints" / str(EVERY)).exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(workdir / "checkpoints" / str(EVERY))
     full = (workdir / "metrics.jsonl").stat().st_size
     resource.prlimit(hosts[0].pid, resource.RLIMIT_FSIZE, (full, full))
-    while not (workdir / "error.txt").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(workdir / "error.txt")
     began = time.monotonic()
     other = hosts[1].communicate(timeout=300)[1]
     assert time.monotonic() - began < SOON and hosts[1].returncode == 1, other[-2000:]
@@ -192,9 +193,7 @@ def test_a_signal_to_one_host_saves_on_both(tmp_path):
     """And both end with the signal's status; nothing is lost."""
     workdir = tmp_path / "run"
     hosts = start_hosts(workdir)
-    deadline = time.monotonic() + 600
-    while not (workdir / "checkpoints" / str(EVERY)).exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(workdir / "checkpoints" / str(EVERY))
     hosts[1].send_signal(signal.SIGTERM)
     said = [host.communicate(timeout=300)[1] for host in hosts]
     assert [host.returncode for host in hosts] == [128 + signal.SIGTERM] * 2, said
