@@ -21,6 +21,8 @@ COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
 _ROWS_IN_A_PANEL = 7
+#: A loss that grows to so many times where the curves begin is drawn on a logarithmic axis.
+_GROWN = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +102,8 @@ def _loss(pyplot: Any, results: Results, path: Path) -> Figure | None:
             axis.fill_between(steps, low, high, color=style["color"], alpha=0.15, linewidth=0)
         axis.set_ylabel("training loss")
         axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    begin, highest = statistics.median(c[1][0] for c in curves.values()), max(max(c[3]) for c in curves.values())
+    axes[0, 0].set_yscale("log" if highest > _GROWN * begin else "linear")
     axes[-1, 0].set_xlabel("step")
     _title(axes[0, 0], results, "training loss")
     save(pyplot, figure, path)
@@ -127,9 +131,7 @@ def by_row(column: Column) -> Callable[[Results, Path], Figure | None]:
     return drawn
 
 
-def _by_row(
-    pyplot: Any, results: Results, column: Column, path: Path, *, from_zero: bool = True
-) -> Figure | None:
+def _by_row(pyplot: Any, results: Results, column: Column, path: Path, *, from_zero: bool = True) -> Figure | None:
     """One number a row, with an error bar of one sample standard deviation and a cross for each seed."""
     cells = [(row.name, cell) for row in results.rows if (cell := results.cell(row.id, column)).values]
     cells = [(name, cell) for name, cell in cells if all(map(finite, cell.values))]

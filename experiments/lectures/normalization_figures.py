@@ -119,8 +119,9 @@ def draw_training(results: Results, folder: Path) -> Figure | None:
     axis.set_yticks(range(len(rows)), [row.name for row in rows])
     axis.invert_yaxis()
     axis.set_xscale("log")
+    axis.xaxis.get_major_locator().set_params(subs=(1, 2, 5))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.xaxis.set_minor_formatter(lambda value, _: f"{value:g}")
+    axis.minorticks_off()
     axis.set_xlabel("perplexity a piece")
     where = folder / "perplexity.png"
     save(pyplot, figure, where)
