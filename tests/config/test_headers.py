@@ -13,6 +13,7 @@ from attention_research.config import variants
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").rglob("*.py"))
 TRANSFORMER, RECURRENT = "configs/translation/transformer.py", "configs/translation/recurrent.py"
+LANGUAGE_MODEL = "configs/language_modelling/transformer.py"
 GOLDENS = ROOT / "tests/cli/goldens"
 
 
@@ -57,3 +58,13 @@ def test_bleu_and_time_are_the_recorded_ones(scale):
     minutes = np.mean([trial["seconds"] for trial in own]) / 60
     assert len(own) == 2 and f"{minutes:.1f} minutes" in line_of(scale)
     assert line_of(scale).endswith(f"{np.mean(bleu):.1f} +- {np.std(bleu, ddof=1):.1f}")
+
+
+def test_the_language_models_perplexity_is_the_recorded_one():
+    folder = ROOT / "experiments/lectures/results/positions/cpu/trials"
+    trials = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    own = [trial["stages"]["evaluate"] for trial in trials if trial["row"] == "lm_sinusoidal"]
+    perplexity, (unigram,) = [one["perplexity"] for one in own], {one["unigram_perplexity"] for one in own}
+    said = line_of("cpu", LANGUAGE_MODEL)
+    assert f"{np.mean(perplexity):.0f} +- {np.std(perplexity, ddof=1):.1f} " in said
+    assert said.endswith(f"a unigram model {unigram:.0f}")
