@@ -70,6 +70,13 @@ def styles() -> Any:
     return ({"color": c, "marker": m, "linestyle": s} for c, m, s in zip(*cycles, strict=False))
 
 
+def mark_plainly(axis: Any) -> None:
+    """Mark a logarithmic axis (a plot's `xaxis` or `yaxis`) at 1, 2 and 5 of each power of ten, in plain numbers."""
+    axis.get_major_locator().set_params(subs=(1, 2, 5))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.minorticks_off()
+
+
 def heat_maps(results: Results, path: Path, maps: Sequence[Mapping[str, Any]], what: str) -> Figure | None:
     """Alignments as `analysis.alignment_figure` draws them (a map may have a "title"); None without one."""
     if not maps:

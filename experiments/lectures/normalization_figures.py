@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attention_research.analysis.amplification import ACTIVATIONS
 from attention_research.analysis.norm_formulas import NORMS
-from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles
+from attention_research.studies.figures import COLOURS, Figure, canvas, mark_plainly, save, styles
 from attention_research.studies.results import Results
 
 from .normalization_verdicts import KEY, mean
@@ -119,9 +119,7 @@ def draw_training(results: Results, folder: Path) -> Figure | None:
     axis.set_yticks(range(len(rows)), [row.name for row in rows])
     axis.invert_yaxis()
     axis.set_xscale("log")
-    axis.xaxis.get_major_locator().set_params(subs=(1, 2, 5))
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.minorticks_off()
+    mark_plainly(axis.xaxis)
     axis.set_xlabel("perplexity a piece")
     where = folder / "perplexity.png"
     save(pyplot, figure, where)

@@ -15,7 +15,7 @@ from pathlib import Path
 from attention_research.analysis.extrapolation import measure_lengths
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PERPLEXITY, Column, significant
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, mark_plainly, save, styles
 from attention_research.studies.results import Results
 
 from ..haviv2022.schemes import CONFIG, NONE, SCHEMES
@@ -50,9 +50,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
     axes[0].set_xscale("log", base=2)
     axes[0].set_xticks(factors, [str(factor) for factor in factors])
     axes[0].set_yscale("log")
-    axes[0].yaxis.get_major_locator().set_params(subs=(1, 2, 5))
-    axes[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes[0].minorticks_off()
+    mark_plainly(axes[0].yaxis)
     axes[0].set_ylabel("perplexity a piece")
     axes[1].set_ylabel("loss, nats")
     axes[0].legend(fontsize=9)

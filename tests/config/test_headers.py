@@ -25,6 +25,12 @@ def line_of(variant, file=TRANSFORMER):
     return next(line for line in header(file).splitlines() if line.startswith(f"{variant} "))
 
 
+def recorded(results, row):
+    """The trials of a row in a study's recorded results."""
+    trials = [json.loads(path.read_text()) for path in (ROOT / "experiments" / results / "trials").glob("*.json")]
+    return [trial for trial in trials if trial["row"] == row]
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_a_header_has_its_command_and_says_what_to_expect_of_every_variant(file):
     said = header(file)
@@ -51,9 +57,7 @@ def test_weights_without_biases_are_those_of_inspect(variant):
 
 @pytest.mark.parametrize("scale", ["quick", "cpu"])
 def test_bleu_and_time_are_the_recorded_ones(scale):
-    folder = ROOT / "experiments/ablation/results/attention" / scale / "trials"
-    trials = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    own = [trial for trial in trials if trial["row"] == "standard"]
+    own = recorded(f"ablation/results/attention/{scale}", "standard")
     bleu = [trial["stages"]["evaluate"]["bleu"] for trial in own]
     minutes = np.mean([trial["seconds"] for trial in own]) / 60
     assert len(own) == 2 and f"{minutes:.1f} minutes" in line_of(scale)
@@ -61,9 +65,7 @@ def test_bleu_and_time_are_the_recorded_ones(scale):
 
 
 def test_the_language_models_perplexity_is_the_recorded_one():
-    folder = ROOT / "experiments/lectures/results/positions/cpu/trials"
-    trials = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    own = [trial["stages"]["evaluate"] for trial in trials if trial["row"] == "lm_sinusoidal"]
+    own = [trial["stages"]["evaluate"] for trial in recorded("lectures/results/positions/cpu", "lm_sinusoidal")]
     perplexity, (unigram,) = [one["perplexity"] for one in own], {one["unigram_perplexity"] for one in own}
     said = line_of("cpu", LANGUAGE_MODEL)
     assert f"{np.mean(perplexity):.0f} +- {np.std(perplexity, ddof=1):.1f} " in said
