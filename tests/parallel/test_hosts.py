@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from waiting import wait_for
 
 from tests.parallel.programs import ROOT, environment
 
@@ -47,12 +48,6 @@ def start_hosts(workdir, *more):
         )
         for host in range(2)
     ]  # fmt: skip
-
-
-def wait_for(path, seconds=600):
-    deadline = time.monotonic() + seconds
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
 
 
 def two_hosts(workdir, *more):
@@ -138,7 +133,7 @@ def test_a_host_dies_and_the_pair_goes_on_to_the_last_bit(together, tmp_path, de
     """SIGKILL for one: the other ends within seconds, with one line; both started again end as if nothing had been."""
     workdir = tmp_path / "run"
     hosts = start_hosts(workdir)
-    wait_for(workdir / "checkpoints" / str(2 * EVERY))
+    wait_for((workdir / "checkpoints" / str(2 * EVERY)).exists, 600)
     hosts[dead].send_signal(signal.SIGKILL)
     began, other = time.monotonic(), hosts[1 - dead]
     said = other.communicate(timeout=300)[1]
@@ -176,10 +171,10 @@ def test_a_host_that_fails_ends_the_other_at_once(tmp_path):
     """Its disk refuses a write: one line from each, status 1, and nobody waits in a collective."""
     workdir = tmp_path / "run"
     hosts = start_hosts(workdir)
-    wait_for(workdir / "checkpoints" / str(EVERY))
+    wait_for((workdir / "checkpoints" / str(EVERY)).exists, 600)
     full = (workdir / "metrics.jsonl").stat().st_size
     resource.prlimit(hosts[0].pid, resource.RLIMIT_FSIZE, (full, full))
-    wait_for(workdir / "error.txt")
+    wait_for((workdir / "error.txt").exists, 600)
     began = time.monotonic()
     other = hosts[1].communicate(timeout=300)[1]
     assert time.monotonic() - began < SOON and hosts[1].returncode == 1, other[-2000:]
@@ -193,7 +188,7 @@ def test_a_signal_to_one_host_saves_on_both(tmp_path):
     """And both end with the signal's status; nothing is lost."""
     workdir = tmp_path / "run"
     hosts = start_hosts(workdir)
-    wait_for(workdir / "checkpoints" / str(EVERY))
+    wait_for((workdir / "checkpoints" / str(EVERY)).exists, 600)
     hosts[1].send_signal(signal.SIGTERM)
     said = [host.communicate(timeout=300)[1] for host in hosts]
     assert [host.returncode for host in hosts] == [128 + signal.SIGTERM] * 2, said

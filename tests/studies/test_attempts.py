@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from waiting import wait_for
 
 from attention_research.studies import attempts
 from attention_research.studies.attempts import SUPERSEDED, Attempt
@@ -24,13 +24,6 @@ attempt = Attempt.begin(folder)
 time.sleep(60)
 """
 TRAINING = {"steps": 60, "log_every": 1, "checkpoint_every": 5, "eval_every": 30, "batch_size": 4}
-
-
-def wait_for(condition, seconds=300.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def contents(folder):

@@ -11,10 +11,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_for
 
 pytestmark = [
     pytest.mark.slow, pytest.mark.data,
@@ -27,13 +27,6 @@ SWEEP = [
     "--config.training.checkpoint_every=5", "--config.training.batch_size=4", "--over=training.learning_rate=0.5,1",
     "--seeds=2", "--jobs=2",
 ]  # fmt: skip
-
-
-def wait_for(condition, seconds=400.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 class Cluster:

@@ -9,10 +9,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_for
 
 TOOLS = ("slurmctld", "slurmd", "munged", "scontrol", "srun")
 pytestmark = [
@@ -53,13 +53,6 @@ SWEEP = [
     "--config.training.checkpoint_every=5", "--config.training.batch_size=4", "--over=training.learning_rate=0.5,1",
     "--seeds=1",
 ]  # fmt: skip
-
-
-def wait_for(condition, seconds=400.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def ports(count):

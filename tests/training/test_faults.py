@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from waiting import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.data]
 STEPS = 100
@@ -82,10 +83,9 @@ def logged(path):
     return path.read_bytes().count(b'"train"') if path.exists() else 0
 
 
-def wait_for(process, condition, seconds=600):
-    deadline = time.monotonic() + seconds
-    while process.poll() is None and not condition() and time.monotonic() < deadline:
-        time.sleep(0.001)
+def wait(process, condition):
+    """Until the condition holds or the process has ended."""
+    wait_for(lambda: process.poll() is not None or condition(), seconds=600, every=0.001)
 
 
 #: When each process is killed: after it has begun (imports, data, compilation), while a checkpoint is on its way to the
@@ -101,12 +101,12 @@ def test_a_run_killed_again_and_again_is_the_uninterrupted_one_to_the_last_bit(w
     for kind in KILLS:
         before, process = train_steps(workdir)[-1:] or [0], start(workdir, root)
         if kind == "starting":
-            wait_for(process, lambda end=time.monotonic() + chance.uniform(0.0, 6.0): time.monotonic() > end)
+            wait(process, lambda end=time.monotonic() + chance.uniform(0.0, 6.0): time.monotonic() > end)
         else:
             goal = before[0] + chance.randrange(3, 7)
-            wait_for(process, lambda goal=goal: logged(path) >= goal)
+            wait(process, lambda goal=goal: logged(path) >= goal)
             if kind == "writing":
-                wait_for(process, lambda: next((workdir / "checkpoints").glob("*tmp*"), None) is not None)
+                wait(process, lambda: next((workdir / "checkpoints").glob("*tmp*"), None) is not None)
             time.sleep(chance.uniform(0.0, 0.02 if kind == "writing" else 0.1))
         process.kill()
         process.communicate()
@@ -123,7 +123,7 @@ def test_a_terminated_run_saves_says_how_to_continue_and_does(whole, tmp_path, r
     workdir = tmp_path / "run"
     process = start(workdir, root)
     path = workdir / "metrics.jsonl"
-    wait_for(process, lambda: logged(path) >= 5)
+    wait(process, lambda: logged(path) >= 5)
     process.terminate()
     sent = time.monotonic()
     _, said = process.communicate()
