@@ -74,6 +74,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
         axis.axhline(0.25, color="#888888", linewidth=0.8)
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_xlabel("layer (0: embeddings)")
+        axis.xaxis.get_major_locator().set_params(integer=True)
     axes[0].set_ylabel("mean distance / positions")
     axes[0].legend(fontsize=9)
     where = folder / "probe.png"
