@@ -46,6 +46,13 @@ def test_a_row_below_the_floor_is_untrained(changed, mark):
     assert found.untrained("a") == found.notes("a") == mark
 
 
+@pytest.mark.parametrize(("references", "held_to_it"), [(["B F C"], False), (["B F C", "a b c d"], True), ([], True)])
+def test_bleu_is_no_floor_where_no_reference_has_four_words(references, held_to_it):
+    samples = [{"source": "s", "reference": reference, "translation": "t"} for reference in references]
+    found = results_of({"a": {**TRAINED, "evaluate.bleu": [0.5, 0.5], "evaluate.samples": [samples, samples]}})
+    assert found.untrained("a") == ("untrained (BLEU not above copying's 0.5)" if held_to_it else "")
+
+
 PARSED = {"evaluate.flat_f1": [30.0, 31.0]}
 
 
