@@ -78,7 +78,7 @@ def draw_few(results: Results, folder: Path) -> Figure | None:
         axis.set_axisbelow(True)
         axis.set_xticks(range(len(rows)), [ATTENDING[row].replace(", ", "\n") for row in rows])
     axes[0].set_ylim(0, 1.02)
-    axes[1].legend(loc="best", fontsize=9)
+    axes[0].legend(loc="upper right", fontsize=9)
     where = folder / "few_words.png"
     save(pyplot, figure, where)
     return Figure(where, "How few source words a target word takes", f"{'; '.join(said)}.")
