@@ -159,7 +159,8 @@ class Results:
         above that of one bracket around each sentence; those that the evaluation gives. BLEU counts sequences of four
         words, so that a task whose sampled references have none is not held to it.
         """
-        samples = [sample for samples in self.values(row, "evaluate.samples") for sample in samples]
+        evaluated = [entry.result["stages"].get("evaluate", {}) for entry in self.of(row) if entry.result]
+        samples = [sample for scores in evaluated for sample in scores.get("samples", [])]
         no_bleu = bool(samples) and all(len(sample.get("reference", "").split()) < 4 for sample in samples)
         missed = []
         for floor in FLOORS:
