@@ -161,7 +161,7 @@ class Results:
         """
         evaluated = [entry.result["stages"].get("evaluate", {}) for entry in self.of(row) if entry.result]
         samples = [sample for scores in evaluated for sample in scores.get("samples", [])]
-        no_bleu = bool(samples) and all(len(sample.get("reference", "").split()) < 4 for sample in samples)
+        no_bleu = bool(samples) and max(map(_longest_reference, samples)) < 4
         missed = []
         for floor in FLOORS:
             if no_bleu and floor.key == "evaluate.bleu":
@@ -199,6 +199,12 @@ class Results:
         if any(entry.stale for entry in entries):
             said.append("stale (made by other sources)")
         return "; ".join([*said, *filter(None, [self.untrained(row)])])
+
+
+def _longest_reference(sample: Mapping[str, Any]) -> int:
+    """The words of a sample's reference, of the longest where it has several, as a picture's captions are."""
+    references = sample.get("reference", "")
+    return max((len(text.split()) for text in ([references] if isinstance(references, str) else references)), default=0)
 
 
 def collect(study: Study, scale: str, trials: list[Trial], folder: Folder) -> Results:

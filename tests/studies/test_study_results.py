@@ -46,7 +46,16 @@ def test_a_row_below_the_floor_is_untrained(changed, mark):
     assert found.untrained("a") == found.notes("a") == mark
 
 
-@pytest.mark.parametrize(("references", "held_to_it"), [(["B F C"], False), (["B F C", "a b c d"], True), ([], True)])
+@pytest.mark.parametrize(
+    ("references", "held_to_it"),
+    [
+        (["B F C"], False),
+        (["B F C", "a b c d"], True),
+        ([["red", "a red disc"], ["red"]], False),  # a picture's captions are several
+        ([["red", "a red disc above"]], True),
+        ([], True),
+    ],
+)
 def test_bleu_is_no_floor_where_no_reference_has_four_words(references, held_to_it):
     samples = [{"source": "s", "reference": reference, "translation": "t"} for reference in references]
     found = results_of({"a": {**TRAINED, "evaluate.bleu": [0.5, 0.5], "evaluate.samples": [samples, samples]}})
