@@ -17,7 +17,7 @@ Parameters are `inspect`'s, with the head of 1,000 classes. The paper's Table 1 
 H/14's count; 307 is not L/16's but L/32's (306.5); 86 is B/16's without the head (85.8). The published sizes have
 appendix B.1's training on ImageNet alone (Table 3), for an accelerator: the accuracies that the paper prints are those
 of models pre-trained on 14 or 303 million images. `cpu` reads Fashion-MNIST; its accuracy by the number of training
-images, beside a convolutional network's, is what `experiments/dosovitskiy2020/table1.py` measures. Time: a minute on
+images, beside a convolutional network's, is what `experiments/dosovitskiy2020/data_size.py` measures. Time: a minute on
 one core; `smoke` takes seconds and learns nothing.
 """
 

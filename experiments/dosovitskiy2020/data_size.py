@@ -1,7 +1,10 @@
-"""The trained rows of `dosovitskiy2020/table1`: a Vision Transformer and a small CNN by the number of training images.
+"""Dosovitskiy et al. 2021 (ViT), section 4.3: a Vision Transformer and a small CNN by the number of training images.
 
-The CNN is three 3 x 3 convolutions with batch norm (`layers.vision.cnn`) and the mean over its last map; beside it the
-same with attention over the cells of that map (`pooling` "qkv"): the notes' "on CNN features". All take as many steps
+    attention-research reproduce dosovitskiy2020/data_size --scale=cpu
+
+The paper asks it of 9 to 300 million images of JFT; here from scratch on Fashion-MNIST, at a scale of its own. The CNN
+is three 3 x 3 convolutions with batch norm (`layers.vision.cnn`) and the mean over its last map; beside it the same
+with attention over the cells of that map (`pooling` "qkv"): the notes' "on CNN features". All take as many steps
 whatever the number of images, with one optimizer and a learning rate of their own (`RATES`).
 """
 
@@ -10,14 +13,13 @@ from __future__ import annotations
 from typing import Any
 
 from attention_research.analysis.image_rollout import measure_rollout
-from attention_research.studies import Row, evaluate, measure, train
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import FLOPS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+
+from .data_size_figures import draw_rollout, draw_sizes
+from .data_size_verdict import ACCURACY, AUGMENTED, MAJORITY, MAPPED, NAMES, SIZES, applies
 
 CONFIG = "configs/images/vision_transformer.py"
-SIZES = (250, 1000, 4000, 16_000)
-#: Sizes that are also trained on with flips and shifts, and those of attention over a CNN's map.
-AUGMENTED = (250, 4000)
-MAPPED = (250, 16_000)
-NAMES = {"vit": "ViT", "cnn": "CNN", "cnn_attention": "CNN, attention over its map"}
 FLIPS = {"data.augmentation": "flip_and_shift"}
 #: Of 0.001, 0.003, 0.01 and 0.03 the best on validation with 4,000 images, one seed (ViT 80.2, 82.6, 83.7, 74.6 %; CNN
 #: 78.6, 82.3, 84.4, 84.8 %); the CNN's for both of its heads.
@@ -63,3 +65,27 @@ def rows() -> tuple[Row, ...]:
     mapped = [trained_row("cnn_attention", size) for size in MAPPED]
     augmented = [trained_row(model, size, augmented=True) for model in ("vit", "cnn") for size in AUGMENTED]
     return (*plain, *mapped, *augmented)
+
+
+STUDY = Study(
+    rows=rows(),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 32, "pictures": 4}),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, replicas=True, settings={"examples": 512, "pictures": 8}),
+        "gpu": Scale(f"{CONFIG}:cpu", GPU, seeds=3, settings={"examples": 2048, "pictures": 8}),
+    },
+    columns=(
+        PARAMETERS,
+        FLOPS,
+        STEPS_PER_SECOND,
+        Column(ACCURACY, "accuracy", fixed(1), better="higher"),
+        Column(MAJORITY, "always one class", fixed(1), spread=False),
+    ),
+    claims="claims.csv",
+    verdicts={"attention-beyond-rnn": applies},
+    figures=(draw_sizes, draw_rollout),
+    notes=(
+        "Accuracy: Fashion-MNIST, 2,000 of its test images, from scratch; the same steps for any number of images. The "
+        "seeds of a row were trained as replicas.",
+    ),
+)

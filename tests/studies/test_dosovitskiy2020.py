@@ -1,4 +1,4 @@
-"""`dosovitskiy2020/table1`: counts, what is measured of a rollout, and the verdict by hand."""
+"""`dosovitskiy2020/table1` and `data_size`: counts, what is measured of a rollout, and the verdict by hand."""
 
 import json
 
@@ -15,11 +15,16 @@ CLAIM = "attention-beyond-rnn"
 SIZES = (250, 1000, 4000, 16_000)
 
 
-@pytest.fixture(scope="module")
-def study(root):
+@pytest.fixture(scope="module", params=["table1", "data_size"])
+def either(root, request):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        yield load_study("dosovitskiy2020/table1", root / "experiments")
+        yield load_study(f"dosovitskiy2020/{request.param}", root / "experiments")
+
+
+@pytest.fixture(scope="module")
+def study(root):
+    return load_study("dosovitskiy2020/data_size", root / "experiments")
 
 
 def counted(variant):
@@ -40,7 +45,9 @@ def test_the_claim_has_its_verdict(study):
 
 
 @pytest.mark.parametrize("variant", ["b16", "b32", "l16", "l32", "h14"])
-def test_counts_are_the_closed_form_and_the_known_ones(study, variant, tmp_path):
+def test_counts_are_the_closed_form_and_the_known_ones(root, variant, tmp_path, monkeypatch):
+    monkeypatch.chdir(root)
+    study = load_study("dosovitskiy2020/table1", root / "experiments")
     (row,) = study.rows_at("paper", [variant])
     config = configuration(study, "paper", row)
     (tmp_path / "trial.json").write_text(json.dumps({"given": config.given}))
@@ -58,11 +65,11 @@ def test_the_printed_307_is_no_count_of_l16():
     assert millions("l16") == {304, 303} and 307 in millions("l32")
 
 
-def test_every_row_resolves_at_every_scale(study, root, monkeypatch):
+def test_every_row_resolves_at_every_scale(either, root, monkeypatch):
     monkeypatch.chdir(root)
-    for scale in study.scales:
-        for row in study.rows_at(scale):
-            resolved = configuration(study, scale, row).resolved
+    for scale in either.scales:
+        for row in either.rows_at(scale):
+            resolved = configuration(either, scale, row).resolved
             model, _, size = row.id.partition("_")
             assert resolved["model"]["kind"] == ("image_classifier" if model == "cnn" else "vision_transformer")
             if row.stages[0].kind == "train":

@@ -176,7 +176,7 @@ SMOKE = {
     "linformer2020/figure1": "masked",
     "linformer2020/figure3": "k_8",
     "lra2020/table1": "listops_linear,cost_linear",
-    "dosovitskiy2020/table1": "b16,vit_16000",
+    "dosovitskiy2020/data_size": "vit_16000",
     "he2015/degradation": "residual_20,exact_residual",
     "hu2018/se": "squeeze_excitation",
     "woo2018/cbam": "cbam",

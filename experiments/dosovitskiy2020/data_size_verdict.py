@@ -1,16 +1,18 @@
-"""The verdict of `dosovitskiy2020/table1`."""
+"""The verdict of `dosovitskiy2020/data_size`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attention_research.studies.results import Results, published
+from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, clearly_above
 
-from .data_size import AUGMENTED, NAMES, SIZES
-
+SIZES = (250, 1000, 4000, 16_000)
+#: Sizes that are also trained on with flips and shifts, and those of attention over a CNN's map.
+AUGMENTED = (250, 4000)
+MAPPED = (250, 16_000)
+NAMES = {"vit": "ViT", "cnn": "CNN", "cnn_attention": "CNN, attention over its map"}
 ACCURACY, MAJORITY = "evaluate.accuracy", "evaluate.majority_accuracy"
-COUNT, WITHOUT_HEAD = "measure.parameters", "measure.without_head"
 #: Points of accuracy that a ViT may be below the CNN at the most images and still stand beside it.
 NEAR = 2.0
 
@@ -20,9 +22,8 @@ def applies(results: Results) -> Verdict:
     the ViT with the most images is besides within `NEAR` points of the CNN or above it. One seed tests nothing."""
     gaps = dict(_gaps(results, SIZES, ""))
     if SIZES[-1] not in gaps or results.seeds < 2:
-        missing = "ViT and CNN are not both trained on the most images by two seeds"
-        return Verdict(UNTESTED, "; ".join([missing, *_counts(results)]))
-    because = "; ".join([*_said(results, gaps), *_counts(results)])
+        return Verdict(UNTESTED, "ViT and CNN are not both trained on the most images by two seeds")
+    because = "; ".join(_said(results, gaps))
     learned = [_learns(results, f"{model}_{size}") for model in ("vit", "cnn_attention") for size in SIZES]
     if False in learned:
         return Verdict(FAILED, because)
@@ -54,15 +55,3 @@ def _said(results: Results, gaps: dict[int, float]) -> Iterator[str]:
     yield f"the CNN above the ViT by {', '.join(f'{gap:+.1f} at {size:,}' for size, gap in gaps.items())}"
     if augmented := dict(_gaps(results, AUGMENTED, "_augmented")):
         yield f"with flips and shifts by {', '.join(f'{gap:+.1f} at {size:,}' for size, gap in augmented.items())}"
-
-
-def _counts(results: Results) -> list[str]:
-    """Each published size: its count, without its head, and the printed millions."""
-    cells = published(results.study)
-    found = []
-    for row in results.rows:
-        counts, bodies = results.values(row.id, COUNT), results.values(row.id, WITHOUT_HEAD)
-        if counts and bodies:
-            printed = cells.get(row.id, {}).get("M parameters", "none")
-            found.append(f"{row.name} {counts[0]:,} parameters, {bodies[0]:,} without head (printed: {printed} M)")
-    return found

@@ -1,4 +1,4 @@
-"""The pictures of `dosovitskiy2020/table1`."""
+"""The pictures of `dosovitskiy2020/data_size`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
 
-from .data_size import AUGMENTED, NAMES, SIZES
-from .table1_verdict import ACCURACY
+from .data_size_verdict import ACCURACY, AUGMENTED, NAMES, SIZES
 
 #: What is drawn: (row ids begin with, their sizes, what they end with, in words).
 LINES = (
