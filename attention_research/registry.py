@@ -133,9 +133,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "text_classifier": "attention_research.models.classifiers.text_classifier:TextClassifier",
         "encoder_classifier": "attention_research.models.classifiers.encoder_classifier:EncoderClassifier",
         "image_classifier": "attention_research.models.image_classifier:ImageClassifier",
-        "image_question_classifier": (
-            "attention_research.models.image_question_classifier:ImageQuestionClassifier"
-        ),
+        "image_question_classifier": ("attention_research.models.image_question_classifier:ImageQuestionClassifier"),
         "pair_classifier": "attention_research.models.classifiers.pair_classifier:PairClassifier",
         "vision_transformer": "attention_research.models.vision_transformer:VisionTransformer",
         "cloze_classifier": "attention_research.models.classifiers.cloze_classifier:ClozeClassifier",
@@ -345,7 +343,9 @@ FAMILIES: dict[str, dict[str, str]] = {
         "squeeze_excitation": "attention_research.layers.vision.gates.squeeze_excitation:SqueezeExcitation",
         "channel": "attention_research.layers.vision.gates.channel:ChannelGate",
         "spatial": "attention_research.layers.vision.gates.spatial:SpatialGate",
+        "normalized_spatial": "attention_research.layers.vision.gates.normalized_spatial:NormalizedSpatialGate",
         "cbam": "attention_research.layers.vision.gates.cbam:CBAM",
+        "normalized_cbam": "attention_research.layers.vision.gates.normalized_cbam:NormalizedCBAM",
         "sca": "attention_research.layers.vision.gates.sca:SCA",
     },
     "image_reader": {

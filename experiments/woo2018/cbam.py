@@ -4,7 +4,8 @@
 
 Pictures of one coloured digit somewhere among grey pieces of digits (`data.placed_digits`): which digit it is, by an
 8-layer residual network without gates, one a channel wider, and with spatial attention, channel attention, both (CBAM)
-and SCA-CNN's distributions in every block. Accuracy, cost, and how much of a gate map lies in the cell of the digit,
+and SCA-CNN's distributions in every block; spatial attention and CBAM as the paper writes them and as their authors
+released them, with normalised logits. Accuracy, cost, and how much of a gate map lies in the cell of the digit,
 where even gates have a ninth. The printed errors are of ImageNet with 50 layers.
 """
 
@@ -22,8 +23,10 @@ from .cbam_verdict import focuses
 GATE = "model.features.gate"
 GATES = {
     "spatial": ("spatial attention", {"kind": "spatial"}),
+    "spatial_released": ("spatial attention, as released", {"kind": "normalized_spatial"}),
     "channel": ("channel attention", {"kind": "channel", "reduction": 4}),
     "cbam": ("CBAM, both", {"kind": "cbam", "reduction": 4}),
+    "cbam_released": ("CBAM, as released", {"kind": "normalized_cbam", "reduction": 4}),
     "sca": ("SCA, both as distributions", {"kind": "sca"}),
 }
 PRINTED = {

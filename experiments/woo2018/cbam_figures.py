@@ -9,12 +9,12 @@ import numpy as np
 from attention_research.studies.figures import Figure, canvas, save
 from attention_research.studies.results import Results
 
-MAPS = ("spatial", "cbam", "sca")
+from .cbam_verdict import SPATIAL
 
 
 def draw_maps(results: Results, folder: Path) -> Figure | None:
     """Held-out pictures, and below each the first stage's gates of each network's first seed."""
-    drawn = {row: found[0] for row in MAPS if (found := results.values(row, "measure.drawn"))}
+    drawn = {row: found[0] for row in SPATIAL if (found := results.values(row, "measure.drawn"))}
     if not drawn:
         return None
     pyplot = canvas()
@@ -25,7 +25,7 @@ def draw_maps(results: Results, folder: Path) -> Figure | None:
     for line, (row, maps) in zip(axes[1:], drawn.items(), strict=True):
         for axis, one in zip(line, maps, strict=True):
             axis.imshow(np.asarray(one["map"]), cmap="gray")
-        line[0].set_ylabel(row)
+        line[0].set_ylabel(row.replace("_", " "))
     for axis in axes.ravel():
         axis.set_xticks([])
         axis.set_yticks([])

@@ -29,7 +29,7 @@ WALKED = {
     "caption_vocabulary",
 }  # fmt: skip
 #: Gates with a bottleneck, which a reduction of 16 leaves one channel of these few.
-REDUCED = {gate: {"reduction": 3} for gate in ("squeeze_excitation", "channel", "cbam")}
+REDUCED = {gate: {"reduction": 3} for gate in ("squeeze_excitation", "channel", "cbam", "normalized_cbam")}
 
 
 def classifier(**features):

@@ -155,13 +155,15 @@ GATES = {
     "squeeze_excitation": {"reduction": 3},
     "channel": {"reduction": 3},
     "spatial": {"size": 3},
+    "normalized_spatial": {"size": 3},
     "cbam": {"reduction": 3, "size": 3},
+    "normalized_cbam": {"reduction": 3, "size": 3},
     "sca": {"attention_width": 5},
 }
 
 
 @pytest.mark.parametrize(
-    "gate", [pytest.param(g, marks=[] if g in ("cbam", "sca") else [pytest.mark.slow]) for g in GATES]
+    "gate", [pytest.param(g, marks=[] if g in ("normalized_cbam", "sca") else [pytest.mark.slow]) for g in GATES]
 )
 def test_every_weight_of_a_gate_is_learned(gate):
     """And what a gate gives beside its output has the shapes of channels and pixels, of every block."""

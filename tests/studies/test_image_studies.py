@@ -68,12 +68,16 @@ def test_gates_have_to_beat_a_wider_network_too(studies):
 
 
 def test_spatial_gates_have_to_look_at_the_object_and_help(studies):
-    def judge(accuracy, mass):
+    form = lambda accuracy, mass: {"evaluate.accuracy": accuracy, "measure.mass": mass, "measure.area": [1 / 9] * 3}
+
+    def judge(written, released=None):
         rows = {row: {"evaluate.accuracy": 80.0} for row in ("none", "wider")}
-        rows["spatial"] = {"evaluate.accuracy": accuracy, "measure.mass": mass, "measure.area": [1 / 9] * 3}
+        rows |= {"spatial": form(*written)} | ({} if released is None else {"spatial_released": form(*released)})
         return status(studies["woo2018/cbam"], "spatial-attention", **rows)
 
-    assert (judge(90, 0.3), judge(90, 0.1), judge(80, 0.3), judge(80, 0.1)) == (HELD, CONDITION, CONDITION, FAILED)
+    sees, looks, better, bad = (90, 0.3), (80, 0.3), (90, 0.1), (80, 0.1)
+    assert [judge(form) for form in (sees, better, looks, bad)] == [HELD, CONDITION, CONDITION, FAILED]
+    assert (judge(sees, bad), judge(bad, sees), judge(bad, looks)) == (HELD, CONDITION, FAILED)
 
 
 def test_smooth_is_less_negative_and_less_rough(studies):

@@ -31,12 +31,20 @@ def spatial_attention(
     check_shapes(x=(x, "B Y X C"), mask=(mask, "B Y X"), kernel=(kernel, "Ky Kx 2 1"), bias=(bias, ""))
     if not (kernel.shape[0] % 2 and kernel.shape[1] % 2):
         raise ValueError(f"kernel: axes Ky Kx of [Ky Kx 2 1]: expected odd sizes, got {list(kernel.shape)}")
-    dtype = accumulator(x.dtype)
-    pooled = jnp.stack([jnp.mean(x.astype(dtype), axis=-1), jnp.max(x, axis=-1).astype(dtype)], axis=-1)
-    logits = jax.lax.conv_general_dilated(
-        only_real(pooled, mask), kernel.astype(dtype), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )[..., 0]
+    logits = spatial_logits(x, kernel, mask=mask)
+    dtype = logits.dtype
     gates = jax.nn.sigmoid(logits if bias is None else logits + bias.astype(dtype))
     if mask is not None:
         gates = jnp.where(mask, gates, jnp.zeros((), dtype))
     return only_real((x.astype(dtype) * gates[..., None]).astype(x.dtype), mask), gates
+
+
+def spatial_logits(
+    x: Float[Array, "B Y X C"], kernel: Float[Array, "Ky Kx 2 1"], *, mask: Bool[Array, "B Y X"] | None = None
+) -> Float[Array, "B Y X"]:
+    """What the sigmoid is taken of, in float32 or wider: the convolution of the channels' mean and maximum."""
+    dtype = accumulator(x.dtype)
+    pooled = jnp.stack([jnp.mean(x.astype(dtype), axis=-1), jnp.max(x, axis=-1).astype(dtype)], axis=-1)
+    return jax.lax.conv_general_dilated(
+        only_real(pooled, mask), kernel.astype(dtype), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[..., 0]

@@ -42,6 +42,7 @@ class BasicBlock(nnx.Module):
         """(y, {"updates", and what the gate gives})."""
         branch, first = self.norm_1(self.convolution_1(x), training=training)
         branch, second = self.norm_2(self.convolution_2(jax.nn.relu(branch)), training=training)
-        branch, weights = self.gate(branch)
+        branch, weights = self.gate(branch, training=training)
         y, third = self.shortcut(x, branch, training=training)
-        return jax.nn.relu(y), {UPDATES: nested(norm_1=first, norm_2=second, shortcut=third), **weights}
+        updates = nested(norm_1=first, norm_2=second, gate=weights.pop(UPDATES, {}), shortcut=third)
+        return jax.nn.relu(y), {UPDATES: updates, **weights}

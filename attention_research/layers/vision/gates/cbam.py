@@ -18,7 +18,10 @@ class CBAM(nnx.Module):
         self.excitation = Excitation(channels, reduction, rngs=rngs)
         self.kernel = nnx.Param(glorot_uniform(rngs.params(), (size, size, 2, 1), jnp.float32))
 
-    def __call__(self, x: Float[Array, "B Y X C"]) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
+    def __call__(
+        self, x: Float[Array, "B Y X C"], *, training: bool
+    ) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
         """(x times its gates, {"channels": [B C], "pixels": [B Y X]})."""
+        del training
         x, channels, pixels = cbam(x, *self.excitation.kernels(), self.kernel[...])
         return x, {"channels": channels, "pixels": pixels}

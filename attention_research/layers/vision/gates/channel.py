@@ -16,7 +16,10 @@ class ChannelGate(nnx.Module):
     def __init__(self, *, reduction: Positive = 16, channels: Given[int], rngs: nnx.Rngs):
         self.excitation = Excitation(channels, reduction, rngs=rngs)
 
-    def __call__(self, x: Float[Array, "B Y X C"]) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
+    def __call__(
+        self, x: Float[Array, "B Y X C"], *, training: bool
+    ) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
         """(x times its gates, {"channels": the gates [B C]})."""
+        del training
         x, channels = channel_attention(x, *self.excitation.kernels())
         return x, {"channels": channels}

@@ -16,6 +16,7 @@ class NoGate(nnx.Module):
     def __init__(self, *, channels: Given[int], rngs: nnx.Rngs):
         del channels, rngs
 
-    def __call__(self, x: Float[Array, "B Y X C"]) -> tuple[Float[Array, "B Y X C"], dict[str, Any]]:
+    def __call__(self, x: Float[Array, "B Y X C"], *, training: bool) -> tuple[Float[Array, "B Y X C"], dict[str, Any]]:
         """(x, {})."""
+        del training
         return x, {}

@@ -27,8 +27,11 @@ class SCA(nnx.Module):
         self.spatial_kernel, self.spatial_bias, self.spatial_vector = drawn(channels, width), zeros(), vector()
         self.channel_kernel, self.channel_bias, self.channel_vector = vector(), zeros(), vector()
 
-    def __call__(self, x: Float[Array, "B Y X C"]) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
+    def __call__(
+        self, x: Float[Array, "B Y X C"], *, training: bool
+    ) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
         """(x times its weights, {"channels": [B C], "pixels": [B Y X]}, distributions)."""
+        del training
         state, stateless = jnp.zeros((x.shape[0], 1), x.dtype), jnp.zeros((1, self.spatial_bias.shape[0]), jnp.float32)
         x, pixels, channels = sca(
             x, state,

@@ -1,6 +1,6 @@
 """CBAM's spatial attention alone, Woo et al. 2018 (arXiv 1807.06521), equation 3: one gate a pixel, by a convolution.
 
-The paper's convolution has no bias; the released code normalises its result over the batch, which we do not.
+The paper's convolution has no bias; `normalized_spatial` is the released code's, which normalises its result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ class SpatialGate(nnx.Module):
         del channels
         self.kernel = nnx.Param(glorot_uniform(rngs.params(), (size, size, 2, 1), jnp.float32))
 
-    def __call__(self, x: Float[Array, "B Y X C"]) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
+    def __call__(
+        self, x: Float[Array, "B Y X C"], *, training: bool
+    ) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
         """(x times its gates, {"pixels": the gates [B Y X]})."""
+        del training
         x, pixels = spatial_attention(x, self.kernel[...])
         return x, {"pixels": pixels}

@@ -1,0 +1,37 @@
+"""CBAM's spatial attention as it was released (Jongchan/attention-module, MODELS/cbam.py): its logits are normalised.
+
+sigmoid(norm(conv([avg(x); max(x)]))), with avg and max over the channels. The paper (Woo et al. 2018, arXiv 1807.06521,
+equation 3) writes no norm; the released batch norm has a gain that begins at 0, so that every gate begins at a half.
+Its running moments move by 0.01 a step; ours by batch norm's 0.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.kernels.vision.spatial_attention import spatial_logits
+from attention_research.layers.norms.batch_norm import BatchNorm
+from attention_research.layers.running import UPDATES, nested
+from attention_research.layers.vision.gates.excitation import glorot_uniform
+from attention_research.registry import Given, Positive
+
+
+class NormalizedSpatialGate(nnx.Module):
+    """Kernel [size size 2 1] and the moments, gain and bias of one feature. `size` is odd."""
+
+    def __init__(self, *, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
+        del channels
+        self.kernel = nnx.Param(glorot_uniform(rngs.params(), (size, size, 2, 1), jnp.float32))
+        self.norm = BatchNorm(1, rngs=rngs)
+        self.norm.scale = nnx.Param(jnp.zeros((1,), jnp.float32))
+
+    def __call__(self, x: Float[Array, "B Y X C"], *, training: bool) -> tuple[Float[Array, "B Y X C"], dict[str, Any]]:
+        """(x times its gates, {"pixels": the gates [B Y X], "updates"})."""
+        logits, updates = self.norm(spatial_logits(x, self.kernel[...])[..., None], training=training)
+        gates = jax.nn.sigmoid(logits)
+        return (x * gates).astype(x.dtype), {"pixels": gates[..., 0], UPDATES: nested(norm=updates)}
