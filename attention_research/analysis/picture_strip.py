@@ -1,4 +1,4 @@
-"""A picture's attention as a strip: the picture, then a panel for each word in which bright is what it looked at."""
+"""A picture's attention as a strip: the picture, then a panel for each word with a light on what it looked at."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from attention_research.analysis.picture_attention import PictureAttention
 
 #: Panels in a row.
 ACROSS = 8
+#: The colour of the light on a place of the largest weight, red, green and blue.
+LIGHT = (1.0, 0.8, 0.3)
 
 
 def draw(attention: PictureAttention, path: Path) -> None:
@@ -42,8 +44,11 @@ def squeezed(image: np.ndarray) -> np.ndarray:
 
 
 def lit(axis: Any, image: np.ndarray, mask: np.ndarray) -> None:
-    """The picture, darker the smaller a place's share of the mask's largest weight [V U] is."""
+    """The picture, darker the smaller a place's share of the mask's largest weight [V U] is, under a light where it is
+    large: on a black ground darkness alone shows nothing."""
     axis.imshow(squeezed(image), cmap="gray")
-    dark = np.zeros((*mask.shape, 4))
-    dark[..., 3] = 0.75 * (1 - mask / max(mask.max(), 1e-12))
-    axis.imshow(dark, interpolation="nearest", extent=(-0.5, image.shape[1] - 0.5, image.shape[0] - 0.5, -0.5))
+    share = mask / max(mask.max(), 1e-12)
+    over = np.zeros((*mask.shape, 4))
+    over[..., :3] = share[..., None] * LIGHT
+    over[..., 3] = 0.75 - 0.35 * share
+    axis.imshow(over, interpolation="nearest", extent=(-0.5, image.shape[1] - 0.5, image.shape[0] - 0.5, -0.5))

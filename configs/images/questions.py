@@ -6,7 +6,7 @@
     attention-research evaluate --workdir=runs/asked                       # accuracy and macro-F1
 
 variant   parameters  GFLOP/step  steps
-collages     110,674        1.26   1500
+collages     110,674        1.26   6000
 shapes       113,877        2.24   1500
 smoke          6,316        0.01      4
 
@@ -30,7 +30,7 @@ def get_config(variant: str) -> ConfigDict:
     return globals()[variant]()
 
 
-def asked(*, side: int, max_length: int, vocabulary_size: int, num_classes: int) -> ConfigDict:
+def asked(*, side: int, max_length: int, vocabulary_size: int, num_classes: int, steps: int) -> ConfigDict:
     """One encoder layer of width 64 for the question, a map of 1/8 of the picture's side."""
     config = ConfigDict({"kind": "images_and_words", "side": side, "channels": 3})
     config.max_length, config.vocabulary_size = max_length, vocabulary_size
@@ -50,7 +50,7 @@ def asked(*, side: int, max_length: int, vocabulary_size: int, num_classes: int)
         "places": {"kind": "learned", "max_length": (side // 8) ** 2},
     }
     config.training = {
-        "steps": 1500,
+        "steps": steps,
         "batch_size": 64,
         "learning_rate": 0.002,
         "optimizer": {"kind": "adam", "b2": 0.999, "epsilon": 1e-8},
@@ -68,14 +68,14 @@ def asked(*, side: int, max_length: int, vocabulary_size: int, num_classes: int)
 
 def collages() -> ConfigDict:
     """Two to six digits in nine cells of 16 x 16 pixels, three questions each."""
-    config = asked(side=48, max_length=10, vocabulary_size=48, num_classes=10)
+    config = asked(side=48, max_length=10, vocabulary_size=48, num_classes=10, steps=6000)
     config.data = {"kind": "collage_questions", "grid": 3}
     return config
 
 
 def shapes() -> ConfigDict:
     """Questions on easy-vqa's pictures."""
-    config = asked(side=64, max_length=16, vocabulary_size=64, num_classes=13)
+    config = asked(side=64, max_length=16, vocabulary_size=64, num_classes=13, steps=1500)
     config.data = {"kind": "image_questions", "name": "shape_questions"}
     return config
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 
@@ -16,21 +17,26 @@ MOVES = {"moves_within": "within an object", "moves_between": "between objects",
 
 
 def draw_strips(results: Results, folder: Path) -> Figure | None:
-    """The first held-out picture, a line a captioner, its first seed: the picture, then every word with its mask."""
-    there = {row.name: found[0][0] for row in results.rows if (found := results.values(row.id, "measure.strips"))}
+    """The first held-out pictures, a line a captioner, its first seed: the picture, then every word with its mask."""
+    there = [
+        (row.name, strip)
+        for row in results.rows
+        if (found := results.values(row.id, "measure.strips"))
+        for strip in found[0]
+    ]
     if not there:
         return None
     pyplot = canvas()
-    columns = 1 + max(len(strip["words"]) for strip in there.values())
-    size = (1.15 * columns, 1.5 * len(there))
+    columns = 1 + max(len(strip["words"]) for _, strip in there)
+    size = (1.15 * columns, 1.7 * len(there))
     figure, axes = pyplot.subplots(len(there), columns, figsize=size, squeeze=False)
     for axis in axes.ravel():
         axis.axis("off")
     said = []
-    for line, (name, strip) in zip(axes, there.items(), strict=True):
+    for line, (name, strip) in zip(axes, there, strict=True):
         image = np.asarray(strip["image"], np.uint8)
         line[0].imshow(image)
-        line[0].set_title(name.replace(", ", ",\n"), fontsize=7, loc="left")
+        line[0].set_title("\n".join(wrap(name, 16)), fontsize=7)
         for axis, word, mask in zip(line[1:], strip["words"], strip["masks"], strict=False):
             lit(axis, image, np.asarray(mask))
             axis.set_title(word, fontsize=8)
