@@ -133,7 +133,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "text_classifier": "attention_research.models.classifiers.text_classifier:TextClassifier",
         "encoder_classifier": "attention_research.models.classifiers.encoder_classifier:EncoderClassifier",
         "image_classifier": "attention_research.models.image_classifier:ImageClassifier",
-        "image_question_classifier": ("attention_research.models.image_question_classifier:ImageQuestionClassifier"),
+        "image_question_classifier": "attention_research.models.image_question_classifier:ImageQuestionClassifier",
         "pair_classifier": "attention_research.models.classifiers.pair_classifier:PairClassifier",
         "vision_transformer": "attention_research.models.vision_transformer:VisionTransformer",
         "cloze_classifier": "attention_research.models.classifiers.cloze_classifier:ClozeClassifier",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import ConfigError
-from attention_research.studies.columns import Column, exponent
+from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent
 from attention_research.studies.study import Row, Study
 from attention_research.studies.trials import Folder, Trial, is_stale
 
@@ -195,10 +195,15 @@ class Results:
         said = list(dict.fromkeys(said))
         said += dict.fromkeys(e.result["stopped"] for e in entries if e.result and "stopped" in e.result)
         together = {e.result["stages"].get("train", {}).get("replicas") for e in entries if e.result} - {None}
-        said += [f"trained {number} at a time, whose speed and memory these are" for number in sorted(together)]
+        whose = ", whose speed and memory these are" if self._of_training() else ""
+        said += [f"trained {number} at a time{whose}" for number in sorted(together)]
         if any(entry.stale for entry in entries):
             said.append("stale (made by other sources)")
         return "; ".join([*said, *filter(None, [self.untrained(row)])])
+
+    def _of_training(self) -> bool:
+        """Whether the table shows the speed or memory of training."""
+        return any(column.key in (STEPS_PER_SECOND.key, PEAK_MEMORY.key) for column in self.study.columns)
 
 
 def _longest_reference(sample: Mapping[str, Any]) -> int:
@@ -320,7 +325,7 @@ def legend(results: Results) -> str:
     if done:
         had = f"{' or '.join(map(str, cores))} core{'' if cores == [1] else 's'}"
         said.append(f"Each trial had {had} in a process of its own.")
-    if any(column.key == "train.peak_memory_bytes" for column in results.study.columns):
+    if any(column.key == PEAK_MEMORY.key for column in results.study.columns):
         said.append("Peak memory is the resident size of that process while training, Python and JAX included.")
     said += [*results.study.notes, *([size.note] if size.note else [])]
     return "\n".join(said) + "\n"

@@ -48,20 +48,21 @@ def draw_strips(results: Results, folder: Path) -> Figure | None:
 
 def draw_gaze(results: Results, folder: Path) -> Figure | None:
     """Mean distances between the centres of successive words' attention, a group of bars a captioner."""
-    there = [row for row in ROWS if results.values(row, "measure.moves")]
+    there = {row.id: row.name for row in results.rows if row.id in ROWS and results.values(row.id, "measure.moves")}
     if not there:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(6.4, 3.6))
+    figure, axis = pyplot.subplots(figsize=(6.4, 4))
     said = []
     for number, (key, name) in enumerate(MOVES.items()):
         means = [results.mean(row, f"measure.{key}") or 0.0 for row in there]
         at = np.arange(len(there)) + (number - 1) * 0.26
         axis.bar(at, means, 0.24, color=COLOURS[number + 1], label=name, hatch=("", "//", "..")[number])
         said.append(f"{name} {', '.join(f'{mean:.2f}' for mean in means)}")
-    axis.set_xticks(range(len(there)), there)
+    axis.set_xticks(range(len(there)), ["\n".join(wrap(name, 22)) for name in there.values()])
     axis.set_ylabel("cells")
-    axis.legend()
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(MOVES))
     where = folder / "moves.png"
     save(pyplot, figure, where)
-    return Figure(where, "How far attention moves from word to word", f"{', '.join(there)}: {'; '.join(said)}.")
+    alt = f"{'; '.join(there.values())}: {'; '.join(said)}."
+    return Figure(where, "How far attention moves from word to word", alt)

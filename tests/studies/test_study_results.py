@@ -11,7 +11,16 @@ import pytest
 from results_of import results_of
 
 from attention_research.studies import figures, report, results
-from attention_research.studies.columns import BLEU, LOSS, PERPLEXITY, Column, exponent, fixed, significant
+from attention_research.studies.columns import (
+    BLEU,
+    LOSS,
+    PERPLEXITY,
+    STEPS_PER_SECOND,
+    Column,
+    exponent,
+    fixed,
+    significant,
+)
 
 TRAINED = {"evaluate.perplexity": [40.0, 44.0], "evaluate.unigram_perplexity": [300.0, 300.0]}
 TRAINED |= {"evaluate.bleu": [3.0, 4.0], "evaluate.copy_bleu": [0.5, 0.5], "train.loss": [3.9, 4.1]}
@@ -44,6 +53,18 @@ def test_a_seed_that_diverged_leaves_a_cell_without_a_deviation(value):
 def test_a_row_below_the_floor_is_untrained(changed, mark):
     found = results_of({"a": {**TRAINED, **changed}})
     assert found.untrained("a") == found.notes("a") == mark
+
+
+@pytest.mark.parametrize(
+    ("columns", "note"),
+    [
+        ((LOSS, STEPS_PER_SECOND), "trained 2 at a time, whose speed and memory these are"),
+        ((LOSS, Column("measure.steps_per_second", "steps/s", fixed(1))), "trained 2 at a time"),
+    ],
+)
+def test_speed_is_that_of_rows_trained_together_where_it_is_trainings(columns, note):
+    found = results_of({"a": {"train.loss": [3.9, 4.1], "train.replicas": [2, 2]}}, columns=columns)
+    assert found.notes("a") == note
 
 
 @pytest.mark.parametrize(
