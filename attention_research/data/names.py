@@ -67,6 +67,12 @@ PAPERS = {
     f"wmt14_translate/{language}-en": f"WMT 2014, {name} and English (TFDS; not fetched by this package)"
     for language, name in (("cs", "Czech"), ("de", "German"), ("fr", "French"), ("hi", "Hindi"), ("ru", "Russian"))
 }
+#: TFDS sets of images that the papers name -> what they are.
+PAPER_IMAGES = {
+    "cifar10": "60,000 colour photographs, ten classes (TFDS; not fetched by this package)",
+    "imagenet2012": "ImageNet, 1.3 million photographs, 1,000 classes (TFDS; not fetched by this package)",
+    "coco_captions": "photographs and five captions each (TFDS; not fetched by this package)",
+}
 #: Every builder of TFDS whose features are translations.
 TFDS_BUILDERS = (
     *(f"wmt{year}_translate" for year in (13, 14, 15, 16, 17, 18, 19)),
@@ -83,7 +89,7 @@ _FORM = re.compile(r"(?P<builder>[a-z0-9_]+)(?P<config>/[\w.\-]+)?(:\d+\.\d+\.\d
 
 def dataset_names() -> dict[str, str]:
     """Name -> one line on what it is, of every set that is known by its full name."""
-    return OWN | PAPERS
+    return OWN | PAPERS | PAPER_IMAGES
 
 
 def is_known(name: str) -> bool:
@@ -91,8 +97,9 @@ def is_known(name: str) -> bool:
     builder is checked."""
     form = _FORM.fullmatch(name)
     builder = form["builder"] if form else ""
-    if builder in {known.split("/")[0] for known in dataset_names()}:
-        return name.split(":")[0] in dataset_names()
+    whole = OWN | PAPERS
+    if builder in {known.split("/")[0] for known in whole}:
+        return name.split(":")[0] in whole
     with_config = form is not None and form["config"] is not None
     return builder in (*TEXT_BUILDERS, *IMAGE_BUILDERS) or (builder in TFDS_BUILDERS and with_config)
 
@@ -101,7 +108,8 @@ def check_name(name: str, key: str = "data.name") -> None:
     """Raise `ConfigError` with the nearest valid name, unless the name can be a set's."""
     if is_known(name):
         return
-    valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS), *TEXT_BUILDERS, *IMAGE_BUILDERS]
+    translations = [f"{builder}/CONFIG" for builder in TFDS_BUILDERS]
+    valid = dict.fromkeys([*dataset_names(), *translations, *TEXT_BUILDERS, *IMAGE_BUILDERS])
     nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
     raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
 
