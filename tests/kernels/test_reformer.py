@@ -8,9 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
-from transformers import ReformerConfig
-from transformers.models.reformer.modeling_reformer import LSHSelfAttention
 
 from attention_research.kernels import lsh_attention, lsh_buckets
 
@@ -95,8 +92,11 @@ def test_one_chunk_for_all_is_attention_to_all_other_positions(arrays):
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("rounds, before", [(3, 0), (1, 1)])
-def test_lsh_attention_is_hugging_faces(rounds, before, is_causal, normal):
+def test_lsh_attention_is_hugging_faces(rounds, before, is_causal, normal, torch):
     """The released code's form. Its first chunk sees the last chunk too, ours nothing before it: left out."""
+    from transformers import ReformerConfig
+    from transformers.models.reformer.modeling_reformer import LSHSelfAttention
+
     length = 24
     config = ReformerConfig(
         hidden_size=N * H, num_attention_heads=N, attention_head_size=H, num_hashes=rounds, num_buckets=4,

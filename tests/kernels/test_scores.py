@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from numpy.linalg import norm
 
 from attention_research.kernels import (
@@ -158,7 +157,7 @@ def test_concat_is_additive_with_the_weight_split_and_the_papers_simplification_
         np.testing.assert_allclose(simplified[b, t, s], expected, atol=1e-5)
 
 
-def test_cosine_sees_no_lengths_and_the_dot_product_does(normal):
+def test_cosine_sees_no_lengths_and_the_dot_product_does(normal, torch):
     query, keys = normal(B, T, D), normal(B, S, D)
     longer = keys.at[:, 2].multiply(8)
     np.testing.assert_allclose(cosine_scores(query, longer), cosine_scores(query, keys), atol=1e-6)

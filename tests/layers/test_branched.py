@@ -7,9 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from flax import nnx
-from transformers.models.t5.modeling_t5 import T5Attention as TheirT5
 
 from attention_research.layers.attention.branched import BranchedAttention
 from attention_research.layers.attention.branched_t5 import BranchedT5Attention
@@ -53,6 +51,9 @@ def by_the_equation(p, x, memory, bias, may):
 
 def their_bias(table, causal, length):
     """[N T T] of Hugging Face's T5 with this table."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from transformers.models.t5.modeling_t5 import T5Attention as TheirT5
+
     buckets = TheirT5._relative_position_bucket(
         torch.arange(length)[None] - torch.arange(length)[:, None], bidirectional=not causal,
         num_buckets=BUCKETS, max_distance=DISTANCE,

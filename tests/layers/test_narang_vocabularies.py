@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from flax import nnx
 
 from attention_research.config import ConfigError, resolve
@@ -75,7 +74,7 @@ def test_counts_at_the_published_sizes(kind, settings, count, model):
     assert not statistics and sum(math.prod(x.shape) for x in shapes.values()) == count == model - BASELINE
 
 
-def torch_adaptive(parameters, projected):
+def torch_adaptive(torch, parameters, projected):
     """PyTorch's own adaptive softmax with these tables; without projections, identities in their place."""
     sizes = CLUSTERS["cluster_sizes"]
     torches = torch.nn.AdaptiveLogSoftmaxWithLoss(
@@ -110,11 +109,11 @@ def with_gradients(structure, parameters, hidden, targets):
 
 
 @pytest.mark.parametrize("projected", [True, False], ids=["projected", "without_projection"])
-def test_adaptive_softmax_is_pytorchs(projected):
+def test_adaptive_softmax_is_pytorchs(projected, torch):
     """Likelihoods, distribution and every gradient; PyTorch is given hidden D^-0.5."""
     widths = CLUSTERS["cluster_widths"] if projected else (D, D, D)
     structure, parameters = made("adaptive_softmax", **{**CLUSTERS, "cluster_widths": widths})
-    torches, (hidden, targets) = torch_adaptive(parameters, projected), inputs()
+    torches, (hidden, targets) = torch_adaptive(torch, parameters, projected), inputs()
     x = torch.tensor(np.asarray(hidden), dtype=torch.float64, requires_grad=True)
     rows = x.reshape(-1, D) / D**0.5
     want = torches(rows, torch.tensor(np.asarray(targets)).reshape(-1)).output

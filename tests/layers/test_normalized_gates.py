@@ -3,18 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from flax import nnx
 
 from attention_research.layers.vision.gates.normalized_cbam import NormalizedCBAM
 from attention_research.layers.vision.gates.normalized_spatial import NormalizedSpatialGate
 
 B, Y, X, C, SIZE = 3, 5, 7, 6, 3
-
-
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch")
 
 
 def images():

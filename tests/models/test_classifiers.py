@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from flax import nnx
 
 from attention_research.layers.embeddings.from_file import FileEmbedding
@@ -115,7 +114,7 @@ def test_sigmoid_weights_are_divided_by_their_sum(batch):
 
 
 @pytest.mark.parametrize("summary", ["mean", "last"])
-def test_the_recurrent_summary_is_pytorchs_packed_bidirectional_gru(summary, batch):
+def test_the_recurrent_summary_is_pytorchs_packed_bidirectional_gru(summary, batch, torch):
     model = built("bidirectional_recurrent", summary=summary)
     theirs = torch.nn.GRU(D, 3, batch_first=True, bidirectional=True)
     for cell, suffix in ((model.pooling.forward_cell, ""), (model.pooling.backward_cell, "_reverse")):
