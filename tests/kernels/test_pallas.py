@@ -226,7 +226,10 @@ def test_forward_and_gradients_lower_to_triton(dtype, monkeypatch):
     given = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     given.append(jax.ShapeDtypeStruct((1, 4, 521, 1), jnp.float32))
     given += [jax.ShapeDtypeStruct((2, 1, 1, 509), jnp.bool_), jax.ShapeDtypeStruct((2,), jnp.int32)]
-    lowered = jax.jit(jax.grad(loss, (0, 1, 2, 3))).trace(*given).lower(lowering_platforms=("cuda",))
+    card = jax.sharding.AbstractDevice("NVIDIA H100 80GB HBM3", 132, "gpu")  # newer JAX asks which
+    mesh = jax.sharding.AbstractMesh((1,), ("data",), (jax.sharding.AxisType.Auto,), abstract_device=card)
+    with jax.sharding.use_abstract_mesh(mesh):
+        lowered = jax.jit(jax.grad(loss, (0, 1, 2, 3))).trace(*given).lower(lowering_platforms=("cuda",))
     assert lowered.as_text().count("__gpu$xla.gpu.triton") == 4
 
 
