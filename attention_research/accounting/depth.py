@@ -70,7 +70,7 @@ def _equation(equation: Any, given: list[int]) -> list[int]:
 
 def _scan(equation: Any, given: list[int]) -> list[int]:
     """Turn by turn: what a turn carries is as deep as the turns before made it."""
-    constants, carried = equation.params["num_consts"], equation.params["num_carry"]
+    constants, carried = programs.scan_sizes(equation.params)
     body = programs.opened(equation.params["jaxpr"])
     fixed, state, steps = given[:constants], given[constants : constants + carried], given[constants + carried :]
     stacked = [0] * (len(equation.outvars) - carried)
@@ -99,7 +99,7 @@ def _in_loops(jaxpr: Jaxpr) -> int:
 
 def _waits(equation: Any) -> bool:
     """Whether a turn's products read what the turn before made: more turns, more depth."""
-    constants, carried = equation.params["num_consts"], equation.params["num_carry"]
+    constants, carried = programs.scan_sizes(equation.params)
     body = programs.opened(equation.params["jaxpr"])
     others = len(body.invars) - constants - carried
     state = [0] * carried

@@ -109,7 +109,7 @@ def _while_running(equation: Any, outputs: int) -> int:
     name, params = equation.primitive.name, equation.params
     if name == "scan":
         body = programs.opened(params["jaxpr"])
-        slices = body.invars[params["num_consts"] + params["num_carry"] :]
+        slices = body.invars[sum(programs.scan_sizes(params)) :]
         return outputs + sum(_bytes(v.aval) for v in slices) + _peak(body)
     inner = [_peak(programs.without_dead_code(program)) for program in programs.inner_programs(equation)]
     if name == "while":

@@ -5,7 +5,7 @@ by type; only loops, branches and `shard_map` mean more than "runs once" and are
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -39,6 +39,15 @@ def inner_programs(equation: Any) -> list[Jaxpr]:
             if isinstance(item, (Jaxpr, ClosedJaxpr)):
                 found.append(opened(item))
     return found
+
+
+def scan_sizes(params: Mapping[str, Any]) -> tuple[int, int]:
+    """(constants, carried) of a scan's parameters: so many of its inputs are the same in every turn, and so many after
+    them go from one turn into the next. JAX 0.10 writes them as two numbers, 0.12 as a tree of three parts."""
+    if "ft_in" not in params:
+        return params["num_consts"], params["num_carry"]
+    constants, carried, _ = (len(list(part)) for part in params["ft_in"].unpack())
+    return constants, carried
 
 
 def shards(equation: Any) -> int:

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core
 
+from attention_research.accounting.programs import scan_sizes
+
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr"}  # fmt: skip
 
@@ -50,7 +52,7 @@ def _apply(equation, inputs):
 
 
 def _scan(params, inputs):
-    consts, carry = params["num_consts"], params["num_carry"]
+    consts, carry = scan_sizes(params)
     closed = params["jaxpr"]
 
     def body(state, xs):

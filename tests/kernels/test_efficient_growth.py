@@ -8,6 +8,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 from attention_research.catalogue.efficient_patterns import MECHANISMS
 from attention_research.kernels import dot_product_attention
@@ -34,7 +35,7 @@ def program(mechanism, length):
 def largest(jaxpr) -> int:
     """The elements of the largest array that a program makes, loops and calls included."""
     sizes = [int(np.prod(v.aval.shape)) for equation in jaxpr.eqns for v in equation.outvars]
-    inner = [largest(one) for equation in jaxpr.eqns for one in jax.core.jaxprs_in_params(equation.params)]
+    inner = [largest(one) for equation in jaxpr.eqns for one in jaxprs_in_params(equation.params)]
     return max([0, *sizes, *inner])
 
 

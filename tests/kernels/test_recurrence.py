@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 from jax.sharding import AxisType, PartitionSpec
 
 from attention_research.kernels import (
@@ -99,7 +100,7 @@ def products(jaxpr, inside=False):
     found = collections.Counter()
     for equation in jaxpr.eqns:
         found[inside] += equation.primitive.name == "dot_general"
-        for inner in jax.core.jaxprs_in_params(equation.params):
+        for inner in jaxprs_in_params(equation.params):
             found += products(inner, inside or equation.primitive.name == "scan")
     return found
 

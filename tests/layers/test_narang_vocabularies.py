@@ -151,10 +151,10 @@ def has_place(targets, places):
     return kept
 
 
-def test_a_full_tail_learns_nothing_of_later_positions():
+def test_a_full_tail_learns_nothing_of_later_positions(torch):
     """As released: values and gradients are those of log p(c) + [has a place] log p(w | c), but for log n_c."""
     structure, parameters = made("adaptive_softmax", **CLUSTERS, tail_share=0.25)
-    torches, (hidden, targets) = torch_adaptive(parameters, True), crowded()
+    torches, (hidden, targets) = torch_adaptive(torch, parameters, True), crowded()
     kept = has_place(targets, math.ceil(0.25 * T))
     assert 0 < kept[0].sum() < T and kept[1].sum() == 3 and kept[2].all()
 
@@ -196,7 +196,7 @@ def test_a_tail_with_room_for_every_target_is_exact():
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
-def test_mixture_of_softmaxes_is_pytorchs():
+def test_mixture_of_softmaxes_is_pytorchs(torch):
     """Equation 4 in float64, every gradient by autograd."""
     structure, parameters = made("mixture_of_softmaxes", num_softmaxes=3)
     hidden, targets = inputs()
