@@ -39,8 +39,7 @@ STUDY = Study(
     ),
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 16}),
-        "cpu": Scale(f"{CONFIG}:collages", {"model.dropout_rate": 0.0, "training.steps": 3000}, seeds=3, jobs=2,
-                     settings={"examples": 500}),
+        "cpu": Scale(f"{CONFIG}:collages", {"model.dropout_rate": 0.0}, seeds=3, jobs=2, settings={"examples": 500}),
         "gpu": Scale(f"{CONFIG}:collages", {"training.steps": 20_000}, seeds=3, settings={"examples": 2000}),
     },
     stages=(train, evaluate, measure(measure_captions)),
