@@ -31,7 +31,8 @@ LONGER = {**LONG, "side": 128, "data.grid": 8, "data.max_objects": 60, "max_leng
 STUDY = Study(
     rows=(
         *(Row(id, f"{name}, up to nine", {**MANY, **overrides},
-              at={"smoke": {**overrides, "data.max_objects": 2, "max_length": 20}},
+              at={"smoke": {**overrides, "data.max_objects": 2, "max_length": 20},
+                  "cpu": {**MANY, **overrides, "training.steps": 3000}},
               scales=LARGE if id == "every_word" else None)
           for id, (name, overrides) in KINDS.items()),
         *(Row(f"{id}_long", f"{name}, long", {**LONG, **overrides}, at={"gpu": {**LONGER, **overrides}}, scales=LARGE)
