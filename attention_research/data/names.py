@@ -108,8 +108,7 @@ def check_name(name: str, key: str = "data.name") -> None:
     """Raise `ConfigError` with the nearest valid name, unless the name can be a set's."""
     if is_known(name):
         return
-    translations = [f"{builder}/CONFIG" for builder in TFDS_BUILDERS]
-    valid = dict.fromkeys([*dataset_names(), *translations, *TEXT_BUILDERS, *IMAGE_BUILDERS])
+    valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS), *TEXT_BUILDERS, *IMAGE_BUILDERS]
     nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
     raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
 
