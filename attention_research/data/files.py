@@ -1,6 +1,7 @@
 """Pairs of local text files: line i of one translates line i of the other.
 
-UTF-8, one sentence a line; runs of spaces become one. A pair of which a line is empty is left out.
+UTF-8, plain or gzip, one sentence a line (`data.lines` says what a line is); runs of spaces become one. A pair of which
+a line is empty is left out.
 """
 
 import dataclasses
@@ -9,6 +10,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+from attention_research.data.lines import read_lines
 from attention_research.data.names import check_files
 from attention_research.data.pairs import Pairs
 from attention_research.errors import ConfigError
@@ -49,7 +51,7 @@ class Files:
 
         self.prepare(lambda line: None)
         key, paths = f"config.data.{split}", getattr(self, split)
-        sides = [_lines(path, key) for path in paths]
+        sides = [[" ".join(line.split()) for line in read_lines(path, f"{key}: {path}")] for path in paths]
         if len(sides[0]) != len(sides[1]):
             counts = " and ".join(f"{path} has {len(side):,} lines" for path, side in zip(paths, sides, strict=True))
             raise ConfigError(f"{key}: {counts}; line i of one has to translate line i of the other")
@@ -85,13 +87,3 @@ class FileData(Pairs):
     @functools.cached_property
     def _choice(self) -> Files:
         return self.files
-
-
-def _lines(path: str, key: str) -> list[str]:
-    data = Path(path).read_bytes()
-    try:
-        text = data.decode().removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{key}: {path} is not UTF-8 text: byte {data[error.start]:#x} in line {line}") from None
-    return [" ".join(line.split()) for line in text.removesuffix("\n").split("\n")] if text else []
