@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from attention_research.cli.arguments import (
     Overrides,
     Parser,
     checkpoint_options,
+    place,
     positive,
     print_json,
     say,
@@ -19,12 +19,12 @@ WHAT = "maps,heads,rollout,spectra,probe"
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--workdir", type=place)
     checkpoint_options(parser)
     parser.add_argument("--what", default=WHAT, metavar=WHAT, help="some of these (all that fit the model)")
     parser.add_argument("--split", default="test", help="of the run's data")
     parser.add_argument("--examples", type=positive, default=64, help="how many of them (64)")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="where to write (WORKDIR/analysis)")
+    parser.add_argument("--output", type=place, metavar="DIR", help="where to write (WORKDIR/analysis)")
     parser.add_argument("--json", action="store_true", help="print the numbers as one JSON document")
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from attention_research.config import Config, ConfigError, load
+from attention_research.config.annotations import whole
 
 #: What `--config.a.b=VALUE` said, in order.
 Overrides = list[tuple[str, str]]
@@ -20,7 +23,7 @@ class Parser(argparse.ArgumentParser):
     """argparse with one-line errors that name the nearest valid option or command."""
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(message)
+        raise ConfigError(message.removeprefix("argument "))
 
 
 def say(line: str) -> None:
@@ -99,7 +102,7 @@ def study_options(parser: Parser) -> None:
     parser.add_argument("--devices", type=count, help="ray, slurm: accelerators a trial")
     parser.add_argument("--address", metavar="HOST:PORT", help="ray: a cluster's; without one it is started here")
     parser.add_argument("--slurm", type=settings, metavar="KEY=VALUE,...", help="slurm: sbatch's own, partition=gpu")
-    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--workdir", type=place)
     parser.add_argument("--stale", choices=("rerun", "keep"), default="keep", help="trials that other sources made")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
 
@@ -112,27 +115,39 @@ def machines(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def checkpoint(text: str) -> str | int:
     """`last`, `best`, or a step."""
-    if text.isdecimal():
-        return int(text)
-    if text not in ("last", "best"):
-        raise ConfigError(f"--checkpoint={text}: expected last, best or a step")
-    return text
+    return text if text in ("last", "best") else _at_least(0, text, "last, best or a step")
 
 
 def positive(text: str) -> int:
     """A number from 1 up."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise ConfigError(f"{text}: expected a number from 1 up")
-    return value
+    return _at_least(1, text, "a number from 1 up")
 
 
 def count(text: str) -> int:
     """A number from 0 up."""
-    return 0 if text == "0" else positive(text)
+    return _at_least(0, text, "a number from 0 up")
+
+
+def _at_least(least: int, text: str, expected: str) -> int:
+    """An int as settings have them: 1e3 is 1000, 1.5 is none."""
+    value = whole(text.strip())
+    if not isinstance(value, int) or value < least:
+        raise argparse.ArgumentTypeError(f"expected {expected}; got {text!r}")
+    return value
+
+
+def place(text: str) -> Path:
+    """The path of a file or folder. An empty one, which Python would take for the current folder, is refused."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a path; got an empty one (. is the current folder)")
+    try:
+        os.lstat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("expected a path; got one with a NUL character") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise argparse.ArgumentTypeError(f"{text[:40]}...: the name is too long for a file") from None
+    return Path(text)
 
 
 def settings(text: str) -> dict[str, str | int]:
@@ -147,5 +162,5 @@ def settings(text: str) -> dict[str, str | int]:
 
 
 def ids(text: str | None) -> list[str] | None:
-    """`id,id,...`; None stays None: all."""
-    return None if text is None else [part for part in text.split(",") if part]
+    """`id,id,...`, each once; None stays None: all."""
+    return None if text is None else list(dict.fromkeys(part for part in text.split(",") if part))

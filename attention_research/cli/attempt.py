@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, no_overrides
+from attention_research.cli.arguments import Overrides, Parser, count, no_overrides, place
 from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("folder", type=Path, metavar="STUDY_DIR/trials/ID")
+    parser.add_argument("folder", type=place, metavar="STUDY_DIR/trials/ID")
     parser.add_argument("--cores", type=cores, default=(), metavar="0,1", help="run on these cores alone")
-    parser.add_argument("--parent", type=int, metavar="PROCESS", help="end when that process ends")
+    parser.add_argument("--parent", type=count, metavar="PROCESS", help="end when that process ends")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

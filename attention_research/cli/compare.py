@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, no_overrides, print_json
+from attention_research.cli.arguments import Overrides, Parser, no_overrides, place, print_json
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("runs", nargs="*", type=Path, metavar="DIR", help="two folders of runs, or more")
+    parser.add_argument("runs", nargs="*", type=place, metavar="DIR", help="two folders of runs, or more")
     parser.add_argument("--json", action="store_true")
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, print_json, say, trained_workdir
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    checkpoint_options,
+    place,
+    print_json,
+    say,
+    trained_workdir,
+)
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--workdir", type=place)
     checkpoint_options(parser)
     parser.add_argument("--json", action="store_true")
 

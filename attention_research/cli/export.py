@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, say, trained_workdir
+from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, count, place, say, trained_workdir
 from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--workdir", type=Path)
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE.safetensors")
-    parser.add_argument("--seed", type=int, help="of a run with replicas, which (the first)")
+    parser.add_argument("--workdir", type=place)
+    parser.add_argument("file", nargs="?", type=place, metavar="FILE.safetensors")
+    parser.add_argument("--seed", type=count, help="of a run with replicas, which (the first)")
     checkpoint_options(parser)
     parser.add_argument("--tokenizer", action="store_true", help="write the SentencePiece model beside it, as FILE.spm")
 

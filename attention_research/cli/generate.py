@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 from attention_research.analysis import attention_file
-from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, say, trained_workdir
+from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, place, say, trained_workdir
 from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 from attention_research.training.workdir import load_config
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--workdir", type=place)
     checkpoint_options(parser)
     parser.add_argument("--input", help="a sentence, a file with one a line, or - for standard input; a picture's file")
-    parser.add_argument("--attention", type=Path, metavar="FILE.html|FILE.png", help="draw where its tokens look")
+    parser.add_argument("--attention", type=place, metavar="FILE.html|FILE.png", help="draw where its tokens look")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

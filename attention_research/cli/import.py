@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, say
+from attention_research.cli.arguments import Overrides, Parser, place, say
 from attention_research.errors import ConfigError
 
 FOLDER = "as save_pretrained writes it, or all-MiniLM-L6-v2 or mobilenet_v2"
@@ -13,7 +12,7 @@ FOLDER = "as save_pretrained writes it, or all-MiniLM-L6-v2 or mobilenet_v2"
 
 def options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help=FOLDER)
-    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--workdir", type=place)
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, no_overrides
+from attention_research.cli.arguments import Overrides, Parser, no_overrides, place
 from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="the folder of a run or a study")
-    parser.add_argument("--output", type=Path, help="where to write the page (DIR/report.html)")
+    parser.add_argument("folder", nargs="?", type=place, metavar="DIR", help="the folder of a run or a study")
+    parser.add_argument("--output", type=place, help="where to write the page (DIR/report.html)")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

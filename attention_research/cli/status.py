@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, no_overrides, print_json, say
+from attention_research.cli.arguments import Overrides, Parser, no_overrides, place, print_json, say
 
 _RUNS = Path("runs")
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("folders", nargs="*", type=Path, metavar="DIR", help="runs, studies, folders of them (runs/)")
+    parser.add_argument("folders", nargs="*", type=place, metavar="DIR", help="runs, studies, folders of them (runs/)")
     parser.add_argument("--json", action="store_true")
 
 

@@ -43,9 +43,12 @@ def options(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
-    configured(arguments, overrides)
+    config = configured(arguments, overrides)
     if not arguments.over:
         raise ConfigError("--over=PATH=V1,V2 is missing, for example --over model.num_heads=1,4,8")
+    from attention_research.studies.axes import check_distinct, read_axes
+
+    check_distinct(config, read_axes(arguments.over, overrides))
     common = {
         "overrides": overrides, "seeds": arguments.seeds, "runner": arguments.runner, "jobs": arguments.jobs,
         "machines": machines(arguments), "workdir": arguments.workdir, "stale": arguments.stale,

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, configured, positive, say
+from attention_research.cli.arguments import Overrides, Parser, configured, count, place, positive, say
+from attention_research.config.annotations import whole
 from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
     parser.add_argument("--config", help="FILE.py[:variant]; --config.a.b=VALUE sets any setting")
-    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--workdir", type=place)
     parser.add_argument("--profile", type=steps, metavar="FIRST:LAST", help="profile these steps, into WORKDIR/profile")
     parser.add_argument("--distributed", action="store_true", help="join the hosts that the environment names")
     parser.add_argument("--coordinator_address", help="NAME:PORT of host 0, at which all hosts meet")
     parser.add_argument("--num_processes", type=positive, help="how many hosts")
-    parser.add_argument("--process_id", type=int, help="which of them this one is, from 0")
+    parser.add_argument("--process_id", type=count, help="which of them this one is, from 0")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
@@ -55,7 +55,7 @@ def _meeting(arguments: argparse.Namespace) -> tuple[str | None, int | None, int
 
 def steps(text: str) -> tuple[int, int]:
     """FIRST:LAST, from 1."""
-    first, _, last = text.partition(":")
-    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+    first, _, last = (whole(part) for part in text.partition(":"))
+    if not (isinstance(first, int) and isinstance(last, int) and 1 <= first <= last):
         raise ConfigError(f"--profile={text}: expected FIRST:LAST, two steps from 1 up, for example 20:24")
-    return int(first), int(last)
+    return first, last

@@ -1,7 +1,8 @@
 """The fixed vocabulary of annotations: what a setting accepts, from Python values and from the command line's text.
 
 Values are kept in JSON's form: tuples are lists, numpy's scalars Python's, an int for a float is a float (so that 1
-and 1.0 have one hash), -0.0 is 0.0. A bool is not an int; nan and infinities are refused.
+and 1.0 have one hash), a float without a fraction for an int is an int (1e5 is 100000), -0.0 is 0.0. A bool is not an
+int; nan and infinities are refused.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, get_args
 
 from attention_research import registry
@@ -29,7 +31,10 @@ RANGES: dict[str, Callable[[Any], bool]] = {
     "above 0": lambda value: value > 0,
     "from 0 to below 1": lambda value: 0 <= value < 1,
 }
+#: Up to here a float holds every int; a larger one written as 1e20 is refused, since its digits are not all meant.
+EXACT = 2**53
 _WORDS = {int: "an int", float: "a float", bool: "true or false", str: "a string"}
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 _ELEMENT = re.compile(r"\s*,\s*")
 
 
@@ -47,6 +52,8 @@ class Scalar:
     def check(self, value: Any) -> Any:
         if self.base is float and type(value) is int and abs(value) < 2**1023:
             value = float(value)
+        if self.base is int and type(value) is float and value.is_integer() and abs(value) <= EXACT:
+            value = int(value)
         if type(value) is not self.base or (self.base is float and not math.isfinite(value)):
             raise Mismatch(f"expected {self.words}; got {_show(value)}")
         if not RANGES[self.range](value):
@@ -223,8 +230,19 @@ def _show(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _int(text: str) -> Any:
-    return int(text) if len(text) < 1000 and re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*", text) else text
+def whole(text: str) -> Any:
+    """The int that a text means, 1000, 1_000, 1e3 or 1000.0 alike; the text itself where it means none.
+
+    >>> whole("1e5"), whole("2.50e1"), whole("1.5")
+    (100000, 25, '1.5')
+    """
+    if len(text) < 1000 and re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*", text):
+        return int(text)
+    if not _DECIMAL.fullmatch(text):
+        return text
+    number = Decimal(text)
+    is_whole = abs(number) <= EXACT and number == number.to_integral_value()
+    return int(number) if is_whole else text
 
 
 def _float(text: str) -> Any:
@@ -238,4 +256,4 @@ def _bool(text: str) -> Any:
     return {"true": True, "false": False}.get(text.lower(), text)  # an unknown word is refused by the check
 
 
-_PARSERS = {int: _int, float: _float, bool: _bool}
+_PARSERS = {int: whole, float: _float, bool: _bool}

@@ -9,11 +9,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attention_research.config import Config
 from attention_research.config.lists import parse_over
 from attention_research.errors import ConfigError
 
@@ -98,6 +100,27 @@ def parse_axis(text: str) -> tuple[str, Axis]:
     return path, _range(text, ranges[0])
 
 
+def check_distinct(config: Config, axes: Mapping[str, Axis]) -> None:
+    """Raises ConfigError where two values of an axis are the same setting, however they are spelt (0.1 and 1e-1)."""
+    for path, axis in axes.items():
+        seen: dict[str, str] = {}
+        for value in axis.values if isinstance(axis, Choices) else ():
+            earlier = seen.setdefault(_meaning(config, path, value), value)
+            if earlier is not value:
+                raise ConfigError(f"--over {path}: {earlier} and {value} are the same value; leave one out")
+
+
+def _meaning(config: Config, path: str, value: str) -> str:
+    """A text that is equal for equal values. A value that this config cannot take alone, such as a setting of a kind
+    that another axis sweeps, is read as a number or a constant where it is one."""
+    try:
+        return json.dumps(config.override([(path, value)]).resolved)
+    except ConfigError:
+        number = _number(value)
+        constant = value.lower() if value.lower() in ("none", "true", "false") else value
+        return constant if number is None else repr(float(number))
+
+
 def only_values(axes: Mapping[str, Axis]) -> dict[str, tuple[str, ...]]:
     """Path -> values, of axes none of which is a range: those of a sweep over all combinations."""
     for path, axis in axes.items():
@@ -127,7 +150,7 @@ def _range(text: str, value: str) -> Range:
 
 def _number(text: str) -> float | None:
     """A whole number as an int, another one as a float; None for what is no finite number."""
-    if re.fullmatch(r"[+-]?\d+", text):
+    if re.fullmatch(r"[+-]?[0-9]+", text):
         return int(text)
     try:
         value = float(text)

@@ -55,8 +55,55 @@ MISTAKES = {
     "inspect nothing": (["inspect"], "--config"),
     "data set to prepare": (["data", "prepare", "bible_translate/fr"], "bible_translate/fr-en"),
     "unknown checkpoint": (["evaluate", "--workdir={d}", "--checkpoint=bset"], "expected last, best or a step"),
+    "a fraction of a seed": (["reproduce", "ablation/attention", "--seeds=1.5"], "--seeds: expected a number"),
+    "a fraction of a job": (["sweep", CONFIG, "--over=model.num_heads=1,2", "--jobs=2.5"], "--jobs: expected a number"),
+    "one value spelt twice": (
+        ["sweep", CONFIG, "--over=training.learning_rate=0.1,1e-1", "--workdir={d}"], "0.1 and 1e-1 are the same"),
+    "one int spelt twice": (
+        ["sweep", CONFIG, "--over=model.num_heads=4,2,4.0", "--workdir={d}"], "4 and 4.0 are the same value"),
+    "one truth spelt twice": (
+        ["sweep", CONFIG, "--over=model.encoder.remat=true,True", "--workdir={d}"], "true and True are the same value"),
+    "one value of a kind that is swept": (
+        ["sweep", CONFIG, "--over=model.encoder.self_attention.kind=linformer,standard",
+         "--over=model.encoder.self_attention.rank=4,4e0", "--workdir={d}"], "4 and 4e0 are the same value"),
+    "one value of a search spelt twice": (
+        ["sweep", CONFIG, "--over=model.dropout_rate=0.1,.1", "--search=random", "--workdir={d}"], "0.1 and .1 are"),
     "override of a trained run": (["evaluate", "--workdir={d}", "--config.model.width=4"], "nothing can be overridden"),
 }  # fmt: skip
+
+
+#: Command -> what it takes before a path: every argument of every command that is a path.
+PATHS = {
+    "train --workdir": ["train", CONFIG, "--workdir={p}"],
+    "evaluate --workdir": ["evaluate", "--workdir={p}"],
+    "generate --workdir": ["generate", "--workdir={p}", "--input=a"],
+    "generate --attention": ["generate", "--workdir=x", "--input=a", "--attention={p}"],
+    "analyze --workdir": ["analyze", "--workdir={p}"],
+    "analyze --output": ["analyze", "--workdir=x", "--output={p}"],
+    "export --workdir": ["export", "--workdir={p}", "a.safetensors"],
+    "export FILE": ["export", "--workdir=x", "{p}"],
+    "import --workdir": ["import", "bert", "--workdir={p}"],
+    "sweep --workdir": ["sweep", CONFIG, "--over=model.num_heads=1,2", "--workdir={p}"],
+    "reproduce --workdir": ["reproduce", "ablation/attention", "--workdir={p}"],
+    "status DIR": ["status", "{p}"],
+    "compare DIR": ["compare", "x", "{p}"],
+    "report DIR": ["report", "{p}"],
+    "report --output": ["report", "x", "--output={p}"],
+    "attempt DIR": ["attempt", "{p}"],
+}
+NO_PATHS = {"empty": ("", "got an empty one"), "blank": (" ", "an empty one"), "NUL": ("a\0b", "NUL character"),
+            "long": ("a" * 300, "too long")}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", NO_PATHS)
+@pytest.mark.parametrize("case", PATHS, ids=[name.replace(" ", "-") for name in PATHS])
+def test_what_is_no_path_is_refused_everywhere(case, wrong, capsys, tmp_path, monkeypatch, root):
+    """An empty path means the current folder to Python: `--workdir=$UNSET` would train there."""
+    monkeypatch.chdir(root)
+    path, expected = NO_PATHS[wrong]
+    assert main([word.replace("{p}", path) for word in PATHS[case]]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and expected in err and case.split()[1] in err
 
 
 @pytest.mark.parametrize("case", MISTAKES, ids=[name.replace(" ", "-") for name in MISTAKES])

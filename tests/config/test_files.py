@@ -59,7 +59,7 @@ BROKEN = {
     "raises": (FILE.replace('"max_length": 16', '"max_length": 1 // 0'), "configs/toys/toy.py:7: ZeroDivisionError"),
     "returns nothing": (FILE.replace("return config", "return None"), "configs/toys/toy.py: get_config('small') gave"),
     "typo": (FILE.replace('"steps"', '"stesp"'), "config.training.stesp: no such setting; did you mean config.tr"),
-    "type": (FILE.replace('"steps": 5', '"steps": 5.0'), "config.training.steps: expected an int at least 1; got 5.0"),
+    "type": (FILE.replace('"steps": 5', '"steps": 5.5'), "config.training.steps: expected an int at least 1; got 5.5"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,11 @@ def training(toy, *overrides):
 PARSED = [
     ("steps", "7", 7),
     ("steps", " 1_000 ", 1000),
+    ("steps", "1e3", 1000),
+    ("steps", "1E3", 1000),
+    ("steps", "1000.0", 1000),
     ("shift", "-3", -3),
+    ("shift", "-2.50e1", -25),
     ("learning_rate", "1e-4", 1e-4),
     ("learning_rate", "3", 3.0),
     ("warm", "true", True),
@@ -36,6 +41,8 @@ PARSED = [
     ("lengths", "8,16", [8, 16]),
     ("lengths", "[8, 16]", [8, 16]),
     ("lengths", "8", [8]),
+    ("lengths", "8,1.6e1", [8, 16]),
+    ("lengths", "(8.0, 16)", [8, 16]),
     ("lengths", "()", []),
     ("names", "b,c", ["b", "c"]),
     ("names", "('b', 'c')", ["b", "c"]),
@@ -46,6 +53,20 @@ PARSED = [
 def test_text_is_parsed_by_the_annotation(toy, name, text, value):
     found = training(toy, (f"training.{name}", text))[name]
     assert found == value and type(found) is type(value)
+
+
+@pytest.mark.parametrize("value", ["1.5", "1e-1", "1e20", "1e999", "inf", "nan", 1.5, 1e20, float("nan"), True])
+def test_a_number_with_a_fraction_or_without_exact_digits_is_no_int(toy, value):
+    with pytest.raises(ConfigError, match=r"^config.training.steps: expected an int"):
+        training(toy, ("training.steps", value))
+
+
+@pytest.mark.parametrize("value", [1e5, np.float64(1e5), np.int64(100_000)])
+def test_an_integral_float_of_a_config_file_is_an_int(toy, value):
+    found = training(toy, ("training.steps", value))["steps"]
+    assert found == 100_000 and type(found) is int
+    toy["training"]["steps"] = value
+    assert resolve(toy).resolved["training"]["steps"] == 100_000
 
 
 def test_the_prefix_of_the_command_line_may_stand(toy):
