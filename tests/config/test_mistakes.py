@@ -23,7 +23,7 @@ OVERRIDES = {
     ),
     "word for an int": (("training.steps", "many"), "config.training.steps: expected an int at least 1; got 'many'"),
     "fraction for an int": (("training.steps", "4.5"), "config.training.steps: expected an int at least 1; got '4.5'"),
-    "float for an int": (("training.steps", 4.0), "config.training.steps: expected an int at least 1; got 4.0"),
+    "float for an int": (("training.steps", 4.5), "config.training.steps: expected an int at least 1; got 4.5"),
     "bool for an int": (("training.steps", True), "config.training.steps: expected an int at least 1; got True"),
     "int for a bool": (("training.warm", 1), "config.training.warm: expected true or false; got 1"),
     "word for a bool": (("training.warm", "yes"), "config.training.warm: expected true or false; got 'yes'"),
