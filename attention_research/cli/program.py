@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ COMMANDS: dict[str, str] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):  # the name of a file need not be UTF-8
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return dispatch(list(sys.argv[1:] if argv is None else argv))
     except ConfigError as error:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+<<<<<<< Updated upstream
 from attention_research.cli.arguments import Overrides, Parser, no_overrides, place
 from attention_research.errors import ConfigError
+=======
+from attention_research.cli.arguments import Overrides, Parser, no_overrides
+from attention_research.errors import ConfigError, printable
+>>>>>>> Stashed changes
 
 
 def options(parser: Parser) -> None:
@@ -19,5 +24,5 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         raise ConfigError("report: name the folder of a run or a study, for example runs/first")
     from attention_research.workdirs.page import report
 
-    print(f"page {report(arguments.folder, arguments.output)}")
+    print(f"page {printable(str(report(arguments.folder, arguments.output)))}")
     return 0

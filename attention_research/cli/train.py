@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+<<<<<<< Updated upstream
 
 from attention_research.cli.arguments import Overrides, Parser, configured, count, place, positive, say
 from attention_research.config.annotations import whole
 from attention_research.errors import ConfigError
+=======
+import shlex
+from pathlib import Path
+
+from attention_research.cli.arguments import Overrides, Parser, configured, positive, say
+from attention_research.errors import ConfigError, printable
+>>>>>>> Stashed changes
 from attention_research.training.environment import keep_compiled_programs
 
 
@@ -36,7 +44,8 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
 
     summary = train(config, arguments.workdir, say, profile=arguments.profile)
     say(f"config {config.hash} · {summary['steps']} steps · loss {summary.get('loss', float('nan')):.3f}")
-    say(f"run {arguments.workdir} · next: attention-research evaluate --workdir={arguments.workdir}")
+    again = shlex.join(["attention-research", "evaluate", f"--workdir={arguments.workdir}"])
+    say(f"run {printable(str(arguments.workdir))} · next: {printable(again)}")
     return 0
 
 

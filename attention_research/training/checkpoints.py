@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import orbax.checkpoint as ocp
 
 from attention_research.errors import RunError
@@ -21,10 +20,10 @@ from attention_research.parallel import hosts
 from attention_research.training import digests
 from attention_research.training.settings import Training
 from attention_research.training.workdir import validation_losses
-from attention_research.training.writer import WRITING, NotWritten, Writer
+from attention_research.training.writer import WRITING, NotWritten, Writer, names, put_aside
 
-#: Prefixes of the folders of what is being deleted, and of what was found damaged.
-DELETING, DAMAGED = "deleting-", "damaged-"
+#: Prefix of the folder of a checkpoint that is being deleted.
+DELETING = "deleting-"
 
 
 class OtherModel(RunError):
@@ -101,9 +100,7 @@ class Checkpoints:
         latest = self.latest()
         for step in self.steps():
             if latest is None or step > latest:
-                aside = self.folder / f"{DAMAGED}{step}"
-                shutil.rmtree(aside, ignore_errors=True)
-                (self.folder / str(step)).rename(aside)
+                put_aside(self.folder / str(step))
         return latest
 
     def save(self, step: int, state: Any) -> None:
@@ -153,18 +150,18 @@ class Checkpoints:
             restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),
             partial_restore=partial is not None,
         )
-        return self.writer.orbax.restore(self.folder / str(step), args=arguments)
+        return self.writer.restore(step, arguments)
 
     def stored(self, step: int) -> dict[str, Any]:
         """Name ("parameters/...", "statistics/...") -> shape and dtype of each array of `step`; reads no array."""
-        metadata = self.writer.orbax.metadata(self.folder / str(step)).item_metadata
-        if metadata is None:
-            raise RunError(f"checkpoint {step} in {self.folder} cannot be read; delete it, or train again")
-        return _flat(metadata.tree)
+        try:
+            return self.writer.stored(step)
+        except KeyError:
+            raise RunError(f"checkpoint {step} in {self.folder} cannot be read; delete it, or train again") from None
 
     def compare(self, step: int, abstract: Any, *, partial: tuple[str, ...] | None = None, some: bool = False) -> None:
         """Raises OtherModel listing what of `step` is missing, unexpected, or of another shape or dtype than wanted."""
-        stored, wanted = self.stored(step), _flat(abstract)
+        stored, wanted = self.stored(step), names(abstract)
         if partial is not None:
             stored = {path: leaf for path, leaf in stored.items() if path.split("/")[0] in partial}
         differ = [
@@ -178,7 +175,7 @@ class Checkpoints:
             "different": differ,
         }
         if any(lists.values()):
-            listed = "; ".join(f"{what}: {_some(names)}" for what, names in lists.items() if names)
+            listed = "; ".join(f"{what}: {_some(paths)}" for what, paths in lists.items() if paths)
             raise OtherModel(f"checkpoint {step} in {self.folder} is not of this model: {listed}")
 
     def close(self) -> None:
@@ -189,15 +186,6 @@ class Checkpoints:
             self.writer.close()
 
 
-def _flat(tree: Any) -> dict[str, Any]:
-    """Path -> leaf, with the same path whether a container is a tuple, a named tuple or what Orbax made of it."""
-
-    def entry(key: Any) -> str:
-        return str(getattr(key, "name", getattr(key, "idx", getattr(key, "key", key))))
-
-    return {"/".join(map(entry, path)): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
-
-
-def _some(names: list[str], count: int = 5) -> str:
-    more = f" and {len(names) - count} more" if len(names) > count else ""
-    return ", ".join(names[:count]) + more
+def _some(paths: list[str], count: int = 5) -> str:
+    more = f" and {len(paths) - count} more" if len(paths) > count else ""
+    return ", ".join(paths[:count]) + more

@@ -10,6 +10,7 @@ from typing import Any
 from attention_research.config import Config, ConfigError, difference
 from attention_research.config.annotations import spell
 from attention_research.config.record import flat
+from attention_research.errors import printable
 from attention_research.studies.columns import significant
 from attention_research.studies.results import markdown
 from attention_research.workdirs.reading import Run
@@ -85,7 +86,7 @@ def text(comparison: Comparison) -> str:
     ):
         lines = [[name, *map(spelled, cells)] for name, cells in values.items()]
         if lines:
-            parts.append(markdown([[title, *comparison.runs], *lines]))
+            parts.append(markdown([[title, *map(printable, comparison.runs)], *lines]))
         elif title == "config":
             parts.append(f"the same config, {comparison.hashes[0]}\n")
     return "\n".join(parts)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.config import Config, ConfigError
+from attention_research.errors import printable
 from attention_research.studies.progress import last_entries
 from attention_research.workdirs.reading import in_use, is_run, is_study, read_json, seconds_a_step
 
@@ -39,14 +40,14 @@ class Line:
     def cells(self) -> list[str]:
         """As texts, under `_TITLES`."""
         return [
-            self.folder,
+            printable(self.folder),
             self.state,
             "" if self.steps is None else f"{self.step or 0:,}/{self.steps:,}",
             "" if self.loss is None else f"{self.loss:.3f}",
             "" if self.steps_per_second is None else f"{self.steps_per_second:.3g}",
             "" if self.left is None else duration(self.left),
             "" if self.age is None else f"{duration(self.age)} ago",
-            self.note,
+            printable(self.note),
         ]
 
 
