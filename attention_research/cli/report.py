@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-<<<<<<< Updated upstream
 from attention_research.cli.arguments import Overrides, Parser, no_overrides, place
-from attention_research.errors import ConfigError
-=======
-from attention_research.cli.arguments import Overrides, Parser, no_overrides
 from attention_research.errors import ConfigError, printable
->>>>>>> Stashed changes
 
 
 def options(parser: Parser) -> None:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-<<<<<<< Updated upstream
+import shlex
 
 from attention_research.cli.arguments import Overrides, Parser, configured, count, place, positive, say
 from attention_research.config.annotations import whole
-from attention_research.errors import ConfigError
-=======
-import shlex
-from pathlib import Path
-
-from attention_research.cli.arguments import Overrides, Parser, configured, positive, say
 from attention_research.errors import ConfigError, printable
->>>>>>> Stashed changes
 from attention_research.training.environment import keep_compiled_programs
 
 
