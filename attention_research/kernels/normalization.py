@@ -6,11 +6,14 @@ an unrolled stack (21 to 27 s instead of 1.5 s for 24 layers).
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.precision import accumulator
 
 
@@ -24,7 +27,10 @@ def layer_norm(
     for name, array in (("scale", scale), ("bias", bias)):
         if array.shape != x.shape[-1:]:
             raise ValueError(f"{name}: axis D: expected [{x.shape[-1]}], got shape {list(array.shape)}")
-    return _layer_norm(x, scale, bias, float(epsilon))
+    plain = partial(_apply, float(epsilon))
+    fast = jax.custom_vjp(plain)
+    fast.defvjp(partial(_forward, float(epsilon)), partial(_backward, float(epsilon)))
+    return both_modes(fast, plain)(x, scale, bias)
 
 
 def _normalise(x: Array, epsilon: float) -> tuple[Array, Array]:
@@ -35,16 +41,13 @@ def _normalise(x: Array, epsilon: float) -> tuple[Array, Array]:
     return centred * inverse, inverse
 
 
-def _apply(x: Array, scale: Array, bias: Array, epsilon: float) -> Array:
+def _apply(epsilon: float, x: Array, scale: Array, bias: Array) -> Array:
     normal, _ = _normalise(x, epsilon)
     return (normal * scale.astype(normal.dtype) + bias.astype(normal.dtype)).astype(x.dtype)
 
 
-_layer_norm = jax.custom_vjp(_apply, nondiff_argnums=(3,))
-
-
-def _forward(x: Array, scale: Array, bias: Array, epsilon: float) -> tuple[Array, tuple[Array, Array, Array]]:
-    return _apply(x, scale, bias, epsilon), (x, scale, bias)
+def _forward(epsilon: float, x: Array, scale: Array, bias: Array) -> tuple[Array, tuple[Array, Array, Array]]:
+    return _apply(epsilon, x, scale, bias), (x, scale, bias)
 
 
 def _backward(epsilon: float, residuals: tuple[Array, Array, Array], cotangent: Array) -> tuple[Array, Array, Array]:
@@ -59,6 +62,3 @@ def _backward(epsilon: float, residuals: tuple[Array, Array, Array], cotangent: 
     leading = tuple(range(x.ndim - 1))
     scale_gradient = jnp.sum(cotangent * normal, axis=leading).astype(scale.dtype)
     return x_gradient.astype(x.dtype), scale_gradient, jnp.sum(cotangent, axis=leading).astype(bias.dtype)
-
-
-_layer_norm.defvjp(_forward, _backward)

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from attention_research.kernels.derivatives import both_modes
+
 
 def accumulator(dtype: jnp.dtype) -> jnp.dtype:
     """The dtype of logits, softmax, statistics and sums: float32, or float64 for float64 inputs."""
@@ -24,7 +26,8 @@ def einsum(subscripts: str, a: Array, b: Array) -> Array:
     """
     if a.dtype == accumulator(a.dtype):
         return jnp.einsum(subscripts, a, b)
-    return _narrow(subscripts, a, b)
+    plain = partial(jnp.einsum, subscripts, preferred_element_type=accumulator(a.dtype))
+    return both_modes(partial(_narrow, subscripts), plain)(a, b)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

@@ -95,6 +95,32 @@ def test_is_lax_scan_in_values_and_gradients(body, reverse):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
 
 
+def dot(a, b):
+    return sum(map(jnp.vdot, jax.tree.leaves(a), jax.tree.leaves(b)))
+
+
+DERIVATIVES = {
+    "jvp": lambda f, at, move: jax.jvp(f, at, move)[1],
+    "forward_over_reverse": lambda f, at, move: jax.jvp(jax.grad(f, (0, 1, 2)), at, move)[1],
+    "reverse_over_reverse": lambda f, at, move: jax.grad(lambda at: dot(jax.grad(f, (0, 1, 2))(*at), move))(at),
+}
+
+
+@pytest.mark.parametrize("body", [gru, pytest.param(decoder, marks=pytest.mark.slow)])
+def test_second_derivatives_and_forward_mode_are_those_of_lax_scan(body):
+    with jax.enable_x64(True):
+        weights, carry, xs = given(body, jnp.float64)
+        at = weights, carry["hidden"], xs["x"]
+        random = np.random.default_rng(1)
+        move = jax.tree.map(lambda a: random.standard_normal(a.shape), at)
+        of = lambda scan: lambda *at: loss(scan, body, False)(*at, carry, xs)[0]
+        every = jax.jit(lambda f: {n: d(f, at, move) for n, d in DERIVATIVES.items()}, static_argnums=0)
+        wanted, found = every(of(jax.lax.scan)), every(of(recurrence))
+    for name in DERIVATIVES:
+        for a, b in zip(jax.tree.leaves(found[name]), jax.tree.leaves(wanted[name]), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
 def products(jaxpr, inside=False):
     """{whether inside a loop: how many matrix products}."""
     found = collections.Counter()

@@ -15,6 +15,7 @@ import jax
 from jax import lax
 from jaxtyping import Array, Float
 
+from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.shapes import check_shapes
 
 Layer = Callable[[Any, Array], Array]
@@ -30,10 +31,12 @@ def reversible_layers(
     that is differentiated must be in `parameters`, nothing closed over. Raises ValueError naming the axis.
     """
     check_shapes(x1=(x1, "B T D"), x2=(x2, "B T D"))
-    return _layers(f, g, parameters, x1, x2)
+    plain = partial(_layers, f, g)
+    fast = jax.custom_vjp(plain)
+    fast.defvjp(partial(_forward, f, g), partial(_backward, f, g))
+    return both_modes(fast, plain)(parameters, x1, x2)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _layers(f: Layer, g: Layer, parameters: tuple[Any, Any], x1: Array, x2: Array) -> Pair:
     def layer(pair, parameters):
         y1 = pair[0] + f(parameters[0], pair[1])
@@ -62,6 +65,3 @@ def _backward(f: Layer, g: Layer, kept: tuple[Any, Pair], cotangents: Pair) -> t
 
     (_, (d1, d2)), gradients = lax.scan(layer, (pair, cotangents), parameters, reverse=True)
     return gradients, d1, d2
-
-
-_layers.defvjp(_forward, _backward)

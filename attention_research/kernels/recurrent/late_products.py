@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -46,6 +48,11 @@ class Loop(NamedTuple):
             if operation.primitive.name == "dot_general" and other not in self.weights and other not in self.xs:
                 found[other] = None
         return list(found)
+
+    def held(self, variables: list[Var]) -> list[Var]:
+        """Those of `variables` that some late product reads."""
+        read = {self.operations[number].invars[place] for number, place in self.late}
+        return [v for v in variables if v in read]
 
     def ordinary(self, variables: list[Var]) -> list[Var]:
         """Those that the loop itself must differentiate by."""
@@ -120,10 +127,12 @@ def _late(operations: list[Operation], weights: set[Var], xs: set[Var], results:
     return found
 
 
-def results_of(operation: JaxprEqn, values: dict[Var, Any], held: set[int] | frozenset[int] = frozenset()) -> list[Any]:
-    """What an operation gives, its arguments at the places `held` taken as constants."""
+def results_of(
+    operation: JaxprEqn, values: dict[Var, Any], held: Mapping[int, Any] = MappingProxyType({})
+) -> list[Any]:
+    """What an operation gives, `held` (place -> value) instead of its arguments at these places."""
     arguments = [v.val if isinstance(v, Literal) else values[v] for v in operation.invars]
-    arguments = [lax.stop_gradient(a) if place in held else a for place, a in enumerate(arguments)]
+    arguments = [held.get(place, a) for place, a in enumerate(arguments)]
     results = operation.primitive.bind(*arguments, **operation.primitive.get_bind_params(operation.params))
     return list(results) if operation.primitive.multiple_results else [results]
 

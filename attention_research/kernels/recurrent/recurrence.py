@@ -6,8 +6,8 @@ gradients of what is scanned over are one product too, dX = D W^T. Only the orde
 
 This is done to the program of the body, so that any body gains by it: a cell, or a decoder's whole step with attention
 (whose values are such a weight, for each example). Where `y = x W` with W from outside the loop, y passes a tap whose
-gradient, d_t, comes out of the backward loop; W is held constant inside. What does not depend on the step at all (a
-weight's cast or slice) is computed once, before the loop.
+gradient, d_t, comes out of the backward loop; the loop's own gradient is not taken by W. What does not depend on the
+step at all (a weight's cast or slice) is computed once, before the loop.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Literal, Var
 from jaxtyping import Array, PyTree
 
+from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.recurrent.late_products import Loop, gradient_of, read_loop, results_of
 
 #: Cheaper to compute again than to keep. A gate's derivative s (1 - s) need not stand beside s.
@@ -30,9 +32,9 @@ CHEAP = frozenset("add add_any broadcast_in_dim convert_element_type integer_pow
 def recurrence(
     body: Callable[[Any, Any], tuple[Any, Any]], carry: PyTree, xs: PyTree, *, reverse: bool = False
 ) -> tuple[PyTree, PyTree]:
-    """`jax.lax.scan(body, carry, xs, reverse=reverse)`, for reverse-mode differentiation only.
+    """`jax.lax.scan(body, carry, xs, reverse=reverse)` in values and in derivatives of every order and mode.
 
-    Inside a `shard_map` that keeps account of the mesh axes it is that very scan.
+    Forward mode is that of `lax.scan`. Inside a `shard_map` that keeps account of the mesh axes it is that very scan.
     """
     carry = jax.tree.map(jnp.asarray, carry)
     if any(jax.typeof(leaf).manual_axis_type.varying for leaf in jax.tree.leaves((carry, xs))):
@@ -59,16 +61,20 @@ def recurrence(
 
 def _scan(loop: Loop) -> Callable[..., Any]:
     """(weights, first carry, xs) -> (last carry, ys), with the gradient that this module is about."""
-    whole = jax.custom_vjp(lambda weights, first, xs: _run(loop, weights, first, xs, None)[0])
+
+    def plain(weights: list[Array], first: list[Array], xs: list[Array]) -> Any:
+        return _run(loop, weights, first, xs)[0]
 
     def forward(weights: list[Array], first: list[Array], xs: list[Array]) -> tuple[Any, Any]:
         own_weights, own_xs, taps = loop.ordinary(loop.weights), loop.ordinary(loop.xs), loop.taps()
         length = len(xs[0])
         zeros = [jnp.zeros((length, *v.aval.shape), v.aval.dtype) for v in taps.values()]
+        held = {v: x for names, given in ((loop.weights, weights), (loop.xs, xs))
+                for v, x in zip(names, given, strict=True) if v in loop.held(names)}  # fmt: skip
 
         def differentiated(some_weights: list[Array], first: list[Array], some_xs: list[Array], zeros: Any) -> Any:
             every_weight = _with(loop.weights, weights, own_weights, some_weights)
-            return _run(loop, every_weight, first, _with(loop.xs, xs, own_xs, some_xs), zeros)
+            return _run(loop, every_weight, first, _with(loop.xs, xs, own_xs, some_xs), held, zeros)
 
         pick = lambda variables, values, own: [values[variables.index(v)] for v in own]
         given = pick(loop.weights, weights, own_weights), first, pick(loop.xs, xs, own_xs), zeros
@@ -89,21 +95,37 @@ def _scan(loop: Loop) -> Callable[..., Any]:
             total[variable] = total[variable] + gradient if variable in total else gradient
         return [total.get(v) for v in loop.weights], first_gradient, [total.get(v) for v in loop.xs]
 
+    whole = jax.custom_vjp(plain)
     whole.defvjp(forward, backward)
-    return whole
+    return both_modes(whole, plain)
 
 
-def _run(loop: Loop, weights: list[Array], first: list[Array], xs: list[Array], zeros: list[Array] | None) -> Any:
-    """((last carry, ys), what is kept of every step): the forward loop."""
+def _run(
+    loop: Loop,
+    weights: list[Array],
+    first: list[Array],
+    xs: list[Array],
+    held: dict[Any, Array] | None = None,
+    zeros: list[Array] | None = None,
+) -> Any:
+    """((last carry, ys), what is kept of every step): the forward loop.
+
+    With `held`, late products read its values, by which a gradient of this run is not taken, and their results pass
+    the taps `zeros`. The values are the same as those of `weights` and `xs`, so that derivatives of the gradient are
+    right.
+    """
     taps, keep = loop.taps(), loop.kept()
+    held = held or {}
+    moving = [v for v in loop.xs if v in held]
 
-    def step(carry: list[Array], inputs: tuple[list[Array], list[Array] | None]) -> tuple[list[Array], Any]:
-        x, zeros = inputs
+    def step(carry: list[Array], inputs: tuple[list[Array], list[Array], list[Array] | None]) -> tuple[Any, Any]:
+        x, held_x, zeros = inputs
         values = dict(zip((*loop.weights, *loop.carry, *loop.xs), (*weights, *carry, *x), strict=True))
+        fixed = {**held, **dict(zip(moving, held_x, strict=True))}
         zero = dict(zip(taps, zeros or [], strict=zeros is not None))
         for number, operation in enumerate(loop.operations):
-            held = {p for p in range(len(operation.invars)) if zeros is not None and (number, p) in loop.late}
-            results = results_of(operation, values, held)
+            places = enumerate(operation.invars) if zeros is not None else ()
+            results = results_of(operation, values, {p: fixed[v] for p, v in places if (number, p) in loop.late})
             if number in zero:
                 results = [_tap(results[0], zero[number])]
             values.update(zip(operation.outvars, results, strict=True))
@@ -112,7 +134,7 @@ def _run(loop: Loop, weights: list[Array], first: list[Array], xs: list[Array], 
 
     if zeros is not None:
         step = jax.checkpoint(step, prevent_cse=False, policy=_saved)
-    last, (ys, kept) = lax.scan(step, first, (xs, zeros), reverse=loop.reverse)
+    last, (ys, kept) = lax.scan(step, first, (xs, [held[v] for v in moving], zeros), reverse=loop.reverse)
     return (last, ys), kept
 
 
@@ -121,13 +143,18 @@ def _saved(primitive: Any, *_: Any, **__: Any) -> bool:
     return primitive.name not in CHEAP
 
 
-@jax.custom_vjp
+@jax.custom_jvp
 def _tap(y: Array, zero: Array) -> Array:
-    """y; its gradient is also that of `zero`, which is not looked at."""
+    """y + zero, for a `zero` of zeros, which is not read."""
     return y
 
 
-_tap.defvjp(lambda y, zero: (y, None), lambda _, gradient: (gradient, gradient))
+def _of_tap(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
+    moving = [t for t in tangents if not isinstance(t, SymbolicZero)]
+    return primals[0], sum(moving[1:], start=moving[0])
+
+
+_tap.defjvp(_of_tap, symbolic_zeros=True)
 
 
 def _with(variables: list[Var], values: list[Array], some: list[Var], others: list[Array]) -> list[Array]:
