@@ -76,7 +76,7 @@ class Captions(NamedPictureTexts):
     def references(self, split: str) -> list[list[str]]:
         """All captions of each picture of a split, normalised. Example ids index them."""
         found: list[list[str]] = [[] for _ in range(self._images.number(split))]
-        for picture, text in zip(self._choice.pictures(split), self._choice.text(split)[0], strict=True):
+        for picture, text in zip(self._choice.pictures(split), self._text(split), strict=True):
             found[picture].append(text)
         return found
 

@@ -117,6 +117,10 @@ class Collages(PictureTexts):
         """uint8 [n side side 3] of some pictures by their numbers."""
         return self.drawn(split)["image"][pictures]
 
+    def learned(self) -> dict[str, list[str]]:
+        """The words in their order."""
+        return {"words": list(WORDS)}
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of the settings, and of the test split's pictures and captions."""

@@ -151,6 +151,10 @@ class CollageQuestions(PictureTexts):
         asked = self._asked(split)
         return [" ".join(one.words) for one in asked], [DIGITS[one.answer] for one in asked]
 
+    def learned(self) -> dict[str, list[str]]:
+        """The answers and the words in their order."""
+        return {"classes": list(self.classes), "words": list(self.tokenizer.words)}
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of the settings, and of the test split's pictures, questions and answers."""

@@ -5,12 +5,16 @@ a line is empty is left out.
 """
 
 import dataclasses
-import functools
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from attention_research.data.lines import read_lines
+import numpy as np
+
+from attention_research.data.kept import Kept
+from attention_research.data.lines import read_content, read_lines
 from attention_research.data.names import check_files
 from attention_research.data.pairs import Pairs
 from attention_research.errors import ConfigError
@@ -18,6 +22,13 @@ from attention_research.registry import Child, Positive
 
 #: source file, target file
 Paths = tuple[str, str]
+#: (whether the source has text, whether the target has) -> why the pair is left out
+_EMPTY = {
+    (True, True): None,
+    (False, True): "empty source",
+    (True, False): "empty target",
+    (False, False): "both sides empty",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,17 +41,21 @@ class Files:
     train_examples: int | None = None
 
     def prepare(self, report: Callable[[str], None]) -> None:
-        """Raise `ConfigError` where a file is missing: nothing has to be built."""
-        check_files({split: getattr(self, split) for split in self.splits()})
+        """Nothing has to be built."""
 
     def stamp(self) -> str:
-        """Changes whenever a file's place, size or time does."""
+        """Changes whenever a file's place, size or time does. Raises `ConfigError` where a file is missing."""
+        check_files({split: getattr(self, split) for split in self.splits()})
         paths = [Path(path).absolute() for split in self.splits() for path in getattr(self, split)]
         stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
         return hashlib.sha256(repr(stats).encode()).hexdigest()
 
     def splits(self) -> tuple[str, ...]:
         return ("train", "validation", "test")
+
+    def contents(self, split: str) -> list[tuple[str, str]]:
+        """The path and the SHA-256 of each file of a split; of a compressed file that of its content."""
+        return [(path, hashlib.sha256(read_content(path)).hexdigest()) for path in getattr(self, split)]
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The sentences of a split, source and target, without the pairs that miss a side.
@@ -49,17 +64,32 @@ class Files:
         """
         from attention_research.data.prepared import chosen
 
-        self.prepare(lambda line: None)
+        sides = self._lines(split)
+        pairs = [pair for pair in zip(*sides, strict=True) if all(pair)]
+        if not pairs:
+            files = " and ".join(getattr(self, split))
+            raise ConfigError(f"config.data.{split}: {files} have no line that has text in both")
+        pairs = [pairs[index] for index in chosen(split, len(pairs), self.train_examples)]
+        return [source for source, _ in pairs], [target for _, target in pairs]
+
+    def left_out(self) -> dict[str, dict[str, int]]:
+        """Split -> reason -> how many pairs were left out for it."""
+        found: dict[str, dict[str, int]] = {}
+        for split in self.splits():
+            reasons = (_EMPTY[bool(source), bool(target)] for source, target in zip(*self._lines(split), strict=True))
+            counts = Counter(filter(None, reasons))
+            found |= {split: dict(sorted(counts.items()))} if counts else {}
+        return found
+
+    def _lines(self, split: str) -> list[list[str]]:
+        """The two sides of a split, equally long; an empty line is one without text."""
         key, paths = f"config.data.{split}", getattr(self, split)
+        check_files({split: paths})
         sides = [[" ".join(line.split()) for line in read_lines(path, f"{key}: {path}")] for path in paths]
         if len(sides[0]) != len(sides[1]):
             counts = " and ".join(f"{path} has {len(side):,} lines" for path, side in zip(paths, sides, strict=True))
             raise ConfigError(f"{key}: {counts}; line i of one has to translate line i of the other")
-        pairs = [pair for pair in zip(*sides, strict=True) if all(pair)]
-        if not pairs:
-            raise ConfigError(f"{key}: {' and '.join(paths)} have no line that has text in both")
-        pairs = [pairs[index] for index in chosen(split, len(pairs), self.train_examples)]
-        return [source for source, _ in pairs], [target for _, target in pairs]
+        return sides
 
 
 class FileData(Pairs):
@@ -82,8 +112,27 @@ class FileData(Pairs):
         train_examples: Positive | None = None,
     ):
         super().__init__(" and ".join(train), max_length, tokenizer, batching, train_examples)
-        self.files, self.vocabulary_size = Files(train, validation, test, train_examples), vocabulary_size
+        self.vocabulary_size = vocabulary_size
+        self._choice = Files(_placed(train), _placed(validation), _placed(test), train_examples)
 
-    @functools.cached_property
-    def _choice(self) -> Files:
-        return self.files
+    def take(self, kept: Kept, report: Callable[[str], None]) -> None:
+        """As `Pairs.take`; a file is looked for where it was when the run began, then where the config says now."""
+        there = {split: tuple(kept.files(split)) for split in self._choice.splits()}
+        found = {split: paths for split, paths in there.items() if paths and all(Path(path).exists() for path in paths)}
+        self._choice = dataclasses.replace(self._choice, **found)
+        super().take(kept, report)
+
+    def learned(self) -> dict[str, Any]:
+        """The counts of the training targets' tokens, which a unigram model is made of."""
+        return {"target_counts": self.target_counts().tolist()}
+
+    def _counted(self) -> np.ndarray:
+        """[n] every target token of training, without looping over batches."""
+        targets = self._prepared.tokens["train"][1]
+        return targets.flat[np.repeat(self._train_lengths.max(axis=1) <= self.max_length, targets.lengths)]
+
+
+def _placed(paths: Paths) -> Paths:
+    """Absolute: a run is used from any folder."""
+    source, target = (str(Path(path).absolute()) for path in paths)
+    return source, target

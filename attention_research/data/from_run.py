@@ -1,26 +1,26 @@
 """The vocabulary of another run, for data on which its model is trained further: the same token is the same row.
 
-A run's environment.json says which file of the data cache holds its vocabulary and what that file's content hash is,
-its config.json what kind of vocabulary that is. Nothing is trained here, whatever the text.
+A run keeps its vocabulary in its own folder (`data.kept`). Of a run that an earlier version trained, environment.json
+says which file of the data cache holds its vocabulary and what that file's content hash is, and config.json what kind
+of vocabulary that is. Nothing is trained here, whatever the text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from attention_research import registry
-from attention_research.data import storage
+from attention_research.data import kept, storage
 from attention_research.errors import ConfigError
 from attention_research.registry import Positive
 
 SETTING = "config.data.tokenizer.run"
 
 
-class FromRun:
+class FromRun(kept.Trained):
     """The stored vocabulary of the run in the folder `run`, which must have begun; its own tokenizer's interface.
 
     `vocabulary_size` is the model's: there may not be fewer than the vocabulary has tokens. Raises `ConfigError` where
@@ -41,48 +41,22 @@ class FromRun:
             )
         return tokenizer
 
-    def settings(self) -> dict:
-        """The vocabulary's content, wherever the run lies."""
-        return {"kind": "from_run", "vocabulary": self.fingerprint}
-
-    def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> FromRun:
-        """Nothing: it is trained."""
-        return self
-
-    def load(self, path: Path) -> FromRun:
-        """The run's vocabulary, of which the path is a copy."""
-        return self
-
-    @property
-    def path(self) -> Path:
-        """Its file."""
-        return self.stored.path
-
-    @property
-    def fingerprint(self) -> str:
-        """Its content hash."""
-        return self.stored.fingerprint
-
-    @property
-    def size(self) -> int:
-        """The number of its tokens, special ones included."""
-        return self.stored.size
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, with the end of sentence at the end and without a beginning."""
-        return self.stored.encode(texts)
-
-    def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each sequence up to its first end of sentence."""
-        return self.stored.decode(tokens)
-
-    def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Each token as the run's tokenizer writes it."""
-        return self.stored.pieces(tokens)
-
 
 def opened(run: Path) -> Any:
     """The tokenizer of the run in this folder, loaded. Raises `ConfigError`, one line, where that cannot be."""
+    if kept.has(run):
+        try:
+            tokenizer = kept.read(run).tokenizer
+        except ConfigError as error:
+            raise ConfigError(f"{SETTING}: {error}") from None
+        if tokenizer is None:
+            raise ConfigError(f"{SETTING}: the data of {run} have no tokenizer that others could take")
+        return tokenizer.stored
+    return cached(run)
+
+
+def cached(run: Path) -> Any:
+    """The tokenizer of a run that an earlier version trained, from the data cache; raises as `opened`."""
     section = _read(run / "config.json")["resolved"]["data"].get("tokenizer")
     if section is None:
         raise ConfigError(f"{SETTING}: the data of {run} have no tokenizer that others could take")
@@ -101,6 +75,17 @@ def opened(run: Path) -> Any:
         was = f"{known['fingerprint']} when {run} was trained"
         raise ConfigError(f"{SETTING}: the vocabulary is {tokenizer.fingerprint} and was {was}; train that run again")
     return tokenizer
+
+
+def section_of(config: Any) -> dict[str, Any] | None:
+    """The section of the tokenizer of a resolved data section; of one that is taken from a run, that run's own."""
+    section = config.get("tokenizer")
+    while section is not None and section["kind"] == "from_run":
+        run = Path(section["run"])
+        if kept.has(run):
+            return kept.read(run).document["tokenizer"]["section"]
+        section = _read(run / "config.json")["resolved"]["data"].get("tokenizer")
+    return section
 
 
 def recorded(tokenizer: Any) -> dict[str, Any]:

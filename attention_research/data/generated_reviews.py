@@ -80,6 +80,10 @@ class GeneratedReviews(InMemory):
         """The vocabulary, of the training split."""
         return Words([review.words for review in self.reviews("train")], self.vocabulary_size)
 
+    def learned(self) -> dict[str, list[str]]:
+        """The words in their order."""
+        return {"words": self.tokenizer.pieces(range(self.tokenizer.size))}
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """Hash of the text, ratings and reasons of every split."""

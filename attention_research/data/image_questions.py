@@ -14,6 +14,7 @@ import numpy as np
 
 from attention_research.data.in_memory import Batch
 from attention_research.data.named_picture_texts import NamedPictureTexts
+from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
 
@@ -46,7 +47,9 @@ class ImageQuestions(NamedPictureTexts):
 
     @functools.cached_property
     def classes(self) -> tuple[str, ...]:
-        """The answers that there are."""
+        """The answers that there are; of a run that has begun, those that there were."""
+        if self.kept is not None:
+            return tuple(self.kept.learned["classes"])
         return tuple(sorted({answer for split in self._choice.splits() for answer in self._answers(split)}))
 
     def _answers(self, split: str) -> list[str]:
@@ -55,8 +58,17 @@ class ImageQuestions(NamedPictureTexts):
     def _made(self, split: str) -> Batch:
         numbers = {answer: number for number, answer in enumerate(self.classes)}
         answers = self._answers(split)
+        unknown = next((answer for answer in answers if answer not in numbers), None)
+        if unknown is not None:
+            raise ConfigError(
+                f"{self.name}: the answer {unknown!r} of {split} is none of the run's {len(numbers)} classes"
+            )
         labels = np.asarray([numbers[answers[question]] for question in self._kept(split)], np.int32)
         return {**super()._made(split), "label": labels}
+
+    def learned(self) -> dict[str, list[str]]:
+        """The answers in their order."""
+        return {"classes": list(self.classes)}
 
     def labels(self, split: str) -> np.ndarray:
         """The answers [n] of a split in numbers. Example ids index them."""
@@ -64,7 +76,7 @@ class ImageQuestions(NamedPictureTexts):
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The questions of a split, normalised, and their answers. Example ids index them."""
-        questions = self._choice.text(split)[0]
+        questions = self._text(split)
         return [questions[one] for one in self._kept(split)], [self.classes[label] for label in self.labels(split)]
 
     def describe(self) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from attention_research.data import plan
+from attention_research.data.kept import Kept
 from attention_research.errors import ConfigError
 
 Batch = dict[str, np.ndarray]
@@ -26,6 +27,8 @@ class InMemory:
     fill: ClassVar[Mapping[str, int]] = {}
     #: Arrays of a batch that are not int32 -> what they are.
     dtypes: ClassVar[Mapping[str, str]] = {}
+    #: What the run whose data these are keeps of them; None before it has begun.
+    kept: Kept | None = None
     #: Draws the permutation whose beginning is evaluated on where not all of a split is.
     evaluation_seed: ClassVar[int]
 
@@ -41,6 +44,16 @@ class InMemory:
         if split not in self.numbers:
             raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self.numbers)}")
         return self._made(split)
+
+    def take(self, kept: Kept, report: Callable[[str], None]) -> None:
+        """Belong to a run that has begun. Raises `ConfigError` where what code makes is no longer what it was."""
+        kept.same(self.learned())
+        self.kept, self._report = kept, report
+
+    def learned(self) -> dict[str, Any]:
+        """What a model relies on that could change: words and classes in their order."""
+        found = {"classes": list(self.classes)} if hasattr(self, "classes") else {}
+        return found
 
     def sizes(self) -> dict[str, int]:
         """Examples of each split."""

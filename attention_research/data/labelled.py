@@ -18,7 +18,7 @@ from attention_research.data.batching import Buckets
 from attention_research.data.names import check_name
 from attention_research.data.pairs import Batch, Pairs
 from attention_research.data.prepared import Named, chosen
-from attention_research.data.tokens import TokenArray
+from attention_research.data.tokens import BySplit, TokenArray
 from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
@@ -98,15 +98,14 @@ class LabelledData(Pairs):
     def _prepared(self) -> Any:
         """Tokens as `Pairs` wants them: the target of a text is one token, its class plus one."""
         prepared = super()._prepared
-        prepared.tokens = {
-            split: (tokens, TokenArray.join((label + 1,) for label in self.labels(split)))
-            for split, (tokens, _) in prepared.tokens.items()
-        }
+        texts = prepared.tokens
+        labelled = lambda split: (texts[split][0], TokenArray.join((label + 1,) for label in self.labels(split)))
+        prepared.tokens = BySplit(tuple(texts), labelled)
         return prepared
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The texts of a split, normalised, and their classes' names. Example ids index them."""
-        return self._choice.text(split)[0], [self.classes[label] for label in self.labels(split)]
+        return super().text(split)[0], [self.classes[label] for label in self.labels(split)]
 
     def labels(self, split: str) -> np.ndarray:
         """The classes [n] of a split. Example ids index them."""
@@ -133,8 +132,28 @@ class LabelledData(Pairs):
     @functools.cached_property
     def document_frequency(self) -> np.ndarray:
         """[tokens] in how many training texts each token of the vocabulary stands."""
+        if self.kept is not None and "document_frequency" in self.kept.learned:
+            return np.asarray(self.kept.learned["document_frequency"], np.int32)
         distinct = [np.unique(ids) for ids in self.tokens("train")]
         return np.bincount(np.concatenate(distinct), minlength=self.tokenizer.size).astype(np.int32)
+
+    @functools.cached_property
+    def documents(self) -> int:
+        """How many training texts there are."""
+        if self.kept is not None and "documents" in self.kept.learned:
+            return self.kept.learned["documents"]
+        return len(self._train_ids)
+
+    def learned(self) -> dict[str, Any]:
+        """The classes in order, and the counts of training texts that an inverse document frequency is made of."""
+        frequency = self.document_frequency.tolist()
+        return {"classes": list(self.classes), "documents": self.documents, "document_frequency": frequency}
+
+    def shortened(self) -> dict[str, int]:
+        """Split -> how many of its texts are cut at `max_length` tokens."""
+        lengths = {split: sides[0].lengths for split, sides in self._prepared.tokens.items()}
+        counts = {split: int(np.sum(of > self.max_length)) for split, of in lengths.items()}
+        return {split: count for split, count in counts.items() if count}
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
         """The batch of a step, counted from 0; of several hosts, the rows of one."""
@@ -152,7 +171,7 @@ class LabelledData(Pairs):
         return {
             "source": tokens,
             "document_frequency": self.document_frequency[tokens],
-            "documents": np.full(len(tokens), len(self._train_ids), np.int32),
+            "documents": np.full(len(tokens), self.documents, np.int32),
             "label": batch["target"][:, 0] - 1,
         }
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from attention_research.data import storage
 from attention_research.data.in_memory import Batch
+from attention_research.data.kept import Kept
 from attention_research.data.named_pictures import Pictures, PictureSet
 from attention_research.data.names import check_name
 from attention_research.data.picture_texts import PictureTexts, digests, padded
@@ -45,27 +46,48 @@ class NamedPictureTexts(PictureTexts):
         self._choice = PictureSet(name, self.feature, self.fields, normalization, train_examples)
         super().__init__()
         self._images = Pictures(self._choice, side, channels)
+        self._images.report = lambda line: self._report(line)
         self._kept, self._about = functools.cache(self._short_enough), functools.cache(self._pictures)
 
     # What there is
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> NamedPictureTexts:
         """Build the set, train the vocabulary, tokenise and resize what is missing; later it is only opened."""
-        self._images.report = progress or self._report
+        self._report = progress or self._report
+        self._prepared.open("train", "validation")
         super().prepare(progress)
         self.images("train", np.zeros(1, int))
         return self
 
+    def take(self, kept: Kept, report: Callable[[str], None]) -> None:
+        """Use the vocabulary that a run keeps. Text is read, and checked to be the run's, only where it is needed."""
+        self.kept, self._report = kept, report
+
+    def learned(self) -> dict[str, Any]:
+        """Nothing beside the vocabulary."""
+        return {}
+
     @functools.cached_property
     def _prepared(self) -> Any:
-        from attention_research.data import prepared
+        from attention_research.data import kept_text, prepared
 
+        if self.kept is not None:
+            return kept_text.KeptText(self._choice, self.kept, self._report)
         return prepared.prepare(self._choice, self._new_tokenizer(), self._report)
+
+    @property
+    def vocabulary(self) -> Any:
+        """The trained vocabulary as it is stored."""
+        return self._prepared.tokenizer if self.kept is None else self.kept.tokenizer
 
     @property
     def tokenizer(self) -> Any:
         """The trained vocabulary."""
-        return self._prepared.tokenizer
+        return self.vocabulary
+
+    def _text(self, split: str) -> list[str]:
+        """The texts of a split, normalised."""
+        return (self._choice if self.kept is None else self._prepared).text(split)[0]
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -82,6 +104,19 @@ class NamedPictureTexts(PictureTexts):
     def dropped(self) -> int:
         """Training texts that are left out because they have more than `max_length` tokens."""
         return len(self._prepared.tokens["train"][0]) - self.numbers["train"]
+
+    def omitted(self) -> dict[str, dict[str, int]]:
+        """Split -> reason -> how many texts are left out for it."""
+        found = {split: dict(reasons) for split, reasons in self._prepared.facts["left_out"].items()}
+        if self.dropped:
+            found.setdefault("train", {})[f"more than {self.max_length} tokens"] = self.dropped
+        return found
+
+    def shortened(self) -> dict[str, int]:
+        """Split -> how many of its texts are cut at `max_length` tokens."""
+        tokens = {split: sides[0] for split, sides in self._prepared.tokens.items() if split != "train"}
+        counts = {split: int(np.sum(of.lengths > self.max_length)) for split, of in tokens.items()}
+        return {split: count for split, count in counts.items() if count}
 
     def _short_enough(self, split: str) -> np.ndarray:
         """The places of the texts of a split that are read."""

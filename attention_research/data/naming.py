@@ -214,6 +214,10 @@ class NamingData(Pairs):
         """The functions of a split, by example id."""
         return self._choice.functions(split)
 
+    def omitted(self) -> dict[str, dict[str, int]]:
+        """As `Pairs.omitted`, and of the whole library what is no example."""
+        return {**super().omitted(), "library": self.left_out()}
+
     def left_out(self) -> dict[str, int]:
         """How many functions are no examples, and why."""
         return dict(_read(self._choice.library, self._choice.stamp())[1])

@@ -8,6 +8,7 @@ import numpy as np
 
 from attention_research.data import batching as batching_module
 from attention_research.data import plan as plan_module
+from attention_research.data.kept import Kept
 from attention_research.data.names import check_name
 from attention_research.data.read_ahead import read_ahead
 from attention_research.errors import ConfigError
@@ -33,6 +34,8 @@ class Pairs:
     dtypes: ClassVar[Mapping[str, str]] = {}
     #: At most so many tokens are written of a target; None: as many as the model can.
     target_length: int | None = None
+    #: What the run whose data these are keeps of them; None before it has begun.
+    kept: Kept | None = None
 
     def __init__(
         self,
@@ -50,21 +53,39 @@ class Pairs:
     # What there is
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> "Pairs":
-        """Fetch, build, train the vocabulary and tokenise what is missing; later it is only opened."""
+        """Fetch, build, train the vocabulary and tokenise what is missing; later it is only opened.
+
+        Raises `ConfigError` where the text is not the one that the run began with (`take`).
+        """
         self._report = progress or self._report
-        _ = self._prepared
+        self._prepared.open("train", "validation")
         return self
 
-    @functools.cached_property
-    def _prepared(self):
-        from attention_research.data import prepared
+    def take(self, kept: Kept, report: Callable[[str], None]) -> None:
+        """Use the vocabulary that a run keeps. Text is read, and checked to be the run's, only where it is needed."""
+        self.kept, self._report = kept, report
 
+    def learned(self) -> dict[str, Any]:
+        """What a model relies on beside the vocabulary, and what costs the training text to know: it is kept."""
+        return {}
+
+    @functools.cached_property
+    def _prepared(self) -> Any:
+        from attention_research.data import kept_text, prepared
+
+        if self.kept is not None:
+            return kept_text.KeptText(self._choice, self.kept, self._report)
         return prepared.prepare(self._choice, self._new_tokenizer(), self._report)
 
     @property
-    def tokenizer(self):
+    def vocabulary(self) -> Any:
+        """The trained vocabulary as it is stored."""
+        return self._prepared.tokenizer if self.kept is None else self.kept.tokenizer
+
+    @property
+    def tokenizer(self) -> Any:
         """The trained vocabulary."""
-        return self._prepared.tokenizer
+        return self.vocabulary
 
     @property
     def fingerprint(self) -> str:
@@ -73,7 +94,7 @@ class Pairs:
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The sentences of a split: sources, targets. Example ids index them."""
-        return self._choice.text(split)
+        return self._choice.text(split) if self.kept is None else self._prepared.text(split)
 
     def read(self, sources: Sequence[str], longest: int) -> list[list[int]]:
         """The tokens of new texts as a model reads them; of more than `longest` the first, and the end of sentence."""
@@ -94,6 +115,23 @@ class Pairs:
     def dropped(self) -> int:
         """Training pairs that are left out because a side is longer than `max_length`."""
         return len(self._prepared.tokens["train"][0]) - len(self._train_ids)
+
+    def omitted(self) -> dict[str, dict[str, int]]:
+        """Split -> reason -> how many examples are left out for it."""
+        found = {split: dict(reasons) for split, reasons in self._prepared.facts["left_out"].items()}
+        if self.dropped:
+            found.setdefault("train", {})[f"more than {self.max_length} tokens"] = self.dropped
+        return found
+
+    def shortened(self) -> dict[str, int]:
+        """Split -> how many of its examples are cut at `max_length` tokens."""
+        longest = {
+            split: np.maximum(*(side.lengths for side in sides))
+            for split, sides in self._prepared.tokens.items()
+            if split != "train" and len(sides[1])
+        }
+        counts = {split: int(np.sum(lengths > self.max_length)) for split, lengths in longest.items()}
+        return {split: count for split, count in counts.items() if count}
 
     def describe(self) -> str:
         """One line for the user: name, pairs, pieces."""
@@ -174,6 +212,15 @@ class Pairs:
         """The target tokens of a split (or of `examples` of it) one after the other: those that a loss counts."""
         batches = self.evaluation_batches(split, 256, examples)
         return np.concatenate([batch["target"][batch["target"] != 0] for _, batch in batches])
+
+    def target_counts(self) -> np.ndarray:
+        """[tokens] how often each token of the vocabulary is a target in training."""
+        if self.kept is not None and "target_counts" in self.kept.learned:
+            return np.asarray(self.kept.learned["target_counts"])
+        return np.bincount(self._counted(), minlength=self.tokenizer.size)
+
+    def _counted(self) -> np.ndarray:
+        return self.target_tokens("train")
 
 
 class PairData(Pairs):

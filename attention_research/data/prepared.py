@@ -8,14 +8,15 @@ index/HASH.json           by the files of the data set (names, sizes, times): wh
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attention_research.data import sources, storage
-from attention_research.data.tokens import TokenArray
+from attention_research.data.kept import digest, trained_settings
+from attention_research.data.tokens import BySplit, TokenArray
 
 #: Low-data studies take the first examples of one fixed permutation, so that the smaller set is in the larger one.
 SUBSET_SEED = 20170612
@@ -63,41 +64,62 @@ class Choice(Named):
 
 
 class Prepared:
-    """Vocabulary and token arrays of a choice: `tokens[split]` is (sources, targets), `fingerprint` their content."""
+    """Vocabulary and token arrays of a choice: `tokens[split]` is (sources, targets), `fingerprint` their content.
 
-    def __init__(self, folder: Path, tokenizer: Any):
+    `splits` has of each split {"digest", "examples"} of its text, `facts` what is to be said of it (`facts_of`).
+    """
+
+    def __init__(self, folder: Path, tokenizer: Any, read: Mapping[str, Any]):
         self.tokenizer = tokenizer
         self.fingerprint = folder.name
-        splits = json.loads((folder / "splits.json").read_text())
-        self.tokens = {
-            split: tuple(TokenArray.load(folder / f"{split}.{side}") for side in ("source", "target"))
-            for split in splits
-        }
+        self.splits, self.facts = read["splits"], read["facts"]
+        load = lambda split: tuple(TokenArray.load(folder / f"{split}.{side}") for side in ("source", "target"))
+        self.tokens = BySplit(json.loads((folder / "splits.json").read_text()), load)
+
+    def open(self, *splits: str) -> None:
+        """Nothing: all of it was read."""
+
+
+def found(choice: Any, tokenizer: Any) -> Prepared | None:
+    """What was prepared before, found by the files of the data set and not read again; None where it has to be."""
+    path = _index(choice, tokenizer.settings(), choice.stamp())
+    if path is None or not path.exists():
+        return None
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        there = json.loads(path.read_text())
+        model = storage.folder("tokenizers") / there["tokenizer"]
+        return Prepared(storage.folder("tokens") / there["tokens"], tokenizer.load(model), there["read"])
+    return None
 
 
 def prepare(choice: Any, tokenizer: Any, report: Callable[[str], None] = lambda line: None) -> Prepared:
     """Everything that training on the choice needs, built where it is missing. `tokenizer` is not trained yet.
 
-    The choice is a `Choice` or another frozen dataclass with its methods.
+    The choice is a `Choice` or another frozen dataclass with its methods; one that leaves out examples says how many in
+    its `left_out()`, {split: {reason: number}}.
     """
     choice.prepare(report)
-    stamp = choice.stamp()
-    settings = [1, dataclasses.asdict(choice), type(tokenizer).__name__, tokenizer.settings(), stamp]
-    index = storage.folder("index") / f"{storage.content_hash(settings)}.json"
-    if stamp and index.exists():
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            found = json.loads(index.read_text())
-            model = storage.folder("tokenizers") / found["tokenizer"]
-            return Prepared(storage.folder("tokens") / found["tokens"], tokenizer.load(model))
-    folder = _build(choice, tokenizer, report)
-    if stamp:
-        with storage.written(index) as temporary:
-            temporary.write_text(json.dumps({"tokenizer": tokenizer.path.name, "tokens": folder.name}))
-    return Prepared(folder, tokenizer)
+    there = found(choice, tokenizer)
+    if there is None:
+        settings = tokenizer.settings()
+        folder, read = _build(choice, tokenizer, report)
+        there = Prepared(folder, tokenizer, read)
+        for known in (settings, trained_settings(tokenizer.fingerprint)):
+            if (index := _index(choice, known, choice.stamp())) is not None:
+                with storage.written(index) as temporary:
+                    said = {"tokenizer": tokenizer.path.name, "tokens": folder.name, "read": read}
+                    temporary.write_text(json.dumps(said))
+    return there
 
 
-def _build(choice: Any, tokenizer: Any, report: Callable[[str], None]) -> Path:
-    """Train the vocabulary, tokenise every split; the folder of token arrays. Holds the whole text in memory."""
+def _index(choice: Any, settings: Any, stamp: str | None) -> Path | None:
+    key = storage.content_hash([2, type(choice).__name__, dataclasses.asdict(choice), settings, stamp])
+    return storage.folder("index") / f"{key}.json" if stamp else None
+
+
+def _build(choice: Any, tokenizer: Any, report: Callable[[str], None]) -> tuple[Path, dict[str, Any]]:
+    """Train the vocabulary, tokenise every split: the folder of token arrays, and what was read. Holds the whole text
+    in memory."""
     texts = {split: choice.text(split) for split in dict.fromkeys(("train", *choice.splits()))}
     train_source, train_target = texts["train"]
     tokenizer.fit([*train_source, *train_target], report)
@@ -112,4 +134,35 @@ def _build(choice: Any, tokenizer: Any, report: Callable[[str], None]) -> Path:
                     for side, sentences in zip(("source", "target"), pair, strict=True):
                         TokenArray.join(tokenizer.encode(sentences)).save(temporary / f"{split}.{side}")
                 (temporary / "splits.json").write_text(json.dumps(list(texts)))
-    return folder
+    digests = {split: {"digest": digest(split, sides), "examples": len(sides[0])} for split, sides in texts.items()}
+    return folder, {"splits": digests, "facts": facts_of(choice, texts)}
+
+
+def facts_of(choice: Any, texts: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, Any]:
+    """What a user should know of a text: how many examples were left out and why, how much of it is there twice."""
+    left_out = choice.left_out() if hasattr(choice, "left_out") else {}
+    return {"left_out": left_out, "repeated": repeated(texts)}
+
+
+def repeated(texts: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, dict[str, int]]:
+    """Split -> how many of its examples have a source that is in the training text, and how many with the same target.
+
+    >>> repeated({"train": (["a", "b"], ["A", "B"]), "test": (["a", "a", "b", "c"], ["A", "A", "D", "C"])})
+    {'test': {'sources': 3, 'pairs': 2}}
+    """
+    pairs = {split: list(zip(*sides, strict=True)) if sides[1] else [(one,) for one in sides[0]]
+             for split, sides in texts.items()}  # fmt: skip
+    held_out = {split: of for split, of in pairs.items() if split != "train"}
+    wanted = {pair for of in held_out.values() for pair in of}
+    sources = {pair[0] for pair in wanted}
+    seen_pairs, seen_sources = set(), set()
+    for pair in pairs["train"]:
+        if pair[0] in sources:
+            seen_sources.add(pair[0])
+            if pair in wanted:
+                seen_pairs.add(pair)
+    counts = {
+        split: {"sources": sum(pair[0] in seen_sources for pair in of), "pairs": sum(pair in seen_pairs for pair in of)}
+        for split, of in held_out.items()
+    }
+    return {split: count for split, count in counts.items() if count["sources"]}

@@ -133,7 +133,7 @@ class TextData(Pairs):
     @functools.cached_property
     def tokenizer(self) -> WithSentinels:
         """The trained vocabulary with its sentinels."""
-        return WithSentinels(self._prepared.tokenizer, self.vocabulary_size, self.sentinels)
+        return WithSentinels(self.vocabulary, self.vocabulary_size, self.sentinels)
 
     def _chunks(self, split: str) -> Chunks:
         """The raw tokens of a split's examples."""
@@ -161,6 +161,10 @@ class TextData(Pairs):
     def dropped(self) -> int:
         """No document is left out."""
         return 0
+
+    def shortened(self) -> dict[str, int]:
+        """Nothing is cut: documents are joined."""
+        return {}
 
     def describe(self) -> str:
         """One line for the user: name, chunks, pieces."""

@@ -27,7 +27,7 @@ from attention_research.data.batching import APART
 from attention_research.data.names import check_name
 from attention_research.data.pairs import Batch, Pairs
 from attention_research.data.prepared import Named, chosen
-from attention_research.data.tokens import TokenArray
+from attention_research.data.tokens import BySplit, TokenArray
 from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
@@ -104,12 +104,17 @@ class TextToText(Pairs):
     def _prepared(self) -> Any:
         """Tokens as `Pairs` wants them, both sides cut."""
         prepared = super()._prepared
-        longest = (self.max_length, self.target_length)
-        prepared.tokens = {
-            split: tuple(_cut(side, length) for side, length in zip(sides, longest, strict=True))
-            for split, sides in prepared.tokens.items()
-        }
+        self._whole = prepared.tokens
+        cut = lambda split: tuple(map(_cut, self._whole[split], (self.max_length, self.target_length)))
+        prepared.tokens = BySplit(tuple(self._whole), cut)
         return prepared
+
+    def shortened(self) -> dict[str, int]:
+        """Split -> how many of its examples have a source or a target that is cut."""
+        longest = {split: [side.lengths for side in sides] for split, sides in self._prepared.tokens.items()}
+        whole = {split: [side.lengths for side in sides] for split, sides in self._whole.items()}
+        counts = {split: int(np.sum(np.any(np.not_equal(whole[split], longest[split]), axis=0))) for split in whole}
+        return {split: count for split, count in counts.items() if count}
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
         """The batch of a step, counted from 0; of several hosts, the rows of one."""

@@ -1,7 +1,8 @@
 """Token sequences of a whole split in two flat arrays, written once and opened as memory maps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,3 +40,26 @@ class TokenArray(Sequence):
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence."""
         return np.diff(self.offsets)
+
+
+class BySplit(Mapping):
+    """Split -> what `make` gives for it, made when it is first asked for."""
+
+    def __init__(self, splits: Sequence[str], make: Callable[[str], Any]):
+        self._splits, self._make, self._made = tuple(splits), make, dict[str, Any]()
+
+    def __getitem__(self, split: str) -> Any:
+        if split not in self._splits:
+            raise KeyError(split)
+        if split not in self._made:
+            self._made[split] = self._make(split)
+        return self._made[split]
+
+    def __contains__(self, split: object) -> bool:
+        return split in self._splits
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._splits)
+
+    def __len__(self) -> int:
+        return len(self._splits)

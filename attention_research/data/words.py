@@ -89,6 +89,11 @@ class Words:
         """The number of tokens, special ones included; at most `vocabulary_size`."""
         return len(NAMES) + len(self._words)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words in the order of their ids, without the special tokens."""
+        return self._words
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text, with the end of sentence at the end and without a beginning."""
         return [[*(self._ids.get(word, UNKNOWN) for word in text.split()), EOS] for text in texts]

@@ -46,6 +46,9 @@ class PerplexityEvaluation(Evaluation):
 def unigram_perplexity(data: Any, split: str, examples: int | None) -> float:
     """Perplexity a piece of the training targets' piece frequencies (plus one each): what a trained model beats."""
     counts = np.ones(data.tokenizer.size)
-    np.add.at(counts, data.target_tokens("train"), 1)
+    if hasattr(data, "target_counts"):  # which a run may keep: its training text can be gone
+        counts += data.target_counts()
+    else:
+        np.add.at(counts, data.target_tokens("train"), 1)
     log_p = np.log(counts / counts.sum())
     return float(np.exp(-np.mean(log_p[data.target_tokens(split, examples)])))

@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 
 from attention_research.config import Config, ConfigError, difference
+from attention_research.data import kept
 from attention_research.errors import RunError
 from attention_research.parallel.rules import state_shardings
 from attention_research.training.checkpoints import Checkpoints
@@ -60,5 +61,6 @@ def deal(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
 def _write_texts(workdir: Path, folder: Path, replica: int, replicas: int) -> None:
     environment = json.loads((workdir / "environment.json").read_text(encoding="utf-8"))
     write_json(folder / "environment.json", {**environment, "replica": replica, "replicas": replicas})
+    kept.copy(workdir, folder)
     lines = [line for line in read_metrics(workdir) if line.pop("replica") == replica]
     write_text(folder / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))

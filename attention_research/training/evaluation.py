@@ -15,6 +15,7 @@ import numpy as np
 from attention_research.errors import ConfigError
 from attention_research.models.sequences import source
 from attention_research.tasks.perplexity import unigram_perplexity
+from attention_research.training import keeping
 from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.selection import select
@@ -50,7 +51,7 @@ class Trained:
         checkpoints = Checkpoints(workdir, self.settings, report)
         self.selection = select(checkpoints, checkpoint, self.evaluation.average if average is None else average)
         self.averaged, self.step = self.selection.steps, self.selection.steps[-1]
-        self.data.prepare(report)
+        keeping.ready(self.data, workdir, report)
         wanted = {name: self.trainer.execution.abstract[name] for name in ("parameters", "statistics")}
         wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), wanted)
         restore = lambda step: checkpoints.restore(step, wanted, partial=("parameters", "statistics"))

@@ -15,7 +15,7 @@ import numpy as np
 from attention_research.config import Config
 from attention_research.data.from_run import recorded
 from attention_research.parallel import hosts
-from attention_research.training import initial
+from attention_research.training import initial, keeping
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
@@ -69,8 +69,11 @@ def _train(
 ) -> dict[str, Any]:
     settings, execution = trainer.settings, trainer.execution
     data = trainer.data
-    _prepare(data, report)
+    begun = keeping.begun(workdir)
+    _prepare(data, workdir, report)
     if hosts.is_first():
+        if not begun:
+            keeping.keep(data, workdir, trainer.config, report)
         known = {**recorded(getattr(data, "tokenizer", None)), **initial.kept(workdir)}
         write_json(workdir / "environment.json", {**describe(), **execution.describe(), **known})
     with ExitStack() as stack:
@@ -119,13 +122,23 @@ def _train(
     return {"steps": step, **clock.summary(), **final_loss(workdir)}
 
 
-def _prepare(data: Any, report: Callable[[str], None]) -> None:
-    """By the first host, then by those that do not find what it has prepared."""
+def _prepare(data: Any, workdir: Path, report: Callable[[str], None]) -> None:
+    """By the first host, then by those that do not find what it has prepared.
+
+    Raises ConfigError where the run has begun with another text or vocabulary.
+    """
     if hosts.is_first():
-        data.prepare(report)
+        _prepare_here(data, workdir, report)
     hosts.wait("the data are prepared")
     if not hosts.is_first():
-        data.prepare(report)
+        _prepare_here(data, workdir, report)
+
+
+def _prepare_here(data: Any, workdir: Path, report: Callable[[str], None]) -> None:
+    taken = keeping.take(data, workdir, report)
+    data.prepare(report)
+    if not taken and keeping.begun(workdir):
+        keeping.same_as_recorded(data, workdir)
 
 
 def _stopped(stop: Stop, together: bool) -> bool:

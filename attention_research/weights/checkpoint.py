@@ -23,7 +23,7 @@ from attention_research.data.hugging_face import HuggingFaceTokenizer
 from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.data.numbering import Numbering
 from attention_research.layers.structure import Structure, abstract, initializer
-from attention_research.training import environment, workdir
+from attention_research.training import environment, keeping, workdir
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.step import state_at_0
 from attention_research.training.trainer import Trainer
@@ -111,6 +111,7 @@ def written(loaded: Loaded, into: Path, source: str, files: list[dict[str, str]]
         if len(loaded.numbering):
             found |= from_run.recorded(trainer.data.prepare(report).tokenizer)
             report(trainer.data.describe())
+            keeping.keep(trainer.data, into, loaded.config, lambda line: None)
         workdir.write_json(into / "environment.json", found)
         state = trainer.execution.made(
             lambda seed, *arrays: state_at_0(seed, arrays[0], arrays[1], trainer.optimizer),

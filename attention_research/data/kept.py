@@ -1,0 +1,159 @@
+"""What a run keeps of its data, so that nothing but its folder and new text is needed to use it.
+
+data.json              of each split a digest and its size; the digest of every file that was read; what was left out
+vocabulary/NAME        the file of the tokenizer
+vocabulary/learned.json  what else the model relies on: the classes in order, counts of the training text
+
+Both files of vocabulary/ are checked against the digests in data.json when they are read. `training.keeping` writes all
+of this when a run begins; it is never written again once the run has a checkpoint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research import registry
+from attention_research.data import storage
+from attention_research.errors import ConfigError
+
+DOCUMENT, FOLDER, LEARNED = "data.json", "vocabulary", "learned.json"
+
+
+class Trained:
+    """A tokenizer that is trained already: `stored`, whatever text it is asked to fit."""
+
+    def __init__(self, stored: Any):
+        self.stored = stored
+
+    def settings(self) -> dict:
+        """The vocabulary's content, wherever it lies."""
+        return trained_settings(self.fingerprint)
+
+    def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> Trained:
+        """Nothing: it is trained."""
+        return self
+
+    def load(self, path: Path) -> Trained:
+        """The same vocabulary, of which the path is a copy."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "stored" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.stored, name)
+
+
+def trained_settings(fingerprint: str) -> dict[str, str]:
+    """The settings of any tokenizer that is taken as it is."""
+    return {"kind": "from_run", "vocabulary": fingerprint}
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """What the folder `run` keeps: `document` is data.json, `tokenizer` a `Trained` or None, `learned` learned.json."""
+
+    run: Path
+    document: Mapping[str, Any]
+    tokenizer: Any
+    learned: Mapping[str, Any]
+
+    @property
+    def splits(self) -> Mapping[str, Any]:
+        """Split -> {"digest", "examples"}."""
+        return self.document["splits"]
+
+    def files(self, split: str) -> list[str]:
+        """The absolute paths of the files that a split was read from; none of a set by name."""
+        return [file["path"] for file in self.document.get("files", {}).get(split, ())]
+
+    def check(self, split: str, digest: str, contents: Sequence[tuple[str, str]]) -> None:
+        """Raises ConfigError where a split's text is not the one that the run began with.
+
+        `contents` are the path and the digest of each of its files now.
+        """
+        if self.splits[split]["digest"] == digest:
+            return
+        before = [file["sha256"] for file in self.document.get("files", {}).get(split, ())]
+        changed = [path for (path, now), then in zip(contents, before, strict=False) if now != then]
+        what = " and ".join(changed) or f"the {split} text"
+        hint = "restore it, or train in another --workdir"
+        if split == "test":
+            hint = "restore it: a score of another text is not one of this run's data"
+        raise ConfigError(f"config.data.{split}: {what} has changed since the run in {self.run} began; {hint}")
+
+    def same(self, learned: Mapping[str, Any]) -> None:
+        """Raises ConfigError where data that are made by code are no longer those that the run was trained on."""
+        now = json.loads(json.dumps(learned))
+        changed = [name for name, value in now.items() if self.learned.get(name, value) != value]
+        if changed:
+            raise ConfigError(
+                f"config.data: {changed[0]} are not those that the run in {self.run} was trained with; "
+                "use the version of the package that trained it"
+            )
+
+
+def has(run: Path) -> bool:
+    """Whether the folder of a run has its own vocabulary."""
+    return (run / DOCUMENT).exists()
+
+
+def copy(run: Path, folder: Path) -> None:
+    """Gives another folder what a run keeps, where it keeps anything."""
+    if has(run):
+        if (run / FOLDER).exists():
+            shutil.copytree(run / FOLDER, folder / FOLDER, dirs_exist_ok=True)
+        shutil.copyfile(run / DOCUMENT, folder / DOCUMENT)
+
+
+def read(run: Path, make: Callable[[], Any] | None = None) -> Kept:
+    """What the run in this folder keeps. `make` makes a tokenizer of a kind that no config names, not trained yet.
+
+    Raises ConfigError, one line, where a file of it is missing or damaged.
+    """
+    document = _json(run / DOCUMENT, (run / DOCUMENT).read_bytes())
+    tokenizer, learned = None, {}
+    said = document.get("tokenizer")
+    if said is not None:
+        path = run / FOLDER / said["file"]
+        _whole(path, said["sha256"])
+        section = said["section"]
+        if section is not None:
+            settings = {name: value for name, value in section.items() if name != "kind"}
+            untrained = registry.lookup("tokenizer", section["kind"])(**settings)
+        elif make is not None:
+            untrained = make()
+        else:
+            raise ConfigError(f"{run}: its tokenizer has no kind that other data could take")
+        tokenizer = Trained(untrained.load(path))
+    if "learned" in document:
+        path = run / FOLDER / LEARNED
+        learned = _json(path, _whole(path, document["learned"]["sha256"]))
+    return Kept(run, document, tokenizer, learned)
+
+
+def _whole(path: Path, sha256: str) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; the run cannot be used without it, restore it") from None
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise ConfigError(f"{path}: damaged (not the file whose SHA-256 {DOCUMENT} holds); restore it")
+    return data
+
+
+def _json(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise ConfigError(f"{path}: damaged ({error}); restore it") from None
+
+
+def digest(split: str, sides: Sequence[Sequence[str]]) -> str:
+    """Hash of the text of a split."""
+    return storage.content_hash(split, *sides)

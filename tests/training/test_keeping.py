@@ -1,0 +1,207 @@
+"""A run owns its vocabulary: its text may change, move or go, and every number stays what it was or is refused."""
+
+import hashlib
+import json
+import shutil
+from functools import partial
+
+import pytest
+
+from attention_research.cli import main
+from attention_research.config import ConfigError, build, load
+from attention_research.registry import FAMILIES
+from attention_research.training import keeping
+from attention_research.training.workdir import load_config
+
+FILES = [f"corpus/{split}.{side}" for split in ("train", "validation", "test") for side in ("fr", "en")]
+SMALL = {
+    "max_length": 13, "vocabulary_size": 61, "data.batching.boundaries": "(13,)", "model.width": 8,
+    "model.num_heads": 2, "model.num_layers": 1, "model.feed_forward.hidden_width": 8, "training.steps": 2,
+    "training.batch_size": 4, "training.checkpoint_every": 1, "training.eval_batches": 1, "training.log_every": 1,
+}  # fmt: skip
+
+
+def write_corpus(folder, words="rouge bleu vert noir blanc gris"):
+    """Six files below a folder."""
+    (folder / "corpus").mkdir(parents=True, exist_ok=True)
+    words = words.split()
+    for number, name in enumerate(FILES):
+        lines = [f"le mot {words[(i + number // 2) % len(words)]} {words[i * i % len(words)]}" for i in range(17)]
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+
+
+def arguments(root, workdir, **settings):
+    said = SMALL | {
+        f"data.{split}": f"corpus/{split}.fr,corpus/{split}.en" for split in ("train", "validation", "test")
+    }
+    words = [f"--config.{path}={value}" for path, value in (said | settings).items()]
+    return ["train", f"--config={root}/configs/translation/files.py:cpu", f"--workdir={workdir}", *words]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, root):
+    """(the folder in which the run was trained, what evaluate and generate gave there)."""
+    home = tmp_path_factory.mktemp("keeping")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTENTION_RESEARCH_DATA", str(home / "data"))
+        patch.chdir(home)
+        write_corpus(home)
+        assert main(arguments(root, "run")) == 0
+        assert main(["evaluate", "--workdir=run"]) == 0
+    return home
+
+
+@pytest.fixture
+def place(trained, tmp_path, monkeypatch):
+    """A copy of the run and its text in a folder of its own, with an empty data cache; another current folder."""
+    shutil.copytree(trained, tmp_path / "home", dirs_exist_ok=True, ignore=shutil.ignore_patterns("data"))
+    document = json.loads((tmp_path / "home/run/data.json").read_text().replace(str(trained), str(tmp_path / "home")))
+    (tmp_path / "home/run/data.json").write_text(json.dumps(document))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
+    return tmp_path / "home"
+
+
+def scores(workdir):
+    found = json.loads((workdir / "evaluation.json").read_text())
+    return {name: value for name, value in found.items() if name != "seconds"}
+
+
+def other_words(place, *splits):
+    """Replaces the words of some splits: another vocabulary."""
+    kept = {name: (place / name).read_text() for name in FILES}
+    write_corpus(place, "un deux trois quatre cinq six sept")
+    for name, text in kept.items():
+        if name.split("/")[1].split(".")[0] not in splits:
+            (place / name).write_text(text)
+
+
+def test_the_training_text_may_change_or_go(place, capsys):
+    """`evaluate` gives the same numbers, `generate` the same text, from another folder and with nothing cached."""
+    before, written = scores(place / "run"), []
+    for change in (
+        lambda: None,
+        lambda: other_words(place, "train", "validation"),
+        lambda: shutil.rmtree(place / "corpus"),
+    ):
+        change()
+        if (place / "corpus").exists():
+            (place / "run/evaluation.json").unlink()
+            assert main(["evaluate", f"--workdir={place / 'run'}"]) == 0
+            assert scores(place / "run") == before
+        capsys.readouterr()
+        assert main(["generate", f"--workdir={place / 'run'}", "--input=le mot rouge"]) == 0
+        assert main(["export", f"--workdir={place / 'run'}", str(place / "model.safetensors"), "--tokenizer"]) == 0
+        written.append(capsys.readouterr().out)
+    assert written[0] == written[1] == written[2]
+    assert main(["report", str(place / "run")]) == 0
+
+
+def test_a_changed_test_text_is_refused(place, capsys):
+    other_words(place, "test")
+    assert main(["evaluate", f"--workdir={place / 'run'}"]) == 2
+    changed = " and ".join(str(place / f"corpus/test.{side}") for side in ("fr", "en"))
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith(f"error: config.data.test: {changed} has changed since the run in {place / 'run'} began; ")
+    (place / "corpus/test.fr").unlink()
+    assert main(["evaluate", f"--workdir={place / 'run'}"]) == 2
+    assert "error: config.data.test: no such file: " in capsys.readouterr().err
+
+
+def content(folder):
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_training_does_not_go_on_with_a_changed_text(place, root, capsys, monkeypatch, split):
+    """One line that names the file; nothing in the folder is written over."""
+    monkeypatch.chdir(place)
+    other_words(place, split)
+    kept = {name: content(place / "run" / name) for name in ("vocabulary", "checkpoints")}
+    files = {name: (place / "run" / name).read_text() for name in ("environment.json", "data.json", "metrics.jsonl")}
+    assert main(arguments(root, "run", **{"training.steps": 3})) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        line.startswith(f"error: config.data.{split}: {place}/corpus/{split}.fr and ") and "has changed since" in line
+    )
+    assert kept == {name: content(place / "run" / name) for name in kept}
+    assert files == {name: (place / "run" / name).read_text() for name in files}
+    write_corpus(place)
+    assert main(arguments(root, "run", **{"training.steps": 3})) == 0
+
+
+def test_what_a_run_keeps_is_checked(place, capsys):
+    """A damaged vocabulary and one that is gone are one line each, for every command."""
+    (file,) = [path for path in (place / "run/vocabulary").iterdir() if path.suffix == ".model"]
+    file.write_bytes(file.read_bytes()[:-1])
+    for said in ("damaged (not the file whose SHA-256 data.json holds)", "No such file or directory"):
+        for command in (["generate", "--input=le mot"], ["evaluate"], ["export", "x.safetensors"]):
+            assert main([command[0], f"--workdir={place / 'run'}", *command[1:]]) == 2
+            assert f"error: {file}: {said}" in capsys.readouterr().err
+        file.unlink(missing_ok=True)
+
+
+def test_a_run_of_an_earlier_version(place, capsys):
+    """Without data.json: used where the text gives its vocabulary, refused in one line where it does not."""
+    (place / "run/data.json").unlink()
+    shutil.rmtree(place / "run/vocabulary")
+    before = scores(place / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        assert main(["evaluate", "--workdir=run"]) == 0 and scores(place / "run") == before
+        other_words(place, "train")
+        capsys.readouterr()
+        for command in (["evaluate"], ["generate", "--input=le mot"]):
+            assert main([*command, "--workdir=run"]) == 2
+            assert "the training text has changed since" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES["tokenizer"] if kind != "hugging_face"])
+def test_every_tokenizer_is_kept(place, root, monkeypatch, kind):
+    """Of each kind: the same ids after the text has changed, whatever the cache holds."""
+    monkeypatch.chdir(place)
+    said = {"data.train": ("corpus/train.fr", "corpus/train.en"), "data.tokenizer": {"kind": kind}}
+    said["data.tokenizer"] |= {"run": "run"} if kind == "from_run" else {}
+    sizes = [("max_length", 61), ("vocabulary_size", 293)]
+    files = [
+        (f"data.{split}", (f"corpus/{split}.fr", f"corpus/{split}.en")) for split in ("train", "validation", "test")
+    ]
+    config = load(f"{root}/configs/translation/files.py:cpu", [*sizes, *files, *said.items()])
+    make = partial(build(config.resolved["data"], "data"))
+    first, folder = make().prepare(), place / kind
+    (folder / "checkpoints/1").mkdir(parents=True)
+    keeping.keep(first, folder, config, lambda line: None)
+    line = "le mot vert, et un autre"
+    ids = first.read([line], 61)
+    other_words(place, "train", "validation", "test")
+    if kind == "from_run":
+        shutil.rmtree(place / "run")
+    shutil.rmtree(place.parent / "data", ignore_errors=True)
+    again = make()
+    keeping.ready(again, folder, lambda line: None)
+    assert again.read([line], 61) == ids and again.written(ids, [line]) == first.written(ids, [line])
+    with pytest.raises(ConfigError, match=r"^config\.data\.test: .* has changed since"):
+        next(again.evaluation_batches("test", 3))
+    assert load_config(place / "run") if kind != "from_run" else True
+
+
+def test_what_is_left_out_cut_or_there_twice_is_said(place, root, monkeypatch, capsys):
+    """On stderr once, when training starts; data.json keeps the numbers."""
+    monkeypatch.chdir(place)
+    lines = ["le mot rouge rouge", "", "le mot", "x" * 99, "le  mot vert"]
+    (place / "corpus/train.fr").write_text("\n".join(lines) + "\n")
+    (place / "corpus/train.en").write_text("\n".join(["the red", "no source", "", "the x", "the green"]) + "\n")
+    (place / "corpus/test.fr").write_text("le mot vert\nle mot rouge rouge\nneuf\n")
+    (place / "corpus/test.en").write_text(f"the green\nanother\n{'y' * 99}\n")
+    assert main(arguments(root, "said", **{"data.tokenizer.kind": "bytes", "vocabulary_size": 293, "max_length": 31,
+                                           "data.batching.boundaries": "(31,)"})) == 0  # fmt: skip
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("data  ")]
+    assert told == [
+        "data  3 examples of train left out: 1 empty source, 1 empty target, 1 more than 31 tokens",
+        "data  1 example of test cut",
+        "data  2 examples of test have a source that is in the training text, 1 with the same target",
+    ]
+    facts = json.loads((place / "said/data.json").read_text())["facts"]
+    assert facts["left_out"] == {"train": {"empty source": 1, "empty target": 1, "more than 31 tokens": 1}}
+    assert facts["repeated"] == {"test": {"sources": 2, "pairs": 1}} and facts["cut"] == {"test": 1}
