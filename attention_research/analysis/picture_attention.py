@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.errors import ConfigError, RunError
+from attention_research.errors import RunError
 from attention_research.tokens import EOS
 from attention_research.training.evaluation import Trained
 
@@ -36,15 +36,10 @@ class PictureAttention:
 
 def read_picture(path: Path, side: int, channels: int) -> np.ndarray:
     """The picture in a file as a model of these sizes reads it. Raises ConfigError where there is none."""
-    from PIL import UnidentifiedImageError
+    from attention_research.data import pictures
+    from attention_research.data.image_source import resized
 
-    from attention_research.data.image_source import decoded, resized
-
-    try:
-        return resized(decoded(path.read_bytes(), channels), side, channels)
-    except (OSError, UnidentifiedImageError) as error:
-        reason = "no such file" if not path.exists() else "not a picture that can be read"
-        raise ConfigError(f"--input={path}: {reason}; give a PNG or JPEG file") from error
+    return resized(pictures.read_picture(path, channels, f"--input={path}"), side, channels)
 
 
 def of_picture(trained: Trained, image: np.ndarray, name: str) -> PictureAttention:

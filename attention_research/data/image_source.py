@@ -1,7 +1,6 @@
 """Any TFDS set with images by name, as random access to dictionaries whose "image" is a uint8 array [Y X C], 0 to 255.
 
-Pillow decodes, whatever else is installed, so that a picture is the same numbers everywhere; TensorFlow is not needed.
-A picture with transparent places lies on white.
+`pictures` decodes them; TensorFlow is not needed.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ import numpy as np
 from PIL import Image
 
 from attention_research.data import sources
+from attention_research.data.pictures import MODES, array_of, decoded
 
-#: Channels -> what Pillow calls them.
-MODES = {1: "L", 3: "RGB"}
 #: Examples that are read at once where only one feature is looked at.
 _AT_ONCE = 1000
 
@@ -24,8 +22,8 @@ _AT_ONCE = 1000
 class Images(Sequence):
     """One split: index -> {"image": uint8 [Y X C], every other feature as it is}; texts are str, their order kept."""
 
-    def __init__(self, source: Any, channels: int):
-        self._source, self._channels = source, channels
+    def __init__(self, source: Any, channels: int, name: str = "a set"):
+        self._source, self._channels, self._name = source, channels, f"a picture of {name}"
 
     def __len__(self) -> int:
         return len(self._source)
@@ -53,7 +51,7 @@ class Images(Sequence):
     def _example(self, stored: dict[str, Any]) -> dict[str, Any]:
         image = stored["image"]
         if isinstance(image, bytes):  # an array under TFDS's own `mock_data`
-            image = decoded(image, self._channels)
+            image = decoded(image, self._channels, self._name)
         return {name: image if name == "image" else _as_text(value) for name, value in stored.items()}
 
 
@@ -65,7 +63,7 @@ def open_images(name: str, split: str) -> Images:
     import tensorflow_datasets as tfds
 
     source = sources.data_source(name, split, decoders={"image": tfds.decode.SkipDecoding()})
-    return Images(source, sources.builder(name).info.features["image"].shape[-1])
+    return Images(source, sources.builder(name).info.features["image"].shape[-1], f"{name} ({split})")
 
 
 def _as_text(value: Any) -> Any:
@@ -82,28 +80,11 @@ def _as_text(value: Any) -> Any:
 # Pictures and arrays
 
 
-def decoded(data: bytes, channels: int = 3) -> np.ndarray:
-    """The picture in a PNG or JPEG file as uint8 [Y X channels], transparent places on white."""
-    with Image.open(io.BytesIO(data)) as picture:
-        return _array(on_white(picture).convert(MODES[channels]))
-
-
 def encoded(image: np.ndarray) -> bytes:
     """uint8 [Y X C] as a PNG file: what an Image feature of TFDS takes without TensorFlow."""
     file = io.BytesIO()
     _picture(image).save(file, format="PNG")
     return file.getvalue()
-
-
-def on_white(picture: Image.Image) -> Image.Image:
-    """The picture, grey or in colours, with white behind what is transparent in it."""
-    if picture.mode == "CMYK":
-        return picture.convert("RGB")
-    if picture.mode in MODES.values() and "transparency" not in picture.info:
-        return picture
-    clear = picture.convert("RGBA")
-    white = Image.new("RGBA", clear.size, "white")
-    return Image.alpha_composite(white, clear).convert("RGB")
 
 
 def middle(image: np.ndarray) -> np.ndarray:
@@ -128,20 +109,14 @@ def resized(image: np.ndarray, side: int | None, channels: int | None = None) ->
     if channels is not None:
         picture = picture.convert(MODES[channels])
     if side is None or picture.size == (side, side):
-        return _array(picture)
+        return array_of(picture)
     scale = side / max(picture.size)
     width, height = (max(1, round(length * scale)) for length in picture.size)
     square = Image.new(picture.mode, (side, side), "white")
     smaller = picture.resize((width, height), Image.Resampling.BILINEAR)
     square.paste(smaller, ((side - width) // 2, (side - height) // 2))
-    return _array(square)
+    return array_of(square)
 
 
 def _picture(image: np.ndarray) -> Image.Image:
     return Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
-
-
-def _array(picture: Image.Image) -> np.ndarray:
-    """[Y X C] of a picture in grey or in colours."""
-    array = np.asarray(picture)
-    return array[..., None] if array.ndim == 2 else array
