@@ -18,6 +18,7 @@ from attention_research.kernels.attention import blockwise
 from attention_research.kernels.attention.api import prefers_blocks
 from attention_research.kernels.attention.arguments import Arrays, Options, prepare, softmax_or_zero, visible_keys
 from attention_research.kernels.attention.distances import shifted
+from attention_research.kernels.platforms import PLATFORMS, home_platform, per_platform
 from attention_research.kernels.precision import einsum
 
 
@@ -102,9 +103,18 @@ def relative_attention(
     if value_table is not None:  # its clipping distance may differ from the key table's
         _check_table("value_table", value_table, value.shape[-1])
     arrays = arrays._replace(key_table=key_table, value_table=value_table)
-    if _in_blocks(implementation, arrays, query_offset):
-        return blockwise.attend(arrays, options)
-    return attend_by_distance(arrays, options, _spreader(key.shape[1], query_offset))
+    in_blocks = {name: _in_blocks(implementation, arrays, query_offset, name) for name in (home_platform(), *PLATFORMS)}
+    if not any(in_blocks.values()):
+        return attend_by_distance(arrays, options, _spreader(key.shape[1], query_offset))
+
+    def attend(platform: str, arrays: Arrays) -> Array:
+        if in_blocks[platform]:
+            return blockwise.attend(arrays, options)
+        return attend_by_distance(arrays, options, _spreader(arrays.key.shape[1], 0))
+
+    if all(in_blocks.values()):
+        return attend(home_platform(), arrays)
+    return per_platform(attend, arrays)
 
 
 def attend_by_distance(arrays: Arrays, options: Options, spread: Callable[[Array], Array]) -> Float[Array, "B T N Hv"]:
@@ -120,13 +130,13 @@ def attend_by_distance(arrays: Arrays, options: Options, spread: Callable[[Array
     return context.reshape(B, N, T, Hv).swapaxes(1, 2).astype(query.dtype)
 
 
-def _in_blocks(implementation: str | None, arrays: Arrays, offset: int | Array) -> bool:
+def _in_blocks(implementation: str | None, arrays: Arrays, offset: int | Array, platform: str) -> bool:
     """Raises ValueError where the implementation is not one of these or cannot honour the offset."""
     whole = isinstance(offset, int) and offset == 0
     if implementation not in (None, "reference", "blockwise"):
         raise ValueError(f"implementation: expected None, reference or blockwise, got {implementation!r}")
     if implementation is None:
-        return whole and prefers_blocks(arrays)
+        return whole and prefers_blocks(arrays, platform)
     if implementation == "blockwise" and not whole:
         raise ValueError("implementation='blockwise': query_offset: expected 0; a step of decoding is dense")
     return implementation == "blockwise"

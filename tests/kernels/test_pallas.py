@@ -11,7 +11,7 @@ import pytest
 
 from attention_research.accounting.flops import count_flops
 from attention_research.kernels import dot_product_attention, explain_implementation, window_mask
-from attention_research.kernels.attention import pallas, reference
+from attention_research.kernels.attention import pallas, reference, refusals
 from attention_research.kernels.attention.arguments import prepare
 from attention_research.kernels.precision import accumulator
 from tests.kernels.conftest import attention64
@@ -214,13 +214,12 @@ def test_flops_are_counted_by_the_pairs_that_the_band_leaves():
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32], ids=["bfloat16", "float32"])
-def test_forward_and_gradients_lower_to_triton(dtype, monkeypatch):
+def test_forward_and_gradients_lower_to_triton(dtype):
     """The program for CUDA holds the four kernels; what they compute there needs a GPU to be seen."""
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
     def loss(query, key, value, bias, mask, lengths):
         arrays, options = prepare(query, key, value, bias, mask, None, True, lengths, None, (300, 0))
-        return jnp.sum(pallas.attend(arrays, options).astype(jnp.float32))
+        return jnp.sum(pallas.attend(arrays, options, platform="cuda").astype(jnp.float32))
 
     shapes = [(2, 521, 4, 80), (2, 509, 2, 80), (2, 509, 2, 48)]
     given = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
@@ -233,37 +232,39 @@ def test_forward_and_gradients_lower_to_triton(dtype, monkeypatch):
     assert lowered.as_text().count("__gpu$xla.gpu.triton") == 4
 
 
-def test_what_the_kernels_cannot_honour_is_refused(monkeypatch, unchecked):
-    def refused(width=H, dtype=jnp.float32, distance=None):
+def test_what_the_kernels_cannot_honour_is_refused(unchecked):
+    def refused(width=H, dtype=jnp.float32, distance=None, platform="cpu"):
         shape = lambda *axes: jnp.zeros(axes, dtype)
         arrays, options = prepare(shape(1, 3, 2, width), shape(1, 5, 2, width), shape(1, 5, 2, HV), *[None] * 3, False,
                                   *[None] * 5, distance)  # fmt: skip
-        return pallas.refusal(arrays, options)
+        return refusals.pallas(arrays, options, platform)
 
     assert refused() is None
     assert refused(width=257).startswith("axis H of query: expected up to 256, got 257")
     assert refused(distance=jnp.zeros((2, 7))).startswith("distance_bias:")
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert refused() is None
+    assert refused(platform="cuda") is None
     with jax.enable_x64(True):
-        assert refused(dtype=jnp.float64).startswith("dtype of query: expected bfloat16, float16 or float32")
-    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
-    assert "need a GPU" in refused()
+        message = refused(dtype=jnp.float64, platform="cuda")
+        assert message.startswith("dtype of query: expected bfloat16, float16 or float32")
+    assert "need a GPU" in refused(platform="tpu")
     arrays, options = prepare(*inputs()[:3], *[None] * 3, False, *[None] * 3)
     with pytest.raises(ValueError, match="implementation='pallas': these Pallas kernels need a GPU"):
-        pallas.attend(arrays, options)
+        pallas.attend(arrays, options, platform="tpu")
 
 
-def chosen_on(backend: str, monkeypatch, dtype=jnp.bfloat16, length: int = 64, width: int = 64, **arguments):
+def chosen_on(platform: str, dtype=jnp.bfloat16, length: int = 64, width: int = 64, **arguments):
     """(implementation, reason) that None gives there; nothing runs."""
-    monkeypatch.setattr(jax, "default_backend", lambda: backend)
     query, key = jnp.zeros((1, length, 4, width), dtype), jnp.zeros((1, 64, 2, width), dtype)
-    return explain_implementation(query, key, key, **arguments)
+    return explain_implementation(query, key, key, platform=platform, **arguments)
 
 
 def test_on_a_gpu_cudnn_is_chosen_where_it_can_and_pallas_where_it_cannot(monkeypatch):
-    choose = functools.partial(chosen_on, "gpu", monkeypatch)
-    assert choose(is_causal=True) == ("cudnn", "bfloat16 on gpu")
+    choose = functools.partial(chosen_on, "cuda")
+    lowered_here = choose(is_causal=True)
+    assert lowered_here.implementation == "pallas" and "this process has no NVIDIA GPU" in lowered_here.reason
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert choose(is_causal=True) == ("cudnn", "bfloat16 on cuda")
+    assert chosen_on("rocm").implementation == "pallas"
     assert choose(dtype=jnp.float32).implementation == "pallas"
     for name, argument in {
         "bias": {"bias": jnp.zeros((1, 1, 64, 64))},
@@ -279,8 +280,8 @@ def test_on_a_gpu_cudnn_is_chosen_where_it_can_and_pallas_where_it_cannot(monkey
     assert distance.implementation == "reference" and "not pallas: distance_bias" in distance.reason
 
 
-def test_on_a_tpu_splash_is_chosen_where_it_can(monkeypatch):
-    choose = functools.partial(chosen_on, "tpu", monkeypatch)
+def test_on_a_tpu_splash_is_chosen_where_it_can():
+    choose = functools.partial(chosen_on, "tpu")
     assert choose(is_causal=True, key_value_seq_lengths=jnp.array([7])).implementation == "splash"
     masked = choose(mask=jnp.ones((1, 1, 1, 64), bool))
     assert masked.implementation == "reference" and "not splash: mask" in masked.reason

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels.attention import reference, splash
+from attention_research.kernels.attention import reference, refusals, splash
 from attention_research.kernels.attention.arguments import prepare
 from tests.kernels.conftest import attention64
 
@@ -109,12 +109,10 @@ def test_bfloat16_is_near_the_bfloat16_reference():
         assert got.dtype == want.dtype and error(got, truth) <= 3 * error(want, truth) + 1e-5
 
 
-def test_forward_and_gradients_lower_to_mosaic(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
-
+def test_forward_and_gradients_lower_to_mosaic():
     def loss(query, key, value, lengths):
         arrays, options = prepare(query, key, value, None, None, None, True, None, lengths, (300, 0))
-        return jnp.sum(splash.attend(arrays, options).astype(jnp.float32))
+        return jnp.sum(splash.attend(arrays, options, platform="tpu").astype(jnp.float32))
 
     shapes = [(2, 521, 4, 64), (2, 509, 2, 64), (2, 509, 2, 64)]
     given = [jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in shapes]
@@ -123,18 +121,17 @@ def test_forward_and_gradients_lower_to_mosaic(monkeypatch):
     assert lowered.as_text().count("@tpu_custom_call") == 3
 
 
-def test_what_the_kernels_cannot_honour_is_refused(monkeypatch):
+def test_what_the_kernels_cannot_honour_is_refused():
     query, key, value, _ = inputs()
 
     def refused(bias=None, mask=None, distance=None, dtype=jnp.float32):
         floats = (x.astype(dtype) for x in (query, key, value))
-        return splash.refusal(*prepare(*floats, bias, mask, None, False, *[None] * 5, distance))
+        return refusals.splash(*prepare(*floats, bias, mask, None, False, *[None] * 5, distance), "cpu")
 
     assert refused() is None
     assert refused(bias=jnp.zeros((1, 1, T, S))).startswith("bias:")
     assert refused(mask=jnp.ones((1, 1, T, S), bool)).startswith("mask:")
     assert refused(distance=jnp.zeros((N, T + S - 1))).startswith("distance_bias:")
     assert refused(dtype=jnp.float16).startswith("dtype of query: expected bfloat16 or float32, got float16")
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     with pytest.raises(ValueError, match="implementation='splash': Splash attention needs a TPU"):
-        splash.attend(*prepare(query, key, value, *[None] * 3, False, *[None] * 3))
+        splash.attend(*prepare(query, key, value, *[None] * 3, False, *[None] * 3), platform="cuda")

@@ -9,11 +9,12 @@ import importlib
 from types import ModuleType
 from typing import NamedTuple
 
-import jax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import blockwise, library, reference
 from attention_research.kernels.attention.arguments import Arrays, Options, prepare
+from attention_research.kernels.attention.refusals import refusal, refuse
+from attention_research.kernels.platforms import PLATFORMS, home_platform, per_platform
 
 IMPLEMENTATIONS = ("reference", "blockwise", "xla", "cudnn", "pallas", "splash")
 
@@ -21,16 +22,16 @@ IMPLEMENTATIONS = ("reference", "blockwise", "xla", "cudnn", "pallas", "splash")
 CPU_SCORES = 384 * 384
 #: Bytes of float32 scores from which an accelerator is spared the dense form (a choice, not a measurement).
 DENSE_BYTES = 2**30
-#: Backend -> what is tried there in this order, before blockwise and the dense form.
-ACCELERATED = {"gpu": ("cudnn", "pallas"), "tpu": ("splash",)}
+#: Platform -> what is tried there in this order, before blockwise and the dense form.
+ACCELERATED = {"cuda": ("cudnn", "pallas"), "rocm": ("pallas",), "tpu": ("splash",)}
 #: With fewer queries than a side of a tile (decoding) the tiled kernels mostly compute padding.
 FEWEST_QUERIES = 16
 
 
-def prefers_blocks(arrays: Arrays) -> bool:
-    """Whether blocks beat the dense form here: in time on a CPU, in memory on an accelerator."""
+def prefers_blocks(arrays: Arrays, platform: str) -> bool:
+    """Whether blocks beat the dense form there: in time on a CPU, in memory on an accelerator."""
     (B, T, N, _), S = arrays.query.shape, arrays.key.shape[1]
-    return T * S >= CPU_SCORES if jax.default_backend() == "cpu" else 4 * B * N * T * S >= DENSE_BYTES
+    return T * S >= CPU_SCORES if platform == "cpu" else 4 * B * N * T * S >= DENSE_BYTES
 
 
 class Choice(NamedTuple):
@@ -40,44 +41,55 @@ class Choice(NamedTuple):
     reason: str
 
 
-def _choose(implementation: str | None, arrays: Arrays, options: Options) -> Choice:
-    """Raises ValueError where the implementation is unknown or cannot honour the arguments."""
+def _choose(implementation: str | None, arrays: Arrays, options: Options, platform: str) -> Choice:
+    """Raises ValueError where the implementation is unknown or cannot honour the arguments on the platform."""
     if implementation is not None:
         if implementation not in IMPLEMENTATIONS:
             names = ", ".join(IMPLEMENTATIONS)
             raise ValueError(f"implementation: expected None or one of {names}, got {implementation!r}")
-        reason = _refusal(implementation, arrays, options)
-        if reason is not None:
-            raise ValueError(f"implementation={implementation!r}: {reason}")
+        refuse(implementation, arrays, options, platform)
         return Choice(implementation, "asked for")
     (B, T, N, _), S = arrays.query.shape, arrays.key.shape[1]
-    backend = jax.default_backend()
-    if backend == "cpu":
-        if prefers_blocks(arrays):
+    if platform == "cpu":
+        if prefers_blocks(arrays, platform):
             return Choice("blockwise", f"{T} x {S} scores a head: on a CPU blocks pay from {CPU_SCORES} scores")
         return Choice("reference", f"{T} x {S} scores a head: on a CPU dense is faster below {CPU_SCORES} scores")
     refusals: list[str] = []
-    for name in ACCELERATED.get(backend, ()):
-        reason = _refusal(name, arrays, options)
+    for name in ACCELERATED.get(platform, ()):
+        reason = refusal(name, arrays, options, platform)
         if reason is None and name == "cudnn":
             reason = _laid_out(arrays)
         elif reason is None and T < FEWEST_QUERIES:
             reason = f"axis T of query: expected at least {FEWEST_QUERIES}, a tile, got {T}"
         if reason is None:
-            return Choice(name, "; ".join([f"{arrays.query.dtype} on {backend}", *refusals]))
+            return Choice(name, "; ".join([f"{arrays.query.dtype} on {platform}", *refusals]))
         refusals.append(f"not {name}: {reason}")
     size = 4 * B * N * T * S
-    why = "; ".join([f"{size / 2**20:.0f} MiB of scores on {backend}", *refusals])
-    return Choice("blockwise" if prefers_blocks(arrays) else "reference", why)
+    why = "; ".join([f"{size / 2**20:.0f} MiB of scores on {platform}", *refusals])
+    return Choice("blockwise" if prefers_blocks(arrays, platform) else "reference", why)
 
 
-def _refusal(implementation: str, arrays: Arrays, options: Options) -> str | None:
-    """Why an implementation cannot honour the arguments; None where it can."""
-    if implementation in ("xla", "cudnn"):
-        return library.refusal(implementation, arrays, options)
-    if implementation in ("pallas", "splash"):
-        return _accelerator(implementation).refusal(arrays, options)
-    return None
+class _Attention(NamedTuple):
+    """Attention by the implementation that the platform of the lowered program gives."""
+
+    implementation: str | None
+    options: Options
+
+    def on(self, platform: str, arrays: Arrays) -> Array:
+        chosen = _choose(self.implementation, arrays, self.options, platform).implementation
+        if chosen == "reference":
+            return reference.attend(arrays, self.options)
+        if chosen == "blockwise":
+            return blockwise.attend(arrays, self.options)
+        if chosen in ("pallas", "splash"):
+            return _accelerator(chosen).attend(arrays, self.options, platform=platform)
+        return library.attend(chosen, arrays, self.options, platform=platform)
+
+    def by_platform(self, arrays: Arrays) -> bool:
+        """Whether the platform makes a difference to these arguments."""
+        if self.implementation is not None:
+            return self.implementation in ("pallas", "splash", "cudnn")
+        return len({_choose(None, arrays, self.options, name).implementation for name in PLATFORMS}) > 1
 
 
 def _accelerator(name: str) -> ModuleType:
@@ -107,16 +119,20 @@ def explain_implementation(
     key_segments: Int[Array, "B S"] | None = None,
     distance_bias: Float[Array, "#N L"] | None = None,
     implementation: str | None = None,
+    platform: str | None = None,
 ) -> Choice:
     """(implementation, reason) that `dot_product_attention` would use for the same arguments; computes nothing.
 
-    Raises what `dot_product_attention` would raise.
+    `platform` is the one that the program is lowered for: "cpu", "cuda", "rocm", "tpu", or None for the home platform
+    (`kernels.platforms`). Raises what `dot_product_attention` would raise.
     """
+    if platform not in (None, *PLATFORMS):
+        raise ValueError(f"platform: expected None or one of {', '.join(PLATFORMS)}, got {platform!r}")
     arrays, options = prepare(
         query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
         query_segments, key_segments, distance_bias,
     )  # fmt: skip
-    return _choose(implementation, arrays, options)
+    return _choose(implementation, arrays, options, platform or home_platform())
 
 
 def dot_product_attention(
@@ -154,9 +170,11 @@ def dot_product_attention(
     Where it differs: rank-2 masks raise, values may have their own width Hv, and a query that may attend to nothing
     gives 0 with gradient 0. Softmax is float32 (float64 for float64). Every array argument gets its gradient, a
     broadcast bias its sum. `implementation`: "reference" (dense: the specification), "blockwise" (memory linear in
-    S), "xla", "cudnn", "pallas" (on a GPU), "splash" (on a TPU), or None to choose (see `explain_implementation`).
+    S), "xla", "cudnn", "pallas" (on a GPU), "splash" (on a TPU), or None to choose (see `explain_implementation`) by
+    the platform that the program is lowered for.
     Raises ValueError naming the argument and the axis, and where an implementation cannot honour an argument.
 
+    >>> import jax
     >>> x = jax.numpy.ones((1, 3, 2, 4))
     >>> dot_product_attention(x, x, x, is_causal=True).shape
     (1, 3, 2, 4)
@@ -165,14 +183,9 @@ def dot_product_attention(
         query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
         query_segments, key_segments, distance_bias,
     )  # fmt: skip
-    chosen = _choose(implementation, arrays, options).implementation
-    if chosen == "reference":
-        return reference.attend(arrays, options)
-    if chosen == "blockwise":
-        return blockwise.attend(arrays, options)
-    if chosen in ("pallas", "splash"):
-        return _accelerator(chosen).attend(arrays, options)
-    return library.attend(chosen, arrays, options)
+    attend = _Attention(implementation, options)
+    _choose(implementation, arrays, options, home := home_platform())
+    return per_platform(attend.on, arrays) if attend.by_platform(arrays) else attend.on(home, arrays)
 
 
 def attention_weights(

@@ -10,40 +10,18 @@ from jaxtyping import Array
 
 from attention_research.kernels.attention.arguments import Arrays, Options, visible_keys
 from attention_research.kernels.attention.distances import dense
+from attention_research.kernels.attention.refusals import refuse
 from attention_research.kernels.masks import combine_masks, segment_mask
+from attention_research.kernels.platforms import home_platform
 from attention_research.kernels.precision import accumulator
 
 
-def refusal(implementation: str, arrays: Arrays, options: Options) -> str | None:
-    """Why "xla" or "cudnn" cannot honour these arguments; None where it can."""
-    T, H, Hv = arrays.query.shape[1], arrays.query.shape[3], arrays.value.shape[-1]
-    if Hv != H:
-        return f"axis Hv of value: expected the query's head width {H}, got {Hv}"
-    if implementation == "xla":
-        return None
-    if jax.default_backend() != "gpu":
-        return f"cuDNN needs a GPU; the default backend is {jax.default_backend()}"
-    if arrays.query.dtype not in (jnp.bfloat16, jnp.float16):
-        return f"dtype of query: expected bfloat16 or float16, got {arrays.query.dtype}"
-    if H % 8 or H > 128:
-        return f"axis H of query: expected a multiple of 8 up to 128, got {H}"
-    if options.left is not None and options.right != 0:
-        return "local_window_size: cuDNN has a left window with causal attention only"
-    if options.right not in (None, 0):
-        return "local_window_size: cuDNN has no right window"
-    if options.right == 0 and T != arrays.key.shape[1]:
-        return f"axis S of key: causal attention here expects {T} keys, got {arrays.key.shape[1]}"
-    return None
-
-
-def attend(implementation: Any, arrays: Arrays, options: Options) -> Array:
+def attend(implementation: Any, arrays: Arrays, options: Options, *, platform: str | None = None) -> Array:
     """`jax.nn.dot_product_attention`, with its empty rows (the mean of masked values) set to 0.
 
     Raises ValueError where the library cannot honour an argument.
     """
-    reason = refusal(implementation, arrays, options)
-    if reason is not None:
-        raise ValueError(f"implementation={implementation!r}: {reason}")
+    refuse(implementation, arrays, options, platform or home_platform())
     T, S = arrays.query.shape[1], arrays.key.shape[1]
     bias, mask = arrays.bias, arrays.mask
     if arrays.distance_bias is not None:

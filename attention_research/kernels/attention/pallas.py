@@ -18,6 +18,7 @@ GPUs that have it), sums and softmax in float32; the exponentials are base 2, wi
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -36,13 +37,13 @@ from attention_research.kernels.attention.pallas_kernels import (
     key_kernel,
     query_kernel,
 )
+from attention_research.kernels.attention.refusals import GPUS, refuse
 from attention_research.kernels.attention.varying import vary_together
+from attention_research.kernels.platforms import home_platform
 from attention_research.kernels.precision import accumulator
 
 #: The tensor cores' tiles are at least this long on a side.
 SMALLEST = 16
-#: A wider head's tiles do not fit into shared memory.
-WIDEST = 256
 
 
 def default_blocks(dtype: jnp.dtype, width: int, *, tiled: bool = False) -> Blocks:
@@ -56,44 +57,21 @@ def default_blocks(dtype: jnp.dtype, width: int, *, tiled: bool = False) -> Bloc
     return Blocks(64, 32, 32, 32) if row <= 512 else Blocks(32, 16, 16, 16)
 
 
-def varies(arrays: Arrays) -> bool:
-    """Whether shard_map keeps account of the mesh axes over which some of the arrays vary."""
-    return any(jax.typeof(array).manual_axis_type.varying for array in jax.tree.leaves(arrays))
-
-
-def refusal(arrays: Arrays, options: Options) -> str | None:
-    """Why these kernels cannot honour the arguments; None where they can."""
-    backend = jax.default_backend()
-    if backend not in ("gpu", "cpu"):
-        return f"these Pallas kernels need a GPU (a CPU interprets them); the default backend is {backend}"
-    if backend == "gpu" and arrays.query.dtype not in (jnp.bfloat16, jnp.float16, jnp.float32):
-        return f"dtype of query: expected bfloat16, float16 or float32 on a GPU, got {arrays.query.dtype}"
-    if backend == "cpu" and varies(arrays):
-        return "query: inside shard_map kernels are interpreted with check_vma=False only"
-    for name in ("distance_bias", "key_table", "value_table"):
-        if getattr(arrays, name) is not None:
-            return f"{name}: these kernels have no gradient for terms by distance; blockwise has"
-    for name, axis, width in (("query", "H", arrays.query.shape[3]), ("value", "Hv", arrays.value.shape[3])):
-        if width > WIDEST:
-            return f"axis {axis} of {name}: expected up to {WIDEST}, got {width}"
-    return None
-
-
-def attend(arrays: Arrays, options: Options, blocks: Blocks | None = None) -> Array:
+def attend(arrays: Arrays, options: Options, blocks: Blocks | None = None, *, platform: str | None = None) -> Array:
     """Equals `reference.attend`, memory linear in the lengths but for a bias and its gradient; [B T N Hv].
 
-    Raises ValueError where `refusal` has a reason.
+    Interpreted for a `platform` that is not a GPU (None: the home platform). Raises ValueError where `refusals.pallas`
+    has a reason.
     """
-    reason = refusal(arrays, options)
-    if reason is not None:
-        raise ValueError(f"implementation='pallas': {reason}")
+    platform = platform or home_platform()
+    refuse("pallas", arrays, options, platform)
     (_, T, _, H), S = arrays.query.shape, arrays.key.shape[1]
     if blocks is None:
         tiled = arrays.bias is not None or arrays.mask is not None
         blocks = default_blocks(arrays.query.dtype, _power_of_two(max(H, arrays.value.shape[3])), tiled=tiled)
     longest = _power_of_two(max(T, S))
     blocks = Blocks._make([*(min(size, longest) for size in blocks[:4]), blocks.warps])
-    return _attend(vary_together(arrays), options, blocks)
+    return _attend(vary_together(arrays), options, blocks, platform not in GPUS)
 
 
 def _power_of_two(size: int) -> int:
@@ -168,7 +146,15 @@ class _Output(NamedTuple):
     wide: bool = True
 
 
-def _call(kernel, given: tuple, grid: tuple[int, ...], outputs: list[_Output], options: Options, blocks: Blocks):
+def _call(
+    kernel,
+    given: tuple,
+    grid: tuple[int, ...],
+    outputs: list[_Output],
+    options: Options,
+    blocks: Blocks,
+    interpret: bool,
+):
     """Runs a kernel on (arrays, ranges, what the forward pass saved)."""
     arrays, ranges, *saved = given
     specs = [_specs(arrays), None if ranges is None else _whole(ranges)]
@@ -182,49 +168,52 @@ def _call(kernel, given: tuple, grid: tuple[int, ...], outputs: list[_Output], o
         out_shape=[jax.ShapeDtypeStruct(one.shape, one.dtype, manual_axis_type=varying) for one in outputs],
         compiler_params=triton.CompilerParams(num_warps=blocks.warps, num_stages=2),
         cost_estimate=_cost(kernel, arrays, options),
-        interpret=jax.default_backend() != "gpu",
+        interpret=interpret,
         name="attention_" + kernel.__name__,
     )(*given)
 
 
-def _run(arrays: Arrays, options: Options, blocks: Blocks) -> tuple[Array, Array]:
+def _run(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool) -> tuple[Array, Array]:
     """(output [B T N Hv], log-sum-exp [B N T] in base 2)."""
     (B, T, N, _), width = arrays.query.shape, arrays.value.shape[3]
     outputs = [_Output((B, T, N, width), arrays.query.dtype)]
     outputs.append(_Output((B, N, T), accumulator(arrays.query.dtype), wide=False))
     ranges = visible_ranges(arrays, options, blocks.query, blocks.key)
-    output, lse = _call(forward_kernel, (arrays, ranges), (pl.cdiv(T, blocks.query), N, B), outputs, options, blocks)
+    grid = (pl.cdiv(T, blocks.query), N, B)
+    output, lse = _call(forward_kernel, (arrays, ranges), grid, outputs, options, blocks, interpret)
     return output, lse
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _attend(arrays: Arrays, options: Options, blocks: Blocks) -> Array:
-    return _run(arrays, options, blocks)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
+def _attend(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool) -> Array:
+    return _run(arrays, options, blocks, interpret)[0]
 
 
-def _attend_forward(arrays: Arrays, options: Options, blocks: Blocks):
-    output, lse = _run(arrays, options, blocks)
+def _attend_forward(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool):
+    output, lse = _run(arrays, options, blocks, interpret)
     return output, (arrays, output, lse)
 
 
-def _attend_backward(options: Options, blocks: Blocks, residuals, cotangent: Array) -> tuple[Arrays]:
+def _attend_backward(options: Options, blocks: Blocks, interpret: bool, residuals, cotangent: Array) -> tuple[Arrays]:
     arrays, output, lse = residuals
     (B, T, N, _), (S, K) = arrays.query.shape, arrays.key.shape[1:3]
     delta = jnp.sum(cotangent.astype(lse.dtype) * output.astype(lse.dtype), axis=-1).swapaxes(1, 2)
     saved = Saved(cotangent, lse, delta)
     of_queries = visible_ranges(arrays, options, blocks.own, blocks.step)
     of_keys = visible_ranges(arrays, options, blocks.own, blocks.step, of_keys=True)
-    run = functools.partial(_call, options=options, blocks=blocks)
+    run = functools.partial(_call, options=options, blocks=blocks, interpret=interpret)
     query, key, value = (_Output(array.shape, array.dtype) for array in arrays[:3])
     (query,) = run(query_kernel, (arrays, of_queries, saved), (pl.cdiv(T, blocks.own), N, B), [query])
     key, value = run(key_kernel, (arrays, of_keys, saved), (pl.cdiv(S, blocks.own), K, B), [key, value])
     gradients: dict[str, Any] = dict.fromkeys(Arrays._fields) | {"query": query, "key": key, "value": value}
     if arrays.bias is not None:
-        gradients["bias"] = _bias_gradient(arrays, options, blocks, of_queries, saved)
+        gradients["bias"] = _bias_gradient(arrays, run, blocks, of_queries, saved)
     return (Arrays(**gradients),)
 
 
-def _bias_gradient(arrays: Arrays, options: Options, blocks: Blocks, ranges: Array | None, saved: Saved) -> Array:
+def _bias_gradient(
+    arrays: Arrays, run: Callable[..., Any], blocks: Blocks, ranges: Array | None, saved: Saved
+) -> Array:
     """A program writes one sum where the bias has an axis of 1; they are added up here."""
     assert arrays.bias is not None
     B, N, *lengths = arrays.bias.shape
@@ -233,7 +222,7 @@ def _bias_gradient(arrays: Arrays, options: Options, blocks: Blocks, ranges: Arr
         ranges = jnp.stack([jnp.min(ranges[..., 0], axis=0), jnp.max(ranges[..., 1], axis=0)], axis=-1)[None]
     partial = [count if length == 1 else length for count, length in zip(counts, lengths, strict=True)]
     output = _Output((B, N, *partial), saved.lse.dtype, wide=False)
-    (gradient,) = _call(bias_kernel, (arrays, ranges, saved), (*counts, N, B), [output], options, blocks)
+    (gradient,) = run(bias_kernel, (arrays, ranges, saved), (*counts, N, B), [output])
     for axis, length in ((2, lengths[0]), (3, lengths[1])):
         if length == 1:
             gradient = jnp.sum(gradient, axis=axis, keepdims=True)

@@ -16,7 +16,8 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ma
 from jaxtyping import Array
 
 from attention_research.kernels.attention.arguments import Arrays, Options
-from attention_research.kernels.attention.pallas import varies
+from attention_research.kernels.attention.refusals import refuse
+from attention_research.kernels.platforms import home_platform
 
 #: Lengths are padded to a multiple of the lanes of a TPU's registers.
 LANES = 128
@@ -28,31 +29,14 @@ SINK = -1e30
 BLIND, HIDDEN = -1, -2
 
 
-def refusal(arrays: Arrays, options: Options) -> str | None:
-    """Why Splash attention cannot honour the arguments; None where it can."""
-    backend = jax.default_backend()
-    if backend not in ("tpu", "cpu"):
-        return f"Splash attention needs a TPU (a CPU interprets it); the default backend is {backend}"
-    if varies(arrays):
-        return "query: inside shard_map Splash attention runs with check_vma=False only"
-    if arrays.query.dtype not in (jnp.bfloat16, jnp.float32):
-        return f"dtype of query: expected bfloat16 or float32, got {arrays.query.dtype}"
-    for name in ("bias", "distance_bias", "key_table", "value_table"):
-        if getattr(arrays, name) is not None:
-            return f"{name}: Splash attention adds nothing to the logits"
-    if arrays.mask is not None:
-        return "mask: Splash attention takes causality, a window, lengths and segments, not an array"
-    return None
-
-
-def attend(arrays: Arrays, options: Options) -> Array:
+def attend(arrays: Arrays, options: Options, *, platform: str | None = None) -> Array:
     """Equals `reference.attend`, memory linear in the lengths; [B T N Hv].
 
-    Raises ValueError where `refusal` has a reason.
+    Interpreted for a `platform` that is not a TPU (None: the home platform). Raises ValueError where `refusals.splash`
+    has a reason.
     """
-    reason = refusal(arrays, options)
-    if reason is not None:
-        raise ValueError(f"implementation='splash': {reason}")
+    platform = platform or home_platform()
+    refuse("splash", arrays, options, platform)
     query, key, value = arrays.query, arrays.key, arrays.value
     T, N = query.shape[1:3]
     query = (query.astype(jnp.float32) * options.scale).astype(query.dtype)
@@ -62,7 +46,7 @@ def attend(arrays: Arrays, options: Options) -> Array:
     if options.left is not None or options.right is not None:
         mask = masks.LocalMask(lengths, (options.left, options.right), offset=0)
     kernel = library.make_splash_mha_single_device(
-        masks.MultiHeadMask([mask] * N), block_sizes=_block_sizes(*lengths), interpret=jax.default_backend() != "tpu"
+        masks.MultiHeadMask([mask] * N), block_sizes=_block_sizes(*lengths), interpret=platform != "tpu"
     )
     sinks = jnp.full((N,), SINK, jnp.float32)
     segments = _segments(arrays)
