@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ def check(path: Path, sentences: int) -> None:
         raise ConfigError(f"--attention={path}: this is a folder; give a file's name")
     if not path.parent.is_dir():
         raise ConfigError(f"--attention={path}: there is no folder {path.parent}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigError(f"--attention={path}: {path.parent} cannot be written to")
     if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
         raise RunError(
             f"--attention={path}: a .png needs matplotlib, the extra `report`: pip install 'attention_research[report]'"

@@ -31,6 +31,10 @@ def options(parser: Parser) -> None:
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     workdir = trained_workdir(arguments, overrides)
     from attention_research.training.environment import keep_compiled_programs
+    from attention_research.training.workdir import load_config
+    from attention_research.workdirs import offers
+
+    offers.check(load_config(workdir).resolved, "analyze")
     from attention_research.training.evaluation import Trained
     from attention_research.workdirs.analysis import analyze
 

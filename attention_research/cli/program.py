@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -15,7 +16,7 @@ from attention_research.errors import ConfigError, RunError
 COMMANDS: dict[str, str] = {
     "train": "train a config in a workdir; the same command continues an interrupted run",
     "evaluate": "losses and BLEU of a workdir's newest or best checkpoint, written to evaluation.json",
-    "generate": "translate with a trained workdir",
+    "generate": "translate, continue or describe with a trained workdir, line by line",
     "analyze": "what a trained run's attention does: maps, heads, rollout, singular values, position probe",
     "import": "make a run at step 0 of a Hugging Face checkpoint folder",
     "sweep": "run a config over lists of values and compare them in a table",
@@ -33,12 +34,15 @@ COMMANDS: dict[str, str] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status."""
+    """Runs one command; returns the exit status. What it prints is UTF-8, whatever the locale says."""
     for stream in (sys.stdout, sys.stderr):  # the name of a file need not be UTF-8
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        return dispatch(list(sys.argv[1:] if argv is None else argv))
+        status = dispatch(list(sys.argv[1:] if argv is None else argv))
+        if sys.stdout is not None:
+            sys.stdout.flush()  # at exit, a reader that is gone or a full disk would be a traceback
+        return status
     except ConfigError as error:
         say(f"error: {error}")
         return 2
@@ -46,11 +50,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"error: {error}")
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_nowhere()
+        return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _write_nowhere()
+        say(f"error: {error.filename or 'standard output'}: {error.strerror}")
         return 1
     except KeyboardInterrupt:
         say("interrupted; rerun the same command to continue")
         return 130
+
+
+def _write_nowhere() -> None:
+    """What is left in the buffer of standard output cannot be written: at exit it must not be tried again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def dispatch(argv: list[str]) -> int:

@@ -201,10 +201,10 @@ class NamingData(Pairs):
     def _choice(self) -> Functions:
         return Functions(str(naming_source.library()), sys.version, self.train_examples)
 
-    def read(self, sources: Sequence[str], longest: int) -> list[list[int]]:
+    def read(self, sources: Sequence[str]) -> list[list[int]]:
         """As `Pairs.read`; for a plain model what is not in the vocabulary is the unknown word."""
         plain = lambda ids: [token if token < self.vocabulary_size else UNKNOWN for token in ids]
-        return [ids if self.extended else plain(ids) for ids in super().read(sources, longest)]
+        return [ids if self.extended else plain(ids) for ids in super().read(sources)]
 
     def written(self, tokens: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
         """As `Pairs.written`; what was copied is the sub-token that stands in the source's text."""

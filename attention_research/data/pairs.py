@@ -96,10 +96,9 @@ class Pairs:
         """The sentences of a split: sources, targets. Example ids index them."""
         return self._choice.text(split) if self.kept is None else self._prepared.text(split)
 
-    def read(self, sources: Sequence[str], longest: int) -> list[list[int]]:
-        """The tokens of new texts as a model reads them; of more than `longest` the first, and the end of sentence."""
-        encoded = self.tokenizer.encode(list(sources))
-        return [ids if len(ids) <= longest else [*ids[: longest - 1], ids[-1]] for ids in encoded]
+    def read(self, sources: Sequence[str]) -> list[list[int]]:
+        """The tokens of new texts as a model knows them, each with the end of sentence, uncut."""
+        return self.tokenizer.encode(list(sources))
 
     def written(self, tokens: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
         """The text of what a model wrote of some sources."""

@@ -12,12 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from attention_research.decoding.continuation import Continued
 from attention_research.errors import ConfigError
 from attention_research.models.sequences import source
 from attention_research.tasks.perplexity import unigram_perplexity
 from attention_research.training import keeping
 from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
+from attention_research.training.readings import readings
 from attention_research.training.selection import select
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import load_config, write_json
@@ -58,14 +60,20 @@ class Trained:
         self.state = averaged(restore, self.averaged) if len(self.averaged) > 1 else restore(self.step)
         checkpoints.close()
 
+        #: A language model without a source goes on with what it is given.
+        self.continues = not hasattr(parts.model.target, "encode")
+        written_by = Continued if self.continues else lambda model: model
+
         def translate(model: tuple[Any, Any], source: dict[str, jax.Array]) -> Any:
-            return self.decoding(self.trainer.structure.merge(*model), source, max_length=self._most_tokens())
+            return self.decoding(
+                written_by(self.trainer.structure.merge(*model)), source, max_length=self.most_tokens()
+            )
 
         self._translate = jax.jit(translate)
         merge = self.trainer.structure.merge
         self._outputs = jax.jit(lambda model, batch: self.evaluation.outputs(merge(*model), batch))
 
-    def _most_tokens(self) -> int:
+    def most_tokens(self) -> int:
         """As many tokens as the model can write, and as the data ask for; of images without words nobody asks."""
         said = self.config.resolved
         max_length = said["model"].get("max_length") or said["max_length"]
@@ -107,16 +115,20 @@ class Trained:
 
     def hypotheses(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Sentences -> (source tokens as the model read them, tokens of the best hypothesis), EOS included in both."""
-        length = self.config.resolved["data"]["max_length"]
-        encoded = self.data.read(sentences, length)
-        targets, size = [], 16
+        encoded = [reading.tokens for reading in readings(self, sentences)]
+        return list(zip(encoded, self.decoded(encoded), strict=True))
+
+    def decoded(self, encoded: Sequence[Sequence[int]]) -> list[list[int]]:
+        """What the model reads, as `readings` gives it -> the tokens of the best hypothesis, EOS included."""
+        targets: list[list[int]] = []
+        length, size = self.config.resolved["data"]["max_length"], 16
         for start in range(0, len(encoded), size):
             tokens = np.zeros((min(size, len(encoded)), length), np.int32)
             rows = encoded[start : start + size]
             for row, ids in enumerate(rows):
                 tokens[row, : len(ids)] = ids
             targets += self._best({"tokens": tokens})[: len(rows)]
-        return list(zip(encoded, targets, strict=True))
+        return targets
 
 
 def evaluate(
@@ -155,6 +167,13 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
     if hasattr(evaluation, "outputs"):
         scores = evaluation.score(trained.outputs(model, batches()), data)
         return {**scores, "summary": evaluation.summary(scores), **losses, "seed": trained.trainer.seeds[replica]}
+    absent = [name for name in ("encode", "start", "step") if not hasattr(trained.trainer.parts.model.target, name)]
+    if absent:
+        scored, model_kind = (trained.config.resolved[section]["kind"] for section in ("evaluation", "model"))
+        raise ConfigError(
+            f"evaluation.kind={scored}: scores what a model writes of a source, but {model_kind} has no "
+            f"{' and no '.join(absent)}; train it with another, such as perplexity"
+        )
     sources, references = data.text(evaluation.split)
     texts = trained.translations(model, batches())
     ids = sorted(texts)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 
 import numpy as np
@@ -29,10 +30,14 @@ SMALL = (
         ("a.png", 0, "one sentence is drawn, but --input gives 0"),
         ("nowhere/a.html", 1, "there is no folder .*nowhere; make it first"),
         ("folder.html", 1, "this is a folder"),
+        ("closed/a.html", 1, "closed cannot be written to"),
     ],
 )
-def test_wrong_arguments_are_refused(tmp_path, name, sentences, message):
-    (tmp_path / "folder.html").mkdir()
+def test_wrong_arguments_are_refused(tmp_path, monkeypatch, name, sentences, message):
+    for folder in ("folder.html", "closed"):
+        (tmp_path / folder).mkdir()
+    access = os.access  # root may write anywhere
+    monkeypatch.setattr(os, "access", lambda path, mode: "closed" not in str(path) and access(path, mode))
     with pytest.raises(ConfigError, match=message):
         check(tmp_path / name, sentences)
 
@@ -106,3 +111,23 @@ def test_the_page_of_a_run_holds_its_models_numbers(workdir, tmp_path, capsys):
         np.testing.assert_array_equal(weights, part["segment_0"][kind]["attention_weights"][:, 0])
         np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
     assert len(maps[0]["queries"]) == len(target) and len(maps[0]["keys"]) == len(source)
+
+
+def test_a_file_gives_line_for_line_what_its_lines_give_alone(workdir, tmp_path, capsys):
+    from attention_research.training.evaluation import Trained
+    from attention_research.workdirs.generation import generate
+
+    lines = ["bad cafe dig", "", "dig " * 200, "a\u2028b\x85c\fbad", " \t", "\u00e9\u0301\U0001f642 dig"]
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
+    assert main(["generate", f"--workdir={workdir}", f"--input={path}"]) == 0
+    out, err = capsys.readouterr()
+    outputs = out.split("\n")[:-1]
+    trained = Trained(workdir)
+    assert outputs == [text for line in lines for text in generate(trained, [line], lambda remark: None)]
+    assert outputs[1] == outputs[4] == ""  # an untrained model may write nothing of the others, too
+    assert "blank, and left blank: lines 2, 5\n" in err and "(max_length): line 3 (" in err
+    assert main(["generate", f"--workdir={workdir}", f"--input={path}s"]) == 2
+    assert capsys.readouterr().err.endswith(
+        f"did you mean {path}?; to have it read as text, give it to --input=- on standard input\n"
+    )

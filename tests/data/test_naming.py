@@ -139,14 +139,14 @@ def test_a_copied_position_is_read_with_its_source(data):
 
 def test_a_word_without_an_id_is_copied_from_new_text(data):
     made, text = data(), "return yak . test yak gnu"  # no function of the library has a yak or a gnu
-    (source,) = made.read([text], 41)
+    (source,) = made.read([text])
     seen = {*made.tokenizer.encode(made.text("train")[0] + made.text("test")[0])[0], *source[:1], *source[2:4]}
     assert source[1] == source[4] != source[5] and not {source[1], source[5]} & seen
     assert made.tokenizer.pieces(source[1:2]) == ["<unknown>"]
     entries = np.asarray(extended_ids(jnp.asarray([source]), 13))[0]
     get = made.tokenizer.encode(["get"])[0][0]
     assert made.written([[get, int(entries[4]), int(entries[5]), EOS]], [text]) == ["get yak gnu"]
-    (plain,) = data(extended=False).read([text], 41)
+    (plain,) = data(extended=False).read([text])
     assert plain[1] == plain[4] == plain[5] == UNKNOWN and plain[0] == source[0]
 
 

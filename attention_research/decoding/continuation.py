@@ -1,0 +1,46 @@
+"""A language model without a source, as decoding wants it: the source is the beginning of what it writes.
+
+Decoding begins every text at BOS. While a row's prompt lasts, its next token has probability 1: any search takes it,
+and the score is that of the model's own tokens alone. Prompts of different lengths stand in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from attention_research.decoding.hypotheses import number_of_rows
+from attention_research.tokens import EOS, PAD
+
+
+class Continued:
+    """`model` has `start` and `step`, and its `start` takes a number of rows."""
+
+    def __init__(self, model: Any):
+        self.model = model
+
+    def encode(self, source: Mapping[str, Int[Array, "B S"]]) -> Mapping[str, Int[Array, "B S"]]:
+        """The prompts as they are: tokens, the end of sentence, padding. Length limits count them so."""
+        return source
+
+    def start(self, memory: Mapping[str, Int[Array, "B S"]], length: int) -> dict[str, Any]:
+        """The cache before the first token, for texts of up to `length` tokens, their prompts included."""
+        tokens = memory["tokens"]
+        prompt = jnp.where(tokens == EOS, jnp.asarray(PAD, tokens.dtype), tokens)
+        return {"model": self.model.start(number_of_rows(memory), length), "prompt": prompt, "index": jnp.int32(0)}
+
+    def step(
+        self, cache: Mapping[str, Any], tokens: Int[Array, "B"]
+    ) -> tuple[dict[str, Any], Float[Array, "B V"], dict[str, Any]]:
+        """(cache, log p of the next token, collected): 0 for the prompt's token and -inf for all others, the model's
+        own after the prompt."""
+        prompt, index = cache["prompt"], cache["index"]
+        after, log_p, collected = self.model.step(cache["model"], tokens)
+        given = jnp.take(prompt, index, axis=1, mode="fill", fill_value=PAD)[:, None]
+        is_given = given == jnp.arange(log_p.shape[-1], dtype=given.dtype)
+        forced = jnp.where(is_given, jnp.zeros((), log_p.dtype), jnp.full((), -jnp.inf, log_p.dtype))
+        log_p = jnp.where(given == PAD, log_p, forced)
+        return {"model": after, "prompt": prompt, "index": index + 1}, log_p, collected

@@ -1,0 +1,75 @@
+"""`generate`: one output line for each input line, and a remark on everything that is not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from attention_research.training.evaluation import Trained
+from attention_research.training.readings import limit, longest, readings
+
+#: So many lines are named in a remark; the others are counted.
+NAMED = 20
+
+
+def generate(trained: Trained, lines: Sequence[str], report: Callable[[str], None]) -> list[str]:
+    """What the run writes of each line: of a language model, the line and how it goes on.
+
+    A blank line gives a blank line, and so does one without a token. Reports what is cut, unknown or replaced, with the
+    numbers of the lines, from 1.
+    """
+    read = readings(trained, lines)
+    blank = [index for index, line in enumerate(lines) if not line.strip() or read[index].is_empty]
+    there = [index for index in range(len(lines)) if index not in set(blank)]
+    _remark(report, "blank, and left blank", dict.fromkeys(blank, ""))
+    end = f"the {'last' if trained.continues else 'first'} {longest(trained) - 1:,} tokens"
+    cut = {i: _tokens(read[i].given - 1) for i in there if read[i].cut}
+    _remark(report, f"cut to {end} (max_length)", cut)
+    unknown = {i: _tokens(read[i].unknown) for i in there if read[i].unknown}
+    _remark(report, "read in part as the unknown token, since the vocabulary lacks it", unknown)
+    written = trained.decoded([read[index].tokens for index in there])
+    texts = _texts(trained, [lines[index] for index in there], [read[index].tokens for index in there], written)
+    ends = {i: "" for i, tokens in zip(there, written, strict=True) if len(tokens) >= limit(trained, read[i])}
+    _remark(report, "output ends at its length limit (decoding.extra_length, max_length)", ends)
+    _remark(report, "line break in the output replaced by a space", _broken(there, texts))
+    outputs = dict(zip(there, map(one_line, texts), strict=True))
+    return [outputs.get(index, "") for index in range(len(lines))]
+
+
+def one_line(text: str) -> str:
+    r"""The text with a space for each line break, whatever character some reader may split lines at.
+
+    >>> one_line("one\r\ntwo\u2028three")
+    'one two three'
+    """
+    return " ".join(text.splitlines())
+
+
+def _broken(there: Sequence[int], texts: Sequence[str]) -> dict[int, str]:
+    return {index: "" for index, text in zip(there, texts, strict=True) if one_line(text) != text}
+
+
+def _texts(
+    trained: Trained, lines: Sequence[str], read: Sequence[Sequence[int]], written: Sequence[Sequence[int]]
+) -> list[str]:
+    """What was written, as text; a language model's after the line as the user has it."""
+    if not trained.continues:
+        return trained.data.written(written, lines)
+    decode = trained.data.tokenizer.decode
+    added = decode([tokens[len(prompt) - 1 :] for prompt, tokens in zip(read, written, strict=True)])
+    return [
+        line.rstrip() + (whole.removeprefix(prompt) if whole.startswith(prompt) else f" {more}")
+        for line, prompt, whole, more in zip(lines, decode(read), decode(written), added, strict=True)
+    ]
+
+
+def _tokens(count: int) -> str:
+    return f"{count:,} token{'s' if count > 1 else ''}"
+
+
+def _remark(report: Callable[[str], None], what: str, found: Mapping[int, str]) -> None:
+    """One line on the lines of which something is so: index -> what of it."""
+    if not found:
+        return
+    named = [f"{index + 1}{f' ({detail})' if detail else ''}" for index, detail in [*found.items()][:NAMED]]
+    more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
+    report(f"{what}: line{'s' if len(found) > 1 else ''} {', '.join(named)}{more}")

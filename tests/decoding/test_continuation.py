@@ -1,0 +1,100 @@
+"""How a language model goes on with a prompt: against the argmax of full forward passes, token by token."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.config import build_experiment, load
+from attention_research.decoding.beam import BeamSearch
+from attention_research.decoding.continuation import Continued
+from attention_research.decoding.greedy import Greedy
+from attention_research.decoding.sampling import Sampling
+from attention_research.layers.structure import split
+from attention_research.tokens import BOS, EOS, PAD
+
+V, T, S, EXTRA = 13, 11, 7, 4
+SMALL = {
+    "transformer_decoder": ("configs/language_modelling/transformer.py:smoke",
+                            {"model.num_layers": 1, "model.width": 10, "data.sentinels": 1}),
+    "recurrent_language_model": ("configs/language_modelling/recurrent.py:smoke", {"model.width": 7}),
+}  # fmt: skip
+#: Prompts of different lengths; the last row only fills the batch.
+PROMPTS = np.asarray(
+    [[5, EOS, 0, 0, 0, 0, 0], [4, 9, 12, 7, EOS, 0, 0], [6, 6, 8, 10, 11, 4, EOS], [0] * S], np.int32
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def model(request, root):
+    """The model of a small config, its parameters large enough that every choice is clear."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        spec, settings = SMALL[request.param]
+        common = {"max_length": T, "vocabulary_size": V, "data.batching.boundaries": "11"}
+        common = {k: v for k, v in common.items() if k != "data.batching.boundaries" or "recurrent" in spec}
+        parts = build_experiment(load(spec, [*common.items(), *settings.items()]))
+    from flax import nnx
+
+    structure, parameters, _ = split(parts.model(rngs=nnx.Rngs(0)))
+    random = np.random.default_rng(3)
+    arrays = {name: jnp.asarray(0.5 * random.standard_normal(x.shape), x.dtype) for name, x in parameters.items()}
+    return structure.merge(arrays)
+
+
+@pytest.fixture(scope="module")
+def next_log_p(model):
+    """Tokens so far -> log p of every next token, by the likelihood of V full texts."""
+    forward = jax.jit(lambda target: model.log_likelihood({"target": target})[0]["log_likelihood"])
+
+    def of(tokens):
+        rows = np.zeros((V, T), np.int32)
+        rows[:, : len(tokens)] = tokens
+        rows[:, len(tokens)] = np.maximum(np.arange(V), 1)  # padding is no target, and never taken
+        return np.asarray(forward(rows))[:, len(tokens)]
+
+    return of
+
+
+def decoded(model, search, prompts=PROMPTS):
+    run = jax.jit(partial(search, Continued(model), max_length=T))
+    return jax.tree.map(np.asarray, run({"tokens": jnp.asarray(prompts)}))
+
+
+def test_greedy_is_the_argmax_of_full_forward_passes(model, next_log_p):
+    found = decoded(model, Greedy(extra_length=EXTRA))
+    for row, prompt in enumerate(PROMPTS[:-1]):
+        tokens, score = [int(token) for token in prompt if token not in (PAD, EOS)], 0.0
+        limit = min(len(tokens) + 1 + EXTRA, T)
+        while tokens[-1] != EOS:
+            log_p = next_log_p(tokens)
+            allowed = [EOS] if len(tokens) + 1 >= limit else [token for token in range(V) if token not in (PAD, BOS)]
+            tokens.append(max(allowed, key=lambda token, log_p=log_p: log_p[token]))
+            score += float(log_p[tokens[-1]])
+        assert found.tokens[row, 0][: found.lengths[row, 0]].tolist() == tokens
+        np.testing.assert_allclose(found.log_probabilities[row, 0], score, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "search", [Greedy(extra_length=EXTRA), BeamSearch(beam_size=3, extra_length=EXTRA), Sampling(seed=5)],
+    ids=["greedy", "beam", "sampling"],
+)  # fmt: skip
+def test_every_search_keeps_the_prompt_and_its_rows_know_nothing_of_each_other(model, search):
+    together = decoded(model, search)
+    for row, prompt in enumerate(PROMPTS[:-1]):
+        given = prompt[(prompt != PAD) & (prompt != EOS)]
+        assert (together.tokens[row, :, : len(given)] == given).all() and np.isfinite(together.scores[row, 0])
+        assert (together.lengths[row] > len(given)).all()
+        alone = decoded(model, search, prompt[None])
+        np.testing.assert_array_equal(alone.tokens[0], together.tokens[row])
+
+
+def test_a_beam_scores_what_the_model_added_alone(model, next_log_p):
+    found = decoded(model, BeamSearch(beam_size=3, extra_length=EXTRA))
+    for row, prompt in enumerate(PROMPTS[:-1]):
+        start = int((prompt > EOS).sum())
+        text = found.tokens[row, 0][: found.lengths[row, 0]].tolist()
+        added = sum(next_log_p(text[:place])[text[place]] for place in range(start, len(text)))
+        np.testing.assert_allclose(found.log_probabilities[row, 0], added, rtol=2e-5, atol=2e-5)
