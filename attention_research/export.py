@@ -3,7 +3,8 @@
 The file holds each parameter and statistic under its dotted name, floats as float32, and beside them as text what they
 are: `config` (config.json), `git_revision` and `fingerprint` of the sources that trained them, `step` (of several
 checkpoints' mean, `averaged` has all their steps; `checkpoint` says how they were chosen), `seed`, and `tokenizer`, the
-fingerprint of the vocabulary. Any reader of the format takes it; `load` makes the model of it again.
+fingerprint of the vocabulary ("none" where the data have none, as pictures). Any reader of the format takes it; `load`
+makes the model of it again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from attention_research.layers.structure import Structure, abstract
 from attention_research.training.evaluation import Trained
 
 _METADATA = ("config", "git_revision", "fingerprint", "step", "averaged", "seed", "tokenizer")
+
+
+#: What `tokenizer` says of a model whose data have no vocabulary.
+WITHOUT_VOCABULARY = "none"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +71,9 @@ def export(
     if seed is not None and seed not in seeds:
         raise ConfigError(f"--seed={seed}: {workdir} has {', '.join(map(str, seeds))}")
     seed = seeds[0] if seed is None else seed
+    vocabulary: Any = getattr(trained.data, "tokenizer", None)
+    if tokenizer and getattr(vocabulary, "path", None) is None:
+        raise ConfigError(f"--tokenizer: the data of {workdir} have no vocabulary in a file; export without it")
     parameters, statistics = trained.model(seeds.index(seed))
     arrays = {name: _plain(x) for name, x in {**parameters, **statistics}.items()}
     try:
@@ -74,7 +82,8 @@ def export(
         environment = {}
     values = (
         trained.config.to_json(), environment.get("git_revision", "unknown"), environment.get("fingerprint", "unknown"),
-        str(trained.step), ",".join(map(str, trained.averaged)), str(seed), trained.data.tokenizer.fingerprint,
+        str(trained.step), ",".join(map(str, trained.averaged)), str(seed),
+        getattr(vocabulary, "fingerprint", WITHOUT_VOCABULARY),
     )  # fmt: skip
     metadata = {**dict(zip(_METADATA, values, strict=True)), "checkpoint": trained.selection.name}
     _write(path, lambda place: save_file(arrays, place, metadata))
@@ -82,8 +91,8 @@ def export(
     lines = [f"{path} · {count:,} parameters in {len(parameters)} arrays · {trained.selection}, seed {seed}"]
     if tokenizer:
         beside = vocabulary_of(path)
-        _write(beside, lambda place: shutil.copyfile(trained.data.tokenizer.path, place))
-        lines.append(f"{beside} · {trained.data.tokenizer.size:,} pieces · fingerprint {values[-1]}")
+        _write(beside, lambda place: shutil.copyfile(vocabulary.path, place))
+        lines.append(f"{beside} · {vocabulary.size:,} pieces · fingerprint {values[-1]}")
     return lines
 
 
@@ -129,7 +138,7 @@ def _check(path: Path, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, An
 
 def _tokenizer(path: Path, config: Config, metadata: Mapping[str, str]) -> Any:
     beside = vocabulary_of(path)
-    if not beside.exists():
+    if not beside.exists() or metadata["tokenizer"] == WITHOUT_VOCABULARY:
         return None
     try:
         tokenizer = build(config.resolved["data"]["tokenizer"], "tokenizer")().load(beside)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.errors import RunError
+from attention_research.errors import ConfigError, RunError
 from attention_research.layers.structure import Structure
 from attention_research.tokens import BOS, UNKNOWN
 from attention_research.training.evaluation import Trained
@@ -30,6 +30,7 @@ PLACES = {
     ("encoder", "self_attention"): ("encoder self-attention", "source", "source"),
     ("decoder", "self_attention"): ("decoder self-attention", "written", "read"),
     ("decoder", "wide_self_attention"): ("decoder wide self-attention", "written", "read"),
+    ("decoder", "alignment"): ("alignment", "written", "source"),
 }
 
 
@@ -56,10 +57,16 @@ class Attention:
 
 
 def of_sentence(trained: Trained, sentence: str, name: str) -> Attention:
-    """Translates the sentence as `generate` does, then looks at it; `name` is what the run is called."""
+    """Writes what `generate` writes of the sentence, then looks at it; `name` is what the run is called.
+
+    Raises ConfigError for a model that collects no attention between tokens.
+    """
     source, target = trained.hypotheses([sentence])[0]
     structure, tokenizer = trained.trainer.structure, trained.data.tokenizer
     maps = attention_maps(structure, trained.model(), source, target, partial(labels, tokenizer))
+    if not maps:
+        kind = trained.config.resolved["model"]["kind"]
+        raise ConfigError(f"--attention: this run's model, {kind}, has no attention between tokens")
     steps = ", ".join(f"{step:,}" for step in trained.averaged)
     averaged = {"mean": "mean of the checkpoints at steps", "best": "step of the lowest validation loss"}.get(
         trained.selection.name, "step"
@@ -107,11 +114,16 @@ def _kind(name: str) -> str:
 
 
 def layer_weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Array]:
-    """(part, child of its blocks) -> [L B N T S], from what a forward pass collects of its stacks of blocks."""
+    """(part, child of its blocks) -> [L B N T S], from what a forward pass collects of its stacks of blocks.
+
+    The alignment [B T S] of a recurrent decoder is one layer of one head.
+    """
     found: dict[tuple[str, str], list[jax.Array]] = {}
     for part, segments in collected.items():
+        if "alignment" in segments:
+            found[part, "alignment"] = [segments["alignment"][None, :, None]]
         for number in range(len(segments)):
-            for name, given in segments[f"segment_{number}"].items():
+            for name, given in segments.get(f"segment_{number}", {}).items():
                 if isinstance(given, Mapping) and "attention_weights" in given:
                     found.setdefault((part, name), []).append(given["attention_weights"])
     return {place: jnp.concatenate(layers) for place, layers in found.items()}

@@ -16,10 +16,9 @@ from attention_research.training.evaluation import Trained
 
 #: (part, kind) -> the sequences whose lengths its rows and columns have; of a recurrent decoder's alignment too.
 SEQUENCES = {
-    **{place: ("source" if rows == "source" else "target", "source" if columns == "source" else "target")
-       for place, (_, rows, columns) in PLACES.items()},
-    ("decoder", "alignment"): ("target", "source"),
-}  # fmt: skip
+    place: ("source" if rows == "source" else "target", "source" if columns == "source" else "target")
+    for place, (_, rows, columns) in PLACES.items()
+}
 
 
 def example_maps(
@@ -33,19 +32,15 @@ def example_maps(
 ) -> Iterator[tuple[dict[str, np.ndarray], Float[np.ndarray, "L N T S"]]]:
     """(tokens of the example by name, its maps at a place such as ("decoder", "cross_attention")), example by example.
 
-    A recurrent decoder's alignment is one layer of one head. `arrays` are the trained parameters and statistics unless
-    others are given. Raises RunError where the model has no such weights.
+    `arrays` are the trained parameters and statistics unless others are given. Raises RunError where the model has no
+    such weights, or they are not between tokens (a captioner's are over places of a picture).
     """
     arrays = trained.model() if arrays is None else arrays
     structure = trained.trainer.structure
 
     @jax.jit
     def maps(arrays: Any, batch: Mapping[str, jax.Array]) -> jax.Array:
-        collected = structure.merge(*arrays).log_likelihood(batch)[1]
-        found = collected.get(place[0], {})
-        if place[1] in found:
-            return found[place[1]][None, :, None]
-        weights = layer_weights(collected)
+        weights = layer_weights(structure.merge(*arrays).log_likelihood(batch)[1])
         if place not in weights:
             there = ", ".join(" ".join(one) for one in weights) or "none"
             raise RunError(f"this model has no weights of {' '.join(place)}; there are: {there}")
@@ -53,6 +48,9 @@ def example_maps(
 
     rows, columns = SEQUENCES[place]
     for _, batch in trained.data.evaluation_batches(split, batch_size, examples=examples):
+        absent = " and ".join({rows, columns} - batch.keys())
+        if absent:
+            raise RunError(f"{' '.join(place)}: a batch has no tokens of {absent}")
         found = np.asarray(maps(arrays, batch), np.float32)
         lengths = {name: (np.asarray(batch[name]) != PAD).sum(axis=1) for name in {rows, columns}}
         for number in range(found.shape[1]):

@@ -16,9 +16,10 @@ GRID = np.linspace(0.0, 1.0, 65)
 
 
 def cumulative_spectrum(weights: Float[np.ndarray, "L N T S"]) -> Float[np.ndarray, "L N K"]:
-    """The sum of the k largest singular values as a share of all, k = 1 ... K = min(T, S)."""
+    """The sum of the k largest singular values as a share of all, k = 1 ... K = min(T, S); of a map of zeros 0."""
     values = np.linalg.svd(np.asarray(weights, np.float64), compute_uv=False)
-    return np.cumsum(values, axis=2) / np.sum(values, axis=2, keepdims=True)
+    total = np.sum(values, axis=2, keepdims=True)
+    return np.divide(np.cumsum(values, axis=2), total, out=np.zeros_like(values), where=total > 0)
 
 
 def mean_spectrum(maps: Iterable[Float[np.ndarray, "L N T S"]]) -> Float[np.ndarray, "L N G"]:

@@ -24,6 +24,7 @@ from attention_research.tokens import BOS
 from attention_research.training.evaluation import Trained
 from attention_research.training.workdir import write_json, write_text
 from attention_research.workdirs import analysis_figures as pictures
+from attention_research.workdirs import offers
 
 WHAT = ("maps", "heads", "rollout", "spectra", "probe")
 Place = tuple[str, str]
@@ -36,20 +37,20 @@ def analyze(
 ) -> dict[str, Any]:
     """Writes numbers (analysis.json), pictures and analysis.html into `folder`; returns the numbers.
 
-    Raises ConfigError for a name that is none of `WHAT`, RunError where nothing asked for fits the model.
+    Raises ConfigError for a name that is none of `WHAT`, and where nothing asked for fits the model.
     """
     unknown = [one for one in what if one not in WHAT]
     if unknown:
         raise ConfigError(f"--what={unknown[0]}: expected some of {', '.join(WHAT)}")
+    offers.check(trained.config.resolved, "analyze")
     folder.mkdir(parents=True, exist_ok=True)
     found, figures = _of_maps(trained, folder, [one for one in what if one != "probe"], split, examples)
     if "probe" in what and trained.config.resolved["model"]["kind"] == "transformer_decoder":
         found["probe"] = position_probe.of_run(trained, 0, examples=examples, probed=2 * examples)
         figures.append(pictures.draw_probe(found["probe"], folder / "probe.png"))
     if not found:
-        raise RunError(
-            f"this model has nothing of {', '.join(what)}: no self-attention or cross-attention is collected"
-        )
+        does = f"collects no attention between tokens, which {', '.join(what)} would look at"
+        raise offers.lacking(trained.config.resolved, "analyze", does)
     write_json(folder / "analysis.json", found)
     facts = {**_facts(trained), "data": f"{examples} examples of {split}"}
     write_text(folder / "analysis.html", page(facts, found, figures))
@@ -72,7 +73,10 @@ def _of_maps(
             sample = list(example_maps(trained, place, split=split, examples=examples))
         except RunError:  # the model has none of these
             continue
-        key, maps = "_".join(place), [maps for _, maps in sample if maps.shape[3] > 1]
+        sample = [one for one in sample if one[1].shape[3] > 1]
+        if not sample:
+            continue
+        key, maps = "_".join(place), [maps for _, maps in sample]
         square = SEQUENCES[place][0] == SEQUENCES[place][1] and all(one.shape[2] == one.shape[3] for one in maps)
         if "heads" in what:
             numbers = head_statistics.head_statistics(maps, is_causal=columns == "read")
@@ -84,7 +88,7 @@ def _of_maps(
             ranks = np.apply_along_axis(spectra.rank_for, 2, curves)
             found.setdefault("spectra", {})[key] = {"rank_for_90_percent": ranks.tolist()}
             figures.append(pictures.draw_spectra(title, curves, folder / f"spectra_{key}.png"))
-        one = _cut(trained, *next(one for one in sample if one[1].shape[3] > 1), place)
+        one = _cut(trained, *sample[0], place)
         if "maps" in what:
             found.setdefault("maps", {})[key] = {"queries": one.queries, "keys": one.keys}
             shown.append(one)

@@ -115,9 +115,14 @@ def _evaluation(run: Run) -> list[str]:
         of = {"source": "source_language", "reference": "target_language", "translation": "target_language"}
         languages = {title: data[of[name]] for name, title in _SAMPLES.items() if of[name] in data}
         titles = ["sentence", *_SAMPLES.values()]
-        lines = [[str(i + 1), *(sample[name] for name in _SAMPLES)] for i, sample in enumerate(samples)]
+        lines = [[str(i + 1), *(_text(sample[name]) for name in _SAMPLES)] for i, sample in enumerate(samples)]
         parts.append(document.grid([titles, *lines], "Samples", long=titles[1:], languages=languages))
     return [part for part in parts if part]
+
+
+def _text(sample: str | Sequence[str]) -> str:
+    """A sample's text; of several references, as captions have, one after the other."""
+    return sample if isinstance(sample, str) else " · ".join(sample)
 
 
 def _config(run: Run) -> list[str]:
