@@ -58,7 +58,13 @@ class HuggingFaceTokenizer:
                 f"{SETTING}: the vocabulary of {self.folder} has {self._below:,} tokens, more than vocabulary_size, "
                 f"{self.vocabulary_size:,}"
             )
-        self._reader = READERS[stored["kind"]](stored["content"])
+        try:
+            self._reader = READERS[stored["kind"]](stored["content"])
+        except RunError:
+            raise
+        except Exception as error:  # `tokenizers` raises plain Exceptions
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"{SETTING}: {self.folder}: its vocabulary cannot be read ({reason})") from None
         return self
 
     @property
@@ -104,7 +110,8 @@ class Fast:
             self.tokenizer = tokenizers.Tokenizer.from_str(content)
         else:
             words = {word: number for number, word in enumerate(content["words"])}
-            self.tokenizer = tokenizers.BertWordPieceTokenizer(words, lowercase=content["lowercase"])
+            options = {"lowercase": content["lowercase"], **content.get("options", {})}
+            self.tokenizer = tokenizers.BertWordPieceTokenizer(words, **options)
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
 
@@ -144,6 +151,8 @@ class Marian:
         return self.names.get(token, f"[{token}]")
 
 
+#: What tokenizer_config.json says of a WordPiece tokenizer -> what `tokenizers` calls it.
+OPTIONS = {"strip_accents": "strip_accents", "tokenize_chinese_chars": "handle_chinese_chars"}
 READERS: dict[str, Any] = {"fast": Fast, "marian": Marian}
 
 
@@ -157,6 +166,9 @@ def _content(folder: CheckpointFolder) -> dict[str, Any]:
         source = base64.b64encode((folder.path / "source.spm").read_bytes()).decode()
         return {**stored, "kind": "marian", "content": {"source": source, "tokens": folder.tokens}}
     if folder.has("vocab.txt"):
-        lower = not folder.has("tokenizer_config.json") or folder.json("tokenizer_config.json").get("do_lower_case", 1)
-        return {**stored, "kind": "fast", "content": {"words": list(folder.tokens), "lowercase": bool(lower)}}
+        said = folder.json("tokenizer_config.json") if folder.has("tokenizer_config.json") else {}
+        lower = bool(said.get("do_lower_case", True))
+        options = {ours: said[key] for key, ours in OPTIONS.items() if said.get(key) is not None}
+        content = {"words": folder.words, "lowercase": lower, **({"options": options} if options else {})}
+        return {**stored, "kind": "fast", "content": content}
     raise ConfigError(f"{SETTING}: {folder.path} has no tokenizer.json, vocab.txt or source.spm")

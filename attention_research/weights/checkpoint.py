@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -79,17 +80,30 @@ def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
         if (found := folder.config.get(key, expected)) != expected:
             raise ConfigError(f"{folder.path / 'config.json'}: {key} is {found!r}; ours has {expected!r}")
     theirs = tensors.read(folder)
-    config = resolve(_given(folder, module, theirs), overrides, spec=str(path))
+    with _fitting(folder):
+        given = _given(folder, module, theirs)
+    config = resolve(given, overrides, spec=str(path))
     parts = build_experiment(config)
     structure, wanted, _ = abstract(lambda rngs: parts.model(rngs=rngs))
-    arrays = tensors.converted(folder, theirs, module.entries(folder, theirs), module.layers(folder))
-    arrays = vit.fitted(arrays, wanted) if module is vit else arrays
+    with _fitting(folder):
+        arrays = tensors.converted(folder, theirs, module.entries(folder, theirs), module.layers(folder))
+        arrays = vit.fitted(arrays, wanted) if module is vit else arrays
     for name in sorted(wanted.keys() | arrays.keys()):
         ours, given = (tuple(one[name].shape) if name in one else None for one in (wanted, arrays))
         if ours != given:
             raise ConfigError(f"{folder.path}: {name} is {ours} in our model and {given} of the folder's tensors")
     parameters = {name: jnp.asarray(arrays[name], x.dtype) for name, x in wanted.items()}
     return Loaded(config, structure, parameters, folder.numbering)
+
+
+@contextmanager
+def _fitting(folder: CheckpointFolder) -> Iterator[None]:
+    """Turns what a value of config.json of a wrong kind leads to into one line."""
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{folder.path}: config.json and the tensors are not those of one model ({why})") from None
 
 
 def import_folder(path: Path | str, into: Path, overrides: Iterable[tuple[str, str]], report: Report) -> Loaded:

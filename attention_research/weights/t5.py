@@ -114,6 +114,6 @@ def _scaled(folder: CheckpointFolder) -> bool:
 
 
 def _vocabulary(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> str:
-    if "lm_head.weight" in tensors and not np.array_equal(tensors["lm_head.weight"], tensors["shared.weight"]):
+    if "lm_head.weight" in tensors and not np.array_equal(tensors["lm_head.weight"], tensors.get("shared.weight")):
         return "untied"
     return "shared_with_bias" if _scaled(folder) else "unscaled"

@@ -15,6 +15,8 @@ from attention_research.errors import ConfigError
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 #: Formats that run code when they are read.
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+#: Types of numbers that parameters have.
+FLOATS = ("F64", "F32", "F16", "BF16")
 Change = Callable[[np.ndarray], np.ndarray]
 
 
@@ -24,7 +26,7 @@ def read(folder: CheckpointFolder) -> dict[str, np.ndarray]:
     Raises ConfigError for a folder without them, one with pickled weights among them, which are never read.
     """
     if folder.has(INDEX):
-        files = sorted(set(folder.json(INDEX)["weight_map"].values()))
+        files = sorted(set(_shards(folder)))
     elif folder.has(ONE):
         files = [ONE]
     else:
@@ -35,10 +37,28 @@ def read(folder: CheckpointFolder) -> dict[str, np.ndarray]:
     for name in files:
         try:
             with safetensors.safe_open(folder.path / name, framework="flax") as file:  # NumPy has no bfloat16
-                found |= {_renamed(key): np.asarray(file.get_tensor(key), np.float32) for key in file.keys()}
+                found |= {_renamed(key): _array(file, key) for key in file.keys()}
         except (OSError, safetensors.SafetensorError) as error:
             raise ConfigError(f"{folder.path / name}: no safetensors file ({' '.join(str(error).split())})") from None
     return found
+
+
+def _shards(folder: CheckpointFolder) -> Iterable[str]:
+    """The files that the index names."""
+    map_ = folder.json(INDEX)["weight_map"]
+    if not isinstance(map_, dict) or not all(isinstance(name, str) for name in map_.values()):
+        raise folder.wrong(INDEX, "weight_map: expected the name of a file for each tensor")
+    for name in map_.values():
+        if not folder.has(name):
+            raise folder.wrong(INDEX, f"weight_map names {name}, which is not in the folder")
+        yield name
+
+
+def _array(file: Any, key: str) -> np.ndarray:
+    """A tensor as float32; one of no floating-point type as it is, which no array of ours is made of."""
+    if file.get_slice(key).get_dtype() in FLOATS:
+        return np.asarray(file.get_tensor(key), np.float32)
+    return np.asarray(file.get_tensor(key))
 
 
 def _renamed(name: str) -> str:
@@ -82,12 +102,26 @@ def converted(
     def of(entry: Entry, name: str) -> np.ndarray:
         if name not in tensors:
             raise ConfigError(f"{folder.path}: no tensor {name}; is this a checkpoint of a {folder.type} model?")
-        return entry.change(tensors[name])
+        tensor = tensors[name]
+        if tensor.dtype != np.float32:
+            raise ConfigError(f"{folder.path}: tensor {name} is of {tensor.dtype}; expected floats of 16 to 64 bits")
+        try:
+            return entry.change(tensor)
+        except (ValueError, IndexError, TypeError) as error:
+            shape = tuple(tensor.shape)
+            raise ConfigError(
+                f"{folder.path}: tensor {name} has the shape {shape}, which does not fit ({error})"
+            ) from None
 
     def whole(entry: Entry) -> Any:
         if "{}" not in entry.theirs:
             return of(entry, entry.theirs)
         count = next(number for start, number in layers.items() if entry.ours.startswith(start))
-        return np.stack([of(entry, entry.theirs.format(layer)) for layer in range(count)])
+        of_layers = [of(entry, entry.theirs.format(layer)) for layer in range(count)]
+        for layer, one in enumerate(of_layers):
+            if one.shape != of_layers[0].shape:
+                name, first = entry.theirs.format(layer), of_layers[0].shape
+                raise ConfigError(f"{folder.path}: tensor {name} gives the shape {one.shape}, that of layer 0 {first}")
+        return np.stack(of_layers)
 
     return {entry.ours: whole(entry) for entry in entries}
