@@ -442,6 +442,7 @@ REFUSED = {
 # Ranges that an annotation can state; config.py enforces them.
 Positive = Annotated[int, "at least 1"]
 NonNegative = Annotated[int, "at least 0"]
+Seed = Annotated[int, "from 0 to 2147483647"]
 PositiveFloat = Annotated[float, "above 0"]
 NonNegativeFloat = Annotated[float, "at least 0"]
 Rate = Annotated[float, "from 0 to below 1"]

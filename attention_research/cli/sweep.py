@@ -20,8 +20,8 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--replicas",
         action="store_true",
-        help="train in one program what differs in seed, learning rate, dropout or label smoothing alone; all seeds "
-        "see the batches of seed 0",
+        help="train in one program what differs in seed, learning rate, dropout or label smoothing alone; all see the "
+        "batches of the first seed, or of training.data_seed where it is given",
     )
     parser.add_argument("--search", choices=("random", "tpe"), help="draw the rows one by one, by Optuna")
     parser.add_argument("--trials", type=positive, metavar="N", help="rows of a search, over all sittings")

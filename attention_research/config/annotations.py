@@ -28,6 +28,7 @@ RANGES: dict[str, Callable[[Any], bool]] = {
     "": lambda value: True,
     "at least 1": lambda value: value >= 1,
     "at least 0": lambda value: value >= 0,
+    "from 0 to 2147483647": lambda value: 0 <= value <= 2**31 - 1,
     "above 0": lambda value: value > 0,
     "from 0 to below 1": lambda value: 0 <= value < 1,
 }

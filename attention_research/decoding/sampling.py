@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from attention_research.decoding.left_to_right import LeftToRight
-from attention_research.registry import NonNegative, Positive, PositiveFloat
+from attention_research.registry import NonNegative, Positive, PositiveFloat, Seed
 from attention_research.tokens import PAD
 
 
@@ -26,7 +26,7 @@ class Sampling(LeftToRight):
         top_k: Positive | None = None,
         top_p: PositiveFloat | None = None,
         num_samples: Positive = 1,
-        seed: NonNegative = 0,
+        seed: Seed = 0,
         extra_length: NonNegative = 50,
     ):
         super().__init__(extra_length=extra_length, num_samples=num_samples)

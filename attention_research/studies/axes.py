@@ -17,6 +17,7 @@ from typing import Any
 
 from attention_research.config import Config
 from attention_research.config.lists import parse_over
+from attention_research.config.record import EXECUTION_LEAVES
 from attention_research.errors import ConfigError
 
 #: Digits of a drawn real number: what runs, stands in the table and is printed at the end is the same number.
@@ -79,6 +80,10 @@ def read_axes(over: Sequence[str], overrides: Sequence[tuple[str, Any]] = ()) ->
             raise ConfigError(f"--over {path}: given twice")
         if path in dict(overrides):
             raise ConfigError(f"--over {path}: is also set by --config.{path}")
+        if any(f"{path}.".startswith(f"{leaf}.") for leaf in EXECUTION_LEAVES):
+            raise ConfigError(
+                f"--over {path}: changes how a trial is run and not what it is; its rows would be one trial"
+            )
         axes[path] = axis
     if not axes:
         raise ConfigError("sweep: needs at least one --over PATH=VALUE,VALUE")

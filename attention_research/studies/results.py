@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,9 @@ class Results:
 
     @property
     def seeds(self) -> int:
-        return len({entry.trial.seed for entry in self.entries})
+        """How many random seeds a row has, at most."""
+        found = {(entry.trial.row, entry.trial.seed) for entry in self.entries}
+        return max(Counter(row for row, _ in found).values(), default=0)
 
     def of(self, row: str, point: int | None = None) -> list[Entry]:
         """The entries of a row (at a point)."""
@@ -322,6 +325,9 @@ def legend(results: Results) -> str:
     done = [entry.result for entry in results.entries if entry.result]
     cores = sorted({result["cores"] for result in done})
     said = [f"Mean +- sample standard deviation over {results.seeds} random seeds."] if results.seeds > 1 else []
+    seeds = sorted({entry.trial.seed for entry in results.entries})
+    if seeds and seeds != list(range(results.seeds)):
+        said.append(f"training.seed {', '.join(map(str, seeds))}.")
     if done:
         had = f"{' or '.join(map(str, cores))} core{'' if cores == [1] else 's'}"
         said.append(f"Each trial had {had} in a process of its own.")

@@ -70,9 +70,10 @@ class Scale:
 
     ``config`` is a config file and variant, ``overrides`` are applied before the row's; ``seeds`` random seeds a row,
     ``jobs`` trials at a time (each on its share of the cores). A study of pure measurement gives ``points`` (the values
-    of the study's axis) and ``settings`` for its function instead of a config. With ``replicas`` all seeds see the
-    batches of seed 0, and trials that differ in seeds, learning rate, dropout or label smoothing alone are trained in
-    one program (`studies.groups`).
+    of the study's axis) and ``settings`` for its function instead of a config. Seeds count up from `training.seed`,
+    which is 0 unless the config or the overrides give it. With ``replicas`` all seeds see the batches of the first one
+    (or of `training.data_seed`), and trials that differ in seeds, learning rate, dropout or label smoothing alone are
+    trained in one program (`studies.groups`).
     """
 
     config: str | None = None

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attention_research.errors import ConfigError
 from attention_research.studies.axes import only_values, read_axes
 from attention_research.studies.run import RUNS, reproduce
 from attention_research.studies.study import Row, Scale, Study, digest
+from attention_research.studies.trials import configuration
 
 
 def sweep(
@@ -32,6 +34,11 @@ def sweep(
     ``over`` holds texts like ``model.num_heads=1,4,8``; ``overrides`` apply to every row; ``replicas`` as `Scale`'s.
     """
     study = sweep_study(config, over, overrides=overrides, seeds=seeds or 1, jobs=jobs or 1, replicas=replicas)
+    first = configuration(study, "sweep", study.rows[0])
+    together = first.resolved["training"]["replicas"] if first else 1
+    if together > 1:
+        line = f"a sweep trains one run a trial; give --seeds={together} --replicas instead"
+        raise ConfigError(f"config.training.replicas={together}: {line}")
     stem = Path(config.split(":")[0]).stem
     workdir = workdir or RUNS / f"sweep-{stem}-{digest([config, list(over), [[k, repr(v)] for k, v in overrides]], 8)}"
     return reproduce(
@@ -50,6 +57,10 @@ def sweep_study(
 ) -> Study:
     """The study without a file that `sweep` runs."""
     axes = only_values(read_axes(over, overrides))
+    if "training.seed" in axes and seeds > 1:
+        raise ConfigError(
+            f"--seeds={seeds}: --over training.seed gives the seeds of the rows; leave one of the two out"
+        )
     rows = rows_of([dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())])
     scale = Scale(config, dict(overrides), seeds=seeds, jobs=jobs, replicas=replicas)
     given = " ".join([f"--config={config}", *(f"--over {text}" for text in over)])

@@ -12,7 +12,7 @@ import hashlib
 import inspect
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,16 @@ from typing import Any
 from attention_research import config as configs
 from attention_research.studies import finetuning
 from attention_research.studies.attempts import STOP
-from attention_research.studies.study import Row, Stage, Study, digest
+from attention_research.studies.study import Row, Scale, Stage, Study, digest
 from attention_research.training.workdir import write_text
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One row, seed and point, planned: everything that a fresh process needs to run it."""
+    """One row, seed and point, planned: everything that a fresh process needs to run it.
+
+    `seed` is the seed that is trained, `repeat` which of the row's seeds it is, from 0.
+    """
 
     id: str
     row: str
@@ -40,30 +43,46 @@ class Trial:
     fingerprint: str
     steps: int | None = None
     count: bool = False
+    repeat: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
 
 def plan(study: Study, scale: str, rows: list[Row], seeds: int, fingerprint: str) -> list[Trial]:
-    """All trials of some rows, every configuration resolved and checked before anything runs."""
+    """All trials of some rows, every configuration resolved and checked before anything runs.
+
+    The `seeds` seeds of a row begin at its `training.seed`: 0 unless the config file, the scale or the row gives one.
+    """
     size = study.scale(scale)
     points: tuple[int | None, ...] = size.points or (None,)
     return [
-        _trial(study, scale, row, seed, point, fingerprint) for row in rows for seed in range(seeds) for point in points
+        _trial(study, scale, row, repeat, point, fingerprint)
+        for row in rows
+        for repeat in range(seeds)
+        for point in points
     ]
 
 
-def configuration(study: Study, scale: str, row: Row, seed: int = 0) -> configs.Config | None:
-    """A row's configuration at a scale, or None for a row that only measures."""
+def configuration(study: Study, scale: str, row: Row, repeat: int = 0) -> configs.Config | None:
+    """A row's configuration at a scale with the row's `repeat`-th seed, or None for a row that only measures."""
     size = study.scale(scale)
     if size.config is None:
         return None
-    changes = row.at.get(scale, row.overrides)
-    overrides = [*size.overrides.items(), *changes.items(), ("training.seed", seed)]
-    if size.replicas and seed:
-        overrides.append(("training.data_seed", 0))
-    return _of_row(row, partial(configs.load, size.config, overrides))
+    return _of_row(row, partial(_seeded, size, row.at.get(scale, row.overrides), repeat))
+
+
+def _seeded(size: Scale, changes: Mapping[str, Any], repeat: int) -> configs.Config:
+    """Seeds count up from the one that was given. With replicas all see the batches of the scale's first seed, unless
+    a `training.data_seed` was given."""
+    assert size.config is not None
+    config = configs.load(size.config, [*size.overrides.items(), *changes.items()])
+    seed = config.resolved["training"]["seed"] + repeat
+    overrides = [("training.seed", seed)]
+    if size.replicas and config.resolved["training"]["data_seed"] is None:
+        first = configs.load(size.config, size.overrides.items()).resolved["training"]["seed"]
+        overrides += [("training.data_seed", first)] if seed != first else []
+    return config.override(overrides)
 
 
 def _of_row(row: Row, function: Callable[[], Any]) -> Any:
@@ -74,8 +93,9 @@ def _of_row(row: Row, function: Callable[[], Any]) -> Any:
         raise configs.ConfigError(f"{error} (row {row.id})") from None
 
 
-def _trial(study: Study, scale: str, row: Row, seed: int, point: int | None, fingerprint: str) -> Trial:
-    config, size = configuration(study, scale, row, seed), study.scale(scale)
+def _trial(study: Study, scale: str, row: Row, repeat: int, point: int | None, fingerprint: str) -> Trial:
+    config, size = configuration(study, scale, row, repeat), study.scale(scale)
+    seed = config.resolved["training"]["seed"] if config else repeat
     # What the functions of `measure` are called with, besides their stage's own settings.
     arguments = {**size.settings, **row.settings, "seed": seed, **({study.axis: point} if point is not None else {})}
     identity = config.identity if config else digest(arguments)
@@ -103,7 +123,8 @@ def _trial(study: Study, scale: str, row: Row, seed: int, point: int | None, fin
         stages=tuple(stages),
         fingerprint=hashlib.sha256("\0".join(sources).encode()).hexdigest()[:16] if len(sources) > 1 else fingerprint,
         steps=config.resolved["training"]["steps"] if config else None,
-        count=config is not None and seed == 0 and any(stage.kind == "train" for stage in row.stages or study.stages),
+        count=config is not None and repeat == 0 and any(stage.kind == "train" for stage in row.stages or study.stages),
+        repeat=repeat,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import optax
 
 from attention_research.parallel.varied import value
-from attention_research.registry import Child, NonNegative, Positive, PositiveFloat
+from attention_research.registry import Child, NonNegative, Positive, PositiveFloat, Seed
 
 
 class Training:
@@ -35,8 +35,8 @@ class Training:
         steps: Positive,
         batch_size: Positive,
         learning_rate: PositiveFloat,
-        seed: NonNegative = 0,
-        data_seed: NonNegative | None = None,
+        seed: Seed = 0,
+        data_seed: Seed | None = None,
         replicas: Positive = 1,
         varied: tuple[str, ...] = (),
         optimizer: Child["optimizer"] = "adam",

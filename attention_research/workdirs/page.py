@@ -64,7 +64,8 @@ def redraw(folder: Path) -> Path:
         if slug is None:
             raise ConfigError(f"{folder}: says not of which study it is (no summary.json); use reproduce --render")
         name, scale = slugs[slug], folder.name.removeprefix(f"{slug}-")
-    seeds = [reading.read_json(trial / "trial.json").get("seed", 0) + 1 for trial in status.trials(folder)]
+    planned = [reading.read_json(trial / "trial.json") for trial in status.trials(folder)]
+    seeds = [trial.get("repeat", trial.get("seed", 0)) + 1 for trial in planned]
     seeds += [len(cell["values"]) for row in summary.get("rows", ()) for cell in row["cells"].values()]
     drawn = run_study(name, scale=scale, render=True, workdir=folder, seeds=max(seeds, default=None))
     return Path(drawn["report"])

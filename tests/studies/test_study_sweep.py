@@ -4,9 +4,11 @@ import re
 
 import pytest
 
+from attention_research.cli import main
 from attention_research.config import ConfigError, load
 from attention_research.config.lists import parse_over
 from attention_research.studies import find_studies, load_study
+from attention_research.studies.study import Row, Scale, Study
 from attention_research.studies.sweep import sweep_study
 from attention_research.studies.trials import plan
 
@@ -117,3 +119,63 @@ def test_the_ablation_takes_parts_out_of_the_steps_that_its_configurations_have(
         ("feed_forward", "dropout", "residual"),
     )
     assert module.without("feed_forward")["model.encoder.steps"] == (("self_attention", "dropout", "residual", "norm"),)
+
+
+def seeds_of(*over, seeds=1, replicas=False, overrides=()):
+    """(row, seed, data seed) of the trials, whose ids are all different."""
+    study = sweep_study(CONFIG, list(over), overrides=overrides, seeds=seeds, replicas=replicas)
+    trials = plan(study, "sweep", list(study.rows), seeds, "sources")
+    assert len({trial.id for trial in trials}) == len(trials)
+    assert all(trial.seed == trial.given["training"]["seed"] for trial in trials)
+    assert [trial.count for trial in trials] == [trial.repeat == 0 for trial in trials]
+    return [(trial.name, trial.seed, trial.given["training"].get("data_seed")) for trial in trials]
+
+
+def test_a_seed_that_was_given_is_trained(root, monkeypatch):
+    monkeypatch.chdir(root)
+    heads = "model.num_heads=1"
+    assert seeds_of("training.seed=1,2") == [("seed=1", 1, None), ("seed=2", 2, None)]
+    assert [s for _, s, _ in seeds_of(heads, overrides=[("training.seed", "5")])] == [5]
+    assert [s for _, s, _ in seeds_of(heads, overrides=[("training.seed", "5")], seeds=3)] == [5, 6, 7]
+    assert [s for _, s, _ in seeds_of(heads, seeds=2)] == [0, 1]
+
+
+def test_replicas_see_the_batches_of_the_first_seed_or_those_that_were_asked_for(root, monkeypatch):
+    monkeypatch.chdir(root)
+    heads, given = "model.num_heads=1", [("training.seed", 5)]
+    assert [x[1:] for x in seeds_of(heads, seeds=2, replicas=True)] == [(0, None), (1, 0)]
+    assert [x[1:] for x in seeds_of("training.seed=0,2", replicas=True)] == [(0, None), (2, 0)]
+    assert [x[1:] for x in seeds_of(heads, seeds=2, replicas=True, overrides=given)] == [(5, None), (6, 5)]
+    given = [*given, ("training.data_seed", 9)]
+    assert [x[1:] for x in seeds_of(heads, seeds=2, replicas=True, overrides=given)] == [(5, 9), (6, 9)]
+
+
+def test_a_rows_own_seed_holds_in_a_study(root, monkeypatch):
+    """As `reproduce` plans it; the trials of rows without one, and so their ids, are what they were."""
+    monkeypatch.chdir(root)
+    rows = (Row("plain", "plain"), Row("own", "own", {"training.seed": 7}), Row("again", "again"))
+    study = Study(rows, {"cpu": Scale(CONFIG, seeds=2)}, name="a/b")
+    trials = plan(study, "cpu", list(rows), 2, "sources")
+    assert [(t.row, t.seed) for t in trials][:4] == [("plain", 0), ("plain", 1), ("own", 7), ("own", 8)]
+    assert trials[0].id == trials[4].id and trials[0].identity == load(CONFIG, [("training.seed", 0)]).identity
+
+
+@pytest.mark.parametrize(
+    ("over", "options", "line"),
+    [
+        ("training.seed=1,2", ["--seeds=2"], "--seeds=2: --over training.seed gives the seeds of the rows"),
+        ("training.log_every=1,2", [], "--over training.log_every: changes how a trial is run and not what it is"),
+        ("parallel.mesh.data=1,2", [], "--over parallel.mesh.data: changes how"),
+        ("training.replicas=1,2", ["--search=random", "--trials=2"], "--over training.replicas: changes how"),
+        ("model.num_heads=1,2", ["--config.training.replicas=3"], "give --seeds=3 --replicas instead"),
+        ("model.num_heads=1,2", ["--config.training.seed=2147483648"], "config.training.seed: expected an int from 0"),
+        ("training.seed=2147483648", [], "config.training.seed: expected an int from 0 to 2147483647"),
+        ("model.num_heads=1", ["--config.training.seed=2147483647", "--seeds=2"], "config.training.seed: expected"),
+    ],
+)
+def test_what_would_be_one_trial_or_no_seed_is_refused(over, options, line, root, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(root)
+    words = ["sweep", f"--config={CONFIG}", "--over", over, f"--workdir={tmp_path / 'sweep'}", *options]
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert line in err and err.count("\n") == 1 and not (tmp_path / "sweep").exists()
