@@ -161,6 +161,9 @@ def settings(text: str) -> dict[str, str | int]:
     return found
 
 
-def ids(text: str | None) -> list[str] | None:
-    """`id,id,...`, each once; None stays None: all."""
-    return None if text is None else list(dict.fromkeys(part for part in text.split(",") if part))
+def ids(text: str) -> list[str]:
+    """`id,id,...`, each once; at least one."""
+    found = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not found:
+        raise argparse.ArgumentTypeError("expected id,id,...; got none (without the option it is all of them)")
+    return found

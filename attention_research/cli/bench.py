@@ -19,6 +19,8 @@ def options(parser: Parser) -> None:
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
     names = sorted(path.stem for path in Path("benchmarks").glob("*.py") if path.stem[0] != "_")
+    if not names:
+        raise ConfigError("bench: there is no folder benchmarks here; run it from the repository's root")
     if arguments.what not in names:
         raise ConfigError(f"{arguments.what}: no such benchmark{nearest(arguments.what, names)}")
     sys.path.insert(0, str(Path.cwd()))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, place, say
+from attention_research.cli.arguments import Overrides, Parser, nearest, place, say
 from attention_research.errors import ConfigError
 
 FOLDER = "as save_pretrained writes it, or all-MiniLM-L6-v2 or mobilenet_v2"
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help=FOLDER)
+    parser.add_argument("folder", nargs="?", type=place, metavar="FOLDER", help=FOLDER)
     parser.add_argument("--workdir", type=place)
 
 
@@ -22,12 +22,16 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         raise ConfigError("--workdir: missing; expected the run's folder")
     from attention_research.training.environment import keep_compiled_programs
     from attention_research.weights import import_folder, mobilenet_v2
-    from attention_research.weights.packaged import folder_of
+    from attention_research.weights.packaged import PACKAGED, folder_of
 
+    name = str(arguments.folder)
+    if name not in (known := [mobilenet_v2.NAME, *PACKAGED]) and not arguments.folder.is_dir():
+        was = "this is a file" if arguments.folder.exists() else "no such folder"
+        raise ConfigError(f"{name}: {was}; expected a folder as save_pretrained writes it{nearest(name, known)}")
     keep_compiled_programs()
-    if arguments.folder == mobilenet_v2.NAME:
+    if name == mobilenet_v2.NAME:
         mobilenet_v2.import_run(arguments.workdir, overrides, say)
     else:
-        import_folder(folder_of(arguments.folder, say), arguments.workdir, overrides, say)
+        import_folder(folder_of(name, say), arguments.workdir, overrides, say)
     print(f"run {arguments.workdir} · next: attention-research analyze --workdir={arguments.workdir}")
     return 0

@@ -13,21 +13,21 @@ def options(parser: Parser) -> None:
     parser.add_argument("--config")
     parser.add_argument("--study")
     parser.add_argument("--scale", default="paper")
-    parser.add_argument("--rows")
+    parser.add_argument("--rows", type=ids)
     parser.add_argument("--json", action="store_true")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     if (arguments.config is None) == (arguments.study is None):
         raise ConfigError("give one of --config=FILE.py[:variant] and --study=STUDY")
-    return (_study if arguments.study else _config)(arguments, overrides)
+    return (_config if arguments.study is None else _study)(arguments, overrides)
 
 
 def _study(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_study_overrides(overrides)
     from attention_research.studies.inspection import inspect_study
 
-    rows = inspect_study(arguments.study, scale=arguments.scale, rows=ids(arguments.rows))
+    rows = inspect_study(arguments.study, scale=arguments.scale, rows=arguments.rows)
     if arguments.json:
         return print_json(rows)
     for row in rows:

@@ -10,7 +10,7 @@ from attention_research.cli.arguments import Overrides, Parser, ids, machines, n
 def options(parser: Parser) -> None:
     parser.add_argument("study")
     parser.add_argument("--scale", default="cpu")
-    parser.add_argument("--rows", help="id,id,... (all of the scale's)")
+    parser.add_argument("--rows", type=ids, help="id,id,... (all of the scale's)")
     parser.add_argument("--record", action="store_true", help="write the results into experiments/")
     parser.add_argument("--render", action="store_true", help="redraw from what is there, train nothing")
     parser.add_argument("--ignore-records", action="store_true", help="train also what is recorded")
@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     from attention_research.studies.run import reproduce
 
     return reproduce(
-        arguments.study, scale=arguments.scale, rows=ids(arguments.rows), seeds=arguments.seeds,
+        arguments.study, scale=arguments.scale, rows=arguments.rows, seeds=arguments.seeds,
         runner=arguments.runner, jobs=arguments.jobs, machines=machines(arguments), workdir=arguments.workdir,
         stale=arguments.stale, record=arguments.record, render=arguments.render,
         ignore_records=arguments.ignore_records, as_json=arguments.json,

@@ -22,7 +22,7 @@ from attention_research.studies import document
 from attention_research.studies.figures import Figure
 from attention_research.tokens import BOS
 from attention_research.training.evaluation import Trained
-from attention_research.training.workdir import write_json, write_text
+from attention_research.training.workdir import write_json, write_text, writing
 from attention_research.workdirs import analysis_figures as pictures
 from attention_research.workdirs import offers
 
@@ -43,14 +43,16 @@ def analyze(
     if unknown:
         raise ConfigError(f"--what={unknown[0]}: expected some of {', '.join(WHAT)}")
     offers.check(trained.config.resolved, "analyze")
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     found, figures = _of_maps(trained, folder, [one for one in what if one != "probe"], split, examples)
     if "probe" in what and trained.config.resolved["model"]["kind"] == "transformer_decoder":
         found["probe"] = position_probe.of_run(trained, 0, examples=examples, probed=2 * examples)
         figures.append(pictures.draw_probe(found["probe"], folder / "probe.png"))
     if not found:
-        does = f"collects no attention between tokens, which {', '.join(what)} would look at"
-        raise offers.lacking(trained.config.resolved, "analyze", does)
+        states_only = list(what) == ["probe"]
+        part = "the states of a decoder-only Transformer" if states_only else "attention between tokens"
+        raise offers.lacking(trained.config.resolved, "analyze", f"{part}, which {', '.join(what)} would look at")
     write_json(folder / "analysis.json", found)
     facts = {**_facts(trained), "data": f"{examples} examples of {split}"}
     write_text(folder / "analysis.html", page(facts, found, figures))

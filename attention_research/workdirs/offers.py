@@ -12,11 +12,16 @@ from attention_research.errors import ConfigError
 EVERY = ("evaluate", "export", "report", "compare", "status")
 #: What a model's class has -> (what it does, commands that it offers beside `EVERY`). The first that fits counts.
 ABILITIES: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {
-    ("encode", "start", "step"): ("writes what it makes of a source", ("generate", "analyze")),
+    ("encode", "start", "step"): ("writes a text of a source", ("generate", "analyze")),
     ("start", "step"): ("continues a text", ("generate", "analyze")),
-    ("log_probabilities",): ("gives classes and has no decoder that writes text", ()),
-    ("log_likelihood",): ("fills in hidden tokens and has no decoder that writes text", ("analyze",)),
-    ("read",): ("gives ratings with rationales and has no decoder that writes text", ()),
+    ("log_probabilities",): ("gives classes", ()),
+    ("log_likelihood",): ("fills in hidden tokens", ("analyze",)),
+    ("read",): ("gives ratings with rationales", ()),
+}
+#: Command -> what it needs of a model.
+NEEDS = {
+    "generate": "a decoder that writes text",
+    "analyze": "the likelihood of a text, in whose pass attention is looked at",
 }
 
 
@@ -31,12 +36,13 @@ def ability(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 def check(config: Mapping[str, Any], command: str) -> None:
     """Raises ConfigError where the model of this run lacks what the command needs."""
+    if command not in ability(config)[1]:
+        raise lacking(config, command, NEEDS[command])
+
+
+def lacking(config: Mapping[str, Any], command: str, part: str) -> ConfigError:
+    """The line that says what the model does, which part it lacks for the command, and which commands fit it."""
     does, commands = ability(config)
-    if command not in commands:
-        raise lacking(config, command, does)
-
-
-def lacking(config: Mapping[str, Any], command: str, does: str) -> ConfigError:
-    """The line that says what the model is, and which commands fit it."""
-    others = ", ".join(one for one in ability(config)[1] if one != command)
-    return ConfigError(f"{command}: this run's model, {config['model']['kind']}, {does}; what fits it: {others}")
+    others = ", ".join(one for one in commands if one != command)
+    model = config["model"]["kind"]
+    return ConfigError(f"{command}: this run's model, {model}, {does} and lacks {part}; what fits it: {others}")

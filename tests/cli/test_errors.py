@@ -45,6 +45,10 @@ MISTAKES = {
     "unknown scale": (["reproduce", "ablation/attention", "--scale=smok"], "smoke"),
     "unknown row": (["reproduce", "ablation/attention", "--scale=smoke", "--rows=standart"], "standard"),
     "unknown runner": (["reproduce", "ablation/attention", "--scale=smoke", "--runner=slurmm"], "local"),
+    "no rows": (["reproduce", "ablation/attention", "--rows=,"], "--rows: expected id,id"),
+    "an empty study": (["inspect", "--study="], "no such study"),
+    "a misspelt checkpoint": (["import", "all-MiniLM-L6-v3", "--workdir={d}"], "did you mean all-MiniLM-L6-v2?"),
+    "a file to import": (["import", "README.md", "--workdir={d}"], "README.md: this is a file; expected a folder"),
     "no seeds": (["reproduce", "ablation/attention", "--scale=smoke", "--seeds=0"], "from 1 up"),
     "unknown command": (["trian"], "did you mean train"),
     "unknown option": (["train", CONFIG, "--workdri={d}"], "--workdir"),
@@ -83,6 +87,7 @@ PATHS = {
     "export --workdir": ["export", "--workdir={p}", "a.safetensors"],
     "export FILE": ["export", "--workdir=x", "{p}"],
     "import --workdir": ["import", "bert", "--workdir={p}"],
+    "import FOLDER": ["import", "{p}", "--workdir=x"],
     "sweep --workdir": ["sweep", CONFIG, "--over=model.num_heads=1,2", "--workdir={p}"],
     "reproduce --workdir": ["reproduce", "ablation/attention", "--workdir={p}"],
     "status DIR": ["status", "{p}"],
@@ -115,6 +120,12 @@ def test_one_line_and_status_2(case, tmp_path, capsys, monkeypatch, root):
     assert status == 2 and out == ""
     assert err.startswith("error: ") and err.count("\n") == 1 and expected in err
     assert not (tmp_path / "run").exists()
+
+
+def test_benchmarks_are_run_from_the_repository(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", "attention"]) == 2
+    assert capsys.readouterr().err.endswith("run it from the repository's root\n")
 
 
 def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
