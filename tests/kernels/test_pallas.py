@@ -283,7 +283,8 @@ def test_on_a_gpu_cudnn_is_chosen_where_it_can_and_pallas_where_it_cannot(monkey
 def test_on_a_tpu_splash_is_chosen_where_it_can():
     choose = functools.partial(chosen_on, "tpu")
     assert choose(is_causal=True, key_value_seq_lengths=jnp.array([7])).implementation == "splash"
-    masked = choose(mask=jnp.ones((1, 1, 1, 64), bool))
+    assert choose(mask=jnp.ones((1, 1, 1, 64), bool)).implementation == "splash"
+    masked = choose(mask=jnp.ones((1, 1, 64, 64), bool))
     assert masked.implementation == "reference" and "not splash: mask" in masked.reason
     for name in ("pallas", "cudnn"):
         with pytest.raises(ValueError, match=f"implementation='{name}'"):

@@ -36,10 +36,11 @@ def compiled(attend, options):
     return jax.jit(jax.value_and_grad(loss, has_aux=True))
 
 
-def value_and_gradients(attend, given, *settings):
+def value_and_gradients(attend, given, *settings, mask=None):
     """(output, gradients of sum(output * weight))."""
     *qkv, weight = given
     arrays, options = prepare(*qkv, None, None, *settings)
+    arrays = arrays._replace(mask=mask)
     (_, output), gradients = compiled(attend, options)(tuple(qkv), arrays, weight)
     return output, gradients
 
@@ -81,6 +82,18 @@ def test_splash_is_the_equation_and_gradients_agree(settings, swapped):
         assert got.shape == want.shape and got.dtype == want.dtype
         np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-4)
     assert not np.any(np.asarray(gradients[0])[empty])
+
+
+def test_a_mask_of_keys_is_that_mask():
+    """With every key of one element hidden; beside causality and lengths."""
+    given, mask = inputs(), jnp.asarray(np.random.default_rng(5).random((B, 1, 1, S)) < 0.5).at[1].set(False)
+    settings = (None, True, None, jnp.array([S, 7]), None)
+    output, gradients = value_and_gradients(splash.attend, given, *settings, mask=mask)
+    expected, wanted = value_and_gradients(reference.attend, given, *settings, mask=mask)
+    assert not np.any(output[1]) and np.any(output[0])
+    np.testing.assert_allclose(output, expected, atol=2e-6, rtol=2e-5)
+    for got, want in zip(gradients, wanted, strict=True):
+        np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-4)
 
 
 def test_causal_attention_has_exactly_no_gradient_from_the_future_and_padding_does_not_matter():
@@ -130,7 +143,10 @@ def test_what_the_kernels_cannot_honour_is_refused():
 
     assert refused() is None
     assert refused(bias=jnp.zeros((1, 1, T, S))).startswith("bias:")
-    assert refused(mask=jnp.ones((1, 1, T, S), bool)).startswith("mask:")
+    assert refused(mask=jnp.ones((B, 1, T, S), bool)) == (
+        "mask: expected a mask of keys [B 1 1 S] (Splash attention), got [2, 1, 131, 11]"
+    )
+    assert refused(mask=jnp.ones((B, 1, 1, S), bool)) is None
     assert refused(distance=jnp.zeros((N, T + S - 1))).startswith("distance_bias:")
     assert refused(dtype=jnp.float16).startswith("dtype of query: expected bfloat16 or float32, got float16")
     with pytest.raises(ValueError, match="implementation='splash': Splash attention needs a TPU"):

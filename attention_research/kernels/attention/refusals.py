@@ -83,8 +83,8 @@ def splash(arrays: Arrays, options: Options, platform: str) -> str | None:
     for name in ("bias", "distance_bias", "key_table", "value_table"):
         if getattr(arrays, name) is not None:
             return f"{name}: Splash attention adds nothing to the logits"
-    if arrays.mask is not None:
-        return "mask: Splash attention takes causality, a window, lengths and segments, not an array"
+    if arrays.mask is not None and arrays.mask.shape[1:3] != (1, 1):
+        return f"mask: expected a mask of keys [B 1 1 S] (Splash attention), got {list(arrays.mask.shape)}"
     return None
 
 

@@ -1,10 +1,10 @@
 """Splash attention, JAX authors 2023 (jax.experimental.pallas.ops.tpu.splash_attention): softmax(Q K^T scale) V.
 
 The TPU kernels that come with JAX, whose blocks outside a static mask are not visited, held to this project's laws;
-elsewhere they run interpreted, which is for tests. Lengths are padded to whole blocks, and lengths, packed segments
-and that padding all become segments. The library gives an empty row the mean of the masked values: here each head gets
-an attention sink, a logit of -1e30 without a value, which nothing feels but a row that sees no key; that row is then 0
-with gradient 0. The scale is multiplied into the query, and the product rounded to its dtype.
+elsewhere they run interpreted, which is for tests. Lengths are padded to whole blocks, and lengths, packed segments,
+a mask of keys and that padding all become segments. The library gives an empty row the mean of the masked values:
+here each head gets an attention sink, a logit of -1e30 without a value, which nothing feels but a row that sees no key;
+that row is then 0 with gradient 0. The scale is multiplied into the query, and the product rounded to its dtype.
 """
 
 from __future__ import annotations
@@ -86,7 +86,10 @@ def _segments(arrays: Arrays) -> library.SegmentIds | None:
         ids = jnp.ones((B, length), jnp.int32) if given is None else jnp.where(given == 0, nothing, given)
         if real is not None:
             ids = jnp.where(jnp.arange(length, dtype=jnp.int32) < real[:, None], ids, nothing)
+        if nothing == HIDDEN and arrays.mask is not None:
+            ids = jnp.where(arrays.mask[:, 0, 0], ids, nothing)
         sides.append(_padded(ids, 1, nothing))
-    if S % LANES == 0 and all(x is None for x in (arrays.query_lengths, arrays.key_lengths, arrays.query_segments)):
+    given = (arrays.mask, arrays.query_lengths, arrays.key_lengths, arrays.query_segments)
+    if S % LANES == 0 and all(x is None for x in given):
         return None
     return library.SegmentIds(*sides)

@@ -1,0 +1,119 @@
+"""The train, evaluation and decoding programs of published sizes lower for a GPU and for a TPU, from shapes alone.
+
+Nothing is allocated and no accelerator is needed; what the programs compute there is not tested. cuDNN is asked for its
+version where a program is lowered, so that on a machine without a GPU the Triton kernels stand in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+from attention_research.config import load, variants
+from attention_research.models.sequences import source
+from attention_research.training.trainer import Trainer
+
+KERNELS = {"cuda": "__gpu$xla.gpu.triton", "tpu": "@tpu_custom_call"}
+#: Config and variant -> attention kernels in the programs for (cuda, tpu) of training, evaluation and decoding (or what
+#: an evaluation reads off the model). Layers are one scan: an attention is 1 kernel forward and 4 in training.
+#: Packed rows are masked by a [T S] array, which Splash attention does not take; a bias by distance is dense on both.
+PROGRAMS: dict[str, tuple[tuple[int, int], ...]] = {
+    "classification/long_range:listops_base": ((4, 4), (1, 1), (1, 1)),
+    "classification/long_range:text_base": ((4, 4), (1, 1), (1, 1)),
+    "classification/text:imdb": ((0, 0), (0, 0), (0, 0)),
+    "copying/recurrent:cpu": ((0, 0), (0, 0), (0, 0)),
+    "images/captions:collages": ((0, 0), (0, 0), (0, 0)),
+    "images/questions:collages": ((0, 0), (0, 0), (0, 0)),
+    "images/residual:cifar10": ((0, 0), (0, 0), (0, 0)),
+    "images/vision_transformer:b16": ((4, 4), (1, 1), (1, 1)),
+    "images/vision_transformer:b32": ((4, 4), (1, 1), (1, 1)),
+    "images/vision_transformer:l16": ((4, 4), (1, 1), (1, 1)),
+    "images/vision_transformer:l32": ((4, 4), (1, 1), (1, 1)),
+    "images/vision_transformer:h14": ((4, 4), (1, 1), (1, 1)),
+    "language_modelling/recurrent:cpu": ((0, 0), (0, 0), (0, 0)),
+    "language_modelling/transformer:cpu": ((4, 4), (1, 1), (1, 1)),
+    "language_modelling/transformer:masked": ((4, 4), (1, 1), (1, 1)),
+    "naming/allamanis:allamanis": ((0, 0), (0, 0), (0, 0)),
+    "naming/pointer_generator:see2017": ((0, 0), (0, 0), (0, 0)),
+    "pronunciation/recurrent:cpu": ((0, 0), (0, 0), (0, 0)),
+    "rationales/reviews:lei2016": ((0, 0), (0, 0), (0, 0)),
+    "text_to_text/narang2021:gpu": ((4, 4), (1, 1), (1, 1)),
+    "text_to_text/narang2021:paper": ((4, 4), (1, 1), (1, 1)),
+    "text_to_text/t5_2020:paper": ((4, 4), (1, 1), (1, 1)),
+    "translation/files:base": ((12, 0), (3, 2), (1, 1)),
+    "translation/parsing:vaswani_parsing": ((12, 0), (3, 2), (1, 1)),
+    "translation/recurrent:bahdanau_50": ((0, 0), (0, 0), (0, 0)),
+    "translation/recurrent:bahdanau_encdec": ((0, 0), (0, 0), (0, 0)),
+    "translation/recurrent:britz": ((0, 0), (0, 0), (0, 0)),
+    "translation/recurrent:luong": ((0, 0), (0, 0), (0, 0)),
+    "translation/recurrent:sutskever": ((0, 0), (0, 0), (0, 0)),
+    "translation/recurrent_generated:monotone": ((0, 0), (0, 0), (0, 0)),
+    "translation/transformer:vaswani_base": ((12, 0), (3, 2), (1, 1)),
+    "translation/transformer:vaswani_big": ((12, 0), (3, 2), (1, 1)),
+}
+#: One of each kind of program; all of them are in the slow tier.
+QUICK = (
+    "images/vision_transformer:b16",
+    "language_modelling/transformer:cpu",
+    "translation/recurrent:bahdanau_50",
+    "translation/transformer:vaswani_base",
+)
+
+
+def programs(config: Any) -> Iterator[tuple[Any, tuple]]:
+    """(function, the shapes of its arguments) of training, evaluation and decoding, at the config's largest batch."""
+    trainer = Trainer(config, alone=True)
+    step, start = trainer.step_and_start
+    state = jax.eval_shape(start, 0)
+    model, merge = (state["parameters"], state["statistics"]), trainer.structure.merge
+    shapes = max(trainer.data.train_shapes(trainer.settings.batch_size), key=lambda s: sum(map(np.prod, s.values())))
+    dtypes = {name: jnp.dtype(trainer.data.dtypes.get(name, "int32")) for name in shapes}
+    batch = {name: jax.ShapeDtypeStruct(shape, dtypes[name]) for name, shape in shapes.items()}
+    rows = {name: x for name, x in batch.items() if not name.endswith(("_segments", "_positions"))}
+    yield step, (state, batch)
+    yield lambda model, rows: trainer.task.loss(merge(*model), rows, None), (model, rows)
+    evaluation, decoding = trainer.parts.evaluation(), trainer.parts.decoding()
+    if hasattr(evaluation, "outputs"):
+        yield lambda model, rows: evaluation.outputs(merge(*model), rows), (model, rows)
+    else:
+        length = config.resolved["max_length"]
+        yield lambda model, source: decoding(merge(*model), source, max_length=length), (model, dict(source(rows)))
+
+
+def kernels(function: Any, arguments: tuple) -> tuple[int, int]:
+    """How many attention kernels the programs for CUDA and TPU hold."""
+    checks = [export.DisabledSafetyCheck.custom_call(KERNELS["cuda"])]
+    found = []
+    for platform, kernel in KERNELS.items():
+        program = export.export(jax.jit(function), platforms=[platform], disabled_checks=checks)(*arguments)
+        text = program.mlir_module()
+        assert not [other for other in KERNELS.values() if other != kernel and other in text]
+        found.append(text.count(kernel))
+    return found[0], found[1]
+
+
+def config_of(name: str) -> Any:
+    file, _, variant = name.partition(":")
+    return load(f"configs/{file}.py:{variant}")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in PROGRAMS]
+)
+def test_the_programs_of_a_config_lower_for_a_gpu_and_a_tpu(name, root, monkeypatch):
+    monkeypatch.chdir(root)
+    assert tuple(kernels(*program) for program in programs(config_of(name))) == PROGRAMS[name]
+
+
+def test_every_config_file_is_lowered_and_so_are_its_gpu_and_paper_variants(root, monkeypatch):
+    monkeypatch.chdir(root)
+    for path in sorted((root / "configs").glob("*/*.py")):
+        file = str(path.relative_to(root / "configs").with_suffix(""))
+        named = {f"{file}:{variant}" for variant in variants(f"configs/{file}.py") if variant in ("gpu", "paper")}
+        assert named <= PROGRAMS.keys() and any(name.startswith(f"{file}:") for name in PROGRAMS), file
