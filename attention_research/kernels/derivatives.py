@@ -140,11 +140,14 @@ def _transpose(cotangents: Any, *arrays: Any, transpose: Any, count: int, **how:
 def _batch(
     axis: Any, arrays: Any, axes: Any, *, tangent: Any, transpose: Any, count: int, types: Any
 ) -> tuple[list[Any], Any]:
-    """The inputs all get the axis, so that their cotangents have it; what has none of the residuals stays without.
+    """The inputs all get the axis, so that their cotangents have it. Residuals without the axis stay without.
 
     The axis keeps its name, by which collective operations inside know it.
     """
     size, name = axis.size, axis.name if isinstance(axis.name, str) else None
+    if name is None and all(place is None for place in axes):
+        results = linear_p.bind(*arrays, tangent=tangent, transpose=transpose, count=count, types=types)
+        return results, [None] * len(results)
     over_axis = partial(jax.vmap, axis_name=name, axis_size=size, spmd_axis_name=axis.spmd_name)
     inputs = [batching.bdim_at_front(x, axis, size) for x, axis in zip(arrays[count:], axes[count:], strict=True)]
     over = list(axes[:count])

@@ -257,15 +257,56 @@ def test_jax_transforms_change_nothing(implementation):
             np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-4, err_msg=name)
 
 
-def test_blockwise_has_second_derivatives():
-    """Forward over reverse, for Hessian-vector products; forward mode alone is not defined."""
-    query, key, value, weight = arrays()
+def derivatives(implementation: str, dtype=jnp.float32, only: tuple[str, ...] = ()) -> dict[str, jax.Array]:
+    """Of a loss over query, key, value and bias: forward mode, linearize, and the four products with the Hessian."""
+    query, key, value, weight = arrays(value_width=H, dtype=dtype)
+    inputs = (query, key, value, noise((1, N, 1, S)).astype(dtype))
+    tangents = tuple(jnp.flip(x, 1) for x in inputs)
+    mask = some((B, 1, 1, S))
 
-    def along(implementation):
-        loss = lambda q: jnp.vdot(dot_product_attention(q, key, value, implementation=implementation), weight)
-        return jax.jit(lambda q: jax.jvp(jax.grad(loss), (q,), (weight[..., :H],))[1])(query)
+    def loss(*inputs):
+        output = dot_product_attention(*inputs, mask, implementation=implementation)
+        return jnp.vdot(output.astype(jnp.float32), jnp.sin(output.astype(jnp.float32) + weight.astype(jnp.float32)))
 
-    np.testing.assert_allclose(along("blockwise"), along("reference"), atol=2e-5, rtol=1e-3)
+    gradient = jax.grad(loss, (0, 1, 2, 3))
+    slope = lambda *inputs: jax.jvp(loss, inputs, tangents)[1]
+    along_gradient = lambda *inputs: sum(jnp.vdot(g, t) for g, t in zip(gradient(*inputs), tangents, strict=True))
+    forms = {
+        "gradient": gradient,
+        "jvp": slope,
+        "linearize": lambda *inputs: jax.linearize(loss, *inputs)[1](*tangents),
+        "forward over reverse": lambda *inputs: jax.jvp(gradient, inputs, tangents)[1],
+        "reverse over reverse": jax.grad(along_gradient, (0, 1, 2, 3)),
+        "reverse over forward": jax.grad(slope, (0, 1, 2, 3)),
+        "forward over forward": lambda *inputs: jax.jvp(slope, inputs, tangents)[1],
+    }
+    return {name: jax.jit(form)(*inputs) for name, form in forms.items() if name in only or not only}
+
+
+@pytest.mark.parametrize("implementation", ["blockwise", "xla"])
+def test_both_modes_and_second_derivatives_are_those_of_the_reference(implementation):
+    want = derivatives("reference")
+    for name, got in derivatives(implementation).items():
+        for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want[name]), strict=True):
+            np.testing.assert_allclose(x, y, atol=1e-4 * np.abs(y).max(), err_msg=name)
+
+
+def test_reference_derivatives_are_finite_differences():
+    with jax.enable_x64(True):
+        step = 1e-5
+        query, key, value, weight = arrays(value_width=H, dtype=jnp.float64)
+        attend = lambda q: dot_product_attention(q, key, value, is_causal=True, implementation="reference")
+        gradient = jax.jit(jax.grad(lambda q: jnp.vdot(attend(q), jnp.sin(attend(q) + weight))))
+        product = jax.jit(lambda q: jax.jvp(gradient, (q,), (weight,))[1])(query)
+        differences = (gradient(query + step * weight) - gradient(query - step * weight)) / (2 * step)
+        np.testing.assert_allclose(product, differences, atol=1e-7)
+
+
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+def test_forward_mode_in_bfloat16(implementation):
+    exact = derivatives("reference", only=("jvp",))["jvp"]
+    for name, got in derivatives(implementation, jnp.bfloat16, only=("jvp", "linearize")).items():
+        np.testing.assert_allclose(got, exact, rtol=0.05, err_msg=name)
 
 
 def test_blockwise_inside_shard_map_sums_the_gradient_of_what_is_shared():
@@ -316,6 +357,9 @@ ERRORS = {
     "value_length": (lambda: changed(value=jnp.ones((B, 17, K, H))), "value: axis S of .* expected 11, got 17"),
     "value_dtype": (lambda: changed(value=jnp.ones((B, S, K, H), jnp.bfloat16)), "value: expected the query's dtype"),
     "lengths": (lambda: changed(query_seq_lengths=jnp.ones((3,), jnp.int32)), "query_seq_lengths: axis B .* 2, got 3"),
+    "float_lengths": (lambda: changed(key_value_seq_lengths=jnp.ones((B,))), "expected integers, got float32"),
+    "no_width": (lambda: changed(query=jnp.ones((B, T, N, 0)), key=jnp.ones((B, S, K, 0))), "axis H of .* at least 1"),
+    "scale_axes": (lambda: changed(scale=jnp.ones((N,))), "scale: expected a number or a floating array without axes"),
     "window": (lambda: changed(local_window_size=(-1, 2)), "local_window_size: expected .* at least 0"),
     "implementation": (lambda: changed(implementation="flash"), "implementation: expected None or one of reference"),
     "xla_value_width": (lambda: changed(implementation="xla"), "'xla': axis Hv of value: expected .* 5, got 7"),
@@ -323,6 +367,43 @@ ERRORS = {
         lambda: changed(implementation="cudnn", value=jnp.ones((B, S, K, H))), "'cudnn': cuDNN needs a GPU"
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("implementation", [None, "reference", "blockwise", "xla", "pallas"])
+@pytest.mark.parametrize("empty", ["B", "T", "S"])
+def test_an_empty_axis_gives_zeros_with_zero_gradients(empty, implementation):
+    sizes = {"B": B, "T": T, "S": S} | {empty: 0}
+    batch, rows, columns = sizes.values()
+    query, key = jnp.ones((batch, rows, N, H)), jnp.ones((batch, columns, K, H))
+    case = {"is_causal": True, "key_value_seq_lengths": jnp.zeros((batch,), jnp.int32), "local_window_size": (2, 1)}
+    attend = lambda *inputs: dot_product_attention(*inputs, implementation=implementation, **case)
+    output, pull = jax.vjp(attend, query, key, key, jnp.ones((1, 1, rows, columns)))
+    assert output.shape == query.shape and not output.any()
+    for gradient, like in zip(pull(output), (query, key, key), strict=False):
+        assert gradient.shape == like.shape and not gradient.any()
+    assert attention_weights(query, key, **case).shape == (batch, N, rows, columns)
+
+
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+def test_a_scale_may_be_traced_and_has_a_gradient(implementation):
+    query, key, value, weight = arrays()
+    attend = lambda scale: dot_product_attention(query, key, value, scale=scale, implementation=implementation)
+    loss = jax.jit(lambda scale: jnp.vdot(attend(scale), weight))
+    np.testing.assert_allclose(jax.jit(attend)(jnp.float32(0.3)), attend(0.3), atol=1e-6)
+    slope = (loss(jnp.float32(0.31)) - loss(jnp.float32(0.29))) / 0.02
+    np.testing.assert_allclose(jax.grad(loss)(jnp.float32(0.3)), slope, rtol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [jnp.uint8, jnp.int16])
+def test_lengths_and_segments_of_every_width_are_the_same(dtype):
+    query, key, value, _ = arrays()
+    segments = {"query_segments": QUERY_SEGMENTS, "key_segments": KEY_SEGMENTS}
+    for case in (LENGTHS, segments):
+        narrow = {name: array.astype(dtype) for name, array in case.items()}
+        for implementation in ("reference", "blockwise"):
+            want = dot_product_attention(query, key, value, implementation=implementation, **case)
+            got = dot_product_attention(query, key, value, implementation=implementation, **narrow)
+            np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("arguments, message", ERRORS.values(), ids=ERRORS)

@@ -81,3 +81,22 @@ def test_layer_norm_has_derivatives_of_every_mode():
             loss = lambda function: lambda *arrays: jnp.sum(jnp.sin(function(*arrays)))
             found, wanted = jax.jit(lambda: transform(loss(layer_norm)))(), transform(loss(formula))  # noqa: B023
             jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), found, wanted)
+
+
+@pytest.mark.parametrize("order", [jax.jacfwd, jax.jacrev], ids=["forward", "reverse"])
+def test_inside_a_loop_and_where_no_input_is_mapped(order):
+    def run(function):
+        step = lambda x, _: (function({"a": x}, jnp.int32(3), 0.7)["y"], jnp.sum(x))
+        return lambda x: jnp.sum(jax.lax.scan(step, x, None, length=3)[0] ** 2)
+
+    found, wanted = (jax.jit(order(jax.jacfwd(run(f))))(X["a"]) for f in (by_hand([]), plain))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_reverse_mode_never_traces_the_plain_form():
+    def never(x):
+        raise AssertionError("the plain form was traced")
+
+    fast = jax.custom_vjp(jnp.sin)
+    fast.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (g * jnp.cos(x),))
+    np.testing.assert_allclose(jax.grad(both_modes(fast, never))(0.3), np.cos(0.3), rtol=1e-6)

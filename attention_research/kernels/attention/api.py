@@ -5,15 +5,17 @@ The public face of its implementations: dot_product_attention, attention_weights
 
 from __future__ import annotations
 
+import functools
 import importlib
 from types import ModuleType
 from typing import NamedTuple
 
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Integer
 
 from attention_research.kernels.attention import blockwise, library, reference
-from attention_research.kernels.attention.arguments import Arrays, Options, prepare
+from attention_research.kernels.attention.arguments import Arrays, Options, empty, prepare
 from attention_research.kernels.attention.refusals import refusal, refuse
+from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.platforms import PLATFORMS, home_platform, per_platform
 
 IMPLEMENTATIONS = ("reference", "blockwise", "xla", "cudnn", "pallas", "splash")
@@ -81,9 +83,11 @@ class _Attention(NamedTuple):
             return reference.attend(arrays, self.options)
         if chosen == "blockwise":
             return blockwise.attend(arrays, self.options)
-        if chosen in ("pallas", "splash"):
-            return _accelerator(chosen).attend(arrays, self.options, platform=platform)
-        return library.attend(chosen, arrays, self.options, platform=platform)
+        if chosen == "xla":
+            return library.attend(chosen, arrays, self.options, platform=platform)
+        run = functools.partial(library.attend, "cudnn") if chosen == "cudnn" else _accelerator(chosen).attend
+        fast = functools.partial(run, options=self.options, platform=platform)
+        return both_modes(fast, functools.partial(blockwise.plain, options=self.options))(arrays)
 
     def by_platform(self, arrays: Arrays) -> bool:
         """Whether the platform makes a difference to these arguments."""
@@ -110,13 +114,13 @@ def explain_implementation(
     bias: Float[Array, "#B #N #T #S"] | None = None,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: float | int | Float[Array, ""] | None = None,
     is_causal: bool = False,
-    query_seq_lengths: Int[Array, "B"] | None = None,
-    key_value_seq_lengths: Int[Array, "B"] | None = None,
+    query_seq_lengths: Integer[Array, "B"] | None = None,
+    key_value_seq_lengths: Integer[Array, "B"] | None = None,
     local_window_size: int | tuple[int, int] | None = None,
-    query_segments: Int[Array, "B T"] | None = None,
-    key_segments: Int[Array, "B S"] | None = None,
+    query_segments: Integer[Array, "B T"] | None = None,
+    key_segments: Integer[Array, "B S"] | None = None,
     distance_bias: Float[Array, "#N L"] | None = None,
     implementation: str | None = None,
     platform: str | None = None,
@@ -142,13 +146,13 @@ def dot_product_attention(
     bias: Float[Array, "#B #N #T #S"] | None = None,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: float | int | Float[Array, ""] | None = None,
     is_causal: bool = False,
-    query_seq_lengths: Int[Array, "B"] | None = None,
-    key_value_seq_lengths: Int[Array, "B"] | None = None,
+    query_seq_lengths: Integer[Array, "B"] | None = None,
+    key_value_seq_lengths: Integer[Array, "B"] | None = None,
     local_window_size: int | tuple[int, int] | None = None,
-    query_segments: Int[Array, "B T"] | None = None,
-    key_segments: Int[Array, "B S"] | None = None,
+    query_segments: Integer[Array, "B T"] | None = None,
+    key_segments: Integer[Array, "B S"] | None = None,
     distance_bias: Float[Array, "#N L"] | None = None,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
@@ -157,7 +161,7 @@ def dot_product_attention(
     The conventions, which are those of `jax.nn.dot_product_attention`:
 
     - `mask` is True where a query may attend; `bias` is added after the scale and its -inf hides a key.
-    - `scale` None is 1 / sqrt(H).
+    - `scale` None is 1 / sqrt(H). An array without axes is multiplied into the query, and has a gradient.
     - `is_causal` aligns top-left: query i sees keys 0..i also where T differs from S.
     - `local_window_size` (left, right) shows query i the keys i - left .. i + right: the query's own position is
       not counted, so that (0, 0) is itself alone; an int w is (w, w).
@@ -168,11 +172,12 @@ def dot_product_attention(
     - queries at or after `query_seq_lengths` and keys at or after `key_value_seq_lengths` are padding.
 
     Where it differs: rank-2 masks raise, values may have their own width Hv, and a query that may attend to nothing
-    gives 0 with gradient 0. Softmax is float32 (float64 for float64). Every array argument gets its gradient, a
-    broadcast bias its sum. `implementation`: "reference" (dense: the specification), "blockwise" (memory linear in
-    S), "xla", "cudnn", "pallas" (on a GPU), "splash" (on a TPU), or None to choose (see `explain_implementation`) by
-    the platform that the program is lowered for.
-    Raises ValueError naming the argument and the axis, and where an implementation cannot honour an argument.
+    gives 0 with gradient 0, also where there are no keys at all. Softmax is float32 (float64 for float64). Every array
+    argument gets its gradient, a broadcast bias its sum, in reverse and in forward mode, and gradients may be
+    differentiated again. `implementation`: "reference" (dense: the specification), "blockwise" (memory linear in S),
+    "xla", "cudnn", "pallas" (on a GPU), "splash" (on a TPU), or None to choose (see `explain_implementation`) by the
+    platform that the program is lowered for. Raises ValueError naming the argument and the axis, and where an
+    implementation cannot honour an argument.
 
     >>> import jax
     >>> x = jax.numpy.ones((1, 3, 2, 4))
@@ -185,6 +190,8 @@ def dot_product_attention(
     )  # fmt: skip
     attend = _Attention(implementation, options)
     _choose(implementation, arrays, options, home := home_platform())
+    if empty(arrays):
+        return reference.attend(arrays, options)
     return per_platform(attend.on, arrays) if attend.by_platform(arrays) else attend.on(home, arrays)
 
 
@@ -194,13 +201,13 @@ def attention_weights(
     bias: Float[Array, "#B #N #T #S"] | None = None,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: float | int | Float[Array, ""] | None = None,
     is_causal: bool = False,
-    query_seq_lengths: Int[Array, "B"] | None = None,
-    key_value_seq_lengths: Int[Array, "B"] | None = None,
+    query_seq_lengths: Integer[Array, "B"] | None = None,
+    key_value_seq_lengths: Integer[Array, "B"] | None = None,
     local_window_size: int | tuple[int, int] | None = None,
-    query_segments: Int[Array, "B T"] | None = None,
-    key_segments: Int[Array, "B S"] | None = None,
+    query_segments: Integer[Array, "B T"] | None = None,
+    key_segments: Integer[Array, "B S"] | None = None,
     distance_bias: Float[Array, "#N L"] | None = None,
 ) -> Float[Array, "B N T S"]:
     """softmax(Q K^T scale + bias), dense, in float32 (float64 for float64); arguments as `dot_product_attention`.

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels.precision import accumulator
+
 
 class Options(NamedTuple):
     """The static arguments: query i sees keys i - left <= j <= i + right (None: no bound); logits are multiplied
@@ -66,7 +68,7 @@ def prepare(
     value: Array | None,
     bias: Array | None,
     mask: Array | None,
-    scale: float | int | None,
+    scale: float | int | Array | None,
     is_causal: bool,
     query_seq_lengths: Array | None,
     key_value_seq_lengths: Array | None,
@@ -82,8 +84,8 @@ def prepare(
     S, K = key.shape[1:3]
     if K == 0 or N % K:
         raise ValueError(f"key: axis K of [B S K H]: expected a divisor of the query's {N} heads, got {K}")
-    if T == 0 or S == 0 or H == 0:
-        raise ValueError(f"query {list(query.shape)}, key {list(key.shape)}: axes T, S and H cannot be empty")
+    if H == 0:
+        raise ValueError(f"query: axis H of [B T N H]: expected at least 1, got 0 ({list(query.shape)})")
     if value is not None:
         _expect("value", "B S K Hv", value, (B, S, K, None))
     for name, array in (("key", key), ("value", value)):
@@ -111,9 +113,13 @@ def prepare(
     for name, lengths in (("query_seq_lengths", query_seq_lengths), ("key_value_seq_lengths", key_value_seq_lengths)):
         if lengths is not None:
             _expect(name, "B", lengths, (B,))
+            if not jnp.issubdtype(lengths.dtype, jnp.integer):
+                raise ValueError(f"{name}: expected integers, got {lengths.dtype}")
     query_lengths, key_lengths = (
         None if lengths is None else lengths.astype(jnp.int32) for lengths in (query_seq_lengths, key_value_seq_lengths)
     )
+    if isinstance(scale, jax.Array):
+        query, scale = _scaled(query, scale), 1
     scale = float(H**-0.5 if scale is None else scale)
     query_segments, key_segments = (
         None if ids is None else ids.astype(jnp.int32) for ids in (query_segments, key_segments)
@@ -122,6 +128,19 @@ def prepare(
         query, key, value, bias, mask, query_lengths, key_lengths, query_segments, key_segments, distance_bias
     )
     return arrays, Options(scale, *band(is_causal, local_window_size, T, S))
+
+
+def _scaled(query: Array, scale: Array) -> Array:
+    """The query times a scale that is an array: multiplied in float32 at least, rounded to the query's dtype."""
+    if scale.ndim or not jnp.issubdtype(scale.dtype, jnp.floating):
+        raise ValueError(f"scale: expected a number or a floating array without axes, got {scale.dtype}{scale.shape}")
+    dtype = accumulator(query.dtype)
+    return (query.astype(dtype) * scale.astype(dtype)).astype(query.dtype)
+
+
+def empty(arrays: Arrays) -> bool:
+    """Whether an axis of query, key or value has no element."""
+    return any(0 in array.shape for array in arrays[:3] if array is not None)
 
 
 def in_band(rows: Int[Array, "*R"], columns: Int[Array, "*C"], options: Options) -> Bool[Array, "..."] | None:
@@ -165,14 +184,28 @@ def softmax_or_zero(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | 
 
     An entry of -inf is not visible.
     """
+    if logits.shape[-1] == 0:
+        return logits
     return _softmax(logits if visible is None else jnp.where(visible, logits, -jnp.inf))
+
+
+def exp_below(logits: Float[Array, "..."], largest: Float[Array, "..."]) -> Float[Array, "..."]:
+    """exp(logits - largest) for logits of at most `largest`; never above 1, and 1 at the largest.
+
+    A compiler may contract the product in `q k scale - largest` and the difference into one operation with one
+    rounding, while `largest` had two. At 1e10 they differ by hundreds: every exponential is 0, or one is infinite. The
+    selection between product and difference prevents it, and the bound holds where logits are computed twice.
+    """
+    logits = jnp.where(largest < jnp.inf, logits, jnp.nan)
+    difference = logits - largest
+    return jnp.exp(jnp.minimum(difference, jnp.zeros_like(difference)))
 
 
 @jax.custom_jvp
 def _softmax(logits: Array) -> Array:
     largest = jnp.max(logits, axis=-1, keepdims=True)
     largest = jnp.where(largest == -jnp.inf, jnp.zeros_like(largest), largest)
-    exponentials = jnp.exp(logits - largest)
+    exponentials = exp_below(logits, largest)
     total = jnp.sum(exponentials, axis=-1, keepdims=True)
     return exponentials / jnp.where(total == 0, jnp.ones_like(total), total)
 

@@ -1,15 +1,17 @@
 """Exact attention in blocks of queries, memory linear in the number of keys, with a hand-written gradient.
 
 The tiling of Dao et al. 2022 (FlashAttention) in the form that is fastest on a CPU: one head at a time, a block of
-queries against all the keys it can see, every product a plain 2-D one. The forward pass saves the output and the
-log-sum-exp of each row; the backward pass recomputes the probabilities P = exp(logits - lse) block by block:
+queries against all the keys it can see, every product a plain 2-D one. The forward pass saves the maximum m and the
+total l of each row; the backward pass recomputes the probabilities P = exp(logits - m) / l block by block:
 
-    dV = P^T dO,  dS = P * (dO V^T - rowsum(dO * O)),  dQ = dS K scale,  dK = dS^T Q scale,  dbias = sum of dS
+    dV = P^T dO,  dS = P * (dO V^T - rowsum(P * dO V^T)),  dQ = dS K scale,  dK = dS^T Q scale,  dbias = sum of dS
+
+m and l are saved apart because their log-sum-exp m + log(l) loses log(l) to rounding where m is large: all logits of
+-1e9, a row hidden by a finite bias, would give P = 1 for every key instead of 1 / S.
 
 Keys outside a causal band or a window are never read, nor those that lengths or segments hide from a whole block. A
 mask or a bias is read block by block, in the shape it was given; the gradient of a broadcast bias is summed into that
-shape. Terms by distance (a bias, or Shaw's tables) are laid out for a block at a time. Reverse mode only (and forward
-over reverse).
+shape. Terms by distance (a bias, or Shaw's tables) are laid out for a block at a time.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from attention_research.kernels.attention.arguments import Arrays, Options
+from attention_research.kernels.attention.arguments import Arrays, Options, exp_below
 from attention_research.kernels.attention.distances import gathered, spread, unskewed
 from attention_research.kernels.attention.head import FIRST, LAST, Head, at
 from attention_research.kernels.attention.layout import Plan, Ranges, Span, Strip, finds, plan, ranges
 from attention_research.kernels.attention.varying import vary_together, varying_zeros
+from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.precision import accumulator
 
 
@@ -42,39 +45,43 @@ class Sums(NamedTuple):
     value_table: Array | None
 
 
-def _forward_head(head: Head) -> tuple[Array, Array]:
-    """(output [T Hv], log-sum-exp [T]); an empty row has output 0 and log-sum-exp 0."""
-    block_size, table = head.layout.block, head.tables["value_table"]
-    nothing = (
-        varying_zeros(head.value[:1] * head.query[:block_size, :1]),
-        varying_zeros(head.query[:block_size, 0] * head.value[0, 0]),
-    )
+class Rows(NamedTuple):
+    """What the forward pass gives of each row: output [T Hv], the largest logit [T] and the total of the exponentials
+    exp(logits - largest) [T]; a row that sees no key has output 0, largest 0 and total 1."""
 
-    def seen(block: Array, span: Span) -> tuple[Array, Array]:
+    output: Array
+    largest: Array
+    total: Array
+
+
+def _forward_head(head: Head) -> Rows:
+    block_size, table = head.layout.block, head.tables["value_table"]
+    zero = varying_zeros(head.query[:block_size, 0] * head.value[0, 0])
+    nothing = Rows(varying_zeros(head.value[:1] * head.query[:block_size, :1]), zero, zero + 1)
+
+    def seen(block: Array, span: Span) -> Rows:
         _, _, logits = head.logits(span, block)
         largest = jnp.max(logits, axis=-1)
         largest = jnp.where(largest == -jnp.inf, jnp.zeros_like(largest), largest)
-        exponentials = jnp.exp(logits - largest[:, None])
+        exponentials = exp_below(logits, largest[:, None])
         total = jnp.sum(exponentials, axis=-1)
         context = exponentials @ head.keys(span, head.value)
         if table is not None:
             context = context + gathered(exponentials, len(table), head.first_distance(span, block), total) @ table
-        empty = total == 0
-        total = jnp.where(empty, jnp.ones_like(total), total)
-        return context / total[:, None], jnp.where(empty, jnp.zeros_like(total), largest + jnp.log(total))
+        total = jnp.where(total == 0, jnp.ones_like(total), total)
+        return Rows(context / total[:, None], largest, total)
 
-    def step(strip: Strip, block: Array) -> tuple[Array, Array]:
+    def step(strip: Strip, block: Array) -> Rows:
         return head.over_keys(strip, block, functools.partial(seen, block), nothing)
 
-    pieces: list[tuple[Array, Array]] = []
+    pieces: list[Rows] = []
     for strip in head.layout.strips:
-        blocks = head.blocks(strip, pieces[-1][1] if pieces else head.query)
+        blocks = head.blocks(strip, pieces[-1].total if pieces else head.query)
         if len(blocks) == 1:
             pieces.append(jax.tree.map(lambda x: x[None], step(strip, blocks[0])))
         else:
             pieces.append(lax.map(functools.partial(step, strip), blocks))
-    contexts, sums = zip(*pieces, strict=True)
-    return head.join(list(contexts)), head.join(list(sums))
+    return Rows._make(head.join(list(parts)) for parts in zip(*pieces, strict=True))
 
 
 def _add_keys(total: Array, part: Array, span: Span) -> Array:
@@ -94,32 +101,34 @@ def _add_bias(head: Head, total: Array, part: Array, span: Span, block: Array) -
     return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sizes) + part[None, None], starts)
 
 
-def _backward_head(head: Head, output: Array, lse: Array, cotangent: Array, bias_gradient: Array | None):
+def _backward_head(head: Head, largest: Array, total: Array, cotangent: Array, bias_gradient: Array | None):
     """(query gradient [T H], sums) of one head; the bias gradient goes on from the heads before."""
     layout, options, tables = head.layout, head.options, head.tables
-    delta = jnp.sum(cotangent * output, axis=-1)
     ragged = layout.count * layout.block != head.query.shape[0]
 
     def seen(block: Array, sums: Sums, span: Span) -> tuple[Sums, Array]:
         query, key, logits = head.logits(span, block)
-        probabilities = jnp.exp(logits - head.rows(block, lse)[:, None])
-        out, slope = head.rows(block, cotangent), head.rows(block, delta)
+        # P = exponentials / total: the division is left to the cotangent, which is narrower.
+        exponentials = exp_below(logits, head.rows(block, largest)[:, None])
+        divisor = head.rows(block, total)[:, None]
+        out = head.rows(block, cotangent) / divisor
         if ragged:  # rows that the block before has already counted
             fresh = head.first_row(block) + jnp.arange(layout.block, dtype=jnp.int32) >= block * layout.block
             out = jnp.where(fresh[:, None], out, jnp.zeros_like(out))
-            slope = jnp.where(fresh, slope, jnp.zeros_like(slope))
         towards = lax.dot_general(out, head.keys(span, head.value), LAST)
         if tables["value_table"] is not None and sums.value_table is not None:
             by_distance = lax.dot_general(out, tables["value_table"], LAST)
             towards = spread(by_distance, head.first_distance(span, block), towards)
-            total = jnp.sum(probabilities, axis=-1)
-            shares = gathered(probabilities, len(tables["value_table"]), head.first_distance(span, block), total)
+            whole = jnp.sum(exponentials, axis=-1)
+            shares = gathered(exponentials, len(tables["value_table"]), head.first_distance(span, block), whole)
             sums = sums._replace(value_table=sums.value_table + lax.dot_general(shares, out, FIRST))
-        logit_gradient = probabilities * (towards - slope[:, None])
+        # Summed here, and not as rowsum(dO * O): exactly what one probability of 1 needs to get the gradient 0.
+        slope = jnp.sum(exponentials * towards, axis=-1, keepdims=True) / divisor
+        logit_gradient = exponentials * (towards - slope)
         # Transposed sums: [H block] @ [block S] is the product that XLA's CPU kernels do without a copy.
         sums = sums._replace(
             key=_add_keys(sums.key, lax.dot_general(query, logit_gradient, FIRST), span),
-            value=_add_keys(sums.value, lax.dot_general(out, probabilities, FIRST), span),
+            value=_add_keys(sums.value, lax.dot_general(out, exponentials, FIRST), span),
         )
         query_gradient = logit_gradient @ key
         if sums.bias is not None:
@@ -129,8 +138,8 @@ def _backward_head(head: Head, output: Array, lse: Array, cotangent: Array, bias
             part = lax.dynamic_slice(sums.distance, starts, sizes) + logit_gradient
             sums = sums._replace(distance=lax.dynamic_update_slice(sums.distance, part, starts))
         if tables["key_table"] is not None and sums.key_table is not None:
-            total = jnp.sum(logit_gradient, axis=-1)
-            shares = gathered(logit_gradient, len(tables["key_table"]), head.first_distance(span, block), total)
+            whole = jnp.sum(logit_gradient, axis=-1)
+            shares = gathered(logit_gradient, len(tables["key_table"]), head.first_distance(span, block), whole)
             sums = sums._replace(key_table=sums.key_table + lax.dot_general(shares, query, FIRST))
             query_gradient = query_gradient + shares @ tables["key_table"]
         return sums, query_gradient * jnp.asarray(options.scale, head.dtype)
@@ -161,40 +170,45 @@ def _prepared(arrays: Arrays, options: Options) -> tuple[Arrays, Plan, Ranges | 
     return arrays._replace(query=query, key=key, value=value), layout, ranges(arrays, options, layout)
 
 
-def _run(arrays: Arrays, options: Options) -> tuple[Array, Array]:
-    """(output [B T N Hv], log-sum-exp [B*N T])."""
+def _run(arrays: Arrays, options: Options) -> Rows:
+    """Output [B T N Hv], largest and total [B*N T]."""
     B, T, N, _ = arrays.query.shape
     inner, layout, found = _prepared(arrays, options)
 
-    def head(index: Array) -> tuple[Array, Array]:
-        output, lse = _forward_head(Head(inner, options, layout, found, index))
-        return output.astype(arrays.query.dtype), lse
+    def head(index: Array) -> Rows:
+        rows = _forward_head(Head(inner, options, layout, found, index))
+        return rows._replace(output=rows.output.astype(arrays.query.dtype))
 
-    output, lse = lax.map(head, jnp.arange(B * N, dtype=jnp.int32))
-    return output.reshape(B, N, T, -1).swapaxes(1, 2), lse
+    rows = lax.map(head, jnp.arange(B * N, dtype=jnp.int32))
+    return rows._replace(output=rows.output.reshape(B, N, T, -1).swapaxes(1, 2))
+
+
+def plain(arrays: Arrays, options: Options) -> Array:
+    """`attend` without its hand-written gradient: JAX differentiates it. Forward mode keeps its memory linear in S."""
+    return _run(vary_together(arrays), options).output
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _attend(arrays: Arrays, options: Options) -> Array:
-    return _run(arrays, options)[0]
+    return _run(arrays, options).output
 
 
 def _attend_forward(arrays: Arrays, options: Options):
-    output, lse = _run(arrays, options)
-    return output, (arrays, output, lse)
+    output, largest, total = _run(arrays, options)
+    return output, (arrays, largest, total)
 
 
 def _attend_backward(options: Options, residuals, cotangent: Array) -> tuple[Arrays]:
-    arrays, output, lse = residuals
+    arrays, largest, total = residuals
     B, T, N, H = arrays.query.shape
     S, K, Hv = arrays.value.shape[1:]
     inner, layout, found = _prepared(arrays, options)
-    output, cotangent = output.swapaxes(1, 2), cotangent.swapaxes(1, 2)
+    cotangent = cotangent.swapaxes(1, 2)
 
     def head(bias_gradient, index: Array):
         one = Head(inner, options, layout, found, index)
         query, sums = _backward_head(
-            one, one.matrix(output, one.head), lse[index], one.matrix(cotangent, one.head), bias_gradient
+            one, largest[index], total[index], one.matrix(cotangent, one.head), bias_gradient
         )
         distance = None if sums.distance is None else unskewed(sums.distance)
         return sums.bias, (query, sums._replace(key=sums.key.T, value=sums.value.T, bias=None, distance=distance))
@@ -222,5 +236,6 @@ _attend.defvjp(_attend_forward, _attend_backward)
 
 
 def attend(arrays: Arrays, options: Options) -> Array:
-    """Equals `reference.attend`, computed in float32 at least; [B T N Hv]."""
-    return _attend(vary_together(arrays), options)
+    """Equals `reference.attend`, computed in float32 at least; [B T N Hv]. Differentiable in both modes."""
+    attended = both_modes(lambda arrays: _attend(arrays, options), lambda arrays: plain(arrays, options))
+    return attended(vary_together(arrays))

@@ -77,12 +77,15 @@ class Head:
 
         Independent strips are all begun before the first is done, and their scores held together: faster while they
         stay in the caches, else slower, and not linear in memory. An index is never negative, which XLA does not know
-        (it folds an optimization barrier away before it orders the program).
+        (it folds an optimization barrier away before it orders the program). Nor does JAX, which would else compute
+        the masks of several blocks once for all heads and keep them.
         """
-        if not self.layout.ordered():
-            return jnp.arange(strip.first, strip.last, dtype=jnp.int32)
-        first = jnp.where(self.index < 0, before.ravel()[0].astype(jnp.int32), strip.first)
-        return first + jnp.arange(strip.last - strip.first, dtype=jnp.int32)
+        count = strip.last - strip.first
+        if self.layout.ordered():
+            first = jnp.where(self.index < 0, before.ravel()[0].astype(jnp.int32), strip.first)
+        else:
+            first = strip.first if count == 1 else jnp.where(self.index < 0, self.index, strip.first)
+        return first + jnp.arange(count, dtype=jnp.int32)
 
     def first_key(self, strip: Strip, block: Array) -> Array | int:
         if strip.width == strip.stop - strip.start:

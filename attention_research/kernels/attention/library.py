@@ -15,6 +15,14 @@ from attention_research.kernels.masks import combine_masks, segment_mask
 from attention_research.kernels.platforms import home_platform
 from attention_research.kernels.precision import accumulator
 
+#: JAX gives masked logits -0.7 times the largest float32: a finite bias must stay above, or masked keys were seen.
+LOWEST = -1e38
+
+
+def _above_masked(bias: Array) -> Array:
+    """The bias, at least LOWEST, with the gradient of the bias itself."""
+    return bias + jax.lax.stop_gradient(jnp.maximum(bias, jnp.asarray(LOWEST, bias.dtype)) - bias)
+
 
 def attend(implementation: Any, arrays: Arrays, options: Options, *, platform: str | None = None) -> Array:
     """`jax.nn.dot_product_attention`, with its empty rows (the mean of masked values) set to 0.
@@ -29,26 +37,29 @@ def attend(implementation: Any, arrays: Arrays, options: Options, *, platform: s
         bias = by_distance if bias is None else bias + by_distance.astype(bias.dtype)
     if arrays.query_segments is not None and arrays.key_segments is not None:
         mask = combine_masks(mask, segment_mask(arrays.query_segments, arrays.key_segments))
-    visible = visible_keys(arrays, options)
-    if bias is not None:  # -inf becomes finite, so that no NaN arises; what it hides is remembered in `visible`
+    if bias is not None:  # what -inf hides becomes a part of the mask, so that no NaN arises
         hidden = bias == -jnp.inf
-        bias = jnp.where(hidden, jnp.asarray(jnp.finfo(bias.dtype).min / 2, bias.dtype), bias)
-        visible = ~hidden if visible is None else visible & ~hidden
+        bias, mask = _above_masked(jnp.where(hidden, jnp.zeros_like(bias), bias)), combine_masks(mask, ~hidden)
         if implementation == "cudnn":
             bias = jnp.broadcast_to(bias, (*bias.shape[:2], T, S)).astype(arrays.query.dtype)
         else:
             bias = bias.astype(accumulator(arrays.query.dtype))
+    visible = visible_keys(arrays._replace(mask=mask), options)
     # Causality is the band (None, 0); any other band goes as a window, an absent bound as one that no query feels.
     left = T - 1 if options.left is None else options.left
     right = S - 1 if options.right is None else options.right
     causal_or_all = options.left is None and options.right in (None, 0)
+    query, scale = arrays.query, options.scale
+    if implementation == "xla" and query.dtype == accumulator(query.dtype):
+        # Before the product, so that no compiler contracts it with the softmax's difference: see `exp_below`.
+        query, scale = query * jnp.asarray(scale, query.dtype), 1.0
     output = jax.nn.dot_product_attention(
-        arrays.query,
+        query,
         arrays.key,
         arrays.value,
         bias,
         mask,
-        scale=options.scale,
+        scale=scale,
         is_causal=options.right == 0,
         query_seq_lengths=arrays.query_lengths,
         key_value_seq_lengths=arrays.key_lengths,

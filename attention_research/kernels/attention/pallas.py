@@ -2,7 +2,8 @@
 
 Written in Pallas for NVIDIA GPUs (its Triton lowering); elsewhere the same kernels run interpreted, which is for tests
 and not for speed. A program owns a block of queries and walks over blocks of keys with a running maximum and sum; it
-keeps the output and the log-sum-exp of each row. The gradient recomputes the probabilities P from the log-sum-exp:
+keeps the output, and the maximum and the total of each row (see `blockwise` for why not their log-sum-exp). The
+gradient recomputes the probabilities P from these:
 
     dV = P^T dO,  dS = P * (dO V^T - rowsum(dO * O)),  dQ = dS K scale,  dK = dS^T Q scale,  dbias = sum of dS
 
@@ -12,7 +13,7 @@ elements and heads that share it, so that sums need no atomic operations and two
 the band, the lengths or the segments hide are never read. Any length works: loads at the ragged edge are masked.
 
 Conventions: products are in the inputs' dtype (float32 follows `jax_default_matmul_precision`, which is TF32 on the
-GPUs that have it), sums and softmax in float32; the exponentials are base 2, with log2(e) multiplied into the scale.
+GPUs that have it), sums and softmax in float32.
 """
 
 from __future__ import annotations
@@ -173,15 +174,15 @@ def _call(
     )(*given)
 
 
-def _run(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool) -> tuple[Array, Array]:
-    """(output [B T N Hv], log-sum-exp [B N T] in base 2)."""
+def _run(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool) -> tuple[Array, Array, Array]:
+    """(output [B T N Hv], largest logit and total of each row [B N T])."""
     (B, T, N, _), width = arrays.query.shape, arrays.value.shape[3]
-    outputs = [_Output((B, T, N, width), arrays.query.dtype)]
-    outputs.append(_Output((B, N, T), accumulator(arrays.query.dtype), wide=False))
+    row = _Output((B, N, T), accumulator(arrays.query.dtype), wide=False)
+    outputs = [_Output((B, T, N, width), arrays.query.dtype), row, row]
     ranges = visible_ranges(arrays, options, blocks.query, blocks.key)
     grid = (pl.cdiv(T, blocks.query), N, B)
-    output, lse = _call(forward_kernel, (arrays, ranges), grid, outputs, options, blocks, interpret)
-    return output, lse
+    output, top, total = _call(forward_kernel, (arrays, ranges), grid, outputs, options, blocks, interpret)
+    return output, top, total
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
@@ -190,15 +191,15 @@ def _attend(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool) -
 
 
 def _attend_forward(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool):
-    output, lse = _run(arrays, options, blocks, interpret)
-    return output, (arrays, output, lse)
+    output, top, total = _run(arrays, options, blocks, interpret)
+    return output, (arrays, output, top, total)
 
 
 def _attend_backward(options: Options, blocks: Blocks, interpret: bool, residuals, cotangent: Array) -> tuple[Arrays]:
-    arrays, output, lse = residuals
+    arrays, output, top, total = residuals
     (B, T, N, _), (S, K) = arrays.query.shape, arrays.key.shape[1:3]
-    delta = jnp.sum(cotangent.astype(lse.dtype) * output.astype(lse.dtype), axis=-1).swapaxes(1, 2)
-    saved = Saved(cotangent, lse, delta)
+    delta = jnp.sum(cotangent.astype(top.dtype) * output.astype(top.dtype), axis=-1).swapaxes(1, 2)
+    saved = Saved(cotangent, top, total, delta)
     of_queries = visible_ranges(arrays, options, blocks.own, blocks.step)
     of_keys = visible_ranges(arrays, options, blocks.own, blocks.step, of_keys=True)
     run = functools.partial(_call, options=options, blocks=blocks, interpret=interpret)
@@ -221,7 +222,7 @@ def _bias_gradient(
     if ranges is not None and B == 1:  # what any batch element sees
         ranges = jnp.stack([jnp.min(ranges[..., 0], axis=0), jnp.max(ranges[..., 1], axis=0)], axis=-1)[None]
     partial = [count if length == 1 else length for count, length in zip(counts, lengths, strict=True)]
-    output = _Output((B, N, *partial), saved.lse.dtype, wide=False)
+    output = _Output((B, N, *partial), saved.top.dtype, wide=False)
     (gradient,) = run(bias_kernel, (arrays, ranges, saved), (*counts, N, B), [output])
     for axis, length in ((2, lengths[0]), (3, lengths[1])):
         if length == 1:

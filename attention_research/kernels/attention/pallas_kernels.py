@@ -1,7 +1,7 @@
 """The kernels of `pallas`: what one program of each grid computes.
 
 A kernel gets `inputs`, the arrays in memory (head widths padded to a power of 2), `ranges` (which blocks to walk over,
-see `pallas.visible_ranges`) and the real `shapes`. Logits and log-sum-exp are in base 2.
+see `pallas.visible_ranges`) and the real `shapes`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jax.experimental import pallas as pl
 from jaxtyping import Array
 
 from attention_research.kernels.attention.arguments import Arrays, Options
-from attention_research.kernels.attention.tiles import Refs, Shapes, Span, dot, store, store_rows
+from attention_research.kernels.attention.tiles import Refs, Shapes, Span, dot, exp_below, store, store_rows
 
 
 class Blocks(NamedTuple):
@@ -38,7 +38,9 @@ def _loop(bounds: tuple[Array | int, Array | int], step, carry):
     return lax.fori_loop(*bounds, lambda index, state: step(jnp.asarray(index, jnp.int32), state), carry)
 
 
-def forward_kernel(inputs: Arrays, ranges, output, lse, *, shapes: Shapes, options: Options, blocks: Blocks):
+def forward_kernel(
+    inputs: Arrays, ranges, output, tops, totals, *, shapes: Shapes, options: Options, blocks: Blocks
+):
     """Algorithm 1. Grid: (blocks of queries, heads, batch)."""
     at = Refs(inputs, shapes, options)
     block, head, batch = (pl.program_id(axis) for axis in range(3))
@@ -53,8 +55,8 @@ def forward_kernel(inputs: Arrays, ranges, output, lse, *, shapes: Shapes, optio
         logits = at.logits(query, at.key(batch, columns, key_head), batch, head, rows, columns)
         higher = jnp.maximum(largest, jnp.max(logits, axis=1))
         shift = jnp.where(higher == -jnp.inf, jnp.zeros_like(higher), higher)
-        exponentials = jnp.exp2(logits - shift[:, None])
-        shrink = jnp.exp2(largest - shift)
+        exponentials = exp_below(logits, shift[:, None])
+        shrink = exp_below(largest, shift)
         value = at.value(batch, columns, key_head)
         context = context * shrink[:, None] + dot(exponentials.astype(value.dtype), value)
         return context, higher, total * shrink + jnp.sum(exponentials, axis=1)
@@ -69,22 +71,27 @@ def forward_kernel(inputs: Arrays, ranges, output, lse, *, shapes: Shapes, optio
     empty = total == 0
     total = jnp.where(empty, jnp.ones_like(total), total)
     store_rows(output, shapes.value, batch, rows, head, context / total[:, None])
-    result = jnp.where(empty, jnp.zeros_like(total), largest + jnp.log2(total))
-    store(lse, (batch, head, rows.slice()), result, rows.inside())
+    store(tops, (batch, head, rows.slice()), jnp.where(empty, jnp.zeros_like(total), largest), rows.inside())
+    store(totals, (batch, head, rows.slice()), total, rows.inside())
 
 
 class Saved(NamedTuple):
-    """What the gradient starts from: the output's cotangent [B T N Hv], log-sum-exp and rowsum(dO * O) [B N T]."""
+    """What the gradient starts from: the output's cotangent [B T N Hv], and of each row [B N T] the largest logit, the
+    total of exp(logits - largest) and rowsum(dO * O)."""
 
     cotangent: Array
-    lse: Array
+    top: Array
+    total: Array
     delta: Array
 
 
 def _probabilities(at: Refs, saved: Saved, query, key, value, out, batch, head, rows: Span, columns: Span):
-    """(P, dS) of a block; the gradient of the logits in base e."""
+    """(P, dS) of a block."""
     logits = at.logits(query, key, batch, head, rows, columns)
-    probabilities = jnp.exp2(logits - at.vector(saved.lse, batch, head, rows)[:, None])
+    top, total = (at.vector(array, batch, head, rows)[:, None] for array in (saved.top, saved.total))
+    if rows.inside() is not None:  # rows beyond the end are read as 0
+        total = jnp.where(total == 0, jnp.ones_like(total), total)
+    probabilities = exp_below(logits, top) / total
     towards = dot(out, value, trans_b=True)
     return probabilities, probabilities * (towards - at.vector(saved.delta, batch, head, rows)[:, None])
 

@@ -5,7 +5,7 @@ turn is folded into the running softmax (Milakov and Gimelshein 2018): with logi
 
     m' = max(m, max x),  l' = l e^(m - m') + sum e^(x - m'),  o' = o e^(m - m') + e^(x - m') V,  context = o / l
 
-The gradient goes round once more with P = exp(x - lse) computed anew and the gradients of keys and values travelling
+The gradient goes round once more with P = exp(x - m) / l computed anew and the gradients of keys and values travelling
 with them, so that what a device holds depends on its share of the sequence and not on the number of devices.
 """
 
@@ -20,7 +20,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from attention_research.kernels.attention.arguments import exp_below
 from attention_research.kernels.attention.varying import vary_together, varying_zeros
+from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 
@@ -75,7 +77,8 @@ def ring_attention(
     blocks = query.reshape(B, T // rows, rows, K, N // K, H).transpose(1, 0, 3, 4, 2, 5)
     held = Held(key.swapaxes(1, 2), value.swapaxes(1, 2), mask)
     blocks, held, _ = vary_together((blocks, held, lax.axis_index(axis_name)))
-    context = _attend(ring, blocks, held)
+    attended = both_modes(functools.partial(_attend, ring), lambda query, held: _forward(ring, query, held)[0])
+    context = attended(blocks, held)
     return context.transpose(1, 0, 4, 2, 3, 5).reshape(B, T, N, -1).astype(query.dtype)
 
 
@@ -85,7 +88,8 @@ def _attend(ring: Ring, query: Array, held: Held) -> Array:
 
 
 def _forward(ring: Ring, query: Array, held: Held) -> tuple[Array, tuple[Any, ...]]:
-    """[C B K G t Hv] in the accumulator's dtype; a row's log-sum-exp is inf where it sees nothing."""
+    """[C B K G t Hv] in the accumulator's dtype, and what the gradient needs: the largest logit of each row and the
+    total of exp(logits - largest), 0 and 1 for a row that sees no key."""
     dtype, device = accumulator(query.dtype), _device(ring, query)
     nothing = varying_zeros(query[..., 0].astype(dtype))
     context = jnp.broadcast_to(nothing[..., None], (*nothing.shape, held.value.shape[-1]))
@@ -95,7 +99,7 @@ def _forward(ring: Ring, query: Array, held: Held) -> tuple[Array, tuple[Any, ..
         logits = _logits(ring, query, held, device, block, turn)
         highest = jnp.maximum(top, jnp.max(logits, axis=-1))
         shift = jnp.where(highest == -jnp.inf, jnp.zeros_like(highest), highest)
-        exponentials, before = jnp.exp(logits - shift[..., None]), jnp.exp(top - shift)
+        exponentials, before = exp_below(logits, shift[..., None]), exp_below(top, shift)
         products = einsum("bkgts,bksh->bkgth", exponentials.astype(held.value.dtype), held.value)
         return context * before[..., None] + products, total * before + jnp.sum(exponentials, axis=-1), highest
 
@@ -113,21 +117,21 @@ def _forward(ring: Ring, query: Array, held: Held) -> tuple[Array, tuple[Any, ..
     turn = jnp.asarray(ring.devices - 1, jnp.int32)
     context, total, top = _where_seen(ring, device, turn, lambda sums: at_one_turn(sums, last, turn), sums)
     empty = total == 0
-    context = context / jnp.where(empty, jnp.ones_like(total), total)[..., None]
-    log_total = jnp.where(empty, jnp.full_like(total, jnp.inf), top + jnp.log(total))
-    return context, (query, held, context, log_total)
+    total = jnp.where(empty, jnp.ones_like(total), total)
+    context = context / total[..., None]
+    return context, (query, held, context, jnp.where(empty, jnp.zeros_like(top), top), total)
 
 
 def _backward(ring: Ring, saved: tuple[Any, ...], cotangent: Array) -> tuple[Array, Held]:
-    """P = exp(x - lse), dV = P^T dO, dS = P * (dO V^T - rowsum(dO * O)), dQ = dS K scale, dK = dS^T Q scale."""
-    query, held, context, log_total = saved
+    """P = exp(x - m) / l, dV = P^T dO, dS = P * (dO V^T - rowsum(dO * O)), dQ = dS K scale, dK = dS^T Q scale."""
+    query, held, context, top, total = saved
     dtype, narrow, device = accumulator(query.dtype), query.dtype, _device(ring, query)
     along = jnp.sum(cotangent * context, axis=-1)
 
     def at_one_turn(gradients: tuple[Array, Array, Array], held: Held, turn: Array) -> tuple[Array, Array, Array]:
         def one(sums: tuple[Array, Array], part: tuple[Array, ...]) -> tuple[tuple[Array, Array], Array]:
-            block, query, gradient, cotangent, log_total, along = part
-            weights = jnp.exp(_logits(ring, query, held, device, block, turn) - log_total[..., None])
+            block, query, gradient, cotangent, top, total, along = part
+            weights = exp_below(_logits(ring, query, held, device, block, turn), top[..., None]) / total[..., None]
             of_value = einsum("bkgts,bkgth->bksh", weights.astype(narrow), cotangent.astype(narrow))
             inner = einsum("bkgth,bksh->bkgts", cotangent.astype(narrow), held.value) - along[..., None]
             slopes = (weights * inner * jnp.asarray(ring.scale, dtype)).astype(narrow)
@@ -136,7 +140,7 @@ def _backward(ring: Ring, saved: tuple[Any, ...], cotangent: Array) -> tuple[Arr
 
         of_query, of_key, of_value = gradients
         blocks = jnp.arange(query.shape[0], dtype=jnp.int32)
-        parts = (blocks, query, of_query, cotangent, log_total, along)
+        parts = (blocks, query, of_query, cotangent, top, total, along)
         (of_key, of_value), of_query = lax.scan(one, (of_key, of_value), parts)
         return of_query, of_key, of_value
 

@@ -63,6 +63,15 @@ def dot(a: Array, b: Array, **transposed: bool) -> Array:
     return triton.dot(a, b, **transposed)
 
 
+def exp_below(logits: Array, largest: Array) -> Array:
+    """`arguments.exp_below` by the exponential of base 2.
+
+    The factor log2(e) comes after the difference: before it, it would make finfo.min infinite.
+    """
+    difference = jnp.where(largest < jnp.inf, logits, jnp.nan) - largest
+    return jnp.exp2(jnp.minimum(difference, jnp.zeros_like(difference)) * LOG2E)
+
+
 def _all(ref) -> slice | pl.Slice:
     """The last axis; with a start of int32, also under x64."""
     return pl.ds(jnp.zeros((), jnp.int32), ref.shape[-1])
@@ -115,11 +124,11 @@ class Refs:
         return part.reshape([1 if span is None else span.size for span in spans])
 
     def logits(self, query: Array, key: Array, batch, head, rows: Span, columns: Span) -> Array:
-        """In base 2: log2(e) (query key^T scale + bias), -inf where a query may not look."""
+        """query key^T scale + bias, -inf where a query may not look."""
         refs = self.refs
-        logits = dot(query, key, trans_b=True) * (self.options.scale * LOG2E)
+        logits = dot(query, key, trans_b=True) * self.options.scale
         if refs.bias is not None:
-            logits = logits + self.tile(refs.bias, batch, head, rows, columns).astype(self.dtype) * LOG2E
+            logits = logits + self.tile(refs.bias, batch, head, rows, columns).astype(self.dtype)
         row, column = rows.at()[:, None], columns.at()[None, :]
         terms = [in_band(row, column, self.options)]
         inside = columns.inside()
