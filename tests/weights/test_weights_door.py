@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from attention_research.decoding.continuation import Continued
+from attention_research.decoding.greedy import Greedy
 from attention_research.errors import ConfigError
 from attention_research.tokens import BOS, EOS, PAD
 from attention_research.weights import load
@@ -153,6 +155,25 @@ def test_what_is_never_written_has_no_probability(both):
     silent = [row for row, quiet in enumerate(loaded.numbering.silent) if quiet]
     name = next(name for name in loaded.parameters if name in ("vocabulary.bias", "vocabulary.output_bias"))
     assert silent and (np.asarray(loaded.parameters[name])[silent] == -1e4).all()
+
+
+def test_gpt2_continues_prompts_of_several_lengths_as_theirs(tmp_path):
+    model = saved(gpt2, tmp_path)
+    loaded, end = load(tmp_path), V - 1
+    prompts = [their_ids(1, length)[0] for length in (2, 5, 9)]
+    rows = np.zeros((3, 10), np.int32)
+    for row, prompt in zip(rows, prompts, strict=True):
+        row[: len(prompt) + 1] = [*in_ours(loaded, prompt), EOS]
+    merge = lambda parameters: Continued(loaded.structure.merge(parameters))
+    run = jax.jit(lambda parameters: Greedy()(merge(parameters), {"tokens": jnp.asarray(rows)}, max_length=LENGTH))
+    found = np.asarray(run(loaded.parameters).tokens)[:, 0]
+    for ours, prompt in zip(found, prompts, strict=True):
+        tokens = [end, *prompt]
+        while len(tokens) < LENGTH and (len(tokens) == len(prompt) + 1 or tokens[-1] != end):
+            with torch.no_grad():
+                tokens.append(int(model(torch.tensor([tokens])).logits[0, -1].argmax()))
+        theirs = [EOS if token == end else int(in_ours(loaded, token)) for token in tokens[1:]]
+        assert ours[: len(theirs)].tolist() == theirs and len(theirs) > len(prompt)
 
 
 def test_a_sentence_encoder_without_a_head_has_their_hidden_states(tmp_path):
