@@ -5,6 +5,17 @@ that a signal has stopped saves, says how to continue and exits with 128 + its n
 JAX is imported only by a command that is about to use it: `--help`, `list` and wrong arguments stay instant.
 """
 
-from attention_research.cli.program import main
+from collections.abc import Sequence
+
+from attention_research.cli.signals import handled
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status."""
+    with handled():  # before anything slow is imported
+        from attention_research.cli import program
+
+        return program.main(argv)
+
 
 __all__ = ["main"]

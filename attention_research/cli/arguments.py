@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import errno
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import Any, NoReturn
 
 from attention_research.config import Config, ConfigError, load
 from attention_research.config.annotations import whole
+from attention_research.training.workdir import json_text
 
 #: What `--config.a.b=VALUE` said, in order.
 Overrides = list[tuple[str, str]]
@@ -33,7 +33,7 @@ def say(line: str) -> None:
 
 def print_json(document: Any) -> int:
     """One JSON document on standard output; the exit status."""
-    print(json.dumps(document, indent=1))
+    print(json_text(document, indent=1))
     return 0
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from attention_research.studies.trials import Folder, Trial
+from attention_research.training.workdir import logged
 
 _DOING = {"train": "training", "evaluate": "evaluating", "measure": "measuring", "finetune": "fine-tuning"}
 _TRAINING = ("training", "fine-tuning")
@@ -135,7 +136,7 @@ class Progress:
     def _update(self, folder: Path, shown: State) -> None:
         try:
             shown.begins(json.loads((folder / "progress.json").read_text(encoding="utf-8")))
-        except (FileNotFoundError, json.JSONDecodeError):
+        except (OSError, ValueError):
             pass
         entry = last_entry(folder / shown.tuning.get("folder", "") / "metrics.jsonl")
         if entry:
@@ -183,18 +184,11 @@ def last_entries(metrics: Path) -> list[dict]:
         with open(metrics, "rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _TAIL_BYTES))
-            tail = file.read().decode(errors="replace")
-    except FileNotFoundError:
+            tail = file.read()
+    except OSError:
         return []
-    entries = []
-    for line in tail.splitlines():
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:  # cut at the tail's beginning, or being written
-            continue
-        if isinstance(entry, dict) and entry.get("split") == "train":
-            entries.append(entry)
-    return entries
+    lines = map(logged, tail.split(b"\n"))  # one may be cut at the tail's beginning, or being written
+    return [entry for entry in lines if entry is not None and entry["split"] == "train"]
 
 
 def _labelled(shown: State) -> list[str]:

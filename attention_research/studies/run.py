@@ -6,7 +6,6 @@ pictures and the page are rebuilt from all of them each time, so that a table ma
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.study import EXPERIMENTS, Study, load_study
 from attention_research.studies.trials import Folder, Trial, is_stale, plan, write_json
 from attention_research.training.environment import fingerprint
-from attention_research.training.workdir import locked, write_text
+from attention_research.training.workdir import json_text, locked, write_text
 
 RUNS = Path("runs")
 
@@ -40,7 +39,7 @@ def reproduce(study: str | Study, *, scale: str = "cpu", as_json: bool = False, 
 def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
     """Prints the table of a summary and where it stands, and of a search the best row's settings as options."""
     if as_json:
-        print(json.dumps(summary, indent=1))
+        print(json_text(summary, indent=1))
     else:
         print(Path(summary["table"]).read_text(encoding="utf-8"))
         for one in summary["verdicts"]:

@@ -14,9 +14,10 @@ from attention_research.data import kept
 from attention_research.errors import RunError
 from attention_research.parallel.rules import state_shardings
 from attention_research.training.checkpoints import Checkpoints
+from attention_research.training.claiming import claim
 from attention_research.training.replicas import member_configs
 from attention_research.training.trainer import Trainer
-from attention_research.training.workdir import claim, load_config, locked, read_metrics, write_json, write_text
+from attention_research.training.workdir import json_text, load_config, locked, read_metrics, write_json, write_text
 
 
 def deal(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
@@ -63,4 +64,4 @@ def _write_texts(workdir: Path, folder: Path, replica: int, replicas: int) -> No
     write_json(folder / "environment.json", {**environment, "replica": replica, "replicas": replicas})
     kept.copy(workdir, folder)
     lines = [line for line in read_metrics(workdir) if line.pop("replica") == replica]
-    write_text(folder / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    write_text(folder / "metrics.jsonl", "".join(json_text(line) + "\n" for line in lines))

@@ -11,6 +11,7 @@ from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _TOGETHER_SECONDS = 1.0
+_AT_ONCE = "stopped at once; the same command continues from the last checkpoint"
 
 
 class Interrupted(SystemExit):
@@ -25,9 +26,10 @@ class Interrupted(SystemExit):
 class Stop:
     """What the signals have asked for.
 
-    Where `patient` is false the first one ends the process at once, since nothing would be saved; where it is true, the
-    first one only sets `number`, for the loop to see after its step, and a second one ends at once. What comes within a
-    second is the same wish: a scheduler tells a job's processes and their supervisor, who passes it on.
+    Where `patient` is false the first one ends the process at once, since nothing would be saved; if a library catches
+    the exception, `leave` raises it again. Where `patient` is true, the first one only sets `number`, for the loop to
+    see after its step, and a second one ends at once. What comes within a second is the same wish: a scheduler tells a
+    job's processes and their supervisor, who passes it on.
     """
 
     def __init__(self) -> None:
@@ -37,13 +39,14 @@ class Stop:
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signals' handler."""
-        if self.number is not None and time.monotonic() - self.first < _TOGETHER_SECONDS:
+        again = self.number is not None
+        if again and time.monotonic() - self.first < _TOGETHER_SECONDS:
             return
-        if self.number is not None or not self.patient:
-            raise Interrupted(number, "stopped at once; the same command continues from the last checkpoint")
         self.number, self.first = number, time.monotonic()
+        if again or not self.patient:
+            raise Interrupted(number, _AT_ONCE)
 
-    def leave(self, line: str) -> None:
+    def leave(self, line: str = _AT_ONCE) -> None:
         """Raises Interrupted where a signal has come."""
         if self.number is not None:
             raise Interrupted(self.number, line)

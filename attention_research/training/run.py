@@ -15,7 +15,7 @@ import numpy as np
 from attention_research.config import Config
 from attention_research.data.from_run import recorded
 from attention_research.parallel import hosts
-from attention_research.training import initial, keeping
+from attention_research.training import claiming, initial, keeping
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
@@ -26,7 +26,7 @@ from attention_research.training.profiling import Profile
 from attention_research.training.progress import Progress
 from attention_research.training.replicas import member_configs
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
-from attention_research.training.workdir import MetricsLog, NoLog, claim, locked, read_metrics, write_json
+from attention_research.training.workdir import MetricsLog, NoLog, read_metrics, write_json
 
 
 def train(
@@ -48,12 +48,14 @@ def train(
     with ExitStack() as stack:
         stop = stack.enter_context(stopping(report))
         if hosts.is_first():
+            claiming.check(workdir, config)
             initial.check(config, workdir, report)
-            stack.enter_context(locked(workdir))
-            claim(workdir, config)
+        trainer = Trainer(config)  # what does not fit the devices is said before anything is written
+        stop.leave()
+        if hosts.is_first():
+            stack.enter_context(claiming.claimed(workdir, config))
         with hosts.lost_told():
             hosts.wait("the workdir is claimed")
-        trainer = Trainer(config)
         if hosts.is_first():
             stack.enter_context(failure_told(workdir))
         tell = partial(tell_failure, workdir) if hosts.is_first() else lambda line: None
@@ -93,6 +95,7 @@ def _train(
         clock, health = Clock(), Health(trainer.parameters, trainer.whose())
         part = dict(zip(("host", "hosts"), execution.part, strict=True))
         batches = data.train_batches(seed=settings.data_seed, batch_size=settings.batch_size, start_step=step, **part)
+        stop.leave()
         stop.patient, stopped = True, False
         while step < settings.steps and not stopped:
             profile.before(step + 1)
@@ -172,5 +175,5 @@ def _validate(data: Any, state: Any, trainer: Trainer, log: MetricsLog | NoLog, 
 
 def final_loss(workdir: Path) -> dict[str, float]:
     """{"loss": the mean of the last ten training lines}, {} where there are none."""
-    lines = [line for line in read_metrics(workdir) if line["split"] == "train"]
+    lines = [line for line in read_metrics(workdir) if line["split"] == "train" and "loss" in line]
     return {"loss": float(np.mean([line["loss"] for line in lines[-10:]]))} if lines else {}

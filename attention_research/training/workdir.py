@@ -7,13 +7,15 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attention_research.config import Config, ConfigError, difference
+from attention_research.config import Config, ConfigError
 from attention_research.errors import RunError
+
+LOCK = ".lock"
 
 
 @contextmanager
@@ -26,9 +28,26 @@ def writing(path: Path) -> Iterator[None]:
         raise RunError(f"cannot write {path}: {reason}; put that right and rerun the same command") from error
 
 
+def json_text(document: Any, **layout: Any) -> str:
+    """JSON as every reader takes it: null stands for NaN and infinities, which JSON does not have.
+
+    >>> json_text({"loss": float("nan"), "curve": (1.0, float("inf"))})
+    '{"loss": null, "curve": [1.0, null]}'
+    """
+    return json.dumps(_finite(document), allow_nan=False, **layout)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def write_json(path: Path, document: Any) -> None:
-    """`write_text` of a document."""
-    write_text(path, json.dumps(document, indent=1) + "\n")
+    """`write_text` of a document, by `json_text`."""
+    write_text(path, json_text(document, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -48,28 +67,14 @@ def locked(workdir: Path) -> Iterator[None]:
     """Holds a run's or a study's folder for this process; the kernel lets go when it ends, however it ends."""
     with writing(workdir):
         workdir.mkdir(parents=True, exist_ok=True)
-        file = (workdir / ".lock").open("a")
+        file = (workdir / LOCK).open("a")
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            os.stat(workdir / LOCK)  # deleted meanwhile, by a start that failed
+        except (BlockingIOError, FileNotFoundError):
             raise RunError(f"{workdir}: another process works there; wait for it, or give another --workdir") from None
         yield
-
-
-def claim(workdir: Path, config: Config) -> None:
-    """Writes config.json, or checks that the folder's run is of this config; more steps are allowed, and other devices
-    (a checkpoint is restored on any mesh)."""
-    path = workdir / "config.json"
-    if path.exists():
-        before = load_config(workdir)
-        changes = difference(before, config)
-        more_steps = config.resolved["training"]["steps"] >= before.resolved["training"]["steps"]
-        allowed = ("parallel.mesh.", *(["training.steps:"] if more_steps else []))
-        changes = [line for line in changes if not line.startswith(allowed)]
-        if changes:
-            raise ConfigError(f"{workdir} holds a run of another config ({'; '.join(changes)}); give another --workdir")
-    write_text(path, config.to_json())
 
 
 def load_config(workdir: Path) -> Config:
@@ -90,13 +95,13 @@ class MetricsLog:
         self.path = workdir / "metrics.jsonl"
         if self.path.exists():
             kept = [line for line in read_metrics(workdir) if line["step"] <= step]
-            write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+            write_text(self.path, "".join(json_text(line) + "\n" for line in kept))
         with writing(self.path):
             self.file = self.path.open("ab", buffering=0)
 
     def write(self, **values: Any) -> None:
         """One line. Raises RunError where the disk does not take it."""
-        line = (json.dumps(values) + "\n").encode()
+        line = (json_text(values) + "\n").encode()
         with writing(self.path):
             end = os.fstat(self.file.fileno()).st_size
             if self.file.write(line) != len(line):
@@ -127,20 +132,35 @@ class NoLog:
 
 
 def read_metrics(workdir: Path) -> list[dict[str, Any]]:
-    """The logged lines; a line torn by a killed process is left out."""
-    path, lines = workdir / "metrics.jsonl", []
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            lines.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return lines
+    """The logged lines; one that is torn, or otherwise no line of this program, is left out. Raises RunError where the
+    file cannot be read."""
+    path = workdir / "metrics.jsonl"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}") from None
+    return [entry for line in data.split(b"\n") if (entry := logged(line)) is not None]
+
+
+def logged(line: bytes) -> dict[str, Any] | None:
+    """A line of metrics.jsonl, a null loss as NaN; None where it is no such line."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not (isinstance(entry, dict) and type(entry.get("step")) is int and isinstance(entry.get("split"), str)):
+        return None
+    if "loss" in entry and type(entry["loss"]) not in (int, float):
+        entry["loss"] = math.nan
+    return entry
 
 
 def validation_losses(workdir: Path) -> dict[int, float]:
     """Step -> loss of the validation split, the mean over the seeds, of the steps where each of them is a number."""
     found: dict[int, list[float]] = {}
     for line in read_metrics(workdir):
-        if line["split"] == "validation":
+        if line["split"] == "validation" and "loss" in line:
             found.setdefault(line["step"], []).append(line["loss"])
     return {step: sum(x) / len(x) for step, x in found.items() if all(map(math.isfinite, x))}

@@ -24,7 +24,7 @@ from attention_research.data.hugging_face import HuggingFaceTokenizer
 from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.data.numbering import Numbering
 from attention_research.layers.structure import Structure, abstract, initializer
-from attention_research.training import environment, keeping, workdir
+from attention_research.training import claiming, environment, keeping, workdir
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.step import state_at_0
 from attention_research.training.trainer import Trainer
@@ -119,7 +119,7 @@ def written(loaded: Loaded, into: Path, source: str, files: list[dict[str, str]]
     """`import_folder` of a loaded model that came from `files` of `source`. Data are prepared for their vocabulary;
     those of a model without tokens are not before a command reads them."""
     with workdir.locked(into):
-        workdir.claim(into, loaded.config)
+        claiming.claim(into, loaded.config)
         trainer = Trainer(loaded.config, alone=True)
         found: dict[str, Any] = {**environment.describe(), "imported": files}
         if len(loaded.numbering):

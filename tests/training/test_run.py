@@ -197,6 +197,65 @@ def test_another_config_is_refused_with_the_difference(whole):
         train(config(5), whole[0])
 
 
+@pytest.mark.parametrize(
+    "end", [RunError("no room"), ValueError("a bug"), Interrupted(15, "stopped"), KeyboardInterrupt()]
+)
+def test_a_failed_start_leaves_the_folder_as_it_was(end, whole, tmp_path, at_step, monkeypatch):
+    """New, made by the user, and of a run that was to go on with more steps: a mended config may be another one."""
+
+    def fail():
+        raise end
+
+    at_step(1, fail)
+    (tmp_path / "mine").mkdir()
+    shutil.copytree(whole[0], tmp_path / "old")
+    before = (tmp_path / "old" / "config.json").read_text()
+    for workdir, steps in (("new", 6), ("mine", 6), ("old", 7)):
+        with pytest.raises(type(end)):
+            train(config(steps), tmp_path / workdir)
+        at_step(1, fail)
+    assert not (tmp_path / "new").exists() and [path.name for path in (tmp_path / "mine").iterdir()] == [".lock"]
+    assert (tmp_path / "old" / "config.json").read_text() == before
+    assert history(tmp_path / "old") == history(whole[0])
+    monkeypatch.undo()
+
+
+def test_what_does_not_fit_the_devices_writes_nothing(tmp_path):
+    for given in ({"parallel.mesh.tensor": 64}, {"parallel.strategy": "pmap", "training.replicas": 2}):
+        with pytest.raises((RunError, ConfigError)):
+            train(config(6, *given.items()), tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_start_that_was_killed_claims_nothing(whole, tmp_path):
+    """Its files are there, of another vocabulary; the run is that of the config that is given then."""
+    other = config(9, ("vocabulary_size", 7000), ("model.dropout_rate", 0.5))
+    (tmp_path / "config.json").write_text(other.to_json())
+    (tmp_path / "metrics.jsonl").write_text("")
+    shutil.copyfile(whole[0] / "environment.json", tmp_path / "environment.json")
+    assert train(config(6), tmp_path)["steps"] == 6
+    assert_same_run(tmp_path, whole[0])
+
+
+def test_a_signal_that_a_library_swallows_ends_the_run_before_its_first_step(tmp_path, monkeypatch):
+    """It comes while a library prepares something and catches every exception."""
+
+    def swallowing(self, *arguments):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except BaseException:
+            pass
+        return prepare(self, *arguments)
+
+    said, prepare = [], run.Progress.__init__
+    monkeypatch.setattr(run.Progress, "__init__", swallowing)
+    with pytest.raises(Interrupted) as caught:
+        train(config(6), tmp_path / "run", said.append)
+    assert (
+        caught.value.code == 143 and said[-1].startswith("SIGTERM: stopped at once") and not (tmp_path / "run").exists()
+    )
+
+
 def test_a_second_process_is_refused(whole):
     with locked(whole[0]), pytest.raises(RunError, match="another process works there"):
         train(config(6), whole[0])

@@ -1,0 +1,81 @@
+"""A run's claim on its folder: config.json, written when the run starts and taken back where the start fails.
+
+A folder is a run's from its first logged step or its first checkpoint on. What a failed start leaves, and what a
+process leaves that is killed before that, is no run: the mended command may have another config.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attention_research.config import Config, ConfigError, difference
+from attention_research.data import kept
+from attention_research.errors import Diverged, RunError
+from attention_research.training.workdir import LOCK, load_config, locked, read_metrics, write_text
+
+#: What a start writes, beside checkpoints/, which it leaves empty.
+_OF_A_START = ("config.json", "environment.json", "error.txt", "metrics.jsonl", kept.DOCUMENT, kept.FOLDER)
+
+
+def reached(workdir: Path) -> int:
+    """The last step that is logged or saved; -1 where there is none."""
+    saved = [int(path.name) for path in (workdir / "checkpoints").glob("*") if path.name.isdecimal()]
+    logged = [line["step"] for line in read_metrics(workdir) if line["split"] == "train"]
+    return max([*saved, *logged], default=-1)
+
+
+def check(workdir: Path, config: Config) -> None:
+    """Raises ConfigError where the folder holds a run of another config; more steps are allowed, and other devices (a
+    checkpoint is restored on any mesh)."""
+    if not (workdir / "config.json").exists() or reached(workdir) < 0:
+        return
+    before = load_config(workdir)
+    changes = difference(before, config)
+    more_steps = config.resolved["training"]["steps"] >= before.resolved["training"]["steps"]
+    allowed = ("parallel.mesh.", *(["training.steps:"] if more_steps else []))
+    changes = [line for line in changes if not line.startswith(allowed)]
+    if changes:
+        raise ConfigError(f"{workdir} holds a run of another config ({'; '.join(changes)}); give another --workdir")
+
+
+def claim(workdir: Path, config: Config) -> None:
+    """`check`, then config.json."""
+    check(workdir, config)
+    write_text(workdir / "config.json", config.to_json())
+
+
+@contextmanager
+def claimed(workdir: Path, config: Config) -> Iterator[None]:
+    """Locks the folder and writes config.json; a block that fails before it has logged or saved a step leaves the
+    folder as it was. A run that diverged has been started."""
+    new = not workdir.exists()
+    with locked(workdir):
+        path, before = workdir / "config.json", reached(workdir)
+        text = path.read_text(encoding="utf-8") if before >= 0 and path.exists() else None
+        claim(workdir, config)
+        try:
+            yield
+        except Diverged:
+            raise
+        except BaseException:
+            if reached(workdir) <= before:
+                _take_back(workdir, text, new)
+            raise
+
+
+def _take_back(workdir: Path, text: str | None, new: bool) -> None:
+    with contextlib.suppress(OSError, RunError):  # the first error is the one to tell
+        if text is not None:
+            return write_text(workdir / "config.json", text)
+        for name in _OF_A_START:
+            path = workdir / name
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a half-written checkpoint is the next start's to delete
+            (workdir / "checkpoints").rmdir()
+        if new and [path.name for path in workdir.iterdir()] == [LOCK]:
+            (workdir / LOCK).unlink()
+            workdir.rmdir()
