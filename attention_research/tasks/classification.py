@@ -38,6 +38,8 @@ class Classification:
 class ClassificationEvaluation(Evaluation):
     """The class that the model thinks most probable, against the label."""
 
+    needs = ("log_probabilities",)
+
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
         """The most probable classes, "predicted" [B], and how much each position counts, "weights" [B S]."""
         log_p, aux = model.log_probabilities(batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import sacrebleu
 
@@ -27,7 +27,10 @@ class Evaluation:
     One that decodes has `score(hypotheses, references, sources)`. One that looks at the model's outputs instead has
     `outputs(model, batch)`, a pure function giving a dictionary of arrays, and `score(triples, data)` over (ids, batch,
     outputs), where an id of -1 marks a row that only fills the batch. Both have `summary(scores)`.
+    `needs` are the methods that the model must have.
     """
+
+    needs: ClassVar[tuple[str, ...]] = ("encode", "start", "step")
 
     def __init__(
         self,

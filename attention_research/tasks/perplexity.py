@@ -16,6 +16,8 @@ from attention_research.tasks.evaluation import Evaluation, Scores
 class PerplexityEvaluation(Evaluation):
     """exp of the mean negative log-likelihood a real target token, the end of the sentence included."""
 
+    needs = ("log_likelihood",)
+
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
         """{"log_likelihood": [B], the sum over a row's real tokens, "tokens": [B], how many these are}."""
         values, _ = model.log_likelihood(batch)

@@ -29,6 +29,8 @@ class RationaleEvaluation(Evaluation):
     what is called the rationale of soft attention.
     """
 
+    needs = ("read",)
+
     def __init__(
         self,
         *,

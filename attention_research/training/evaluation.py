@@ -159,6 +159,7 @@ def evaluate(
 
 def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
     evaluation, data, model = trained.evaluation, trained.data, trained.model(replica)
+    _check_model(trained)
 
     def batches() -> Iterator[tuple[np.ndarray, dict]]:
         return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
@@ -167,13 +168,6 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
     if hasattr(evaluation, "outputs"):
         scores = evaluation.score(trained.outputs(model, batches()), data)
         return {**scores, "summary": evaluation.summary(scores), **losses, "seed": trained.trainer.seeds[replica]}
-    absent = [name for name in ("encode", "start", "step") if not hasattr(trained.trainer.parts.model.target, name)]
-    if absent:
-        scored, model_kind = (trained.config.resolved[section]["kind"] for section in ("evaluation", "model"))
-        raise ConfigError(
-            f"evaluation.kind={scored}: scores what a model writes of a source, but {model_kind} has no "
-            f"{' and no '.join(absent)}; train it with another, such as perplexity"
-        )
     sources, references = data.text(evaluation.split)
     texts = trained.translations(model, batches())
     ids = sorted(texts)
@@ -194,3 +188,15 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
             for i, s, r in islice(zip(ids, sources, references, strict=True), 5)
         ],
     }
+
+
+def _check_model(trained: Trained) -> None:
+    """Raises ConfigError where the model lacks a method that the evaluation calls."""
+    model, needs = trained.trainer.parts.model.target, getattr(trained.evaluation, "needs", ())
+    absent = [name for name in needs if not hasattr(model, name)]
+    if absent:
+        scored, kind = (trained.config.resolved[section]["kind"] for section in ("evaluation", "model"))
+        raise ConfigError(
+            f"evaluation.kind={scored}: needs a model with {', '.join(needs)}, but {kind} has no "
+            f"{' and no '.join(absent)}; train it with an evaluation that fits, such as perplexity of a language model"
+        )

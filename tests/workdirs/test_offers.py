@@ -1,10 +1,13 @@
 """Every command over every kind of run: it works, or says in one line what the model lacks and what fits it."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from attention_research import registry
 from attention_research.cli import main
-from attention_research.config import load
+from attention_research.config import ConfigError, load
+from attention_research.training import evaluation
 from attention_research.training.run import train
 from attention_research.workdirs import offers
 
@@ -58,6 +61,37 @@ def test_a_command_that_does_not_fit_is_one_line(name, words, tmp_path, capsys, 
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and err.startswith(f"error: {words[0]}: this run's model, {kind}, ")
     assert all(one in err for one in OFFERED[kind])
+
+
+MISMATCHES = {
+    ("bleu", "transformer_decoder"): "has no encode;",
+    ("bleu", "transformer_encoder"): "has no start and no step;",
+    ("captions", "image_classifier"): "has no encode and no start and no step;",
+    ("classification", "transformer"): "has no log_probabilities;",
+    ("perplexity", "vision_transformer"): "has no log_likelihood;",
+    ("rationale", "text_classifier"): "has no read;",
+}
+
+
+@pytest.mark.parametrize(("scored", "model"), MISMATCHES)
+def test_an_evaluation_that_does_not_fit_the_model_is_one_line(scored, model):
+    parts = SimpleNamespace(model=SimpleNamespace(target=registry.lookup("model", model)))
+    trained = SimpleNamespace(
+        config=SimpleNamespace(resolved={"evaluation": {"kind": scored}, "model": {"kind": model}}),
+        evaluation=registry.lookup("evaluation", scored)(), trainer=SimpleNamespace(parts=parts), data=None,
+        model=lambda replica: None,
+    )  # fmt: skip
+    expected = f"^evaluation.kind={scored}: needs .*, but {model} {MISMATCHES[scored, model]}"
+    with pytest.raises(ConfigError, match=expected):
+        evaluation._evaluate_one(trained, 0)
+
+
+def test_every_evaluation_of_a_config_fits_its_model(root, monkeypatch):
+    monkeypatch.chdir(root)
+    for spec in CONFIGS.values():
+        said = load(f"configs/{spec}").resolved
+        model = registry.lookup("model", said["model"]["kind"])
+        assert all(hasattr(model, name) for name in registry.lookup("evaluation", said["evaluation"]["kind"]).needs)
 
 
 FEW = (
