@@ -114,6 +114,7 @@ def _scaled(folder: CheckpointFolder) -> bool:
 
 
 def _vocabulary(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> str:
-    if "lm_head.weight" in tensors and not np.array_equal(tensors["lm_head.weight"], tensors.get("shared.weight")):
+    head, table = tensors.get("lm_head.weight"), tensors.get("shared.weight")
+    if head is not None and (table is None or not np.array_equal(head, table)):
         return "untied"
     return "shared_with_bias" if _scaled(folder) else "unscaled"
