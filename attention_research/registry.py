@@ -89,6 +89,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "collage_questions": "attention_research.data.collage_questions:CollageQuestions",
         "images": "attention_research.data.images:ImageData",
         "captions": "attention_research.data.captions:Captions",
+        "caption_folder": "attention_research.data.caption_folder:CaptionFolder",
         "image_questions": "attention_research.data.image_questions:ImageQuestions",
         "pathfinder": "attention_research.data.pathfinder:Pathfinder",
         "placed_digits": "attention_research.data.placed_digits:PlacedDigits",

@@ -14,36 +14,17 @@ import numpy as np
 
 from attention_research.data.in_memory import Batch
 from attention_research.data.named_picture_texts import NamedPictureTexts
+from attention_research.data.named_pictures import Pictures, PictureSet
 from attention_research.registry import Child, Positive
 
 
-class Captions(NamedPictureTexts):
-    """A captioned TFDS set, its vocabulary, and its batches; lengths are those of `NamedPictureTexts`.
+class CaptionTexts(NamedPictureTexts):
+    """Captions wherever they come from, as batches; lengths are those of `NamedPictureTexts`."""
 
-    `train_examples` takes that many pictures of a fixed permutation of the training split, on whose captions the
-    vocabulary then rests. `normalization` "words" lowers the case and takes punctuation off the words, in references
-    too.
-    """
-
-    array, feature, fields = "target", "captions", ("text",)
+    array = "target"
     evaluation_seed = 1411
     #: At most so many tokens are written of a caption; None: as many as the model can.
     target_length = None
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        side: Positive,
-        channels: Positive,
-        max_length: Positive,
-        vocabulary_size: Positive,
-        tokenizer: Child["tokenizer"] = "words",
-        normalization: Literal["words", "none"] = "words",
-        train_examples: Positive | None = None,
-    ):
-        super().__init__(name, side, channels, max_length, tokenizer, normalization, train_examples)
-        self.vocabulary_size = vocabulary_size
 
     def sizes(self) -> dict[str, int]:
         """Pairs of the training split that are read, pictures of the others."""
@@ -90,7 +71,42 @@ class Captions(NamedPictureTexts):
         del sources
         return self.tokenizer.decode(tokens)
 
+    def target_counts(self) -> np.ndarray:
+        """[tokens] how often each token is in the captions that `target_tokens` has of training; no picture is read."""
+        if self.kept is not None and "target_counts" in self.kept.learned:
+            return np.asarray(self.kept.learned["target_counts"])
+        targets = self.arrays("train")["target"]
+        _, first = np.unique(self.pictures_of("train", np.arange(len(targets))), return_index=True)
+        return np.bincount(targets[first][targets[first] != 0], minlength=self.tokenizer.size)
+
     def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
         """The target tokens of a split's evaluation (or of `examples` of it) one after the other."""
         batches = self.evaluation_batches(split, 256, examples)
         return np.concatenate([batch["target"][batch["target"] != 0] for _, batch in batches])
+
+
+class Captions(CaptionTexts):
+    """A captioned TFDS set, its vocabulary, and its batches; lengths are those of `NamedPictureTexts`.
+
+    `train_examples` takes that many pictures of a fixed permutation of the training split, on whose captions the
+    vocabulary then rests. `normalization` "words" lowers the case and takes punctuation off the words, in references
+    too.
+    """
+
+    feature, fields = "captions", ("text",)
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        side: Positive,
+        channels: Positive,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        tokenizer: Child["tokenizer"] = "words",
+        normalization: Literal["words", "none"] = "words",
+        train_examples: Positive | None = None,
+    ):
+        choice = PictureSet.named(name, self.feature, self.fields, normalization, train_examples)
+        super().__init__(name, choice, Pictures(choice, side, channels), side, channels, max_length, tokenizer)
+        self.vocabulary_size = vocabulary_size

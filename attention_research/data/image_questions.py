@@ -14,6 +14,7 @@ import numpy as np
 
 from attention_research.data.in_memory import Batch
 from attention_research.data.named_picture_texts import NamedPictureTexts
+from attention_research.data.named_pictures import Pictures, PictureSet
 from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
@@ -42,7 +43,8 @@ class ImageQuestions(NamedPictureTexts):
         normalization: Literal["words", "none"] = "words",
         train_examples: Positive | None = None,
     ):
-        super().__init__(name, side, channels, max_length, tokenizer, normalization, train_examples)
+        choice = PictureSet.named(name, self.feature, self.fields, normalization, train_examples)
+        super().__init__(name, choice, Pictures(choice, side, channels), side, channels, max_length, tokenizer)
         self.vocabulary_size = vocabulary_size
 
     @functools.cached_property

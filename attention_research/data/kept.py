@@ -154,6 +154,7 @@ def _json(path: Path, data: bytes) -> dict[str, Any]:
         raise ConfigError(f"{path}: damaged ({error}); restore it") from None
 
 
-def digest(split: str, sides: Sequence[Sequence[str]]) -> str:
-    """Hash of the text of a split."""
-    return storage.content_hash(split, *sides)
+def digest(choice: Any, split: str, sides: Sequence[Sequence[str]]) -> str:
+    """Hash of the text of a split, and of what else belongs to its examples (`marks` of the choice)."""
+    marks = [choice.marks(split)] if hasattr(choice, "marks") else []
+    return storage.content_hash(split, *sides, *marks)

@@ -43,7 +43,7 @@ class KeptText:
         sides = self.choice.text(split)
         if split in self.splits:
             contents = getattr(self.choice, "contents", lambda split: ())
-            self.kept.check(split, digest(split, sides), contents(split))
+            self.kept.check(split, digest(self.choice, split, sides), contents(split))
         return sides
 
     def _tokens(self, split: str) -> tuple[TokenArray, TokenArray]:

@@ -56,6 +56,10 @@ class Texts(Named):
         texts = [normalized(text) for text in self.feature(split, "text")]
         return texts, [""] * len(texts)
 
+    def marks(self, split: str) -> list[str]:
+        """The labels: a text is another one where its label is."""
+        return self.feature(split, "label")
+
     def feature(self, split: str, name: str) -> list[str]:
         """The "text" of each example of a split as it is, or its "label": the class's name."""
         there = sources.open_split(self.name, split)

@@ -1,9 +1,9 @@
-"""What captions and questions of a data set by name have in common: vocabulary, tokens, resized pictures, batches."""
+"""What captions and questions of pictures have in common: vocabulary, tokens, resized pictures, batches."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from attention_research.data import storage
 from attention_research.data.in_memory import Batch
 from attention_research.data.kept import Kept
-from attention_research.data.named_pictures import Pictures, PictureSet
-from attention_research.data.names import check_name
+from attention_research.data.named_pictures import Pictures
 from attention_research.data.picture_texts import PictureTexts, digests, padded
 from attention_research.data.read_ahead import read_ahead
+from attention_research.data.tokens import BySplit
 from attention_research.errors import ConfigError
 
 CHANNELS = (1, 3)
@@ -23,7 +23,7 @@ DIGESTED = 16
 
 
 class NamedPictureTexts(PictureTexts):
-    """The texts of `feature` of a TFDS set as "`array`" [B max_length]; `fields` are its features, the text first.
+    """The texts of `choice` as "`array`" [B max_length], each about one of `pictures`.
 
     A picture is whole in `side` x `side` pixels. `max_length` counts tokens with the end of sentence; a training text
     with more is left out and counted (`dropped`), one of validation or test is cut and keeps its end.
@@ -31,21 +31,16 @@ class NamedPictureTexts(PictureTexts):
 
     #: The array of a batch that has the tokens.
     array: ClassVar[str]
-    feature: ClassVar[str]
-    fields: ClassVar[tuple[str, ...]]
 
     def __init__(
-        self, name: str, side: int, channels: int, max_length: int, tokenizer: Callable[[], Any], normalization: str,
-        train_examples: int | None,
+        self, name: str, choice: Any, pictures: Pictures, side: int, channels: int, max_length: int,
+        tokenizer: Callable[[], Any],
     ):  # fmt: skip
-        check_name(name)
         if channels not in CHANNELS:
             raise ConfigError(f"channels: {channels} is neither 1, grey, nor 3, colours")
         self.name, self.max_length, self.shape = name, max_length, (side, side, channels)
-        self._new_tokenizer = tokenizer
-        self._choice = PictureSet(name, self.feature, self.fields, normalization, train_examples)
+        self._new_tokenizer, self._choice, self._images = tokenizer, choice, pictures
         super().__init__()
-        self._images = Pictures(self._choice, side, channels)
         self._images.report = lambda line: self._report(line)
         self._kept, self._about = functools.cache(self._short_enough), functools.cache(self._pictures)
 
@@ -97,8 +92,8 @@ class NamedPictureTexts(PictureTexts):
         return storage.content_hash(settings, digests(self.images("test", some)))
 
     @functools.cached_property
-    def numbers(self) -> dict[str, int]:  # type: ignore[override]  # known once the set is there
-        return {split: len(self._kept(split)) for split in self._prepared.tokens}
+    def numbers(self) -> Mapping[str, int]:  # type: ignore[override]  # each known once its split is asked for
+        return BySplit(tuple(self._prepared.tokens), lambda split: len(self._kept(split)))
 
     @property
     def dropped(self) -> int:

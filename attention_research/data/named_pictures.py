@@ -16,6 +16,7 @@ import numpy as np
 from attention_research.data import sources
 from attention_research.data.labelled import words_apart
 from attention_research.data.labelled_arrays import kept
+from attention_research.data.names import check_name
 from attention_research.data.prepared import Named, chosen
 from attention_research.errors import ConfigError
 
@@ -39,6 +40,12 @@ class PictureSet(Named):
     normalization: str
     train_examples: int | None = None
 
+    @classmethod
+    def named(cls, name: str, *settings: Any) -> PictureSet:
+        """Raises `ConfigError` with the nearest name where no set has this one."""
+        check_name(name)
+        return cls(name, *settings)
+
     def splits(self) -> tuple[str, ...]:
         return tuple(SPLITS.get(split, split) for split in super().splits())
 
@@ -56,6 +63,10 @@ class PictureSet(Named):
     def field(self, split: str, name: str) -> list[str]:
         """One field of all texts of a split; its line breaks are spaces."""
         return bytes(self._read(split)[name]).decode().split(_LINE)[:-1]
+
+    def marks(self, split: str) -> list[str]:
+        """The other fields of the texts: a text is another one where its answer is."""
+        return [text for name in self.fields[1:] for text in self.field(split, name)]
 
     def pictures(self, split: str) -> np.ndarray:
         """[texts] the number of the picture that each text is about."""
@@ -89,10 +100,14 @@ class PictureSet(Named):
 class Pictures:
     """The pictures of a set, each whole in a square of `side` pixels, with `channels`: 1 or 3."""
 
-    def __init__(self, of: PictureSet, side: int, channels: int):
+    def __init__(self, of: Any, side: int, channels: int):
         self._set, self._side, self._channels = of, side, channels
         self._opened, self._all = functools.cache(self._open), functools.cache(self._hold)
         self.report: Callable[[str], None] = lambda line: None
+
+    def use(self, of: Any) -> None:
+        """The same set at another place, before any picture is read."""
+        self._set = of
 
     def number(self, split: str) -> int:
         """How many pictures a split has."""
@@ -120,8 +135,12 @@ class Pictures:
             images[row] = resized(there[int(place)]["image"], self._side, self._channels)
         return images
 
+    def _stamp(self, split: str) -> str | None:
+        """Changes whenever the pictures of a split may have."""
+        return self._set.stamp()
+
     def _hold(self, split: str) -> np.ndarray:
-        stamp = self._set.stamp()
+        stamp = self._stamp(split)
         settings = [split, self._set.name, self._set.train_examples, self._side, self._channels, stamp]
 
         def read() -> dict[str, np.ndarray]:

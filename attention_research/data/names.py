@@ -124,9 +124,38 @@ def check_files(files: Mapping[str, Sequence[str]], key: str = "config.data") ->
                 raise ConfigError(f"{key}.{split}: no such file: {path}{hint}")
 
 
+def caption_file(folder: Path, file: str) -> str:
+    """Where a file with captions lies: in the folder of the pictures if it is there, else where its path says."""
+    inside = folder / file
+    return str(inside if inside.exists() or not Path(file).exists() else Path(file).absolute())
+
+
+def check_folder(folder: str, files: Mapping[str, str], key: str = "config.data") -> None:
+    """Raise `ConfigError` with the nearest name there is, unless a folder of pictures and its files are there.
+
+    `files`: setting -> path of a file with captions.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        there = [str(path) for path in place.parent.glob("*") if path.is_dir()]
+        nearest = difflib.get_close_matches(folder, there, n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else f" (in {place.parent.absolute()})"
+        raise ConfigError(f"{key}.folder: no such folder: {folder}{hint}")
+    for setting, file in files.items():
+        if not Path(file).is_file():
+            there = [str(path) for path in Path(file).parent.glob("*") if path.suffix in (".tsv", ".jsonl", ".gz")]
+            nearest = difflib.get_close_matches(file, there, n=1)
+            hint = f"; did you mean {nearest[0]}?" if nearest else ""
+            raise ConfigError(f"{key}.{setting}: no such file: {file}{hint}")
+
+
 def check_section(section: Mapping[str, Any], key: str = "config.data") -> None:
     """Raise `ConfigError` for a mistake in a resolved data section that shows without reading any data."""
     if "name" in section:
         check_name(section["name"], f"{key}.name")
     if section["kind"] == "files":
         check_files({split: section[split] for split in ("train", "validation", "test")}, key)
+    if section["kind"] == "caption_folder":
+        place = Path(section["folder"])
+        named = {name: section[name] for name in ("captions", "validation", "test") if section[name] is not None}
+        check_folder(section["folder"], {name: caption_file(place, file) for name, file in named.items()}, key)

@@ -134,7 +134,9 @@ def _build(choice: Any, tokenizer: Any, report: Callable[[str], None]) -> tuple[
                     for side, sentences in zip(("source", "target"), pair, strict=True):
                         TokenArray.join(tokenizer.encode(sentences)).save(temporary / f"{split}.{side}")
                 (temporary / "splits.json").write_text(json.dumps(list(texts)))
-    digests = {split: {"digest": digest(split, sides), "examples": len(sides[0])} for split, sides in texts.items()}
+    digests = {
+        split: {"digest": digest(choice, split, sides), "examples": len(sides[0])} for split, sides in texts.items()
+    }
     return folder, {"splits": digests, "facts": facts_of(choice, texts)}
 
 

@@ -107,6 +107,7 @@ ELSEWHERE = {
     ("data", "collages"): "tests/data/test_collages.py",
     ("data", "collage_questions"): "tests/data/test_collages.py",
     ("data", "captions"): "tests/data/test_captions.py",
+    ("data", "caption_folder"): "tests/data/test_caption_folder.py",
     ("data", "image_questions"): "tests/data/test_image_questions.py",
     ("data", "matching"): "tests/data/test_long_range_data.py",
     ("tokenizer", "bytes"): "tests/data/test_long_range_data.py",

@@ -1,5 +1,6 @@
 """Local text files as a data set: what is read, what is cached, and one line for every mistake."""
 
+import gzip
 import os
 from functools import partial
 
@@ -86,6 +87,27 @@ def test_other_line_ends_and_a_byte_order_mark_are_no_text(corpus):
             with open(path, "w", encoding="utf-8-sig", newline="\r\n") as file:
                 file.write(text.removesuffix("\n"))
     assert file_data(corpus).prepare().fingerprint == plain
+
+
+def test_compressed_files_are_the_same_pairs(corpus):
+    """gzip, one side of a split or both: the same content, the same fingerprint, the same digests in a run."""
+    plain = file_data(corpus).prepare()
+    digests = [sha256 for _, sha256 in plain._choice.contents("train")]
+    for split, sides in (("train", (0, 1)), ("test", (1,))):
+        paths = list(corpus[split])
+        for side in sides:
+            with open(paths[side], "rb") as file, gzip.open(f"{paths[side]}.gz", "wb") as packed:
+                packed.write(file.read())
+            os.remove(paths[side])
+            paths[side] += ".gz"
+        corpus[split] = tuple(paths)
+    packed = file_data(corpus).prepare()
+    assert packed.fingerprint == plain.fingerprint and packed.text("test")[0] == FRENCH["test"]
+    assert [sha256 for _, sha256 in packed._choice.contents("train")] == digests
+    with open(corpus["train"][0], "r+b") as file:
+        file.truncate(30)
+    with pytest.raises(ConfigError, match=r"^config\.data\.train: .*\.fr\.gz: damaged gzip file"):
+        file_data(corpus).prepare()
 
 
 def wrong(corpus, split, side, content):
