@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     config = configured(arguments, overrides)
     if not arguments.over:
         raise ConfigError("--over=PATH=V1,V2 is missing, for example --over model.num_heads=1,4,8")
-    from attention_research.studies.axes import check_distinct, read_axes
+    from attention_research.studies.axes import check_axes, read_axes
 
-    check_distinct(config, read_axes(arguments.over, overrides))
+    check_axes(config, read_axes(arguments.over, overrides))
     common = {
         "overrides": overrides, "seeds": arguments.seeds, "runner": arguments.runner, "jobs": arguments.jobs,
         "machines": machines(arguments), "workdir": arguments.workdir, "stale": arguments.stale,

@@ -105,14 +105,27 @@ def parse_axis(text: str) -> tuple[str, Axis]:
     return path, _range(text, ranges[0])
 
 
-def check_distinct(config: Config, axes: Mapping[str, Axis]) -> None:
-    """Raises ConfigError where two values of an axis are the same setting, however they are spelt (0.1 and 1e-1)."""
+def check_axes(config: Config, axes: Mapping[str, Axis]) -> None:
+    """Raises ConfigError where two values of an axis are the same setting, however they are spelt (0.1 and 1e-1), and
+    where a range of real numbers (1e2..1e3) is of a setting that takes whole ones."""
     for path, axis in axes.items():
+        if isinstance(axis, Range) and not axis.whole and axis.low == int(axis.low):
+            _check_between(config, path, axis)
         seen: dict[str, str] = {}
         for value in axis.values if isinstance(axis, Choices) else ():
             earlier = seen.setdefault(_meaning(config, path, value), value)
             if earlier is not value:
                 raise ConfigError(f"--over {path}: {earlier} and {value} are the same value; leave one out")
+
+
+def _check_between(config: Config, path: str, axis: Range) -> None:
+    takes = lambda value: _meaning(config, path, value) != repr(float(value))
+    between = axis.text(axis.low + 0.618034 * (axis.high - axis.low))
+    if takes(repr(axis.low)) and not takes(between):
+        raise ConfigError(
+            f"--over {path}={axis.low}..{axis.high}: a range of real numbers, such as {between}, which {path} does not "
+            f"take; write whole ends as {int(axis.low)}..{int(axis.high)}"
+        )
 
 
 def _meaning(config: Config, path: str, value: str) -> str:

@@ -72,6 +72,9 @@ MISTAKES = {
          "--over=model.encoder.self_attention.rank=4,4e0", "--workdir={d}"], "4 and 4e0 are the same value"),
     "one value of a search spelt twice": (
         ["sweep", CONFIG, "--over=model.dropout_rate=0.1,.1", "--search=random", "--workdir={d}"], "0.1 and .1 are"),
+    "a range of reals for an int": (
+        ["sweep", CONFIG, "--over=training.steps=1e2..1e3", "--search=random", "--trials=2", "--workdir={d}"],
+        "write whole ends as 100..1000"),
     "override of a trained run": (["evaluate", "--workdir={d}", "--config.model.width=4"], "nothing can be overridden"),
 }  # fmt: skip
 
