@@ -59,7 +59,7 @@ def trained_workdir(arguments: argparse.Namespace, overrides: Overrides) -> Path
     no_overrides(overrides)
     if arguments.workdir is None:
         raise ConfigError("--workdir=DIR is missing: the folder of a trained run")
-    if not (arguments.workdir / "config.json").exists():
+    if not os.path.exists(arguments.workdir / "config.json"):
         raise ConfigError(f"--workdir={arguments.workdir}: no run there (config.json is missing); train one first")
     return arguments.workdir
 

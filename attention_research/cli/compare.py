@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, no_overrides, place, print_json
+from attention_research.cli.arguments import Overrides, Parser, no_overrides, place, print_json, say
 
 
 def options(parser: Parser) -> None:
@@ -16,7 +16,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
     from attention_research.workdirs.comparison import compare, text
 
-    comparison = compare(arguments.runs)
+    comparison = compare(arguments.runs, say)
     if arguments.json:
         return print_json(comparison.as_json())
     print(text(comparison), end="")

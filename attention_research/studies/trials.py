@@ -172,7 +172,7 @@ class Folder:
         folder = folder or self.trial(trial)
         try:
             before = json.loads((folder / "trial.json").read_text(encoding="utf-8"))["fingerprint"]
-        except (FileNotFoundError, json.JSONDecodeError, KeyError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
             before = trial.fingerprint
         if before != trial.fingerprint and rerun_stale:
             shutil.rmtree(folder)
@@ -193,9 +193,10 @@ def read_result(folder: Path) -> dict[str, Any] | None:
 
 def _read(place: Path) -> dict[str, Any] | None:
     try:
-        return json.loads(place.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):  # a damaged result counts as none: the trial runs again
+        found = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):  # a damaged result counts as none: the trial runs again
         return None
+    return found if isinstance(found, dict) and isinstance(found.get("stages", {}), dict) else None
 
 
 def is_stale(trial: Trial, result: dict[str, Any]) -> bool:

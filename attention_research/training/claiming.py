@@ -7,6 +7,7 @@ process leaves that is killed before that, is no run: the mended command may hav
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ def reached(workdir: Path) -> int:
 def check(workdir: Path, config: Config) -> None:
     """Raises ConfigError where the folder holds a run of another config; more steps are allowed, and other devices (a
     checkpoint is restored on any mesh)."""
-    if not (workdir / "config.json").exists() or reached(workdir) < 0:
+    if not os.path.exists(workdir / "config.json") or reached(workdir) < 0:
         return
     before = load_config(workdir)
     changes = difference(before, config)

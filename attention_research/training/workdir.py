@@ -65,9 +65,15 @@ def write_text(path: Path, text: str) -> None:
 @contextmanager
 def locked(workdir: Path) -> Iterator[None]:
     """Holds a run's or a study's folder for this process; the kernel lets go when it ends, however it ends."""
-    with writing(workdir):
+    try:
         workdir.mkdir(parents=True, exist_ok=True)
         file = (workdir / LOCK).open("a")
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            line = f"cannot write {workdir}: {error.strerror}; put that right and rerun the same command"
+            raise RunError(line) from error
+        reason = error.strerror or error
+        raise ConfigError(f"--workdir={workdir}: cannot write there ({reason}); give another folder") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,10 +85,14 @@ def locked(workdir: Path) -> Iterator[None]:
 
 def load_config(workdir: Path) -> Config:
     """The config of the run in this folder. Raises ConfigError where there is none."""
-    path = workdir / "config.json"
-    if not path.exists():
-        raise ConfigError(f"--workdir={workdir}: no run there (config.json is missing); train one first")
-    return Config.from_json(path.read_text())
+    try:
+        text = (workdir / "config.json").read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise ConfigError(f"--workdir={workdir}: no run there (config.json is missing); train one first") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"--workdir={workdir}: config.json cannot be read ({reason})") from None
+    return Config.from_json(text)
 
 
 class MetricsLog:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attention_research.config import Config, ConfigError, difference
 from attention_research.config.annotations import spell
 from attention_research.config.record import flat
-from attention_research.errors import printable
+from attention_research.errors import RunError, printable
 from attention_research.studies.columns import significant
 from attention_research.studies.results import markdown
-from attention_research.workdirs.reading import Run
+from attention_research.workdirs.reading import Run, is_run
 
 #: Of environment.json: what differs between any two runs and says nothing.
 _ALWAYS_DIFFERENT = ("date", "command")
@@ -39,11 +39,25 @@ class Comparison:
         return dataclasses.asdict(self)
 
 
-def compare(folders: Sequence[Path]) -> Comparison:
-    """Two runs or more. Raises ConfigError, one line, where a folder has none."""
+def compare(folders: Sequence[Path], report: Callable[[str], None] = lambda line: None) -> Comparison:
+    """Two runs or more. Of more than two, one that cannot be read is reported and left out.
+
+    Raises ConfigError, one line, where a folder has no run, or where fewer than two can be read.
+    """
     if len(folders) < 2:
         raise ConfigError("compare: name two runs or more, for example runs/first runs/second")
-    runs = [Run.read(folder) for folder in folders]
+    runs, failed = [], []
+    for folder in folders:
+        try:
+            runs.append(Run.read(folder))
+        except (ConfigError, RunError) as error:
+            if not is_run(folder):
+                raise
+            failed.append(str(error))
+    if len(runs) < 2:
+        raise ConfigError(failed[0])
+    for line in failed:
+        report(f"left out: {line}")
     numbers = [run.numbers() for run in runs]
     environments = [_without(run.environment, _ALWAYS_DIFFERENT) for run in runs]
     scored = [{n: x for n, x in run.evaluation.items() if n == "split" or "signature" in n} for run in runs]

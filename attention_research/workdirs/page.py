@@ -39,7 +39,11 @@ def report(folder: Path, output: Path | None = None) -> Path:
         return output
     run = Run.read(folder)
     with tempfile.TemporaryDirectory() as pictures:
-        _write(output, page(run, draw(run, Path(pictures))))
+        try:
+            html = page(run, draw(run, Path(pictures)))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(f"{folder}: its files do not fit together ({type(error).__name__}: {error})") from error
+        _write(output, html)
     return output
 
 
@@ -47,8 +51,10 @@ def _write(output: Path, html: str) -> None:
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         write_text(output, html)
-    except OSError as error:
-        raise RunError(f"{output}: not written: {error.strerror or error}") from None
+    except (OSError, RunError) as error:
+        because = error if isinstance(error, OSError) else error.__cause__
+        reason = getattr(because, "strerror", None) or because
+        raise RunError(f"{output}: not written: {reason}; give --output=FILE in another folder") from None
 
 
 def redraw(folder: Path) -> Path:

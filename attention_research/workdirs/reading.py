@@ -6,12 +6,14 @@ import dataclasses
 import fcntl
 import json
 import math
+import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attention_research.config import Config, ConfigError
+from attention_research.config.record import flat
 from attention_research.training.workdir import read_metrics
 
 #: A final training loss is the mean of this many last logged steps, as in a study's tables.
@@ -22,19 +24,19 @@ _NO_SCORES = {"step", "seed", "seconds", "tokens", "sentences"}
 
 def is_run(folder: Path) -> bool:
     """Whether a config was trained here, or is to be."""
-    return (folder / "config.json").is_file()
+    return os.path.isfile(folder / "config.json")  # Path.is_file raises where the folder may not be searched
 
 
 def is_study(folder: Path) -> bool:
     """Whether this is the folder of a study or a sweep at a scale."""
-    return (folder / "trials").is_dir()
+    return os.path.isdir(folder / "trials")
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; empty where the file is not there or damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -53,11 +55,17 @@ def in_use(folder: Path) -> bool:
 
 def seconds_a_step(entries: Iterable[Mapping[str, Any]]) -> float | None:
     """Time of a training step over some logged lines: their mean number of tokens by their tokens/s."""
-    lines = [line for line in entries if line.get("tokens_per_second") and line.get("tokens")]
-    if not lines:
+    pairs = [(line.get("tokens"), line.get("tokens_per_second")) for line in entries]
+    known = [(tokens, speed) for tokens, speed in pairs if is_number(tokens) and is_number(speed)]
+    known = [(tokens, speed) for tokens, speed in known if 0 < tokens < math.inf and 0 < speed < math.inf]
+    if not known:
         return None
-    a_token = statistics.fmean(1 / line["tokens_per_second"] for line in lines)
-    return statistics.fmean(line["tokens"] for line in lines) * a_token
+    return statistics.fmean(tokens for tokens, _ in known) * statistics.fmean(1 / speed for _, speed in known)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is an int or a float; NaN is one, true is none."""
+    return type(value) in (int, float)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +89,7 @@ class Run:
             why = "config.json is missing" if folder.is_dir() else "no such folder"
             raise ConfigError(f"{folder}: no run there ({why})")
         try:
-            config = Config.from_json((folder / "config.json").read_text(encoding="utf-8"))
+            config = saved_config(folder)
         except ConfigError as error:
             raise ConfigError(f"{folder}: {error}") from None
         files = ("environment.json", "evaluation.json", "result.json")
@@ -91,8 +99,8 @@ class Run:
         """Seed -> step -> a logged number."""
         found: dict[int, dict[int, float]] = {}
         for line in self.metrics:
-            if line["split"] == split and line.get(name) is not None:
-                found.setdefault(line["seed"], {})[line["step"]] = line[name]
+            if line["split"] == split and is_number(line.get(name)):
+                found.setdefault(line.get("seed", 0), {})[line["step"]] = line[name]
         return found
 
     @property
@@ -118,7 +126,7 @@ class Run:
         `training_loss` is the optimised one, of the last `LAST` logged steps; `steps_per_second` comes from the logged
         tokens/s, or is what a study's worker measured.
         """
-        stages = self.result.get("stages", {})
+        stages = {name: one for name, one in _dict(self.result.get("stages")).items() if isinstance(one, dict)}
         validation = _mean_curve(self.curves("loss", "validation"))
         training = _mean_curve(self.curves("loss"))
         a_step = seconds_a_step(line for line in self.metrics if line["split"] == "train")
@@ -132,6 +140,24 @@ class Run:
             **self.scores,
             "steps_per_second": measured or (1 / a_step if a_step else None),
         }
+
+
+def saved_config(folder: Path) -> Config:
+    """The config in a folder. Raises ConfigError where it cannot be read, or is none of a run."""
+    try:
+        config = Config.from_json((folder / "config.json").read_text(encoding="utf-8"))
+        if type(config.resolved["training"]["steps"]) is not int:
+            raise TypeError("training.steps is not an int")
+        flat(config.given)
+    except OSError as error:
+        raise ConfigError(f"config.json: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigError(f"config.json: not a saved config ({type(error).__name__}: {error})") from None
+    return config
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _mean_curve(seeds: Mapping[int, Mapping[int, float]]) -> dict[int, float]:

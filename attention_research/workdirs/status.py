@@ -6,14 +6,15 @@ import dataclasses
 import os
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_research.config import Config, ConfigError
+from attention_research.config import ConfigError
 from attention_research.errors import printable
 from attention_research.studies.progress import last_entries
-from attention_research.workdirs.reading import in_use, is_run, is_study, read_json, seconds_a_step
+from attention_research.training.failure import line_of
+from attention_research.workdirs.reading import in_use, is_run, is_study, read_json, saved_config, seconds_a_step
 
 _TITLES = ("folder", "state", "step", "loss", "steps/s", "left", "last line", "")
 
@@ -22,8 +23,8 @@ _TITLES = ("folder", "state", "step", "loss", "steps/s", "left", "last line", ""
 class Line:
     """What is said of a run, a study or a study's trial. Times are in seconds; None where it is not known.
 
-    ``state`` is running, finished, stopped (the same command continues it), failed, or waiting (a trial of a study
-    that is running). ``age`` is that of the last line or result that was written.
+    ``state`` is running, finished, stopped (the same command continues it), failed, waiting (a trial of a study
+    that is running), or unreadable. ``age`` is that of the last line or result that was written.
     """
 
     folder: str
@@ -58,13 +59,30 @@ def status(folders: Sequence[Path]) -> list[Line]:
     """
     lines: list[Line] = []
     for folder in folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise ConfigError(f"{folder}: no such folder; give one with runs, such as runs/")
         if is_study(folder):
-            lines += [study_line(folder), *map(run_line, [*groups(folder), *trials(folder)])]
+            lines += [_said(study_line, folder), *(_said(run_line, one) for one in [*groups(folder), *trials(folder)])]
         else:
-            lines += [study_line(found) if is_study(found) else run_line(found) for found in _find(folder)]
+            lines += [_line_of(found) for found in _find(folder)]
     return lines
+
+
+def _line_of(found: Path | Line) -> Line:
+    return found if isinstance(found, Line) else _said(study_line if is_study(found) else run_line, found)
+
+
+def _said(line: Callable[[Path], Line], folder: Path) -> Line:
+    """The line of a folder; one that cannot be read says so in its own line and spoils no other."""
+    try:
+        return line(folder)
+    except Exception as error:
+        return _unreadable(folder, error)
+
+
+def _unreadable(folder: Path, error: Exception) -> Line:
+    note = error.strerror if isinstance(error, OSError) and error.strerror else line_of(error)
+    return Line(str(folder), "run", "unreadable", note=note)
 
 
 def text(lines: Sequence[Line]) -> str:
@@ -95,15 +113,31 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
-def _find(folder: Path) -> Iterator[Path]:
-    """The runs and studies in a folder and below, by name; nothing inside of them is looked at."""
+def _find(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path | Line]:
+    """The runs and studies in a folder and below, by name; nothing inside of them is looked at. Symbolic links are
+    followed, but not to a folder in which they lie. A folder that cannot be searched is a line.
+    """
     if is_run(folder) or is_study(folder):
         yield folder
         return
-    with os.scandir(folder) as entries:
-        inner = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
+    try:
+        place = folder.resolve()
+        if any(one.is_relative_to(place) for one in above):
+            return
+        with os.scandir(folder) as entries:
+            inner = sorted(e.name for e in entries if _is_folder(e) and not e.name.startswith("."))
+    except (OSError, RuntimeError) as error:
+        yield _unreadable(folder, error)
+        return
     for name in inner:
-        yield from _find(folder / name)
+        yield from _find(folder / name, (*above, place))
+
+
+def _is_folder(entry: os.DirEntry) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def trials(study: Path) -> list[Path]:
@@ -121,15 +155,15 @@ def run_line(folder: Path) -> Line:
     """A run's line; for a study's trial, with its row and seed, and what its worker does now."""
     trial = read_json(folder / "trial.json")
     kind, name = ("trial", f"{trial.get('name')} · seed {trial.get('seed')}") if trial else ("run", "")
-    steps = trial.get("steps")
+    steps = trial.get("steps") if type(trial.get("steps")) is int else None
     if is_run(folder):
         try:
-            steps = Config.from_json((folder / "config.json").read_text(encoding="utf-8")).resolved["training"]["steps"]
-        except (ConfigError, KeyError) as error:
-            return Line(str(folder), kind, "failed", note=str(error))
+            steps = saved_config(folder).resolved["training"]["steps"]
+        except ConfigError as error:
+            return Line(str(folder), kind, "unreadable", note=str(error))
     entries = last_entries(folder / "metrics.jsonl")
     step = entries[-1]["step"] if entries else 0
-    losses = [line["loss"] for line in entries if line["step"] == step]
+    losses = [line["loss"] for line in entries if line["step"] == step and "loss" in line]
     a_step = seconds_a_step(entries)
     state, said = _state(folder, step, steps, bool(trial))
     left = (steps - step) * a_step if state == "running" and a_step and steps and step < steps else None
@@ -155,7 +189,7 @@ def _state(folder: Path, step: int, steps: int | None, is_trial: bool) -> tuple[
     if result and "failed" not in result:
         return "finished", "diverged" if result.get("diverged") else ""
     if (folder / "error.txt").exists():
-        return "failed", (folder / "error.txt").read_text(encoding="utf-8").strip()
+        return "failed", (folder / "error.txt").read_text(encoding="utf-8", errors="replace").strip()
     if is_trial:  # its worker holds a lock while it trains alone, and another machine's may not be seen here
         stage = read_json(folder / "progress.json").get("stage", "")
         if in_use(folder.parent.parent):
@@ -167,7 +201,7 @@ def _state(folder: Path, step: int, steps: int | None, is_trial: bool) -> tuple[
 
 def study_line(folder: Path) -> Line:
     """A study's line: how many of the trials in its folder are done."""
-    found = [(trial, _state(trial, 0, None, True)[0]) for trial in trials(folder)]
+    found = [(trial, _trial_state(trial)) for trial in trials(folder)]
     count = {state: sum(s == state for _, s in found) for state in ("finished", "running", "failed", "waiting")}
     ages = [age for trial, _ in found if (age := _age(trial)) is not None]
     if in_use(folder):
@@ -177,6 +211,13 @@ def study_line(folder: Path) -> Line:
     said = [f"{count['finished']} of {len(found)} trials"]
     said += [f"{count[name]} {name}" for name in ("running", "failed", "waiting") if count[name]]
     return Line(str(folder), "study", state, age=min(ages, default=None), note=", ".join(said))
+
+
+def _trial_state(trial: Path) -> str:
+    try:
+        return _state(trial, 0, None, True)[0]
+    except (OSError, ValueError, AttributeError):
+        return "failed"
 
 
 def _age(folder: Path) -> float | None:
