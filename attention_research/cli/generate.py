@@ -13,8 +13,9 @@ from attention_research.training.workdir import load_config
 
 INPUT = (
     "a sentence, a language model's prompt, a file with one a line, or - for standard input; a picture's file. A text "
-    "without blanks that has a / or ends like a file (.txt, .tsv, .json, .gz, ...) is taken for a file's name. Each "
-    "input line gives one output line, a blank one a blank one; what is cut or replaced is said on standard error"
+    "without blanks that has a / or ends like a file (.txt, .tsv, .json, .gz, ...), or is nearly the name of one, is "
+    "taken for a file. Each input line gives one output line, a blank one a blank one; what is cut or replaced is said "
+    "on standard error"
 )
 
 

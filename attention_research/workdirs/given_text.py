@@ -1,7 +1,8 @@
 """What `--input` means: standard input, a file, or the text itself.
 
-A name that exists is a file, a pipe such as `<(command)` too. A text without blanks that has a separator or ends as
-files do (`SUFFIXES`) is a path: where nothing is there, it is misspelt, and refused. Any other text is read as it is.
+A name that exists is a file, a pipe such as `<(command)` too. A text without blanks that has a separator, ends as files
+do (`SUFFIXES`), or has a suffix and is nearly the name of a file beside it, is a path: where nothing is there, it is
+misspelt, and refused. Any other text is read as it is.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def looks_like_a_path(value: str) -> bool:
     """
     if any(character.isspace() for character in value):
         return False
-    return os.sep in value or value.lower().endswith(SUFFIXES)
+    if os.sep in value or value.lower().endswith(SUFFIXES):
+        return True
+    return bool(Path(value).suffix and nearest_file(value))
 
 
 def nearest_file(value: str) -> str:

@@ -132,6 +132,8 @@ TEXTS = {
     "misspelt": ("{d}/sentence.txt", "no such file; did you mean {d}/sentences.txt?"),
     "nothing like it": ("{d}/x", "no such file; to have it read as text"),
     "no folder": ("nowhere/of/it.txt", "no such file; to have it read as text"),
+    "nearly a name that is there": ("newstst.fr", "no such file; did you mean newstest.fr?"),
+    "one word with a dot": ("U.S.A", ["U.S.A"]),
     "suffix": ("sentnces.tsv", "no such file"),
     "not UTF-8": ("{d}/latin.txt", "is not UTF-8 text: byte 0xe9 in line 2"),
     "argument that is not UTF-8": ("caf\udce9", "--input is not UTF-8 text: byte 0xe9 in line 1"),
@@ -140,9 +142,11 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_an_input_means(name, tmp_path):
+def test_what_an_input_means(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     value, expected = TEXTS[name]
     (tmp_path / "sentences.txt").write_bytes(b"\xef\xbb\xbfone\r\n\ntwo")
+    (tmp_path / "newstest.fr").touch()
     (tmp_path / "latin.txt").write_bytes(b"one\ncaf\xe9\n")
     reading, writing = os.pipe()
     os.write(writing, b"piped\n")
@@ -189,4 +193,4 @@ def test_a_file_that_cannot_be_read(error, tmp_path, monkeypatch):
 def test_the_help_says_what_is_taken_for_a_file(capsys):
     with pytest.raises(SystemExit):
         main(["generate", "--help"])
-    assert "taken for a file's name" in " ".join(capsys.readouterr().out.split())
+    assert "is taken for a file" in " ".join(capsys.readouterr().out.split())
