@@ -10,24 +10,29 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 
-def causal_mask(query_length: int, key_length: int) -> Bool[Array, "1 1 T S"]:
-    """Query i sees keys 0..i: aligned top-left where the lengths differ, as JAX does.
+def causal_mask(query_length: int, key_length: int, *, query_offset: int = 0) -> Bool[Array, "1 1 T S"]:
+    """Query i sees keys 0..i + query_offset. 0 aligns top-left where the lengths differ, as JAX does; S - T aligns
+    bottom-right.
 
     >>> causal_mask(2, 3)[0, 0].astype(int).tolist()
     [[1, 0, 0], [1, 1, 0]]
+    >>> causal_mask(2, 3, query_offset=1)[0, 0].astype(int).tolist()
+    [[1, 1, 0], [1, 1, 1]]
     """
-    return jnp.tril(jnp.ones((query_length, key_length), bool))[None, None]
+    return jnp.tril(jnp.ones((query_length, key_length), bool), query_offset)[None, None]
 
 
-def window_mask(query_length: int, key_length: int, window: int | tuple[int, int]) -> Bool[Array, "1 1 T S"]:
-    """Query i sees keys i - left .. i + right; `window` is (left, right) or an int for both.
+def window_mask(
+    query_length: int, key_length: int, window: int | tuple[int, int], *, query_offset: int = 0
+) -> Bool[Array, "1 1 T S"]:
+    """Query i sees keys i + query_offset - left .. i + query_offset + right; `window` is (left, right), or both.
 
     The query's own position is not counted in the window: 0 is itself alone. Raises ValueError below 0.
     """
     left, right = (window, window) if isinstance(window, int) else window
     if left < 0 or right < 0:
         raise ValueError(f"window: expected (left, right) of at least 0, got {window!r}")
-    offset = jnp.arange(key_length)[None, :] - jnp.arange(query_length)[:, None]
+    offset = jnp.arange(key_length)[None, :] - jnp.arange(query_length)[:, None] - query_offset
     return ((offset >= -left) & (offset <= right))[None, None]
 
 

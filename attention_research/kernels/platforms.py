@@ -21,7 +21,6 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir, partial_eval
-from jaxtyping import Array
 
 #: The platforms that a program can be lowered for, as JAX names them.
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -37,13 +36,15 @@ def home_platform() -> str:
     return "rocm" if amd else "cuda"
 
 
-def per_platform(run: Callable[[str, Any], Array], arguments: Any) -> Array:
+def per_platform(run: Callable[[str, Any], Any], arguments: Any) -> Any:
     """`run(platform, arguments)`, with the platform that the program is lowered for; `arguments` is a pytree of arrays.
 
-    `run` gives one array of the same shape and dtype on every platform and closes over no traced array.
+    `run` gives arrays of the same shapes and dtypes on every platform and closes over no traced array.
     """
     flat, tree = jax.tree.flatten(arguments)
-    return _bind(_Given(run, tree), flat)[0]
+    given = _Given(run, tree)
+    results = _bind(given, flat)
+    return jax.tree.unflatten(given.result_tree, results)
 
 
 class _Program:
@@ -74,12 +75,16 @@ class _Program:
 class _Given(_Program):
     """The function that `per_platform` was given."""
 
-    def __init__(self, run: Callable[[str, Any], Array], tree):
+    def __init__(self, run: Callable[[str, Any], Any], tree):
         super().__init__()
-        self.run, self.tree = run, tree
+        self.run, self.tree, self.result_tree = run, tree, None
 
     def on(self, platform: str):
-        return lambda *flat: [self.run(platform, jax.tree.unflatten(self.tree, flat))]
+        def function(*flat):
+            results, self.result_tree = jax.tree.flatten(self.run(platform, jax.tree.unflatten(self.tree, flat)))
+            return results
+
+        return function
 
 
 class _Derived(_Program):

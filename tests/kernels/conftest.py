@@ -36,19 +36,41 @@ def softmax64(logits: np.ndarray, visible: np.ndarray) -> np.ndarray:
 
 def attention64(query, key, value, bias=None, mask=None, *, scale=None, is_causal=False, query_seq_lengths=None,
                 key_value_seq_lengths=None, local_window_size=None, query_segments=None, key_segments=None,
-                distance_bias=None):  # fmt: skip
+                distance_bias=None, query_offset=0, soft_cap=None, sink=None):  # fmt: skip
     """(context [B T N Hv], weights [B N T S]) by Vaswani et al. 2017, equation 1, in float64 with Python loops."""
-    query, key, value = (np.asarray(x, np.float64) for x in (query, key, value))
-    (B, T, N, H), (S, K, Hv) = query.shape, value.shape[1:]
+    logits, visible = logits64(query, key, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths,
+                               local_window_size, query_segments, key_segments, distance_bias, query_offset,
+                               soft_cap)  # fmt: skip
+    value = np.asarray(value, np.float64)
+    (B, T, N, _), (K, Hv) = query.shape, value.shape[2:]
+    if sink is not None:
+        column = np.broadcast_to(np.asarray(sink, np.float64)[None, :, None, None], (B, N, T, 1))
+        logits, visible = np.concatenate([logits, column], -1), np.concatenate([visible, np.isfinite(column)], -1)
+    weights = softmax64(logits, visible & (logits > -np.inf))[..., : value.shape[1]]
+    context = np.zeros((B, T, N, Hv))
+    for b, i, n in np.ndindex(B, T, N):
+        context[b, i, n] = weights[b, n, i] @ value[b, :, n // (N // K)]
+    return context, weights
+
+
+def logits64(query, key, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
+             query_segments, key_segments, distance_bias, query_offset, soft_cap):  # fmt: skip
+    """(logits, which are visible), [B N T S]."""
+    query, key = (np.asarray(x, np.float64) for x in (query, key))
+    (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
+    offsets = np.broadcast_to(np.asarray(query_offset), (B,))
     left, right = (
         (local_window_size,) * 2 if isinstance(local_window_size, int) else local_window_size or (T + S, T + S)
     )
     logits, visible = np.zeros((B, N, T, S)), np.ones((B, N, T, S), bool)
     for b, n, i, j in np.ndindex(B, N, T, S):
         logits[b, n, i, j] = query[b, i, n] @ key[b, j, n // (N // K)] * (H**-0.5 if scale is None else scale)
+        if soft_cap is not None:
+            logits[b, n, i, j] = soft_cap * np.tanh(logits[b, n, i, j] / soft_cap)
+        at = i + offsets[b]
         visible[b, n, i, j] = (
-            i - left <= j <= i + right
-            and not (is_causal and j > i)
+            (local_window_size is None or at - left <= j <= at + right)
+            and not (is_causal and j > at)
             and (query_seq_lengths is None or i < query_seq_lengths[b])
             and (key_value_seq_lengths is None or j < key_value_seq_lengths[b])
             and (query_segments is None or query_segments[b, i] == key_segments[b, j] != 0)
@@ -59,8 +81,4 @@ def attention64(query, key, value, bias=None, mask=None, *, scale=None, is_causa
         logits = logits + np.asarray(bias, np.float64)
     if mask is not None:
         visible = visible & np.asarray(mask)
-    weights = softmax64(logits, visible & (logits > -np.inf))
-    context = np.zeros((B, T, N, Hv))
-    for b, i, n in np.ndindex(B, T, N):
-        context[b, i, n] = weights[b, n, i] @ value[b, :, n // (N // K)]
-    return context, weights
+    return logits, visible

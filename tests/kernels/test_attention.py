@@ -76,21 +76,32 @@ CASES = {
         "distance_bias": noise((1, T + S - 1)),
     },
     "distance": {"distance_bias": noise((N, T + S - 1))},
+    "offset": {"query_offset": -3, "is_causal": True, "bias": noise((1, N, T, S))},
+    "offset_bottom_right": {"query_offset": S - T, "is_causal": True},
+    "offset_window": {"query_offset": 4, "local_window_size": (2, 1)},
+    "offset_left": {"query_offset": 5, "local_window_size": (3, 40), "mask": some((B, 1, 1, S))},
+    "offset_far": {"query_offset": -20, "is_causal": True},
+    "offset_array": {"query_offset": jnp.array([-2, 6]), "is_causal": True, "local_window_size": (4, 9), **LENGTHS},
+    "offset_one_array": {"query_offset": jnp.int32(5), "local_window_size": (3, 40)},
+    "soft_cap": {"soft_cap": 0.7, "is_causal": True, "bias": noise((B, 1, T, S))},
+    "sink": {"sink": noise((N,)), "is_causal": True, "query_offset": -2},
+    "sink_one": {"sink": noise((1,)), **LENGTHS, "soft_cap": 2, "distance_bias": noise((1, T + S - 1))},
     "distance_causal": {"distance_bias": noise((N, T + S - 1)), "is_causal": True, "mask": some((B, 1, T, S))},
 }
 
 
 def value_and_gradients(implementation: str, case: dict, given: tuple[jax.Array, ...]):
-    """(output, gradients of sum(output * weight) for query, key, value and bias where there is one)."""
-    rest = {name: value for name, value in case.items() if "bias" not in name}
+    """(output, gradients of sum(output * weight) for query, key, value, and bias and sink where there are)."""
+    learned = [name for name in case if "bias" in name or name == "sink"]
+    rest = {name: value for name, value in case.items() if name not in learned}
     *qkv, weight = given
 
     def loss(inputs):
-        names = ("query", "key", "value", *(name for name in case if "bias" in name))
+        names = ("query", "key", "value", *learned)
         output = dot_product_attention(**dict(zip(names, inputs, strict=True)), implementation=implementation, **rest)
         return jnp.vdot(output.astype(jnp.float32), weight.astype(jnp.float32)), output
 
-    inputs = (*qkv, *(value for name, value in case.items() if "bias" in name))
+    inputs = (*qkv, *(case[name] for name in learned))
     (_, output), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(inputs)
     return output, gradients
 
@@ -137,6 +148,63 @@ def test_gradients_are_finite_differences_in_float64(implementation):
 
         assert attend(*qkv, bias).dtype == jnp.float64
         check_grads(jax.jit(attend), (*qkv, bias), order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+def test_log_sum_exp_and_its_gradient(implementation):
+    """[B T N] against float64, its gradient against finite differences; an empty row has -inf and gradient 0."""
+    with jax.enable_x64(True):
+        query, key, value, _ = arrays(dtype=jnp.float64)
+        bias, sink = jnp.asarray(noise((1, N, T, S)), jnp.float64), jnp.asarray(noise((N,)), jnp.float64)
+        where = {"is_causal": True, "query_offset": -2, "soft_cap": 3}
+
+        def attend(query, key, value, bias, sink=None):
+            return dot_product_attention(
+                query, key, value, bias, sink=sink, return_residual=True, implementation=implementation, **where
+            )
+
+        for some in (None, sink):
+            _, weights = attention64(query, key, value, bias, sink=some, **where)
+            output, log = jax.jit(attend)(query, key, value, bias, some)
+            assert log.shape == (B, T, N) and output.shape == (B, T, N, HV)
+            raw = np.einsum("btnh,bsnh->btns", query, jnp.repeat(key, N // K, 2)) * H**-0.5
+            logits = 3 * np.tanh(raw / 3) + np.moveaxis(np.asarray(bias), 1, 2)
+            seen = np.moveaxis(weights, 1, 2)
+            np.testing.assert_allclose(np.exp(logits - log[..., None])[seen > 0], seen[seen > 0], rtol=1e-10)
+            if some is None:
+                assert np.all(log[:, :2] == -np.inf) and np.all(np.isfinite(log[:, 2:]))
+            else:
+                np.testing.assert_allclose(log[:, :2], np.broadcast_to(sink, (B, 2, N)))
+
+        def finite(*inputs):
+            output, log = attend(*inputs)
+            return jnp.sum(jnp.sin(output)), jnp.where(log == -jnp.inf, 0.0, log)
+
+        inputs = (query, key, value, bias)
+        check_grads(jax.jit(finite), inputs, order=1, atol=1e-6, rtol=1e-6)
+        check_grads(jax.jit(finite), (*inputs, sink), order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
+
+
+def test_keys_in_two_parts_are_joined_by_their_log_sum_exp():
+    """What the residual is for: attention over parts of the keys, put together, is attention over all of them."""
+    query, key, value, weight = arrays()
+
+    def joined(query, key, value):
+        cut, parts = 4, []
+        for some, offset in ((slice(0, cut), 0), (slice(cut, None), -cut)):
+            parts.append(dot_product_attention(
+                query, key[:, some], value[:, some], is_causal=True, query_offset=offset, return_residual=True
+            ))  # fmt: skip
+        (first, log_first), (second, log_second) = parts
+        log = jnp.logaddexp(log_first, log_second)
+        return first * jnp.exp(log_first - log)[..., None] + second * jnp.exp(log_second - log)[..., None]
+
+    whole = lambda *inputs: dot_product_attention(*inputs, is_causal=True)
+    results = [
+        jax.jit(jax.value_and_grad(lambda *x, f=form: jnp.vdot(f(*x), weight), (0, 1, 2)))(query, key, value)
+        for form in (joined, whole)
+    ]
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=2e-5, rtol=2e-4), *results)
 
 
 def test_pytorch_agrees_with_output_and_gradients():
@@ -225,6 +293,8 @@ def test_numbers_and_masks_say_the_same(implementation):
         ({"is_causal": True}, causal_mask(T, S)),
         ({"local_window_size": (3, 1)}, window_mask(T, S, (3, 1))),
         ({"local_window_size": 0}, window_mask(T, S, 0)),
+        ({"is_causal": True, "query_offset": S - T}, causal_mask(T, S, query_offset=S - T)),
+        ({"local_window_size": (3, 1), "query_offset": 2}, window_mask(T, S, (3, 1), query_offset=2)),
         (LENGTHS, length[:, None]),
     ]
     for numbers, mask in pairs:
@@ -258,7 +328,7 @@ def test_jax_transforms_change_nothing(implementation):
 
 
 def derivatives(implementation: str, dtype=jnp.float32, only: tuple[str, ...] = ()) -> dict[str, jax.Array]:
-    """Of a loss over query, key, value and bias: forward mode, linearize, and the four products with the Hessian."""
+    """Of a loss over query, key, value and bias: forward mode, linearize, and products with the Hessian."""
     query, key, value, weight = arrays(value_width=H, dtype=dtype)
     inputs = (query, key, value, noise((1, N, 1, S)).astype(dtype))
     tangents = tuple(jnp.flip(x, 1) for x in inputs)
@@ -277,7 +347,6 @@ def derivatives(implementation: str, dtype=jnp.float32, only: tuple[str, ...] = 
         "linearize": lambda *inputs: jax.linearize(loss, *inputs)[1](*tangents),
         "forward over reverse": lambda *inputs: jax.jvp(gradient, inputs, tangents)[1],
         "reverse over reverse": jax.grad(along_gradient, (0, 1, 2, 3)),
-        "reverse over forward": jax.grad(slope, (0, 1, 2, 3)),
         "forward over forward": lambda *inputs: jax.jvp(slope, inputs, tangents)[1],
     }
     return {name: jax.jit(form)(*inputs) for name, form in forms.items() if name in only or not only}
@@ -359,6 +428,13 @@ ERRORS = {
     "lengths": (lambda: changed(query_seq_lengths=jnp.ones((3,), jnp.int32)), "query_seq_lengths: axis B .* 2, got 3"),
     "float_lengths": (lambda: changed(key_value_seq_lengths=jnp.ones((B,))), "expected integers, got float32"),
     "no_width": (lambda: changed(query=jnp.ones((B, T, N, 0)), key=jnp.ones((B, S, K, 0))), "axis H of .* at least 1"),
+    "soft_cap": (lambda: changed(soft_cap=0.0), "soft_cap: expected more than 0, got 0.0"),
+    "sink_axis": (lambda: changed(sink=jnp.ones((3,))), r"sink: axis N of \[N\]: expected 1 or 6, got 3"),
+    "offset_dtype": (lambda: changed(query_offset=jnp.ones(())), "query_offset: expected integers, got float32"),
+    "offset_axis": (lambda: changed(query_offset=jnp.ones((3,), jnp.int32)), "query_offset: axis B .* 1 or 2, got 3"),
+    "xla_sink": (
+        lambda: changed(implementation="xla", value=jnp.ones((B, S, K, H)), sink=jnp.ones((N,))), "'xla': sink: only"
+    ),
     "scale_axes": (lambda: changed(scale=jnp.ones((N,))), "scale: expected a number or a floating array without axes"),
     "window": (lambda: changed(local_window_size=(-1, 2)), "local_window_size: expected .* at least 0"),
     "implementation": (lambda: changed(implementation="flash"), "implementation: expected None or one of reference"),

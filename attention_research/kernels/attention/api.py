@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Array, Bool, Float, Integer
 
@@ -77,7 +77,7 @@ class _Attention(NamedTuple):
     implementation: str | None
     options: Options
 
-    def on(self, platform: str, arrays: Arrays) -> Array:
+    def on(self, platform: str, arrays: Arrays) -> Any:
         chosen = _choose(self.implementation, arrays, self.options, platform).implementation
         if chosen == "reference":
             return reference.attend(arrays, self.options)
@@ -122,6 +122,10 @@ def explain_implementation(
     query_segments: Integer[Array, "B T"] | None = None,
     key_segments: Integer[Array, "B S"] | None = None,
     distance_bias: Float[Array, "#N L"] | None = None,
+    query_offset: int | Integer[Array, "#B"] | Integer[Array, ""] = 0,
+    soft_cap: float | int | None = None,
+    sink: Float[Array, "#N"] | None = None,
+    return_residual: bool = False,
     implementation: str | None = None,
     platform: str | None = None,
 ) -> Choice:
@@ -135,6 +139,7 @@ def explain_implementation(
     arrays, options = prepare(
         query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
         query_segments, key_segments, distance_bias,
+        query_offset=query_offset, soft_cap=soft_cap, sink=sink, return_residual=return_residual,
     )  # fmt: skip
     return _choose(implementation, arrays, options, platform or home_platform())
 
@@ -154,9 +159,13 @@ def dot_product_attention(
     query_segments: Integer[Array, "B T"] | None = None,
     key_segments: Integer[Array, "B S"] | None = None,
     distance_bias: Float[Array, "#N L"] | None = None,
+    query_offset: int | Integer[Array, "#B"] | Integer[Array, ""] = 0,
+    soft_cap: float | int | None = None,
+    sink: Float[Array, "#N"] | None = None,
+    return_residual: bool = False,
     implementation: str | None = None,
-) -> Float[Array, "B T N Hv"]:
-    """softmax(Q K^T scale + bias) V, Vaswani et al. 2017, equation 1; heads n share the key head n // (N / K).
+) -> Any:
+    """softmax(Q K^T scale + bias) V [B T N Hv], Vaswani et al. 2017, equation 1; heads n share key head n // (N / K).
 
     The conventions, which are those of `jax.nn.dot_product_attention`:
 
@@ -169,6 +178,13 @@ def dot_product_attention(
       bias that depends on the distance alone (T5, ALiBi) without a [T S] array.
     - with `query_segments` and `key_segments` (packed examples 1, 2, ...) a query sees the keys of its own segment; 0
       is padding. Blocks whose keys all lie in other segments, or beyond the lengths, are skipped.
+    - `query_offset` (an int, or an array [] or [B]) is the position of the first query among the keys: causality and
+      window see query i at key i + query_offset. S - T aligns causal attention bottom-right; a decoder with a cache
+      gives the number of cached keys. It moves neither lengths nor `distance_bias`.
+    - `soft_cap` c gives c tanh(Q K^T scale / c) before biases and masks (Gemma 2); `sink` [N] is a logit a head
+      without a key, with the value 0 (gpt-oss; -inf is none).
+    - with `return_residual` the result is (output, log-sum-exp [B T N] of each row's logits and sink), the latter in
+      float32 and with its gradient; -inf for a row that sees nothing.
     - queries at or after `query_seq_lengths` and keys at or after `key_value_seq_lengths` are padding.
 
     Where it differs: rank-2 masks raise, values may have their own width Hv, and a query that may attend to nothing
@@ -187,6 +203,7 @@ def dot_product_attention(
     arrays, options = prepare(
         query, key, value, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
         query_segments, key_segments, distance_bias,
+        query_offset=query_offset, soft_cap=soft_cap, sink=sink, return_residual=return_residual,
     )  # fmt: skip
     attend = _Attention(implementation, options)
     _choose(implementation, arrays, options, home := home_platform())
@@ -209,13 +226,17 @@ def attention_weights(
     query_segments: Integer[Array, "B T"] | None = None,
     key_segments: Integer[Array, "B S"] | None = None,
     distance_bias: Float[Array, "#N L"] | None = None,
+    query_offset: int | Integer[Array, "#B"] | Integer[Array, ""] = 0,
+    soft_cap: float | int | None = None,
+    sink: Float[Array, "#N"] | None = None,
 ) -> Float[Array, "B N T S"]:
     """softmax(Q K^T scale + bias), dense, in float32 (float64 for float64); arguments as `dot_product_attention`.
 
-    An empty row is all zeros.
+    An empty row is all zeros; with a sink a row sums to less than 1.
     """
     arrays, options = prepare(
         query, key, None, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
         query_segments, key_segments, distance_bias,
+        query_offset=query_offset, soft_cap=soft_cap, sink=sink,
     )  # fmt: skip
     return reference.weights(arrays, options)

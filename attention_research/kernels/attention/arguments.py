@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple
 
 import jax
@@ -13,16 +14,20 @@ from attention_research.kernels.precision import accumulator
 
 class Options(NamedTuple):
     """The static arguments: query i sees keys i - left <= j <= i + right (None: no bound); logits are multiplied
-    by scale. Causality is the band (None, 0)."""
+    by scale. Causality is the band (None, 0); a static query offset is part of the band, whose sides may then be
+    negative. `soft_cap` bounds the logits; with `residual` the result is (output, log-sum-exp [B T N])."""
 
     scale: float
     left: int | None
     right: int | None
+    soft_cap: float | None = None
+    residual: bool = False
 
 
 class Arrays(NamedTuple):
     """The arrays: query [B T N H], key [B S K H], value [B S K Hv] or None, bias and mask 4-D, lengths [B], segments
-    [B T] and [B S], a bias by distance [N T+S-1], and the tables [R H] and [P Hv] of Shaw's relative attention."""
+    [B T] and [B S], a bias by distance [N T+S-1], the tables [R H] and [P Hv] of Shaw's relative attention, the sinks
+    [N] or [1], and query offsets [B] that the program does not know."""
 
     query: Array
     key: Array
@@ -36,17 +41,26 @@ class Arrays(NamedTuple):
     distance_bias: Array | None = None
     key_table: Array | None = None
     value_table: Array | None = None
+    sink: Array | None = None
+    query_offset: Array | None = None
 
 
 def band(
-    is_causal: bool, window: int | tuple[int, int] | None, query_length: int, key_length: int
+    is_causal: bool,
+    window: int | tuple[int, int] | None,
+    query_length: int,
+    key_length: int,
+    query_offset: int | None = 0,
 ) -> tuple[int | None, int | None]:
-    """(left, right) of the visible keys; a bound that no query can feel becomes None."""
+    """(left, right) of the visible keys; a bound that no query can feel becomes None. `query_offset` None: unknown."""
     left, right = (window, window) if isinstance(window, int) or window is None else window
     if (left is not None and left < 0) or (right is not None and right < 0):
         raise ValueError(f"local_window_size: expected (left, right) of at least 0, got {window!r}")
     if is_causal:
         right = 0
+    if query_offset is None:
+        return left, right
+    left, right = None if left is None else left - query_offset, None if right is None else right + query_offset
     left = None if left is not None and left >= query_length - 1 else left
     right = None if right is not None and right >= key_length - 1 else right
     return left, right
@@ -76,6 +90,11 @@ def prepare(
     query_segments: Array | None = None,
     key_segments: Array | None = None,
     distance_bias: Array | None = None,
+    *,
+    query_offset: int | Array = 0,
+    soft_cap: float | int | None = None,
+    sink: Array | None = None,
+    return_residual: bool = False,
 ) -> tuple[Arrays, Options]:
     """Checks every shape and dtype, so that an error names the argument and the axis."""
     _expect("query", "B T N H", query, (None,) * 4)
@@ -124,10 +143,30 @@ def prepare(
     query_segments, key_segments = (
         None if ids is None else ids.astype(jnp.int32) for ids in (query_segments, key_segments)
     )
+    if soft_cap is not None and not soft_cap > 0:
+        raise ValueError(f"soft_cap: expected more than 0, got {soft_cap}")
+    if sink is not None:
+        _expect("sink", "N", sink, (N,), broadcast=True)
+        if not jnp.issubdtype(sink.dtype, jnp.floating):
+            raise ValueError(f"sink: expected floating point, got {sink.dtype}")
+    offsets = None
+    if isinstance(query_offset, jax.Array):
+        query_offset, offsets = None, _offsets(query_offset, B)
+    sides = band(is_causal, local_window_size, T, S, None if query_offset is None else operator.index(query_offset))
     arrays = Arrays(
-        query, key, value, bias, mask, query_lengths, key_lengths, query_segments, key_segments, distance_bias
-    )
-    return arrays, Options(scale, *band(is_causal, local_window_size, T, S))
+        query, key, value, bias, mask, query_lengths, key_lengths, query_segments, key_segments, distance_bias,
+        sink=sink, query_offset=None if sides == (None, None) else offsets,
+    )  # fmt: skip
+    return arrays, Options(scale, *sides, None if soft_cap is None else float(soft_cap), return_residual)
+
+
+def _offsets(offset: Array, batch: int) -> Array:
+    """[B] int32 from [] or [B] or [1]."""
+    if offset.ndim:
+        _expect("query_offset", "B", offset, (batch,), broadcast=True)
+    if not jnp.issubdtype(offset.dtype, jnp.integer):
+        raise ValueError(f"query_offset: expected integers, got {offset.dtype}")
+    return jnp.broadcast_to(offset.astype(jnp.int32), (batch,))
 
 
 def _scaled(query: Array, scale: Array) -> Array:
@@ -164,8 +203,8 @@ def visible_keys(arrays: Arrays, options: Options) -> Bool[Array, "#B #N #T #S"]
     T, S = arrays.query.shape[1], arrays.key.shape[1]
     rows, columns = jnp.arange(T, dtype=jnp.int32)[:, None], jnp.arange(S, dtype=jnp.int32)[None, :]
     terms = [arrays.mask]
-    inside = in_band(rows, columns, options)
-    terms.append(None if inside is None else inside[None, None])
+    moved = rows[None, None] if arrays.query_offset is None else rows + arrays.query_offset[:, None, None, None]
+    terms.append(in_band(moved, columns, options))
     if arrays.query_lengths is not None:
         terms.append(rows < arrays.query_lengths[:, None, None, None])
     if arrays.key_lengths is not None:
@@ -199,6 +238,14 @@ def exp_below(logits: Float[Array, "..."], largest: Float[Array, "..."]) -> Floa
     logits = jnp.where(largest < jnp.inf, logits, jnp.nan)
     difference = logits - largest
     return jnp.exp(jnp.minimum(difference, jnp.zeros_like(difference)))
+
+
+def capped(logits: Float[Array, "..."], cap: float | None) -> Float[Array, "..."]:
+    """cap tanh(logits / cap), Gemma Team 2024 (arXiv 2408.00118), section 2; the logits where cap is None."""
+    if cap is None:
+        return logits
+    limit = jnp.asarray(cap, logits.dtype)
+    return limit * jnp.tanh(logits / limit)
 
 
 @jax.custom_jvp

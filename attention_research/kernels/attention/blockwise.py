@@ -17,7 +17,7 @@ shape. Terms by distance (a bias, or Shaw's tables) are laid out for a block at 
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ from attention_research.kernels.precision import accumulator
 
 class Sums(NamedTuple):
     """What the backward pass of a head adds up over its blocks: gradients of keys and values, transposed [H S], of the
-    whole bias, of the bias by distance, skewed, and of the two tables; None where there is no such array."""
+    whole bias, of the bias by distance, skewed, of the two tables, of the sink; None where there is no such array."""
 
     key: Array
     value: Array
@@ -43,11 +43,12 @@ class Sums(NamedTuple):
     distance: Array | None
     key_table: Array | None
     value_table: Array | None
+    sink: Array | None = None
 
 
 class Rows(NamedTuple):
     """What the forward pass gives of each row: output [T Hv], the largest logit [T] and the total of the exponentials
-    exp(logits - largest) [T]; a row that sees no key has output 0, largest 0 and total 1."""
+    exp(logits - largest) [T]. A row without a visible key or a sink has 0 in all three."""
 
     output: Array
     largest: Array
@@ -57,19 +58,25 @@ class Rows(NamedTuple):
 def _forward_head(head: Head) -> Rows:
     block_size, table = head.layout.block, head.tables["value_table"]
     zero = varying_zeros(head.query[:block_size, 0] * head.value[0, 0])
-    nothing = Rows(varying_zeros(head.value[:1] * head.query[:block_size, :1]), zero, zero + 1)
+    nothing = Rows(varying_zeros(head.value[:1] * head.query[:block_size, :1]), zero, zero)
+    if head.sink is not None:
+        largest = jnp.maximum(zero + head.sink, jnp.finfo(head.dtype).min)
+        nothing = nothing._replace(largest=largest, total=exp_below(zero + head.sink, largest))
 
     def seen(block: Array, span: Span) -> Rows:
-        _, _, logits = head.logits(span, block)
+        _, _, logits, _ = head.logits(span, block)
         largest = jnp.max(logits, axis=-1)
+        if head.sink is not None:
+            largest = jnp.maximum(largest, head.sink)
         largest = jnp.where(largest == -jnp.inf, jnp.zeros_like(largest), largest)
         exponentials = exp_below(logits, largest[:, None])
         total = jnp.sum(exponentials, axis=-1)
         context = exponentials @ head.keys(span, head.value)
         if table is not None:
             context = context + gathered(exponentials, len(table), head.first_distance(span, block), total) @ table
-        total = jnp.where(total == 0, jnp.ones_like(total), total)
-        return Rows(context / total[:, None], largest, total)
+        if head.sink is not None:
+            total = total + exp_below(head.sink, largest)
+        return Rows(context / _divisor(total)[:, None], largest, total)
 
     def step(strip: Strip, block: Array) -> Rows:
         return head.over_keys(strip, block, functools.partial(seen, block), nothing)
@@ -82,6 +89,11 @@ def _forward_head(head: Head) -> Rows:
         else:
             pieces.append(lax.map(functools.partial(step, strip), blocks))
     return Rows._make(head.join(list(parts)) for parts in zip(*pieces, strict=True))
+
+
+def _divisor(total: Array) -> Array:
+    """The total, 1 where it is 0."""
+    return jnp.where(total == 0, jnp.ones_like(total), total)
 
 
 def _add_keys(total: Array, part: Array, span: Span) -> Array:
@@ -101,20 +113,23 @@ def _add_bias(head: Head, total: Array, part: Array, span: Span, block: Array) -
     return lax.dynamic_update_slice(total, lax.dynamic_slice(total, starts, sizes) + part[None, None], starts)
 
 
-def _backward_head(head: Head, largest: Array, total: Array, cotangent: Array, bias_gradient: Array | None):
-    """(query gradient [T H], sums) of one head; the bias gradient goes on from the heads before."""
+def _backward_head(head: Head, rows: Rows, log_cotangent: Array, bias_gradient: Array | None):
+    """(query gradient [T H], sums) of one head; the bias gradient goes on from the heads before.
+
+    `rows` holds the output's cotangent in the output's place; `log_cotangent` [T] is the log-sum-exp's.
+    """
     layout, options, tables = head.layout, head.options, head.tables
     ragged = layout.count * layout.block != head.query.shape[0]
 
-    def seen(block: Array, sums: Sums, span: Span) -> tuple[Sums, Array]:
-        query, key, logits = head.logits(span, block)
-        # P = exponentials / total: the division is left to the cotangent, which is narrower.
-        exponentials = exp_below(logits, head.rows(block, largest)[:, None])
-        divisor = head.rows(block, total)[:, None]
-        out = head.rows(block, cotangent) / divisor
+    def seen(block: Array, sums: Sums, span: Span) -> tuple[Sums, tuple[Array, Array]]:
+        query, key, logits, cap_slope = head.logits(span, block)
+        # P = exponentials / total: the division is left to the cotangents, which are narrower.
+        exponentials = exp_below(logits, head.rows(block, rows.largest)[:, None])
+        divisor = _divisor(head.rows(block, rows.total))[:, None]
+        out, of_log = head.rows(block, rows.output) / divisor, head.rows(block, log_cotangent)[:, None]
         if ragged:  # rows that the block before has already counted
             fresh = head.first_row(block) + jnp.arange(layout.block, dtype=jnp.int32) >= block * layout.block
-            out = jnp.where(fresh[:, None], out, jnp.zeros_like(out))
+            out, of_log = (jnp.where(fresh[:, None], x, jnp.zeros_like(x)) for x in (out, of_log))
         towards = lax.dot_general(out, head.keys(span, head.value), LAST)
         if tables["value_table"] is not None and sums.value_table is not None:
             by_distance = lax.dot_general(out, tables["value_table"], LAST)
@@ -123,49 +138,57 @@ def _backward_head(head: Head, largest: Array, total: Array, cotangent: Array, b
             shares = gathered(exponentials, len(tables["value_table"]), head.first_distance(span, block), whole)
             sums = sums._replace(value_table=sums.value_table + lax.dot_general(shares, out, FIRST))
         # Summed here, and not as rowsum(dO * O): exactly what one probability of 1 needs to get the gradient 0.
-        slope = jnp.sum(exponentials * towards, axis=-1, keepdims=True) / divisor
-        logit_gradient = exponentials * (towards - slope)
-        # Transposed sums: [H block] @ [block S] is the product that XLA's CPU kernels do without a copy.
-        sums = sums._replace(
-            key=_add_keys(sums.key, lax.dot_general(query, logit_gradient, FIRST), span),
-            value=_add_keys(sums.value, lax.dot_general(out, exponentials, FIRST), span),
-        )
-        query_gradient = logit_gradient @ key
+        along = jnp.sum(exponentials * towards, axis=-1, keepdims=True)
+        logit_gradient = exponentials * (towards - (along - of_log) / divisor)
         if sums.bias is not None:
             sums = sums._replace(bias=_add_bias(head, sums.bias, logit_gradient, span, block))
         if sums.distance is not None:
             starts, sizes = head.distance_corner(span, block)
             part = lax.dynamic_slice(sums.distance, starts, sizes) + logit_gradient
             sums = sums._replace(distance=lax.dynamic_update_slice(sums.distance, part, starts))
+        if cap_slope is not None:
+            logit_gradient = logit_gradient * cap_slope
+        # Transposed sums: [H block] @ [block S] is the product that XLA's CPU kernels do without a copy.
+        sums = sums._replace(
+            key=_add_keys(sums.key, lax.dot_general(query, logit_gradient, FIRST), span),
+            value=_add_keys(sums.value, lax.dot_general(out, exponentials, FIRST), span),
+        )
+        query_gradient = logit_gradient @ key
         if tables["key_table"] is not None and sums.key_table is not None:
             whole = jnp.sum(logit_gradient, axis=-1)
             shares = gathered(logit_gradient, len(tables["key_table"]), head.first_distance(span, block), whole)
             sums = sums._replace(key_table=sums.key_table + lax.dot_general(shares, query, FIRST))
             query_gradient = query_gradient + shares @ tables["key_table"]
-        return sums, query_gradient * jnp.asarray(options.scale, head.dtype)
+        return sums, (query_gradient * jnp.asarray(options.scale, head.dtype), along[:, 0])
 
-    def step(strip: Strip, sums: Sums, block: Array) -> tuple[Sums, Array]:
-        skipped = (sums, varying_zeros(head.query[: layout.block]))
+    def step(strip: Strip, sums: Sums, block: Array) -> tuple[Sums, tuple[Array, Array]]:
+        rows_of_query = varying_zeros(head.query[: layout.block])
+        skipped = (sums, (rows_of_query, rows_of_query[:, 0]))
         return head.over_keys(strip, block, functools.partial(seen, block, sums), skipped)
 
     others = (head.by_distance, tables["key_table"], tables["value_table"])
     others = (None if one is None else varying_zeros(one) for one in others)
     sums = Sums(varying_zeros(head.key.T), varying_zeros(head.value.T), bias_gradient, *others)
-    pieces: list[Array] = []
+    pieces: list[tuple[Array, Array]] = []
     for strip in layout.strips:
-        blocks = head.blocks(strip, pieces[-1] if pieces else head.query)
+        blocks = head.blocks(strip, pieces[-1][0] if pieces else head.query)
         if len(blocks) == 1:
             sums, piece = step(strip, sums, blocks[0])
-            pieces.append(piece[None])
+            pieces.append(jax.tree.map(lambda x: x[None], piece))
         else:
             sums, piece = lax.scan(functools.partial(step, strip), sums, blocks)
             pieces.append(piece)
-    return head.join(pieces), sums
+    query, along = (head.join(list(parts)) for parts in zip(*pieces, strict=True))
+    if head.sink is not None:
+        share = exp_below(head.sink, rows.largest) / _divisor(rows.total)
+        sums = sums._replace(sink=-jnp.sum(share * (along - log_cotangent)))
+    return query, sums
 
 
 def _prepared(arrays: Arrays, options: Options) -> tuple[Arrays, Plan, Ranges | None]:
     """The arrays with heads before lengths, and how they are cut."""
-    layout = plan(arrays.query.shape[1], arrays.key.shape[1], options, finds(arrays))
+    moved = arrays.query_offset is not None
+    layout = plan(arrays.query.shape[1], arrays.key.shape[1], options, finds(arrays), moved)
     query, key, value = (x.swapaxes(1, 2) for x in arrays[:3])
     return arrays._replace(query=query, key=key, value=value), layout, ranges(arrays, options, layout)
 
@@ -183,33 +206,44 @@ def _run(arrays: Arrays, options: Options) -> Rows:
     return rows._replace(output=rows.output.reshape(B, N, T, -1).swapaxes(1, 2))
 
 
-def plain(arrays: Arrays, options: Options) -> Array:
+def _result(arrays: Arrays, options: Options, rows: Rows) -> Any:
+    """The output, or (output, log-sum-exp [B T N])."""
+    if not options.residual:
+        return rows.output
+    B, T, N, _ = arrays.query.shape
+    log = jnp.where(rows.total == 0, -jnp.inf, rows.largest + jnp.log(_divisor(rows.total)))
+    return rows.output, log.reshape(B, N, T).swapaxes(1, 2)
+
+
+def plain(arrays: Arrays, options: Options) -> Any:
     """`attend` without its hand-written gradient: JAX differentiates it. Forward mode keeps its memory linear in S."""
-    return _run(vary_together(arrays), options).output
+    arrays = vary_together(arrays)
+    return _result(arrays, options, _run(arrays, options))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _attend(arrays: Arrays, options: Options) -> Array:
-    return _run(arrays, options).output
+def _attend(arrays: Arrays, options: Options) -> Any:
+    return _result(arrays, options, _run(arrays, options))
 
 
 def _attend_forward(arrays: Arrays, options: Options):
-    output, largest, total = _run(arrays, options)
-    return output, (arrays, largest, total)
+    rows = _run(arrays, options)
+    return _result(arrays, options, rows), (arrays, rows.largest, rows.total)
 
 
-def _attend_backward(options: Options, residuals, cotangent: Array) -> tuple[Arrays]:
+def _attend_backward(options: Options, residuals, cotangent) -> tuple[Arrays]:
     arrays, largest, total = residuals
+    cotangent, log_cotangent = cotangent if options.residual else (cotangent, None)
     B, T, N, H = arrays.query.shape
     S, K, Hv = arrays.value.shape[1:]
     inner, layout, found = _prepared(arrays, options)
     cotangent = cotangent.swapaxes(1, 2)
+    log_cotangent = varying_zeros(total) if log_cotangent is None else log_cotangent.swapaxes(1, 2).reshape(B * N, T)
 
     def head(bias_gradient, index: Array):
         one = Head(inner, options, layout, found, index)
-        query, sums = _backward_head(
-            one, largest[index], total[index], one.matrix(cotangent, one.head), bias_gradient
-        )
+        rows = Rows(one.matrix(cotangent, one.head), largest[index], total[index])
+        query, sums = _backward_head(one, rows, log_cotangent[index], bias_gradient)
         distance = None if sums.distance is None else unskewed(sums.distance)
         return sums.bias, (query, sums._replace(key=sums.key.T, value=sums.value.T, bias=None, distance=distance))
 
@@ -228,14 +262,22 @@ def _attend_backward(options: Options, residuals, cotangent: Array) -> tuple[Arr
         distance_bias=distance,
         key_table=None if sums.key_table is None else sums.key_table.sum(0),
         value_table=None if sums.value_table is None else sums.value_table.sum(0),
+        sink=None if sums.sink is None else _of_sink(sums.sink.reshape(B, N).sum(0), arrays.sink),
     )
     return (Arrays._make(g if g is None else g.astype(x.dtype) for g, x in zip(gradients, arrays, strict=True)),)
+
+
+def _of_sink(gradient: Array, sink: Array) -> Array:
+    return gradient if sink.shape[0] > 1 else gradient.sum(keepdims=True)
 
 
 _attend.defvjp(_attend_forward, _attend_backward)
 
 
-def attend(arrays: Arrays, options: Options) -> Array:
-    """Equals `reference.attend`, computed in float32 at least; [B T N Hv]. Differentiable in both modes."""
+def attend(arrays: Arrays, options: Options) -> Any:
+    """Equals `reference.attend`, computed in float32 at least; [B T N Hv]. Differentiable in both modes.
+
+    With `options.residual` (output, log-sum-exp [B T N]).
+    """
     attended = both_modes(lambda arrays: _attend(arrays, options), lambda arrays: plain(arrays, options))
     return attended(vary_together(arrays))

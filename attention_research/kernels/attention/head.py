@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from attention_research.kernels.attention.arguments import Arrays, Options, in_band, same_segment
+from attention_research.kernels.attention.arguments import Arrays, Options, capped, in_band, same_segment
 from attention_research.kernels.attention.distances import skewed, spread
 from attention_research.kernels.attention.layout import Plan, Ranges, Span, Strip, widths
 from attention_research.kernels.precision import accumulator
@@ -36,6 +36,9 @@ class Head:
         self.key = self.matrix(arrays.key, self.head // (N // K))
         self.value = self.matrix(arrays.value, self.head // (N // K))
         self.tables = {name: self.table(name) for name in ("key_table", "value_table")}
+        self.sink = None
+        if arrays.sink is not None:
+            self.sink = arrays.sink[self.head if arrays.sink.shape[0] > 1 else 0].astype(self.dtype)
         self.by_distance = None
         if arrays.distance_bias is not None:
             own = arrays.distance_bias[self.head if arrays.distance_bias.shape[0] > 1 else 0]
@@ -116,8 +119,9 @@ class Head:
         first = span.start - self.first_row(block) + self.query.shape[0] - self.layout.block
         return at(0, first), (self.layout.block, span.width)
 
-    def logits(self, span: Span, block: Array) -> tuple[Array, Array, Array]:
-        """(the scaled query block, the keys, the logits with -inf where a query may not look)."""
+    def logits(self, span: Span, block: Array) -> tuple[Array, Array, Array, Array | None]:
+        """(the scaled query block, the keys, the logits with -inf where a query may not look, the derivative of the
+        soft cap or None)."""
         arrays, options = self.arrays, self.options
         query = self.rows(block, self.query) * jnp.asarray(options.scale, self.dtype)
         key = self.keys(span, self.key)
@@ -125,6 +129,9 @@ class Head:
         if self.tables["key_table"] is not None:
             by_distance = lax.dot_general(query, self.tables["key_table"], LAST)
             logits = spread(by_distance, self.first_distance(span, block), logits)
+        logits, slope = capped(logits, options.soft_cap), None
+        if options.soft_cap is not None:
+            slope = 1 - (logits / options.soft_cap) ** 2
         if arrays.bias is not None:
             logits = logits + self.part(arrays.bias, span, block).astype(self.dtype)
         if self.by_distance is not None:
@@ -132,14 +139,15 @@ class Head:
         for term in self.visible(span, block):
             if term is not None:
                 logits = jnp.where(term, logits, -jnp.inf)
-        return query, key, logits
+        return query, key, logits, slope
 
     def visible(self, span: Span, block: Array) -> list[Array | None]:
         """What each of band, mask, lengths and segments lets the block see."""
         arrays = self.arrays
         rows = self.first_row(block) + jnp.arange(self.layout.block, dtype=jnp.int32)[:, None]
         columns = span.start + jnp.arange(span.width, dtype=jnp.int32)[None, :]
-        terms = [in_band(rows, columns, self.options)]
+        moved = rows if arrays.query_offset is None else rows + arrays.query_offset[self.batch]
+        terms = [in_band(moved, columns, self.options)]
         if arrays.mask is not None:
             terms.append(self.part(arrays.mask, span, block))
         if arrays.query_lengths is not None:

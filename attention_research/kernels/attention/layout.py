@@ -59,9 +59,15 @@ class Ranges(NamedTuple):
     high: Int[Array, "B count"]
 
 
-def plan(query_length: int, key_length: int, options: Options, found: bool = False) -> Plan:
-    """Blocks of equal size, and the keys that each can see; `found`: the spans are looked up at run time instead."""
-    T, S, left, right = query_length, key_length, options.left, options.right
+def plan(
+    query_length: int, key_length: int, options: Options, found: bool = False, moved: bool = False
+) -> Plan:
+    """Blocks of equal size, and the keys that each can see; `found`: the spans are looked up at run time instead.
+
+    `moved`: the queries have an offset that is known at run time, so that the band says nothing here.
+    """
+    T, S = query_length, key_length
+    left, right = (None, None) if moved else (options.left, options.right)
     query_block = QUERY_BLOCK
     if left is not None and right is not None:
         query_block = min(query_block, max(SMALLEST_BLOCK, left + right))
@@ -79,7 +85,7 @@ def plan(query_length: int, key_length: int, options: Options, found: bool = Fal
     for first in range(0, count, size):
         last = min(first + size, count)
         start = 0 if left is None else max(0, min(min(first * block, T - block) - left, S - 1))
-        stop = S if right is None else min(S, last * block + right)
+        stop = S if right is None else max(start + 1, min(S, last * block + right))
         strips.append(Strip(first, last, start, stop, stop - start))
     return Plan(block, count, tuple(strips))
 
@@ -91,7 +97,8 @@ def widths(widest: int) -> tuple[int, ...]:
 
 def finds(arrays: Arrays) -> bool:
     """Whether the arrays say which keys a block need not look at."""
-    return arrays.query_lengths is not None or arrays.key_lengths is not None or arrays.query_segments is not None
+    found = (arrays.query_lengths, arrays.key_lengths, arrays.query_segments, arrays.query_offset)
+    return any(array is not None for array in found)
 
 
 def ranges(arrays: Arrays, options: Options, layout: Plan) -> Ranges | None:
@@ -103,10 +110,11 @@ def ranges(arrays: Arrays, options: Options, layout: Plan) -> Ranges | None:
     first = jnp.minimum(jnp.arange(layout.count, dtype=jnp.int32) * layout.block, T - layout.block)
     low = jnp.zeros((B, layout.count), jnp.int32)
     high = jnp.full((B, layout.count), S, jnp.int32)
+    moved = first if arrays.query_offset is None else first + arrays.query_offset[:, None]
     if options.left is not None:
-        low = jnp.maximum(low, first - options.left)
+        low = jnp.maximum(low, moved - options.left)
     if options.right is not None:
-        high = jnp.minimum(high, first + layout.block + options.right)
+        high = jnp.minimum(high, moved + layout.block + options.right)
     if arrays.key_lengths is not None:
         high = jnp.minimum(high, arrays.key_lengths[:, None])
     if arrays.query_lengths is not None:

@@ -24,6 +24,15 @@ def refusal(implementation: str, arrays: Arrays, options: Options, platform: str
     """Why an implementation cannot honour the arguments on a platform; None where it can."""
     if implementation in ("reference", "blockwise"):
         return None
+    for name, given in (
+        ("soft_cap", options.soft_cap),
+        ("sink", arrays.sink),
+        ("return_residual", options.residual or None),
+        ("query_offset", arrays.query_offset),
+        ("query_offset", min(options.left or 0, options.right or 0) < 0 or None),
+    ):
+        if given is not None:
+            return f"{name}: only reference and blockwise have it"
     return {"xla": xla, "cudnn": cudnn, "pallas": pallas, "splash": splash}[implementation](arrays, options, platform)
 
 
