@@ -50,16 +50,16 @@ def claim(workdir: Path, config: Config) -> None:
 
 
 @contextmanager
-def claimed(workdir: Path, config: Config) -> Iterator[None]:
-    """Locks the folder and writes config.json; a block that fails before it has logged or saved a step leaves the
-    folder as it was. A run that diverged has been started."""
+def claimed(workdir: Path, config: Config) -> Iterator[Config]:
+    """Locks the folder and writes config.json; gives the config that the run had before. A block that fails before it
+    has logged or saved a step leaves the folder as it was. A run that diverged has been started."""
     new = not workdir.exists()
     with locked(workdir):
         path, before = workdir / "config.json", reached(workdir)
         text = path.read_text(encoding="utf-8") if before >= 0 and path.exists() else None
         claim(workdir, config)
         try:
-            yield
+            yield config if text is None else Config.from_json(text)
         except Diverged:
             raise
         except BaseException:

@@ -22,6 +22,7 @@ from attention_research.training.environment import describe
 from attention_research.training.failure import failure_told, tell_failure
 from attention_research.training.health import Health, enough_memory
 from attention_research.training.interruption import Stop, stopping
+from attention_research.training.lengthening import stretched
 from attention_research.training.profiling import Profile
 from attention_research.training.progress import Progress
 from attention_research.training.replicas import member_configs
@@ -50,10 +51,10 @@ def train(
         if hosts.is_first():
             claiming.check(workdir, config)
             initial.check(config, workdir, report)
-        trainer = Trainer(config)  # what does not fit the devices is said before anything is written
+        before, trainer = config, Trainer(config)  # what does not fit the devices is said before anything is written
         stop.leave()
         if hosts.is_first():
-            stack.enter_context(claiming.claimed(workdir, config))
+            before = stack.enter_context(claiming.claimed(workdir, config))
         with hosts.lost_told():
             hosts.wait("the workdir is claimed")
         if hosts.is_first():
@@ -63,11 +64,11 @@ def train(
         stack.enter_context(hosts.lost_told())
         stack.enter_context(enough_memory(trainer.settings.batch_size))
         profiled = stack.enter_context(closing(Profile(workdir, profile)))
-        return _train(trainer, workdir, report, stop, profiled)
+        return _train(trainer, before, workdir, report, stop, profiled)
 
 
 def _train(
-    trainer: Trainer, workdir: Path, report: Callable[[str], None], stop: Stop, profile: Profile
+    trainer: Trainer, before: Config, workdir: Path, report: Callable[[str], None], stop: Stop, profile: Profile
 ) -> dict[str, Any]:
     settings, execution = trainer.settings, trainer.execution
     data = trainer.data
@@ -84,6 +85,8 @@ def _train(
         if step:
             state = execution.restored(checkpoints.restore(step, execution.abstract))
             report(f"continuing from step {step} in {workdir}")
+            if (line := stretched(before, trainer.config, step)) is not None:
+                report(line)
         elif settings.initial is not None:
             state, taken = initial.start(trainer, report)
             if hosts.is_first():

@@ -1,6 +1,7 @@
 """A whole run in process, on TFDS's mock of wmt14_translate/fr-en: train, continue, refuse, evaluate, generate."""
 
 import json
+import math
 import os
 import resource
 import shutil
@@ -16,12 +17,14 @@ from attention_research.cli import main
 from attention_research.config import ConfigError, load
 from attention_research.errors import Diverged, RunError
 from attention_research.parallel.execution import MeshExecution
+from attention_research.registry import FAMILIES
 from attention_research.tasks.translation import Translation
 from attention_research.training import run, trainer
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.evaluation import Trained, evaluate
 from attention_research.training.interruption import Interrupted
+from attention_research.training.lengthening import stretched
 from attention_research.training.run import train
 from attention_research.training.workdir import locked, read_metrics
 
@@ -218,6 +221,39 @@ def test_a_failed_start_leaves_the_folder_as_it_was(end, whole, tmp_path, at_ste
     assert (tmp_path / "old" / "config.json").read_text() == before
     assert history(tmp_path / "old") == history(whole[0])
     monkeypatch.undo()
+
+
+SCHEDULE = ("training.schedule", {"kind": "cosine", "warmup_steps": 1})
+
+
+def test_a_schedule_that_more_steps_stretch_is_said(whole, tmp_path, at_step):
+    """Half a cosine over 5 steps from the second on was at its 5th step, and is over 9; noam says nothing."""
+
+    def fail():
+        raise RunError("enough")
+
+    cosine = [1 + math.cos(math.pi * 4 / down) for down in (9, 5)]
+    ends = "training.steps is 10 and was 6: the cosine schedule now ends at step 10; the learning rate of step 6 is "
+    for name, given, line in (("cosine", [SCHEDULE], ends), ("noam", [], None)):
+        shutil.copytree(whole[0], tmp_path / name)
+        shutil.rmtree(tmp_path / name / "checkpoints" / "6")
+        (tmp_path / name / "config.json").write_text(config(6, *given).to_json())
+        said, rate = [], config(6, *given).resolved["training"]["learning_rate"]
+        at_step(1, fail)
+        with pytest.raises(RunError, match="enough"):
+            train(config(10, *given), tmp_path / name, said.append)
+        found = [text for text in said if text.startswith("training.steps")]
+        assert found == ([f"{ends}{cosine[0] * rate / 2:.3g} instead of {cosine[1] * rate / 2:.3g}"] if line else [])
+    assert json.loads((tmp_path / "cosine" / "config.json").read_text())["resolved"]["training"]["steps"] == 6
+
+
+@pytest.mark.parametrize("kind", FAMILIES["schedule"])
+def test_every_schedule_says_it_where_its_rates_depend_on_the_runs_length(kind):
+    given = {"kind": kind, **({"boundaries": (3, 8)} if kind == "step" else {})}
+    before, now = (config(steps, ("training.schedule", given)) for steps in (12, 24))
+    line = stretched(before, now, 6)
+    assert (line is not None) == (kind in ("cosine", "linear")), line
+    assert stretched(before, before, 6) is None
 
 
 def test_what_does_not_fit_the_devices_writes_nothing(tmp_path):
