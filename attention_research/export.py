@@ -24,6 +24,7 @@ import safetensors
 from safetensors.numpy import save_file
 
 from attention_research.config import Config, ConfigError, build, build_experiment
+from attention_research.data import from_run
 from attention_research.errors import RunError
 from attention_research.layers.structure import Structure, abstract
 from attention_research.training.evaluation import Trained
@@ -86,6 +87,7 @@ def export(
         getattr(vocabulary, "fingerprint", WITHOUT_VOCABULARY),
     )  # fmt: skip
     metadata = {**dict(zip(_METADATA, values, strict=True)), "checkpoint": trained.selection.name}
+    metadata["tokenizer_section"] = json.dumps(from_run.section_of(trained.config.resolved["data"], workdir))
     _write(path, lambda place: save_file(arrays, place, metadata))
     count = sum(parameters[name].size for name in parameters)
     lines = [f"{path} · {count:,} parameters in {len(parameters)} arrays · {trained.selection}, seed {seed}"]
@@ -140,8 +142,9 @@ def _tokenizer(path: Path, config: Config, metadata: Mapping[str, str]) -> Any:
     beside = vocabulary_of(path)
     if not beside.exists() or metadata["tokenizer"] == WITHOUT_VOCABULARY:
         return None
+    section = json.loads(metadata.get("tokenizer_section", "null")) or config.resolved["data"]["tokenizer"]
     try:
-        tokenizer = build(config.resolved["data"]["tokenizer"], "tokenizer")().load(beside)
+        tokenizer = build(section, "tokenizer")().load(beside)
     except RuntimeError:
         raise ConfigError(f"{beside}: no SentencePiece model") from None
     if tokenizer.fingerprint != metadata["tokenizer"]:

@@ -13,13 +13,23 @@ from attention_research.cli.arguments import (
     say,
     trained_workdir,
 )
+from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
     parser.add_argument("--workdir", type=place)
     checkpoint_options(parser)
+    parser.add_argument("--files", type=pair, metavar="SOURCE,TARGET", help="other pairs of sentences to evaluate on")
     parser.add_argument("--json", action="store_true")
+
+
+def pair(text: str) -> tuple[str, str]:
+    """`SOURCE,TARGET`."""
+    source, comma, target = text.partition(",")
+    if not (source and comma and target):
+        raise ConfigError(f"--files={text}: expected SOURCE,TARGET, two files of which line i translates line i")
+    return source, target
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
@@ -28,7 +38,8 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     from attention_research.training.evaluation import evaluate
     from attention_research.training.selection import Selection
 
-    result = evaluate(workdir, say, average=arguments.average, checkpoint=arguments.checkpoint)
+    chosen = {"average": arguments.average, "checkpoint": arguments.checkpoint, "files": arguments.files}
+    result = evaluate(workdir, say, **chosen)
     if arguments.json:
         return print_json(result)
     print(result["summary"])

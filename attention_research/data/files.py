@@ -53,6 +53,10 @@ class Files:
     def splits(self) -> tuple[str, ...]:
         return ("train", "validation", "test")
 
+    def key(self, split: str) -> str:
+        """The setting that names the files of a split."""
+        return f"config.data.{split}"
+
     def contents(self, split: str) -> list[tuple[str, str]]:
         """The path and the SHA-256 of each file of a split; of a compressed file that of its content."""
         return [(path, hashlib.sha256(read_content(path)).hexdigest()) for path in getattr(self, split)]
@@ -68,7 +72,7 @@ class Files:
         pairs = [pair for pair in zip(*sides, strict=True) if all(pair)]
         if not pairs:
             files = " and ".join(getattr(self, split))
-            raise ConfigError(f"config.data.{split}: {files} have no line that has text in both")
+            raise ConfigError(f"{self.key(split)}: {files} have no line that has text in both")
         pairs = [pairs[index] for index in chosen(split, len(pairs), self.train_examples)]
         return [source for source, _ in pairs], [target for _, target in pairs]
 
@@ -83,7 +87,7 @@ class Files:
 
     def _lines(self, split: str) -> list[list[str]]:
         """The two sides of a split, equally long; an empty line is one without text."""
-        key, paths = f"config.data.{split}", getattr(self, split)
+        key, paths = self.key(split), getattr(self, split)
         check_files({split: paths})
         sides = [[" ".join(line.split()) for line in read_lines(path, f"{key}: {path}")] for path in paths]
         if len(sides[0]) != len(sides[1]):
@@ -98,6 +102,8 @@ class FileData(Pairs):
     `train`, `validation` and `test` are each the path of the source file and that of the target file, from the folder
     in which the command is run.
     """
+
+    reads_pairs = True
 
     def __init__(
         self,

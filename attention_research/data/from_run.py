@@ -77,13 +77,18 @@ def cached(run: Path) -> Any:
     return tokenizer
 
 
-def section_of(config: Any) -> dict[str, Any] | None:
-    """The section of the tokenizer of a resolved data section; of one that is taken from a run, that run's own."""
+def section_of(config: Any, own: Path | None = None) -> dict[str, Any] | None:
+    """The section of the tokenizer of a resolved data section; of one that is taken from a run, that run's own.
+
+    `own` is the folder of the run whose section it is, where that has begun.
+    """
+    if own is not None and kept.has(own):
+        return (kept.read_document(own).get("tokenizer") or {}).get("section")
     section = config.get("tokenizer")
     while section is not None and section["kind"] == "from_run":
         run = Path(section["run"])
         if kept.has(run):
-            return kept.read(run).document["tokenizer"]["section"]
+            return (kept.read_document(run).get("tokenizer") or {}).get("section")
         section = _read(run / "config.json")["resolved"]["data"].get("tokenizer")
     return section
 

@@ -49,8 +49,9 @@ class HuggingFaceTokenizer:
 
     def load(self, path: Path) -> HuggingFaceTokenizer:
         """Takes a copy in the data cache."""
-        stored = json.loads(Path(path).read_text(encoding="utf-8"))
-        self.path, self.fingerprint = Path(path), Path(path).stem[:20]
+        content = Path(path).read_text(encoding="utf-8")
+        stored = json.loads(content)
+        self.path, self.fingerprint = Path(path), storage.content_hash({}, [content])
         self._numbering = Numbering(tuple(stored["theirs"]), tuple(stored["silent"]))
         self._below = len(self._numbering) - stored["sentinels"]
         if self._below > self.vocabulary_size:

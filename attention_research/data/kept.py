@@ -84,7 +84,7 @@ class Kept:
         what = " and ".join(changed) or f"the {split} text"
         hint = "restore it, or train in another --workdir"
         if split == "test":
-            hint = "restore it: a score of another text is not one of this run's data"
+            hint = "restore it, or evaluate other pairs with --files=SOURCE,TARGET"
         raise ConfigError(f"config.data.{split}: {what} has changed since the run in {self.run} began; {hint}")
 
     def same(self, learned: Mapping[str, Any]) -> None:
@@ -103,6 +103,11 @@ def has(run: Path) -> bool:
     return (run / DOCUMENT).exists()
 
 
+def read_document(run: Path) -> dict[str, Any]:
+    """data.json of a run. Raises ConfigError where it is damaged."""
+    return _json(run / DOCUMENT, (run / DOCUMENT).read_bytes())
+
+
 def copy(run: Path, folder: Path) -> None:
     """Gives another folder what a run keeps, where it keeps anything."""
     if has(run):
@@ -116,7 +121,7 @@ def read(run: Path, make: Callable[[], Any] | None = None) -> Kept:
 
     Raises ConfigError, one line, where a file of it is missing or damaged.
     """
-    document = _json(run / DOCUMENT, (run / DOCUMENT).read_bytes())
+    document = read_document(run)
     tokenizer, learned = None, {}
     said = document.get("tokenizer")
     if said is not None:

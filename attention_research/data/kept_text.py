@@ -27,7 +27,7 @@ class KeptText:
         self.fingerprint: str = kept.document["fingerprint"]
         self.facts = kept.document["facts"]
         self.splits = kept.splits
-        self.tokens = BySplit(tuple(kept.splits), self._tokens)
+        self.tokens = BySplit(tuple(kept.splits) or choice.splits(), self._tokens)
         self._whole: prepared.Prepared | None = None
         self._looked = False
 
@@ -47,7 +47,7 @@ class KeptText:
         return sides
 
     def _tokens(self, split: str) -> tuple[TokenArray, TokenArray]:
-        whole = self._found()
+        whole = self._found() if split in self.splits else None
         if whole is not None and whole.splits.get(split) == self.splits[split]:
             return whole.tokens[split]
         return self._tokenised(split)

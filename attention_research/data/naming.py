@@ -84,6 +84,7 @@ class SubTokens:
     def __init__(self, *, vocabulary_size: int, max_length: int, others: Callable[[], Iterable[str]]):
         self.vocabulary_size, self.max_length, self._others = vocabulary_size, max_length, others
         self.path: Path | None = None
+        self._fingerprint = ""
         self._known: list[str] = []
         self._rest: list[str] = []
         self._ids: dict[str, int] = {}
@@ -106,7 +107,9 @@ class SubTokens:
 
     def load(self, path: Path) -> SubTokens:
         """Take the ids from their file."""
-        words = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        words = json.loads(text)
+        self._fingerprint = storage.content_hash(self.settings(), [text])
         self.path, self._known, self._rest = path, words["known"], words["rest"]
         first = self.vocabulary_size + self.max_length
         self._ids = {word: len(SPECIAL) + i for i, word in enumerate(self._known)}
@@ -116,8 +119,7 @@ class SubTokens:
     @property
     def fingerprint(self) -> str:
         """Hash of the ids."""
-        assert self.path is not None  # `train` or `load` came first
-        return self.path.stem
+        return self._fingerprint
 
     @property
     def size(self) -> int:

@@ -34,6 +34,8 @@ class Pairs:
     dtypes: ClassVar[Mapping[str, str]] = {}
     #: At most so many tokens are written of a target; None: as many as the model can.
     target_length: int | None = None
+    #: Whether an example is a sentence and its translation as they stand, so that other files could take their place.
+    reads_pairs: ClassVar[bool] = False
     #: What the run whose data these are keeps of them; None before it has begun.
     kept: Kept | None = None
 
@@ -224,6 +226,8 @@ class Pairs:
 
 class PairData(Pairs):
     """A TFDS translation set, its joint vocabulary, and its batches (see `Pairs`)."""
+
+    reads_pairs = True
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from attention_research.data.given_files import GivenFiles
 from attention_research.decoding.continuation import Continued
 from attention_research.errors import ConfigError
 from attention_research.models.sequences import source
@@ -137,22 +138,28 @@ def evaluate(
     *,
     average: int | None = None,
     checkpoint: str | int | None = None,
+    files: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Losses and scores on the evaluation split of the checkpoint, or the mean, that `Trained` takes.
 
-    Writes evaluation.json and returns it: "checkpoint" is how it was chosen ("last", "best", "step", "mean"), "step" it
+    `files` are the source and the target file of other pairs to evaluate on; nothing is written then. Otherwise writes
+    evaluation.json and returns it: "checkpoint" is how it was chosen ("last", "best", "step", "mean"), "step" it
     or the newest of the mean, "averaged" all of them.
 
     With replicas, the figures of each stand under "replicas" and the document's own are those of the first.
     """
     started = time.perf_counter()
     trained = Trained(workdir, report, average=average, checkpoint=checkpoint)
+    if files is not None:
+        trained.data = GivenFiles(trained.data, *files, workdir)
     results = [_evaluate_one(trained, replica) for replica in range(trained.trainer.replicas)]
     document = {**results[0], "step": trained.step, "split": trained.evaluation.split}
     document.update(checkpoint=trained.selection.name, averaged=trained.averaged)
     if len(results) > 1:
         document["replicas"] = [{**result, "replica": replica} for replica, result in enumerate(results)]
     document["seconds"] = time.perf_counter() - started
+    if files is not None:
+        return {**document, "split": trained.data.name}
     write_json(workdir / "evaluation.json", document)
     return document
 

@@ -9,7 +9,9 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.config import ConfigError, build, load
+from attention_research.export import load as exported
 from attention_research.registry import FAMILIES
+from attention_research.tokens import EOS
 from attention_research.training import keeping
 from attention_research.training.workdir import load_config
 
@@ -95,7 +97,31 @@ def test_the_training_text_may_change_or_go(place, capsys):
         assert main(["export", f"--workdir={place / 'run'}", str(place / "model.safetensors"), "--tokenizer"]) == 0
         written.append(capsys.readouterr().out)
     assert written[0] == written[1] == written[2]
+    assert exported(place / "model.safetensors").tokenizer.encode(["le mot"])[0][-1] == EOS
     assert main(["report", str(place / "run")]) == 0
+
+
+def test_other_files_are_evaluated_without_the_text_of_the_run(place, capsys):
+    """`evaluate --files`: the score of a copy of the test text is that of the test text; evaluation.json stays."""
+    before = scores(place / "run")
+    for side in ("fr", "en"):
+        shutil.copy(place / f"corpus/test.{side}", f"other.{side}")
+    shutil.rmtree(place / "corpus")
+    command = ["evaluate", f"--workdir={place / 'run'}", "--json"]
+    assert main([*command, "--files=other.fr,other.en"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found.pop("split") == "other.fr and other.en" and found.pop("seconds") > 0
+    assert found == {name: value for name, value in before.items() if name != "split"}
+    assert scores(place / "run") == before
+    with open("other.en", "a") as file:
+        file.write("one more\n")
+    for files, line in (
+        ("other.fr", "--files=other.fr: expected SOURCE,TARGET, two files of which line i translates line i"),
+        ("other.fr,none.en", "--files: no such file: none.en"),
+        ("other.fr,other.en", "--files: other.fr has 17 lines and other.en has 18 lines; line i of one has to"),
+    ):
+        assert main([*command, f"--files={files}"]) == 2
+        assert f"error: {line}" in capsys.readouterr().err
 
 
 def test_a_changed_test_text_is_refused(place, capsys):

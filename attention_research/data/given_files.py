@@ -1,0 +1,50 @@
+"""A pair of text files that a finished run is evaluated on, in place of its own data."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attention_research.data.files import Files
+from attention_research.data.kept import Kept
+from attention_research.data.kept_text import KeptText
+from attention_research.data.pairs import Pairs
+from attention_research.errors import ConfigError
+
+OPTION = "--files"
+
+
+class _Given(Files):
+    """The same two files, whichever split is asked for."""
+
+    def key(self, split: str) -> str:
+        return OPTION
+
+
+class GivenFiles(Pairs):
+    """`source` and `target`, read with the vocabulary, the lengths and the batching of `data`, a run's own."""
+
+    def __init__(self, data: Any, source: str, target: str, run: Path):
+        if not isinstance(data, Pairs) or not data.reads_pairs:
+            raise ConfigError(f"{OPTION}: the run was not trained on pairs of sentences ({data.name})")
+        for path in (source, target):
+            if not Path(path).is_file():
+                raise ConfigError(f"{OPTION}: no such file: {path}")
+        paths = (source, target)
+        super().__init__(" and ".join(paths), data.max_length, lambda: data.vocabulary, lambda: data.batching, None)
+        self._data, self.vocabulary_size = data, getattr(data, "vocabulary_size", None)
+        self._choice = _Given(paths, paths, paths)
+        facts: dict[str, Any] = {"left_out": {}, "repeated": {}}
+        self.kept = Kept(run, {"fingerprint": "", "splits": {}, "facts": facts}, data.vocabulary, {})
+
+    @functools.cached_property
+    def _prepared(self) -> KeptText:
+        assert self.kept is not None
+        return KeptText(self._choice, self.kept, self._report)
+
+    def target_counts(self) -> np.ndarray:
+        """Those of the run's training text."""
+        return self._data.target_counts()
