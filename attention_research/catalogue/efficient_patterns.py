@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import jax
@@ -25,6 +24,7 @@ from attention_research.kernels import (
     sliding_window_cache,
     sliding_window_step,
 )
+from attention_research.kernels.efficient.blocks import block_count
 from attention_research.kernels.shapes import check_shapes
 
 _SELF = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"}
@@ -163,7 +163,7 @@ _DRAW = jax.jit(bigbird_random_blocks, static_argnums=(1, 2))
 @functools.wraps(bigbird_attention)
 def _bigbird(*, random, query, block_size, random_blocks, **arguments):
     """BigBird on a graph drawn from the key, for any length."""
-    drawn = _DRAW(random, math.ceil(query.shape[1] / block_size), random_blocks)
+    drawn = _DRAW(random, block_count(query.shape[1], block_size), random_blocks)
     return bigbird_attention(query, random_blocks=drawn, block_size=block_size, **arguments)
 
 

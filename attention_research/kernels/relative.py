@@ -20,6 +20,7 @@ from attention_research.kernels.attention.arguments import Arrays, Options, prep
 from attention_research.kernels.attention.distances import shifted
 from attention_research.kernels.platforms import PLATFORMS, home_platform, per_platform
 from attention_research.kernels.precision import einsum
+from attention_research.kernels.symbolic import symbolic
 
 
 def _spread(by_distance: Float[Array, "*B T R"], key_length: int) -> Float[Array, "*B T S"]:
@@ -32,7 +33,7 @@ def _spread(by_distance: Float[Array, "*B T R"], key_length: int) -> Float[Array
 
 
 def _spread_at(by_distance: Float[Array, "*B T R"], key_length: int, offset: Array) -> Float[Array, "*B T S"]:
-    """The same for queries that start at position `offset`, by a gather: for the few queries of a decoding step."""
+    """The same for queries that start at position `offset`, by a gather: for a decoding step, and for open lengths."""
     *_, T, R = by_distance.shape
     distance = jnp.arange(key_length, dtype=jnp.int32) - (jnp.arange(T, dtype=jnp.int32)[:, None] + offset)
     index = jnp.clip(distance, -(R // 2), R // 2) + R // 2
@@ -40,7 +41,7 @@ def _spread_at(by_distance: Float[Array, "*B T R"], key_length: int, offset: Arr
 
 
 def _spreader(key_length: int, offset: int | Array) -> Callable[[Array], Array]:
-    if isinstance(offset, int) and offset == 0:
+    if isinstance(offset, int) and offset == 0 and not symbolic(key_length):
         return lambda by_distance: _spread(by_distance, key_length)
     return lambda by_distance: _spread_at(by_distance, key_length, jnp.asarray(offset, jnp.int32))
 

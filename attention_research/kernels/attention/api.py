@@ -17,6 +17,7 @@ from attention_research.kernels.attention.arguments import Arrays, Options, empt
 from attention_research.kernels.attention.refusals import refusal, refuse
 from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.platforms import PLATFORMS, home_platform, per_platform
+from attention_research.kernels.symbolic import symbolic
 
 IMPLEMENTATIONS = ("reference", "blockwise", "xla", "cudnn", "pallas", "splash")
 
@@ -33,6 +34,8 @@ FEWEST_QUERIES = 16
 def prefers_blocks(arrays: Arrays, platform: str) -> bool:
     """Whether blocks beat the dense form there: in time on a CPU, in memory on an accelerator."""
     (B, T, N, _), S = arrays.query.shape, arrays.key.shape[1]
+    if symbolic(B, T, S):
+        return False
     return T * S >= CPU_SCORES if platform == "cpu" else 4 * B * N * T * S >= DENSE_BYTES
 
 
@@ -52,6 +55,8 @@ def _choose(implementation: str | None, arrays: Arrays, options: Options, platfo
         refuse(implementation, arrays, options, platform)
         return Choice(implementation, "asked for")
     (B, T, N, _), S = arrays.query.shape, arrays.key.shape[1]
+    if symbolic(B, T, S):
+        return Choice("reference", f"symbolic sizes: {B} rows of {T} x {S} scores")
     if platform == "cpu":
         if prefers_blocks(arrays, platform):
             return Choice("blockwise", f"{T} x {S} scores a head: on a CPU blocks pay from {CPU_SCORES} scores")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.precision import accumulator
+from attention_research.kernels.symbolic import symbolic
 
 
 class Options(NamedTuple):
@@ -61,8 +62,10 @@ def band(
     if query_offset is None:
         return left, right
     left, right = None if left is None else left - query_offset, None if right is None else right + query_offset
-    left = None if left is not None and left >= query_length - 1 else left
-    right = None if right is not None and right >= key_length - 1 else right
+    if left is not None and not symbolic(query_length) and left >= query_length - 1:
+        left = None
+    if right is not None and not symbolic(key_length) and right >= key_length - 1:
+        right = None
     return left, right
 
 

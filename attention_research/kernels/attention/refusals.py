@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from attention_research.kernels.attention.arguments import Arrays, Options
+from attention_research.kernels.symbolic import symbolic
 
 GPUS = ("cuda", "rocm")
 #: A wider head's tiles do not fit into shared memory.
@@ -22,7 +23,13 @@ def varies(arrays: Arrays) -> bool:
 
 def refusal(implementation: str, arrays: Arrays, options: Options, platform: str) -> str | None:
     """Why an implementation cannot honour the arguments on a platform; None where it can."""
-    if implementation in ("reference", "blockwise"):
+    if implementation == "reference":
+        return None
+    (B, T, *_), S = arrays.query.shape, arrays.key.shape[1]
+    for name, axis, size in (("query", "B", B), ("query", "T", T), ("key", "S", S)):
+        if symbolic(size) and not (implementation == "xla" and options.left is None and options.right in (None, 0)):
+            return f"axis {axis} of {name}: expected a number, got the symbolic size {size}; the reference takes it"
+    if implementation == "blockwise":
         return None
     for name, given in (
         ("soft_cap", options.soft_cap),

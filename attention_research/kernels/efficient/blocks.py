@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 
 #: Logits of the blocks that are computed at a time: 4 MiB in float32.
 GROUP_ELEMENTS = 2**20
@@ -48,6 +49,7 @@ def block_count(length: int, block_size: int) -> int:
     """Blocks that cover the length; raises ValueError for a block of less than 1."""
     if block_size < 1:
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
+    expect_numbers("block_size", T=length)
     return math.ceil(length / block_size)
 
 

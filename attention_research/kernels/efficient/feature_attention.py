@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 
 #: Below every l_j of a key that is there; its exponential is 0.
 LOWEST = -1e30
@@ -89,6 +90,7 @@ def feature_attention(
         context = divide(products, jnp.einsum("BTKGM,BKM->BTKG", heads, sums.features))
         return context.reshape(B, T, N, Hv)
 
+    expect_numbers("chunk_size", T=T)
     size = min(chunk_size, T)
     chunks = -(-T // size)
 

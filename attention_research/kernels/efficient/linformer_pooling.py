@@ -19,6 +19,7 @@ from attention_research.kernels.attention import dot_product_attention
 from attention_research.kernels.efficient.blocks import real_keys, split
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 
 POOLINGS = ("mean", "max")
 
@@ -43,6 +44,7 @@ def pooled_linformer_attention(
     if rank < 1:
         raise ValueError(f"rank: expected at least 1, got {rank}")
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "B S"))
+    expect_numbers("rank", S=key.shape[1])
     stride = math.ceil(key.shape[1] / rank)
     real = split(real_keys(mask, key.shape[1]), stride)  # [B R stride]
     key, value = (_pool(x, real, stride, pooling) for x in (key, value))

@@ -26,6 +26,7 @@ from attention_research.kernels.attention.arguments import softmax_or_zero
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.scores.cosine import direction
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 
 #: The bucket after all others, where padding is sorted to.
 LAST_BUCKET = 2**31 - 1
@@ -70,6 +71,7 @@ def lsh_attention(
     B, T, N, H, Hv, R = (sizes[axis] for axis in ("B", "T", "N", "H", "Hv", "R"))
     dtype = accumulator(query.dtype)
     scale = H**-0.5 if scale is None else float(scale)
+    expect_numbers("chunk_size", T=T)
     size = min(chunk_size, T)
     chunks = math.ceil(T / size)
     before = min(chunks_before, chunks - 1)

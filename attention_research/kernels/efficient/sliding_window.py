@@ -34,6 +34,7 @@ from attention_research.kernels.efficient.blocks import (
     self_attention_scale,
     split,
 )
+from attention_research.kernels.symbolic import expect_numbers
 
 #: Queries a block at least. Measured on 2 cores at T = 4096, forward and backward: blocks of 8 and 16 are best for a
 #: window of 8, blocks of the window's size for 64 and 256.
@@ -81,6 +82,7 @@ def sliding_window_attention(
         global_key=(global_key, "B T K H"), global_value=(global_value, "B T K Hv"),
     )  # fmt: skip
     (B, T, _, _), K = query.shape, key.shape[2]
+    expect_numbers("window", T=T)
     P = max(window, SMALLEST_BLOCK) if block_size is None else block_size
     P = min(P, T)
     M, reach = block_count(T, P), math.ceil(window / P)

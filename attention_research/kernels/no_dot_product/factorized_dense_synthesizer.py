@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.no_dot_product.synthesizer import synthesizer_attention
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 
 
 def factorized_dense_scores(
@@ -23,6 +24,7 @@ def factorized_dense_scores(
     Raises ValueError naming the argument and the axis.
     """
     sizes = check_shapes(left=(left, "B N T P"), right=(right, "B N T Q"))
+    expect_numbers("key_length", S=key_length)
     if sizes["P"] * sizes["Q"] < key_length:
         raise ValueError(
             f"left, right: axes P = {sizes['P']} and Q = {sizes['Q']}: expected a product of at least the "

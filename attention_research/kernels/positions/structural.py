@@ -17,12 +17,14 @@ from attention_research.kernels.attention.arguments import prepare
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.relative import attend_by_distance
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 
 
 def _above(heads: Int[Array, "B T"]) -> Bool[Array, "B T T"]:
     """[b, i, a]: a is i itself or above it. By pointer doubling: log2(T) rounds of [T T]."""
     check_shapes(heads=(heads, "B T"))
     T = heads.shape[1]
+    expect_numbers("heads", T=T)
     word = jnp.arange(T, dtype=jnp.int32)
     heads = heads.astype(jnp.int32)
     pointer = jnp.where((heads < 0) | (heads >= T), word, heads)

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 
 
 def extend_with_memory(memory: Float[Array, "B M D"], x: Float[Array, "B T D"]) -> Float[Array, "B S D"]:
@@ -55,7 +56,9 @@ def transformer_xl_weights(
         content_bias=(content_bias, "N H"),
         position_bias=(position_bias, "N H"),
     )
-    if query_offset is None and S < T:
+    if query_offset is None and S != T:
+        expect_numbers("transformer_xl_attention", T=T, S=S)
+    if query_offset is None and S != T and S < T:
         raise ValueError(f"key: axis S of [B S K H]: expected at least the query's {T}, got {S}")
     dtype = query.dtype
     to_key = (query + content_bias.astype(dtype)).reshape(B, T, K, N // K, H)

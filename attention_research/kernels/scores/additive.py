@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.scores.arguments import check_scores
+from attention_research.kernels.symbolic import expect_numbers, symbolic
 
 #: Elements of the hidden layer that a chunk may have by default: 16 MiB in float32.
 CHUNK_ELEMENTS = 2**22
@@ -56,9 +57,13 @@ def projected_additive_scores(
     """
     sizes = check_scores((query, "B T A"), (keys, "B S A"), v=(v, "A"))
     B, T, A, S = (sizes[axis] for axis in "BTAS")
-    if chunk_size is None:
+    if chunk_size is not None:
+        expect_numbers("chunk_size", T=T)
+    elif symbolic(B, T, S):
+        chunk_size = T
+    else:
         chunk_size = max(1, CHUNK_ELEMENTS // max(1, B * S * A))
-    if chunk_size < 1:
+    if not symbolic(T) and chunk_size < 1:
         raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
     dtype = accumulator(query.dtype)
     query, keys, v = query.astype(dtype), keys.astype(dtype), v.astype(dtype)
@@ -67,7 +72,7 @@ def projected_additive_scores(
     def scores(query: Array) -> Array:
         return jnp.einsum("BTSA,A->BTS", jnp.tanh(query[:, :, None] + keys[:, None]), v)
 
-    if T <= chunk_size:
+    if symbolic(T) or T <= chunk_size:
         return scores(query)
     count = math.ceil(T / chunk_size)
     rows = math.ceil(T / count)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.attention.arguments import softmax_or_zero
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import symbolic
 
 
 def mocha_weights(
@@ -31,7 +32,7 @@ def mocha_weights(
     S = check_shapes(alignment=(alignment, "B S"), chunk_scores=(chunk_scores, "B S"), mask=(mask, "B S"))["S"]
     if chunk_size < 1:
         raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
-    w = min(chunk_size, S)
+    w = chunk_size if symbolic(S) else min(chunk_size, S)
     dtype = accumulator(jnp.promote_types(alignment.dtype, chunk_scores.dtype))
     alignment, scores = alignment.astype(dtype), chunk_scores.astype(dtype)
     if mask is not None:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 
 SMALLEST = 1e-10  # what the released code clips products and their factors at
 
@@ -49,6 +50,8 @@ def monotonic_alignment(
 
 
 def _recursive(p: Array, previous: Array) -> Array:
+    expect_numbers("mode='recursive'", S=p.shape[1])
+
     def then(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
         return first[0] * second[0], second[0] * first[1] + second[1]
 

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention.arguments import prepare
 from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.symbolic import symbolic
 
 #: (logits [B N t S] in float32, visible or None) -> weights, 0 where not visible.
 Weigh = Callable[[Float[Array, "B N t S"], Bool[Array, "..."] | None], Float[Array, "B N t S"]]
@@ -44,12 +45,13 @@ def attend_by_rows(
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     if block_size < 1:
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
-    block = min(block_size, T)
-    count = math.ceil(T / block)
+    whole = symbolic(B, T, S)  # then one block of all rows
+    block = T if whole else min(block_size, T)
+    count = 1 if whole else math.ceil(T / block)
     before, width = 0, S  # the keys before its first query that a block reads, and all that it reads
-    if left is not None and right is not None and block + left + right + num_first < S:
+    if not whole and left is not None and right is not None and block + left + right + num_first < S:
         before, width = left, block + left + right
-    sliced = width < S
+    sliced = not whole and width < S
 
     def rows_of(first: Array, rows: Array, key: Array, value: Array) -> Array:
         """One block: rows [B t K G H] from position `first`, keys and values [B width K H]."""
@@ -61,9 +63,9 @@ def attend_by_rows(
             columns = jnp.concatenate([jnp.arange(num_first, dtype=jnp.int32), columns])
         if mask is not None:
             allowed = mask
-            if mask.shape[2] > 1:
+            if not whole and mask.shape[2] > 1:
                 allowed = jnp.take(allowed, jnp.minimum(positions[:, 0], T - 1), axis=2)
-            if mask.shape[3] > 1 and sliced:
+            if sliced and mask.shape[3] > 1:
                 allowed = jnp.take(allowed, columns, axis=3)
             visible = allowed if visible is None else visible & allowed
         logits = einsum("BTKGH,BSKH->BKGTS", rows, key) * jnp.asarray(scale, accumulator(rows.dtype))

@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from attention_research.kernels.attention import dot_product_attention
 from attention_research.kernels.attention.arguments import softmax_or_zero
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import symbolic
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 
 
@@ -49,7 +50,7 @@ def streaming_attention(
         raise ValueError(f"num_sinks, window: expected at least 0, got {num_sinks} and {window}")
     return attend_by_rows(
         query, key, value, mask, softmax_or_zero, scale=scale, is_causal=True, local_window_size=(window, 0),
-        block_size=block_size, num_first=min(num_sinks, key.shape[1]),
+        block_size=block_size, num_first=num_sinks if symbolic(key.shape[1]) else min(num_sinks, key.shape[1]),
     )  # fmt: skip
 
 

@@ -1,0 +1,17 @@
+"""Sizes that a program leaves open: the symbolic dimensions of `jax.export`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def symbolic(*sizes: Any) -> bool:
+    """Whether one of the sizes is symbolic: a comparison with it may have no answer."""
+    return not all(isinstance(size, int) for size in sizes)
+
+
+def expect_numbers(what: str, **axes: Any) -> None:
+    """Raises ValueError naming the first axis whose size is symbolic, for `what` cuts or counts by that size."""
+    for axis, size in axes.items():
+        if symbolic(size):
+            raise ValueError(f"{what}: axis {axis}: expected a number, got the symbolic size {size}")
