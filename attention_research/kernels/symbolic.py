@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from jax import export
+
 
 def symbolic(*sizes: Any) -> bool:
     """Whether one of the sizes is symbolic: a comparison with it may have no answer."""
-    return not all(isinstance(size, int) for size in sizes)
+    return any(export.is_symbolic_dim(size) for size in sizes)
 
 
 def expect_numbers(what: str, **axes: Any) -> None:

@@ -95,9 +95,11 @@ def test_masks_windows_lengths_and_gradients_at_any_size():
     rows, queries, keys = export.symbolic_shape("b, t, s")
 
     def loss(query, key, mask, lengths):
+        """Causality and the window aligned bottom-right."""
         output = dot_product_attention(
-            query, key, key, mask=mask, is_causal=True, local_window_size=(3, 0), key_value_seq_lengths=lengths
-        )
+            query, key, key, mask=mask, is_causal=True, local_window_size=(3, 0), key_value_seq_lengths=lengths,
+            query_offset=key.shape[1] - query.shape[1],
+        )  # fmt: skip
         return jnp.sum(jnp.sin(output))
 
     gradient = jax.jit(jax.grad(loss, (0, 1)))

@@ -153,8 +153,8 @@ def prepare(
         if not jnp.issubdtype(sink.dtype, jnp.floating):
             raise ValueError(f"sink: expected floating point, got {sink.dtype}")
     offsets = None
-    if isinstance(query_offset, jax.Array):
-        query_offset, offsets = None, _offsets(query_offset, B)
+    if isinstance(query_offset, jax.Array) or symbolic(query_offset):
+        query_offset, offsets = None, _offsets(jnp.asarray(query_offset), B)
     sides = band(is_causal, local_window_size, T, S, None if query_offset is None else operator.index(query_offset))
     arrays = Arrays(
         query, key, value, bias, mask, query_lengths, key_lengths, query_segments, key_segments, distance_bias,

@@ -41,7 +41,7 @@ def attend_by_rows(
     argument and the axis.
     """
     _, options = prepare(query, key, value, None, mask, scale, is_causal, None, None, local_window_size)
-    scale, left, right = options
+    scale, left, right = options.scale, options.left, options.right
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     if block_size < 1:
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
