@@ -22,6 +22,7 @@ from attention_research.registry import Child, Positive
 
 #: source file, target file
 Paths = tuple[str, str]
+SPLITS = ("train", "validation", "test")
 #: (whether the source has text, whether the target has) -> why the pair is left out
 _EMPTY = {
     (True, True): None,
@@ -51,7 +52,7 @@ class Files:
         return hashlib.sha256(repr(stats).encode()).hexdigest()
 
     def splits(self) -> tuple[str, ...]:
-        return ("train", "validation", "test")
+        return SPLITS
 
     def key(self, split: str) -> str:
         """The setting that names the files of a split."""
@@ -122,11 +123,19 @@ class FileData(Pairs):
         self._choice = Files(_placed(train), _placed(validation), _placed(test), train_examples)
 
     def take(self, kept: Kept, report: Callable[[str], None]) -> None:
-        """As `Pairs.take`; a file is looked for where it was when the run began, then where the config says now."""
-        there = {split: tuple(kept.files(split)) for split in self._choice.splits()}
-        found = {split: paths for split, paths in there.items() if paths and all(Path(path).exists() for path in paths)}
-        self._choice = dataclasses.replace(self._choice, **found)
+        """As `Pairs.take`; a split is read where it was when the run began, or where the config's paths are now."""
+        self._choice = dataclasses.replace(self._choice, **{split: self._place(kept, split) for split in SPLITS})
         super().take(kept, report)
+
+    def _place(self, kept: Kept, split: str) -> Paths:
+        """The files of a split; where they are at both places, those that have not changed."""
+        now, then = getattr(self._choice, split), tuple(kept.files(split))
+        if then == now or not then or not all(Path(path).is_file() for path in then):
+            return now
+        if not all(Path(path).is_file() for path in now):
+            return then
+        same = all(hashlib.sha256(read_content(path)).hexdigest() == sha256 for path, sha256 in kept.contents(split))
+        return then if same else now
 
     def learned(self) -> dict[str, Any]:
         """The counts of the training targets' tokens, which a unigram model is made of."""

@@ -70,7 +70,11 @@ class Kept:
 
     def files(self, split: str) -> list[str]:
         """The absolute paths of the files that a split was read from; none of a set by name."""
-        return [file["path"] for file in self.document.get("files", {}).get(split, ())]
+        return [path for path, _ in self.contents(split)]
+
+    def contents(self, split: str) -> list[tuple[str, str]]:
+        """The absolute path and the SHA-256 of each of these files as they were."""
+        return [(file["path"], file["sha256"]) for file in self.document.get("files", {}).get(split, ())]
 
     def check(self, split: str, digest: str, contents: Sequence[tuple[str, str]]) -> None:
         """Raises ConfigError where a split's text is not the one that the run began with.
@@ -79,8 +83,8 @@ class Kept:
         """
         if self.splits[split]["digest"] == digest:
             return
-        before = [file["sha256"] for file in self.document.get("files", {}).get(split, ())]
-        changed = [path for (path, now), then in zip(contents, before, strict=False) if now != then]
+        before = self.contents(split)
+        changed = [path for (path, now), (_, then) in zip(contents, before, strict=False) if now != then]
         what = " and ".join(changed) or f"the {split} text"
         hint = "restore it, or train in another --workdir"
         if split == "test":

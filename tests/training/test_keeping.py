@@ -10,7 +10,7 @@ import pytest
 from attention_research.cli import main
 from attention_research.config import ConfigError, build, load
 from attention_research.export import load as exported
-from attention_research.registry import FAMILIES
+from attention_research.registry import FAMILIES, lookup
 from attention_research.tokens import EOS
 from attention_research.training import keeping
 from attention_research.training.workdir import load_config
@@ -122,6 +122,22 @@ def test_other_files_are_evaluated_without_the_text_of_the_run(place, capsys):
     ):
         assert main([*command, f"--files={files}"]) == 2
         assert f"error: {line}" in capsys.readouterr().err
+
+
+def test_a_copied_project_is_used_where_it_is(place, monkeypatch):
+    """Whether or not the first place is still there and unchanged; the text is looked for at both places."""
+    before, copied = scores(place / "run"), place.parent / "copied"
+    shutil.copytree(place, copied)
+    monkeypatch.chdir(copied)
+    for change in (lambda: other_words(place, "test"), lambda: shutil.rmtree(place)):
+        change()
+        assert main(["evaluate", "--workdir=run"]) == 0 and scores(copied / "run") == before
+
+
+@pytest.mark.parametrize("kind", FAMILIES["data"])
+def test_every_kind_of_data_can_be_kept(kind):
+    made = lookup("data", kind)
+    assert callable(made.take) and callable(made.learned) and made.kept is None
 
 
 def test_a_changed_test_text_is_refused(place, capsys):
