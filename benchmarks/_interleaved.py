@@ -19,6 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from attention_research.training.workdir import json_text
+
 ROOT = Path(__file__).resolve().parent.parent
 KEEP_PAGES = {
     "MALLOC_MMAP_THRESHOLD_": "4294967296",
@@ -131,7 +133,7 @@ def target(what: str, ratio: float, *, at_least: float | None = None, at_most: f
 def present(document: dict[str, Any], as_json: bool, body: Callable[[dict[str, Any]], None]) -> None:
     """The document as JSON and nothing else on standard output; or two lines on shape and machine, then `body`'s."""
     if as_json:
-        print(json.dumps(document, indent=2))
+        print(json_text(document, indent=2))
         return
     print(f"{document['benchmark']}, " + ", ".join(f"{name} {value}" for name, value in document["shape"].items()))
     print(f"{document['cores']} cores, " + ", ".join(f"{k} {v}" for k, v in document["versions"].items()))
