@@ -46,6 +46,10 @@ CASES = {
     "window_lengths_key_bias": {"local_window_size": (5, 2), "bias": noise(B, 1, 1, S), **LENGTHS},
     "left_window_query_bias": {"local_window_size": (6, 40), "bias": noise(1, N, T, 1), "mask": some(1, N, 1, S)},
     "segments_one_bias": {"bias": noise(B, N, 1, 1), **SEGMENTS},
+    "cap_sink_offset_bias": {
+        "soft_cap": 0.8, "sink": noise(N), "query_offset": -5, "is_causal": True, "bias": noise(1, N, T, S),
+    },  # fmt: skip
+    "one_sink": {"sink": noise(1), "local_window_size": (4, 1), "query_offset": 7, **LENGTHS},
     "causal_segments": {"is_causal": True, "local_window_size": (7, 0), **SEGMENTS},
 }
 
@@ -68,9 +72,10 @@ def value_and_gradients(case: dict, given, blocks: pallas.Blocks | None = None):
              "query_segments", "key_segments")  # fmt: skip
     settings = {**dict.fromkeys(names), "is_causal": False, **case}
     *qkv, weight = given
-    arrays, options = prepare(*qkv, *(settings[name] for name in names))
+    later = {name: value for name, value in case.items() if name in ("soft_cap", "sink", "query_offset")}
+    arrays, options = prepare(*qkv, *(settings[name] for name in names), **later)
     floats = {name: getattr(arrays, name) for name in ("query", "key", "value")}
-    floats |= {} if arrays.bias is None else {"bias": arrays.bias}
+    floats |= {name: getattr(arrays, name) for name in ("bias", "sink") if name in case}
     (_, output), gradients = compiled(options, blocks)(floats, arrays, weight.astype(accumulator(weight.dtype)))
     return output, gradients
 
@@ -96,6 +101,24 @@ def test_pallas_is_the_equation_and_gradients_agree(case):
     for name, want in wanted.items():
         assert gradients[name].shape == want.shape and gradients[name].dtype == want.dtype
         np.testing.assert_allclose(gradients[name], want, atol=2e-5, rtol=2e-4, err_msg=name)
+
+
+def test_log_sum_exp_and_its_gradient():
+    query, key, value, _ = inputs()
+    sink, weight = noise(N), noise(B, T, N, seed=9)
+
+    def loss(implementation):
+        def run(query, key, value, sink):
+            output, log = dot_product_attention(
+                query, key, value, sink=sink, soft_cap=2, is_causal=True, query_offset=-3, return_residual=True,
+                implementation=implementation,
+            )  # fmt: skip
+            return jnp.sum(jnp.sin(output)) + jnp.vdot(log, weight)
+
+        return jax.jit(jax.value_and_grad(run, (0, 1, 2, 3)))(query, key, value, sink)
+
+    check = lambda got, want: np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-4)
+    jax.tree.map(check, loss("pallas"), loss("reference"))
 
 
 def test_float64_is_float64():

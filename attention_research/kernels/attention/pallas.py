@@ -29,7 +29,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array
 
-from attention_research.kernels.attention.arguments import Arrays, Options
+from attention_research.kernels.attention.arguments import Arrays, Options, exp_below
 from attention_research.kernels.attention.pallas_kernels import (
     Blocks,
     Saved,
@@ -58,7 +58,7 @@ def default_blocks(dtype: jnp.dtype, width: int, *, tiled: bool = False) -> Bloc
     return Blocks(64, 32, 32, 32) if row <= 512 else Blocks(32, 16, 16, 16)
 
 
-def attend(arrays: Arrays, options: Options, blocks: Blocks | None = None, *, platform: str | None = None) -> Array:
+def attend(arrays: Arrays, options: Options, blocks: Blocks | None = None, *, platform: str | None = None) -> Any:
     """Equals `reference.attend`, memory linear in the lengths but for a bias and its gradient; [B T N Hv].
 
     Interpreted for a `platform` that is not a GPU (None: the home platform). Raises ValueError where `refusals.pallas`
@@ -185,20 +185,31 @@ def _run(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool) -> t
     return output, top, total
 
 
+def _result(options: Options, output: Array, top: Array, total: Array) -> Any:
+    """The output, or (output, log-sum-exp [B T N])."""
+    if not options.residual:
+        return output
+    log = top + jnp.log(jnp.where(total == 0, jnp.ones_like(total), total))
+    return output, jnp.where(total == 0, -jnp.inf, log).swapaxes(1, 2)
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
-def _attend(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool) -> Array:
-    return _run(arrays, options, blocks, interpret)[0]
+def _attend(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool) -> Any:
+    return _result(options, *_run(arrays, options, blocks, interpret))
 
 
 def _attend_forward(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool):
-    output, top, total = _run(arrays, options, blocks, interpret)
-    return output, (arrays, output, top, total)
+    rows = _run(arrays, options, blocks, interpret)
+    return _result(options, *rows), (arrays, *rows)
 
 
-def _attend_backward(options: Options, blocks: Blocks, interpret: bool, residuals, cotangent: Array) -> tuple[Arrays]:
+def _attend_backward(options: Options, blocks: Blocks, interpret: bool, residuals, cotangent) -> tuple[Arrays]:
     arrays, output, top, total = residuals
+    cotangent, of_log = cotangent if options.residual else (cotangent, None)
     (B, T, N, _), (S, K) = arrays.query.shape, arrays.key.shape[1:3]
     delta = jnp.sum(cotangent.astype(top.dtype) * output.astype(top.dtype), axis=-1).swapaxes(1, 2)
+    if of_log is not None:
+        delta = delta - of_log.swapaxes(1, 2).astype(delta.dtype)
     saved = Saved(cotangent, top, total, delta)
     of_queries = visible_ranges(arrays, options, blocks.own, blocks.step)
     of_keys = visible_ranges(arrays, options, blocks.own, blocks.step, of_keys=True)
@@ -209,7 +220,17 @@ def _attend_backward(options: Options, blocks: Blocks, interpret: bool, residual
     gradients: dict[str, Any] = dict.fromkeys(Arrays._fields) | {"query": query, "key": key, "value": value}
     if arrays.bias is not None:
         gradients["bias"] = _bias_gradient(arrays, run, blocks, of_queries, saved)
+    if arrays.sink is not None:
+        gradients["sink"] = _sink_gradient(arrays.sink, saved)
     return (Arrays(**gradients),)
+
+
+def _sink_gradient(sink: Array, saved: Saved) -> Array:
+    """Of a key whose value is 0: minus its weight times what is left of the row."""
+    total = jnp.where(saved.total == 0, jnp.ones_like(saved.total), saved.total)
+    share = exp_below(sink.astype(total.dtype)[:, None], saved.top) / total
+    gradient = -jnp.sum(share * saved.delta, axis=(0, 2))
+    return (gradient if sink.shape[0] > 1 else gradient.sum(keepdims=True)).astype(sink.dtype)
 
 
 def _bias_gradient(

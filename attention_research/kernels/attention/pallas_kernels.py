@@ -52,7 +52,7 @@ def forward_kernel(
     def step(index, carry):
         context, largest, total = carry
         columns = Span(index * blocks.key, blocks.key, at.keys)
-        logits = at.logits(query, at.key(batch, columns, key_head), batch, head, rows, columns)
+        logits, _ = at.logits(query, at.key(batch, columns, key_head), batch, head, rows, columns)
         higher = jnp.maximum(largest, jnp.max(logits, axis=1))
         shift = jnp.where(higher == -jnp.inf, jnp.zeros_like(higher), higher)
         exponentials = exp_below(logits, shift[:, None])
@@ -62,22 +62,23 @@ def forward_kernel(
         return context, higher, total * shrink + jnp.sum(exponentials, axis=1)
 
     width = inputs.value.shape[3]
-    start = (
-        jnp.zeros((blocks.query, width), at.dtype),
-        jnp.full((blocks.query,), -jnp.inf, at.dtype),
-        jnp.zeros((blocks.query,), at.dtype),
-    )
+    largest, total = jnp.full((blocks.query,), -jnp.inf, at.dtype), jnp.zeros((blocks.query,), at.dtype)
+    if inputs.sink is not None:  # a key without a value, seen first
+        sink = at.sink(head)
+        largest = jnp.full((blocks.query,), sink, at.dtype)
+        total = total + jnp.where(sink == -jnp.inf, jnp.zeros_like(sink), jnp.ones_like(sink))
+    start = (jnp.zeros((blocks.query, width), at.dtype), largest, total)
     context, largest, total = _loop(_bounds(ranges, batch, block, pl.cdiv(at.keys, blocks.key)), step, start)
     empty = total == 0
-    total = jnp.where(empty, jnp.ones_like(total), total)
-    store_rows(output, shapes.value, batch, rows, head, context / total[:, None])
+    divisor = jnp.where(empty, jnp.ones_like(total), total)
+    store_rows(output, shapes.value, batch, rows, head, context / divisor[:, None])
     store(tops, (batch, head, rows.slice()), jnp.where(empty, jnp.zeros_like(total), largest), rows.inside())
     store(totals, (batch, head, rows.slice()), total, rows.inside())
 
 
 class Saved(NamedTuple):
     """What the gradient starts from: the output's cotangent [B T N Hv], and of each row [B N T] the largest logit, the
-    total of exp(logits - largest) and rowsum(dO * O)."""
+    total of exp(logits - largest), 0 where there is none, and rowsum(dO * O) less the log-sum-exp's cotangent."""
 
     cotangent: Array
     top: Array
@@ -86,14 +87,14 @@ class Saved(NamedTuple):
 
 
 def _probabilities(at: Refs, saved: Saved, query, key, value, out, batch, head, rows: Span, columns: Span):
-    """(P, dS) of a block."""
-    logits = at.logits(query, key, batch, head, rows, columns)
+    """(P, the gradient of the logits, that of the logits before the cap) of a block."""
+    logits, cap_slope = at.logits(query, key, batch, head, rows, columns)
     top, total = (at.vector(array, batch, head, rows)[:, None] for array in (saved.top, saved.total))
-    if rows.inside() is not None:  # rows beyond the end are read as 0
-        total = jnp.where(total == 0, jnp.ones_like(total), total)
-    probabilities = exp_below(logits, top) / total
+    # Also rows beyond the end are read as 0.
+    probabilities = exp_below(logits, top) / jnp.where(total == 0, jnp.ones_like(total), total)
     towards = dot(out, value, trans_b=True)
-    return probabilities, probabilities * (towards - at.vector(saved.delta, batch, head, rows)[:, None])
+    slope = probabilities * (towards - at.vector(saved.delta, batch, head, rows)[:, None])
+    return probabilities, slope, slope if cap_slope is None else slope * cap_slope
 
 
 def _cotangent(at: Refs, saved: Saved, batch, rows: Span, head) -> Array:
@@ -111,7 +112,7 @@ def query_kernel(inputs: Arrays, ranges, saved: Saved, gradient, *, shapes: Shap
     def step(index, total):
         columns = Span(index * blocks.step, blocks.step, at.keys)
         key, value = at.key(batch, columns, key_head), at.value(batch, columns, key_head)
-        _, slope = _probabilities(at, saved, query, key, value, out, batch, head, rows, columns)
+        _, _, slope = _probabilities(at, saved, query, key, value, out, batch, head, rows, columns)
         return total + dot(slope.astype(key.dtype), key)
 
     bounds = _bounds(ranges, batch, block, pl.cdiv(at.keys, blocks.step))
@@ -133,7 +134,7 @@ def key_kernel(inputs: Arrays, ranges, saved: Saved, keys, values, *, shapes: Sh
         def step(index, totals):
             rows = Span(index * blocks.step, blocks.step, at.queries)
             query, out = at.query(batch, rows, head), _cotangent(at, saved, batch, rows, head)
-            weights, slope = _probabilities(at, saved, query, key, value, out, batch, head, rows, columns)
+            weights, _, slope = _probabilities(at, saved, query, key, value, out, batch, head, rows, columns)
             towards_key = dot(slope.astype(query.dtype), query, trans_a=True)
             return totals[0] + towards_key, totals[1] + dot(weights.astype(out.dtype), out, trans_a=True)
 

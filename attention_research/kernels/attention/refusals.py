@@ -31,15 +31,16 @@ def refusal(implementation: str, arrays: Arrays, options: Options, platform: str
             return f"axis {axis} of {name}: expected a number, got the symbolic size {size}; the reference takes it"
     if implementation == "blockwise":
         return None
+    if arrays.query_offset is not None:
+        return "query_offset: only reference and blockwise take an array"
     for name, given in (
-        ("soft_cap", options.soft_cap),
-        ("sink", arrays.sink),
-        ("return_residual", options.residual or None),
-        ("query_offset", arrays.query_offset),
-        ("query_offset", min(options.left or 0, options.right or 0) < 0 or None),
+        ("soft_cap", options.soft_cap is not None),
+        ("sink", arrays.sink is not None),
+        ("return_residual", options.residual),
+        ("query_offset", min(options.left or 0, options.right or 0) < 0),
     ):
-        if given is not None:
-            return f"{name}: only reference and blockwise have it"
+        if given and implementation != "pallas":
+            return f"{name}: only reference, blockwise and pallas have it"
     return {"xla": xla, "cudnn": cudnn, "pallas": pallas, "splash": splash}[implementation](arrays, options, platform)
 
 

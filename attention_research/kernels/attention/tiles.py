@@ -11,7 +11,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array
 
-from attention_research.kernels.attention.arguments import Arrays, Options, in_band, same_segment
+from attention_research.kernels.attention.arguments import Arrays, Options, capped, in_band, same_segment
 from attention_research.kernels.precision import accumulator
 
 LOG2E = math.log2(math.e)
@@ -123,10 +123,17 @@ class Refs:
         part = load(ref, at, tuple(span.size for span in kept), *(span.inside() for span in kept))
         return part.reshape([1 if span is None else span.size for span in spans])
 
-    def logits(self, query: Array, key: Array, batch, head, rows: Span, columns: Span) -> Array:
-        """query key^T scale + bias, -inf where a query may not look."""
-        refs = self.refs
-        logits = dot(query, key, trans_b=True) * self.options.scale
+    def sink(self, head) -> Array:
+        """The head's sink."""
+        one = self.refs.sink[head if self.refs.sink.shape[0] > 1 else jnp.zeros((), jnp.int32)]
+        return one.astype(self.dtype)
+
+    def logits(self, query: Array, key: Array, batch, head, rows: Span, columns: Span) -> tuple[Array, Array | None]:
+        """(query key^T scale, capped, + bias, -inf where a query may not look; the cap's derivative or None)."""
+        refs, cap, slope = self.refs, self.options.soft_cap, None
+        logits = capped(dot(query, key, trans_b=True) * self.options.scale, cap)
+        if cap is not None:
+            slope = 1 - (logits / cap) * (logits / cap)
         if refs.bias is not None:
             logits = logits + self.tile(refs.bias, batch, head, rows, columns).astype(self.dtype)
         row, column = rows.at()[:, None], columns.at()[None, :]
@@ -145,7 +152,7 @@ class Refs:
         for term in terms:
             if term is not None:
                 logits = jnp.where(jnp.broadcast_to(term, logits.shape), logits, -jnp.inf)
-        return logits
+        return logits, slope
 
 
 def store_rows(ref, shape: tuple[int, ...], batch, span: Span, head, rows: Array) -> None:
