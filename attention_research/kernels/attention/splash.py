@@ -4,7 +4,8 @@ The TPU kernels that come with JAX, whose blocks outside a static mask are not v
 elsewhere they run interpreted, which is for tests. Lengths are padded to whole blocks, and lengths, packed segments,
 a mask of keys and that padding all become segments. The library gives an empty row the mean of the masked values:
 here each head gets an attention sink, a logit of -1e30 without a value, which nothing feels but a row that sees no key;
-that row is then 0 with gradient 0. The scale is multiplied into the query, and the product rounded to its dtype.
+that row is then 0 with gradient 0. The scale is multiplied into the query, and the product rounded to its dtype. The
+library's gradient starts from the log-sum-exp: its relative error is about 6e-8 times the largest logit, 6 % at 1e6.
 """
 
 from __future__ import annotations
