@@ -55,7 +55,7 @@ def in_use(folder: Path) -> bool:
 
 def seconds_a_step(entries: Iterable[Mapping[str, Any]]) -> float | None:
     """Time of a training step over some logged lines: their mean number of tokens by their tokens/s."""
-    pairs = [(line.get("tokens"), line.get("tokens_per_second")) for line in entries]
+    pairs: list[tuple[Any, Any]] = [(line.get("tokens"), line.get("tokens_per_second")) for line in entries]
     known = [(tokens, speed) for tokens, speed in pairs if is_number(tokens) and is_number(speed)]
     known = [(tokens, speed) for tokens, speed in known if 0 < tokens < math.inf and 0 < speed < math.inf]
     if not known:
