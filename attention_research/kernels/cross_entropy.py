@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.symbolic import symbolic
 
 
 def chunked_log_likelihood(
@@ -37,8 +38,8 @@ def chunked_log_likelihood(
         raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
     M, D = hidden.shape
     V = kernel.shape[1]
-    count = max(1, math.ceil(M / chunk_size))
-    rows = math.ceil(M / count)
+    count = 1 if symbolic(M) else max(1, math.ceil(M / chunk_size))
+    rows = M if count == 1 else math.ceil(M / count)
     dtype = accumulator(hidden.dtype)
     weight = kernel.astype(hidden.dtype)
     offset = None if bias is None else bias.astype(dtype)

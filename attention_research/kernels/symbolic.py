@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 from jax import export
 
 
@@ -17,3 +18,11 @@ def expect_numbers(what: str, **axes: Any) -> None:
     for axis, size in axes.items():
         if symbolic(size):
             raise ValueError(f"{what}: axis {axis}: expected a number, got the symbolic size {size}")
+
+
+def may_exceed(size: Any, bound: int) -> bool:
+    """Whether a size is above the bound, or may be: a symbolic one without the constraint that it is not."""
+    try:
+        return bool(size > bound)
+    except jax.errors.InconclusiveDimensionOperation:
+        return True
