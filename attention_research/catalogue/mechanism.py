@@ -64,6 +64,7 @@ class Mechanism:
         no_bfloat16: why the bfloat16 rule does not apply (a choice among scores may flip).
         no_finite_differences: why finite differences do not apply.
         loose: (argument, axis) whose size may differ from the axis of that name elsewhere.
+        refuses_empty: axes that need at least one element by definition; an empty one raises ValueError naming it.
         grows: the axes that grow with the sequence length, for benchmarks; empty where there is no such axis.
     """
 
@@ -85,6 +86,7 @@ class Mechanism:
     no_bfloat16: str | None = None
     no_finite_differences: str | None = None
     loose: tuple[tuple[str, str], ...] = ()
+    refuses_empty: tuple[str, ...] = ()
     grows: tuple[str, ...] = ()
 
     def size(self, axis: str, larger: Mapping[str, int] = NOTHING) -> int:

@@ -301,6 +301,7 @@ _RECURRENT = (
         transformer_xl_attention,
         {**_HEADS, "relative_key": "P N H", **_XL, "mask": "bool B 1 1 S"},
         sizes={**_GROUPED, "P": 13},
+        refuses_empty=("S",),  # the queries are the last of the keys
         cached=_offset(transformer_xl_attention, lambda query, key, **inputs: key.shape[1] - query.shape[1]),
         oracle="tests/kernels/test_transformer_xl.py::test_transformer_xl_is_the_equation",
         **_MASKED,

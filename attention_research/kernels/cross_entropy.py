@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.symbolic import symbolic
 
@@ -36,6 +37,7 @@ def chunked_log_likelihood(
         raise ValueError(f"targets: axis M: expected [{hidden.shape[0]}], got shape {list(targets.shape)}")
     if chunk_size < 1:
         raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
+    targets = as_int32("targets", targets)
     M, D = hidden.shape
     V = kernel.shape[1]
     count = 1 if symbolic(M) else max(1, math.ceil(M / chunk_size))
@@ -53,7 +55,7 @@ def chunked_log_likelihood(
         total = jax.nn.logsumexp(logits, axis=-1)
         # A comparison instead of a gather: its gradient is fused with the softmax's, not scattered.
         chosen = jnp.sum(
-            jnp.where(jnp.arange(V, dtype=target.dtype) == target[:, None], logits, jnp.zeros_like(logits)), axis=-1
+            jnp.where(jnp.arange(V, dtype=jnp.int32) == target[:, None], logits, jnp.zeros_like(logits)), axis=-1
         )
         return chosen - total, jnp.mean(logits, axis=-1) - total, total
 

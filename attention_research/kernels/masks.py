@@ -9,6 +9,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from attention_research.kernels.integers import as_int32
+
 
 def causal_mask(query_length: int, key_length: int, *, query_offset: int = 0) -> Bool[Array, "1 1 T S"]:
     """Query i sees keys 0..i + query_offset. 0 aligns top-left where the lengths differ, as JAX does; S - T aligns
@@ -43,6 +45,7 @@ def padding_mask(key_is_real: Bool[Array, "B S"]) -> Bool[Array, "B 1 1 S"]:
 
 def segment_mask(query_segments: Int[Array, "B T"], key_segments: Int[Array, "B S"]) -> Bool[Array, "B 1 T S"]:
     """A query sees the keys of its own segment (packed examples 1, 2, ...); 0 is padding: never seen, sees nothing."""
+    query_segments, key_segments = as_int32("query_segments", query_segments), as_int32("key_segments", key_segments)
     same = query_segments[:, :, None] == key_segments[:, None, :]
     return (same & (key_segments != 0)[:, None, :])[:, None]
 

@@ -18,8 +18,9 @@ from attention_research.kernels.attention import blockwise
 from attention_research.kernels.attention.api import prefers_blocks
 from attention_research.kernels.attention.arguments import Arrays, Options, prepare, softmax_or_zero, visible_keys
 from attention_research.kernels.attention.distances import shifted
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.platforms import PLATFORMS, home_platform, per_platform
-from attention_research.kernels.precision import einsum
+from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.symbolic import symbolic
 
 
@@ -43,7 +44,7 @@ def _spread_at(by_distance: Float[Array, "*B T R"], key_length: int, offset: Arr
 def _spreader(key_length: int, offset: int | Array) -> Callable[[Array], Array]:
     if isinstance(offset, int) and offset == 0 and not symbolic(key_length):
         return lambda by_distance: _spread(by_distance, key_length)
-    return lambda by_distance: _spread_at(by_distance, key_length, jnp.asarray(offset, jnp.int32))
+    return lambda by_distance: _spread_at(by_distance, key_length, as_int32("query_offset", offset))
 
 
 def _check_table(name: str, table: Array, width: int) -> None:
@@ -70,6 +71,8 @@ def relative_weights(
 def _weights(arrays: Arrays, options: Options, spread: Callable[[Array], Array]) -> Float[Array, "B N T S"]:
     query, key = arrays.query, arrays.key
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
+    if T == 0 or S == 0:
+        return jnp.zeros((B, N, T, S), accumulator(query.dtype))
     heads = query.reshape(B, T, K, N // K, H).transpose(0, 2, 3, 1, 4)
     logits = einsum("BKGTH,BSKH->BKGTS", heads, key)
     assert arrays.key_table is not None
@@ -122,6 +125,8 @@ def attend_by_distance(arrays: Arrays, options: Options, spread: Callable[[Array
     """Equations 3 and 4, dense, for any linear map `spread` from [... T R] by table row to [... T S] by key."""
     query, value, value_table = arrays.query, arrays.value, arrays.value_table
     (B, T, N, _), (S, K, Hv) = query.shape, value.shape[1:]
+    if T == 0 or S == 0:
+        return jnp.zeros((B, T, N, Hv), query.dtype)
     weights = _weights(arrays, options, spread).reshape(B, K, N // K, T, S)
     context = einsum("BKGTS,BSKH->BKGTH", weights.astype(value.dtype), value)
     if value_table is not None:

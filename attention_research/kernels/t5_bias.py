@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.attention.distances import dense
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.shapes import check_shapes
 
 
@@ -24,6 +26,7 @@ def t5_buckets(
     the query's own position. Half of a side's buckets are exact distances, the rest are logarithmic up to
     `max_distance`, and all beyond share the last. Raises ValueError where no logarithmic bucket is left.
     """
+    distance = as_int32("distance", distance)
     bucket = jnp.zeros_like(distance)
     if bidirectional:
         num_buckets //= 2
@@ -52,14 +55,18 @@ def t5_distance_bias(
 ) -> Float[Array, "N distances"]:
     """The bias by distance alone: column j - i + T - 1 is for query i and key j, [N, T + S - 1].
 
-    Its gradient is a small matrix product. Raises ValueError naming the argument.
+    Its gradient is a small matrix product. An entry of -inf hides its distances, with gradient 0.
+    Raises ValueError naming the argument.
     """
-    offset = jnp.asarray(query_offset, jnp.int32)
+    offset = as_int32("query_offset", query_offset)
     buckets = check_shapes(table=(table, "buckets N"), query_offset=(offset, ""))["buckets"]
     distances = jnp.arange(-(query_length - 1), key_length, dtype=jnp.int32) - offset
     index = t5_buckets(distances, bidirectional=bidirectional, num_buckets=buckets, max_distance=max_distance)
     one_hot = (index[:, None] == jnp.arange(buckets, dtype=jnp.int32)).astype(table.dtype)
-    return jnp.einsum("DR,RN->ND", one_hot, table)
+    finite = jnp.isfinite(table)
+    product = jnp.einsum("DR,RN->ND", one_hot, jnp.where(finite, table, jnp.zeros_like(table)))
+    looked_up = lax.stop_gradient(table)[index].T  # an entry of -inf would make 0 times inf, NaN, of the product
+    return jnp.where(jnp.isfinite(looked_up), product, looked_up)
 
 
 def t5_relative_bias(

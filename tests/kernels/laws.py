@@ -12,7 +12,11 @@ import numpy as np
 import pytest
 
 from attention_research.catalogue import Mechanism, mechanisms
+from tests.kernels import edge_laws
 from tests.kernels.rounding import rounded
+
+#: Mechanisms whose gradients are written by hand, or that stop gradients: their second derivatives are fast tests.
+BY_HAND = ("attend", "blockwise", "gumbel_straight_through", "hard_sampled", "performer", "reversible_layers")
 
 
 def applicable(family: str) -> list:
@@ -33,8 +37,14 @@ def applicable(family: str) -> list:
             "padding": padding if mechanism.padding else None,
             "empty": empty if mechanism.empty else None,
             "cached": cached if mechanism.cached else None,
+            "extremes": edge_laws.extremes if mechanism.floats() else None,
+            "integers": edge_laws.integers if "int" in map(mechanism.kind, mechanism.inputs) else None,
+            "emptied": edge_laws.emptied,
+            "derivatives": edge_laws.derivatives if mechanism.floats() else None,
         }
-        later = {"transforms", "bfloat16", "shapes", "permutations"} if mechanism.file in files else set()
+        later = {"transforms", "bfloat16", "shapes", "permutations", "emptied"} if mechanism.file in files else set()
+        if mechanism.name not in BY_HAND:
+            later.add("derivatives")
         files.add(mechanism.file)
         for name, law in claimed.items():
             marks = [pytest.mark.slow] if name in later else []

@@ -43,7 +43,7 @@ def test_sinusoids_at_positions_are_rows_of_the_table():
 
 
 def test_positions_are_whole_numbers(unchecked):
-    with pytest.raises(ValueError, match="positions: expected whole numbers, got float32"):
+    with pytest.raises(ValueError, match="positions: expected integers, got float32"):
         sinusoidal_at(jnp.ones((2, 3)), 4)
 
 

@@ -85,5 +85,5 @@ def test_a_width_that_cannot_turn_is_refused(normal, unchecked):
     for width in (3, 0, 16):
         with pytest.raises(ValueError, match=f"width: expected an even number from 2 to axis H of x, 14, got {width}"):
             rotary(normal(B, T, N, H), jnp.arange(T), width=width)
-    with pytest.raises(ValueError, match="positions: expected whole numbers"):
+    with pytest.raises(ValueError, match="positions: expected integers"):
         rotary(normal(B, T, N, H), jnp.arange(T, dtype=jnp.float32))

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 
@@ -31,6 +32,7 @@ def copy_distribution(
     [0.0, 0.25, 0.0, 0.75, 0.0]
     """
     check_shapes(weights=(weights, "B T S"), source_ids=(source_ids, "B S"), mask=(mask, "B S"))
+    source_ids = as_int32("source_ids", source_ids)
     known = (source_ids >= 0) & (source_ids < vocabulary_size)
     known = known if mask is None else known & mask
     ids = jnp.where(known, source_ids, vocabulary_size)

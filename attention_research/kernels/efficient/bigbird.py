@@ -31,6 +31,7 @@ from attention_research.kernels.efficient.blocks import (
     self_attention_scale,
     split,
 )
+from attention_research.kernels.integers import as_int32
 
 FIRST_AND_LAST = (0, -1)
 
@@ -91,6 +92,8 @@ def bigbird_attention(
     scale = self_attention_scale(query, key, value, mask, scale)
     (B, T), K, P = query.shape[:2], key.shape[2], block_size
     M, half = block_count(T, P), _half_window(window_blocks)
+    if T == 0:
+        return jnp.zeros((*query.shape[:3], value.shape[3]), query.dtype)
     reach = min(half, M - 1)
     fixed = _global_numbers(global_blocks, M)
     is_fixed = np.isin(np.arange(M), fixed)
@@ -102,8 +105,8 @@ def bigbird_attention(
     near = (neighbours(x, reach, reach, axis=2) for x in (keys, values))
     pieces = [Piece._make((*near, local[:, None, :, None, :]))]
     if fixed:
-        shared = (x[:, :, np.array(fixed)].reshape(B, K, 1, len(fixed) * P, -1) for x in (keys, values))
-        seen = real_blocks[:, np.array(fixed)].reshape(-1, 1, 1, 1, len(fixed) * P)
+        shared = (x[:, :, np.array(fixed)].reshape(B, K, 1, len(fixed) * P, x.shape[-1]) for x in (keys, values))
+        seen = real_blocks[:, np.array(fixed)].reshape(real_blocks.shape[0], 1, 1, 1, len(fixed) * P)
         pieces.append(Piece._make((*shared, seen)))
     if random_blocks is not None and random_blocks.shape[-1]:
         pieces.append(_random_piece(keys, values, real_blocks, random_blocks, is_fixed, half))
@@ -126,7 +129,7 @@ def _random_piece(
         )
     if random_blocks.ndim == 3 and random_blocks.shape[0] != K:
         raise ValueError(f"random_blocks: axis K of [K M R]: expected {K} key heads, got {random_blocks.shape[0]}")
-    drawn = random_blocks.astype(jnp.int32).reshape(-1, M, random_blocks.shape[-1])
+    drawn = as_int32("random_blocks", random_blocks).reshape(-1, M, random_blocks.shape[-1])
     earlier = jnp.tril(jnp.ones((drawn.shape[2],) * 2, bool), -1)
     again = jnp.any((drawn[..., :, None] == drawn[..., None, :]) & earlier, axis=-1)
     inside = (drawn >= 0) & (drawn < M)
@@ -135,8 +138,8 @@ def _random_piece(
     new = inside & ~again & far & ~jnp.asarray(is_fixed)[at]
     visible = new[..., None] & real_blocks[:, at]  # [B K M R P]
     head = jnp.arange(K, dtype=jnp.int32)[:, None, None]
-    gathered = (x[:, head, at].reshape(*x.shape[:3], -1, x.shape[4]) for x in (keys, values))
-    return Piece._make((*gathered, visible.reshape(*visible.shape[:3], 1, -1)))
+    gathered = (x[:, head, at].reshape(*x.shape[:3], at.shape[-1] * P, x.shape[4]) for x in (keys, values))
+    return Piece._make((*gathered, visible.reshape(*visible.shape[:3], 1, at.shape[-1] * P)))
 
 
 def _half_window(window_blocks: int) -> int:

@@ -59,6 +59,8 @@ def block_local_attention(
     scale = self_attention_scale(query, key, value, mask, scale)
     T, K, P = query.shape[1], key.shape[2], block_size
     M = block_count(T, P)
+    if T == 0:
+        return jnp.zeros((*query.shape[:3], value.shape[3]), query.dtype)
     real = real_keys(mask, T)
     if strided:
         M = T // P + 1

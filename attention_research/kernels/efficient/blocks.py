@@ -74,7 +74,7 @@ def key_blocks(x: Float[Array, "B T K H"], block_size: int) -> Float[Array, "B K
 def query_blocks(x: Float[Array, "B T N H"], key_heads: int, block_size: int) -> Float[Array, "B K M G P H"]:
     """Queries in blocks; head n belongs to key head n // G."""
     x = split(x, block_size)
-    return x.reshape(*x.shape[:3], key_heads, -1, x.shape[-1]).transpose(0, 3, 1, 4, 2, 5)
+    return x.reshape(*x.shape[:3], key_heads, x.shape[3] // key_heads, x.shape[-1]).transpose(0, 3, 1, 4, 2, 5)
 
 
 def join(x: Float[Array, "B K M G P H"], length: int) -> Float[Array, "B T N H"]:
@@ -103,7 +103,7 @@ def attend_pieces(
     beside inputs and outputs no memory grows with the length.
     """
     B, K, M, G, P, _ = query.shape
-    size = max(1, GROUP_ELEMENTS // (B * K * G * P * sum(piece.key.shape[3] for piece in pieces)))
+    size = max(1, GROUP_ELEMENTS // max(1, B * K * G * P * sum(piece.key.shape[3] for piece in pieces)))
     if M <= size:
         return _attend(query, pieces, scale)
     groups = math.ceil(M / size)

@@ -23,6 +23,8 @@ from attention_research.kernels.symbolic import expect_numbers
 
 #: Below every l_j of a key that is there; its exponential is 0.
 LOWEST = -1e30
+#: A smaller sum of a query's weights has gradient 0: its inverse would overflow in the sums over queries.
+SMALLEST = 1e-30
 
 
 class FeatureSums(NamedTuple):
@@ -79,6 +81,8 @@ def feature_attention(
     """
     B, T, N, M = query.shape
     K, Hv = value.shape[2:]
+    if T == 0:
+        return jnp.zeros((B, T, N, Hv), value.dtype)
     key, value = only_real(key, mask), only_real(value, mask)
     if mask is not None:
         log_scale = jnp.where(mask[:, :, None], log_scale, jnp.asarray(LOWEST, log_scale.dtype))
@@ -124,7 +128,7 @@ def add_keys(
     sums: FeatureSums, key: Float[Array, "B K S M"], log_scale: Float[Array, "B K S"], value: Float[Array, "B K S Hv"]
 ) -> FeatureSums:
     """The sums with more keys in them."""
-    largest = jnp.maximum(jnp.max(log_scale, axis=2), sums.largest)
+    largest = jnp.maximum(jnp.max(log_scale, axis=2, initial=LOWEST), sums.largest)
     key = key * jnp.exp(log_scale - largest[:, :, None])[..., None]
     shrink = jnp.exp(sums.largest - largest)[..., None]
     return FeatureSums(
@@ -156,5 +160,14 @@ def feature_step(
 
 
 def divide(products: Float[Array, "*B Hv"], total: Float[Array, "*B"]) -> Float[Array, "*B Hv"]:
-    """products / total; 0 with gradient 0 where nothing was summed."""
-    return products / jnp.where(total > 0, total, jnp.ones_like(total))[..., None]
+    """products / total; 0 with gradient 0 where nothing was summed.
+
+    Both are divided by the total's value first, a constant for the gradient: that of 1 / total is 1 / total^2, which
+    overflows where the total is below 1e-19. Below `SMALLEST` the gradient is 0.
+    """
+    small = total < SMALLEST
+    products = jnp.where(small[..., None], lax.stop_gradient(products), products)
+    total = jnp.where(small, lax.stop_gradient(total), total)
+    total = jnp.where(total > 0, total, jnp.ones_like(total))
+    value = lax.stop_gradient(total)
+    return (products / value[..., None]) / (total / value)[..., None]

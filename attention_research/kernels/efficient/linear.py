@@ -9,6 +9,7 @@ denominator; here a denominator of 0 gives 0 and nothing else is changed.
 from __future__ import annotations
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.efficient.feature_attention import (
@@ -20,11 +21,26 @@ from attention_research.kernels.efficient.feature_attention import (
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 
+#: exp of this is 1e-6; products of two smaller features, and their squares, would underflow.
+LOW = -14.0
+
 
 def elu_features(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """elu(x) + 1, equation 7: x + 1 above 0, exp(x) below; in the accumulator's dtype, exact for very negative x."""
     x = x.astype(accumulator(x.dtype))
     return jnp.where(x > 0, x + 1, jnp.exp(jnp.where(x > 0, jnp.zeros_like(x), x)))
+
+
+def scaled_features(x: Float[Array, "*B H"]) -> tuple[Float[Array, "*B H"], Float[Array, "*B"]]:
+    """(features, l): elu(x) + 1 is features exp(l). l is the largest entry of x where that is below `LOW`, else 0.
+
+    So vectors of very negative entries keep features near 1. No gradient goes through l, which cancels in the
+    attention.
+    """
+    x = x.astype(accumulator(x.dtype))
+    largest = lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True))
+    log_scale = jnp.where(largest < LOW, largest, jnp.zeros_like(largest))
+    return elu_features(jnp.where(log_scale == 0, x, jnp.minimum(x - log_scale, 0))), log_scale[..., 0]
 
 
 def linear_attention(
@@ -42,9 +58,9 @@ def linear_attention(
     0..i. K divides N. Raises ValueError naming the argument and the axis.
     """
     check_heads(query, key, value, mask, is_causal, chunk_size)
-    key_features = elu_features(key)
-    no_scale = jnp.zeros(key.shape[:3], key_features.dtype)
-    context = feature_attention(elu_features(query), key_features, no_scale, value, mask, is_causal, chunk_size)
+    query_features, _ = scaled_features(query)
+    key_features, log_scale = scaled_features(key)
+    context = feature_attention(query_features, key_features, log_scale, value, mask, is_causal, chunk_size)
     return context.astype(query.dtype)
 
 
@@ -58,7 +74,7 @@ def linear_attention_step(
 ) -> tuple[FeatureSums, Float[Array, "B N Hv"]]:
     """Equations 16 to 20: one position of the causal form; `no_sums(B, K, H, Hv)` is the state before the first."""
     check_shapes(query=(query, "B N H"), key=(key, "B K H"), value=(value, "B K Hv"), mask=(mask, "B"))
-    key_features = elu_features(key)
-    no_scale = jnp.zeros(key.shape[:2], key_features.dtype)
-    sums, context = feature_step(sums, elu_features(query), key_features, no_scale, value, mask)
+    query_features, _ = scaled_features(query)
+    key_features, log_scale = scaled_features(key)
+    sums, context = feature_step(sums, query_features, key_features, log_scale, value, mask)
     return sums, context.astype(query.dtype)

@@ -45,7 +45,7 @@ def pooled_linformer_attention(
         raise ValueError(f"rank: expected at least 1, got {rank}")
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "B S"))
     expect_numbers("rank", S=key.shape[1])
-    stride = math.ceil(key.shape[1] / rank)
+    stride = max(1, math.ceil(key.shape[1] / rank))
     real = split(real_keys(mask, key.shape[1]), stride)  # [B R stride]
     key, value = (_pool(x, real, stride, pooling) for x in (key, value))
     return dot_product_attention(query, key, value, mask=jnp.any(real, axis=-1)[:, None, None, :], scale=scale)

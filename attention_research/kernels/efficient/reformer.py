@@ -23,8 +23,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.directions import direction
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
-from attention_research.kernels.scores.cosine import direction
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
 
@@ -69,9 +70,12 @@ def lsh_attention(
     if chunks_before < 0:
         raise ValueError(f"chunks_before: expected at least 0, got {chunks_before}")
     B, T, N, H, Hv, R = (sizes[axis] for axis in ("B", "T", "N", "H", "Hv", "R"))
+    buckets = as_int32("buckets", buckets)
     dtype = accumulator(query.dtype)
     scale = H**-0.5 if scale is None else float(scale)
     expect_numbers("chunk_size", T=T)
+    if T == 0:
+        return jnp.zeros((B, T, N, Hv), query.dtype)
     size = min(chunk_size, T)
     chunks = math.ceil(T / size)
     before = min(chunks_before, chunks - 1)
@@ -80,7 +84,7 @@ def lsh_attention(
 
     pad = chunks * size - T
     real = jnp.pad(real, ((0, 0), (0, pad)))
-    places = jnp.pad(buckets.astype(jnp.int32), ((0, 0), (0, pad), (0, 0), (0, 0)))
+    places = jnp.pad(buckets, ((0, 0), (0, pad), (0, 0), (0, 0)))
     places = jnp.where(real[:, :, None, None], places, LAST_BUCKET).transpose(0, 2, 3, 1)  # [B N R T]
     order = jnp.argsort(places, axis=-1, stable=True).astype(jnp.int32)
     back = jnp.argsort(order, axis=-1).astype(jnp.int32)

@@ -110,6 +110,8 @@ def sinkhorn_attention(
     C = block_count(query.shape[1] if query.ndim == 4 else 1, block_size)
     scale = self_attention_scale(query, key, value, mask, scale, scores=(scores, f"B K {C} {C}"))
     T, K = key.shape[1:3]
+    if T == 0:
+        return jnp.zeros((*query.shape[:3], value.shape[3]), query.dtype)
     real = real_keys(mask, T)
     key, value = (jnp.where(real[:, :, None, None], x, jnp.zeros_like(x)) for x in (key, value))
     real = jnp.broadcast_to(split(real, block_size), (key.shape[0], C, block_size))

@@ -34,6 +34,7 @@ from attention_research.kernels.efficient.blocks import (
     self_attention_scale,
     split,
 )
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.symbolic import expect_numbers
 
 #: Queries a block at least. Measured on 2 cores at T = 4096, forward and backward: blocks of 8 and 16 are best for a
@@ -83,6 +84,8 @@ def sliding_window_attention(
     )  # fmt: skip
     (B, T, _, _), K = query.shape, key.shape[2]
     expect_numbers("window", T=T)
+    if T == 0:
+        return jnp.zeros((*query.shape[:3], value.shape[3]), query.dtype)
     P = max(window, SMALLEST_BLOCK) if block_size is None else block_size
     P = min(P, T)
     M, reach = block_count(T, P), math.ceil(window / P)
@@ -135,7 +138,7 @@ def _global_tokens(
             raise ValueError(f"global_query: axis G of [B G N H]: expected {count}, got {global_query.shape[1]}")
         at = jnp.broadcast_to(jnp.arange(count, dtype=jnp.int32), (batch, count))
         return at, jnp.ones(at.shape, bool)
-    positions = positions.astype(jnp.int32)
+    positions = as_int32("global_positions", positions)
     earlier = jnp.tril(jnp.ones((positions.shape[1],) * 2, bool), -1)
     again = jnp.any((positions[:, :, None] == positions[:, None, :]) & earlier, axis=-1)
     used = (positions >= 0) & (positions < length) & ~again

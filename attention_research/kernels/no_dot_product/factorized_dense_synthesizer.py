@@ -32,7 +32,7 @@ def factorized_dense_scores(
         )
     dtype = accumulator(left.dtype)
     pairs = left.astype(dtype)[..., :, None] * right.astype(dtype)[..., None, :]
-    return pairs.reshape(*left.shape[:-1], -1)[..., :key_length]
+    return pairs.reshape(*left.shape[:-1], sizes["P"] * sizes["Q"])[..., :key_length]
 
 
 def factorized_dense_synthesizer_attention(

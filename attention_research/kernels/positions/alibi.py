@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.shapes import check_shapes
 
 
@@ -61,7 +62,7 @@ def alibi_bias(
 
 def _bias(num_heads: int, distance: Array, query_offset: int | Array, bidirectional: bool) -> Float[Array, "N *D"]:
     """m_n times the distance key - query, or minus its magnitude."""
-    offset = jnp.asarray(query_offset, jnp.int32)
+    offset = as_int32("query_offset", query_offset)
     check_shapes(query_offset=(offset, ""))
     distance = distance - offset
     distance = (-jnp.abs(distance) if bidirectional else distance).astype(jnp.float32)

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
+
 
 def frequencies(width: int, base: float) -> np.ndarray:
     """base^(-2i / width) for i = 0 .. ceil(width / 2) - 1, in float64."""
@@ -18,15 +20,14 @@ def angles(positions: Int[Array, "*P"], frequency: np.ndarray, dtype: jnp.dtype)
 
     A float32 product is wrong by 1e-3 at position 10,000 and by 0.1 at a million. Here the frequency is counted in
     units of 2^-32 turns, of which 32-bit whole numbers drop the full turns exactly: 4e-7 at any position below 2^30,
-    negative ones too. Raises ValueError where positions are no whole numbers.
+    negative ones too. Raises ValueError where positions are not integers.
     """
-    if not jnp.issubdtype(positions.dtype, jnp.integer):
-        raise ValueError(f"positions: expected whole numbers, got {positions.dtype}")
+    positions = as_int32("positions", positions)
     if dtype == jnp.float64:
         return positions.astype(jnp.float64)[..., None] * jnp.asarray(frequency, jnp.float64)
     units = np.mod(frequency / (2 * np.pi), 1.0) * 2.0**32
     whole = np.floor(units)
-    position = positions.astype(jnp.int32)[..., None]
+    position = positions[..., None]
     turned = jax.lax.bitcast_convert_type(position, jnp.uint32) * jnp.asarray(whole.astype(np.uint32))
     rest = jnp.round(position.astype(jnp.float32) * jnp.asarray(units - whole, jnp.float32)).astype(jnp.int32)
     phase = jax.lax.bitcast_convert_type(turned, jnp.int32) + rest

@@ -8,6 +8,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 
@@ -18,6 +19,7 @@ def learned_positions(table: Float[Array, "P D"], positions: Int[Array, "B T"]) 
     The gradient of a row is summed in float32 over all the places where its position stands.
     """
     check_shapes(table=(table, "P D"), positions=(positions, "B T"))
-    wide = table.astype(accumulator(table.dtype))
+    positions = as_int32("positions", positions)
+    wide = jnp.asarray(table).astype(accumulator(table.dtype))
     rows = wide.at[positions].get(mode="fill", fill_value=jnp.nan, wrap_negative_indices=False)
     return rows.astype(table.dtype)

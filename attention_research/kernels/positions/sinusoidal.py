@@ -33,4 +33,5 @@ def sinusoidal_at(positions: Int[Array, "B T"], width: int, *, base: float = 100
     """
     check_shapes(positions=(positions, "B T"))
     angle = angles(positions, frequencies(width, base), jnp.dtype(jnp.float32))
-    return jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=-1).reshape(*positions.shape, -1)[..., :width]
+    pairs = jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=-1)
+    return pairs.reshape(*positions.shape, width + width % 2)[..., :width]

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention.arguments import prepare
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.relative import attend_by_distance
 from attention_research.kernels.shapes import check_shapes
@@ -26,7 +27,7 @@ def _above(heads: Int[Array, "B T"]) -> Bool[Array, "B T T"]:
     T = heads.shape[1]
     expect_numbers("heads", T=T)
     word = jnp.arange(T, dtype=jnp.int32)
-    heads = heads.astype(jnp.int32)
+    heads = as_int32("heads", heads)
     pointer = jnp.where((heads < 0) | (heads >= T), word, heads)
     above = jnp.broadcast_to(word[:, None] == word, (*heads.shape, T))
     for _ in range((T - 1).bit_length()):  # `above` holds what is less than 2^n away, `pointer` is 2^n away
@@ -110,6 +111,8 @@ def structural_attention(
     for name, table in (("key_table", key_table), ("value_table", value_table)):
         if table is not None and table.shape[0] % 2 == 0:
             raise ValueError(f"{name}: expected an odd number of rows, 2k+1, got {table.shape[0]}")
+
+    distances = as_int32("distances", distances)
 
     def spread(by_row: Float[Array, "*A T R"]) -> Float[Array, "*A T S"]:
         k = by_row.shape[-1] // 2

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
@@ -60,6 +61,10 @@ def transformer_xl_weights(
         expect_numbers("transformer_xl_attention", T=T, S=S)
     if query_offset is None and S != T and S < T:
         raise ValueError(f"key: axis S of [B S K H]: expected at least the query's {T}, got {S}")
+    if query_offset is not None:
+        query_offset = as_int32("query_offset", query_offset)
+    if T == 0 or S == 0:
+        return jnp.zeros((B, N, T, S), accumulator(query.dtype))
     dtype = query.dtype
     to_key = (query + content_bias.astype(dtype)).reshape(B, T, K, N // K, H)
     content = einsum("BTKGH,BSKH->BKGTS", to_key, key).reshape(B, N, T, S)

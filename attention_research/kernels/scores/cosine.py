@@ -8,10 +8,10 @@ the tau of Swin Transformer V2, which keeps it above 0.01. A zero vector has sco
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
-from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.directions import direction
+from attention_research.kernels.precision import einsum
 from attention_research.kernels.scores.arguments import check_scores
 from attention_research.kernels.shapes import check_shapes
 
@@ -32,11 +32,3 @@ def cosine_scores(
     temperature = jnp.asarray(temperature, scores.dtype)
     check_shapes(temperature=(temperature, ""))
     return scores / temperature
-
-
-def direction(x: Array) -> Array:
-    """x / |x|, 0 with gradient 0 for 0, computed in the accumulator's dtype and rounded to x's."""
-    wide = x.astype(accumulator(x.dtype))
-    square = jnp.sum(jnp.square(wide), axis=-1, keepdims=True)
-    inverse = jnp.where(square == 0, jnp.zeros_like(square), lax.rsqrt(jnp.where(square == 0, 1, square)))
-    return (wide * inverse).astype(x.dtype)

@@ -38,7 +38,7 @@ def gumbel_softmax(
     if key is not None:
         noisy = noisy + jax.random.gumbel(key, scores.shape, dtype)
     soft = softmax_or_zero(noisy / temperature, mask)
-    if not straight_through:
+    if not straight_through or scores.shape[-1] == 0:
         return soft
     # From the noisy scores: a low temperature rounds near ones to equal weights.
     if mask is not None:

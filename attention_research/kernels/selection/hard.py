@@ -31,6 +31,10 @@ def hard_attention(
     gives 0, 0 and 0. Raises ValueError naming the argument and the axis.
     """
     S = check_shapes(scores=(scores, "B T S"), values=(values, "B S Dv"), mask=(mask, "#B #T #S"))["S"]
+    if S == 0:
+        nothing = jnp.zeros(scores.shape, accumulator(scores.dtype))
+        context = jnp.zeros((*scores.shape[:2], values.shape[2]), values.dtype)
+        return context, nothing, jnp.sum(nothing, axis=-1)
     logits = scores.astype(accumulator(scores.dtype))
     if mask is not None:
         logits = jnp.where(mask, logits, -jnp.inf)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 
@@ -37,7 +38,7 @@ def local_weights(
     S = check_shapes(**axes, positions=(positions, "B T S"))["S"]
     _check_half_width(half_width, least_is_allowed=not gaussian)
     dtype = accumulator(scores.dtype)
-    positions = jnp.arange(S, dtype=jnp.int32) if positions is None else positions
+    positions = jnp.arange(S, dtype=jnp.int32) if positions is None else as_int32("positions", positions)
     distance = positions.astype(dtype) - centers.astype(dtype)[..., None]
     visible = jnp.abs(distance) <= half_width
     weights = softmax_or_zero(scores.astype(dtype), visible if mask is None else visible & mask)
@@ -49,6 +50,7 @@ def predicted_centers(
 ) -> Float[Array, "B T"]:
     """p_t = S sigmoid(v^T tanh(W h_t)), equation 9, with the *real* length S of each sequence; float32, in [0, S]."""
     check_shapes(query=(query, "B T Dq"), weight=(weight, "A Dq"), v=(v, "A"), lengths=(lengths, "B"))
+    lengths = as_int32("lengths", lengths)
     dtype = accumulator(query.dtype)
     hidden = jnp.tanh(einsum("BTD,AD->BTA", query, weight.astype(query.dtype)))
     return lengths.astype(dtype)[:, None] * jax.nn.sigmoid(einsum("BTA,A->BT", hidden, v.astype(dtype)))
@@ -70,11 +72,14 @@ def local_window(
     """
     S = check_shapes(sequence=(sequence, "B S D"), centers=(centers, "B T"), mask=(mask, "B S"))["S"]
     _check_half_width(half_width, least_is_allowed=True)
+    if S == 0:  # one position that nothing sees, so that there is something to index
+        sequence = jnp.zeros((sequence.shape[0], 1, sequence.shape[2]), sequence.dtype)
+        mask = jnp.zeros(sequence.shape[:2], bool)
     centers = jax.lax.stop_gradient(centers).astype(accumulator(centers.dtype))
     centers = jnp.clip(centers, -2 * half_width - 1, S + 2 * half_width)[..., None]
     first = jnp.ceil(centers - half_width).astype(jnp.int32)
     positions = first + jnp.arange(2 * half_width + 1, dtype=jnp.int32)
-    index = jnp.clip(positions, 0, S - 1)
+    index = jnp.clip(positions, 0, max(S, 1) - 1)
     visible = (positions == index) & (positions.astype(centers.dtype) <= centers + half_width)
     take = jax.vmap(lambda array, at: array[at])
     if mask is not None:

@@ -32,7 +32,7 @@ def mocha_weights(
     S = check_shapes(alignment=(alignment, "B S"), chunk_scores=(chunk_scores, "B S"), mask=(mask, "B S"))["S"]
     if chunk_size < 1:
         raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
-    w = chunk_size if symbolic(S) else min(chunk_size, S)
+    w = chunk_size if symbolic(S) else min(chunk_size, max(S, 1))
     dtype = accumulator(jnp.promote_types(alignment.dtype, chunk_scores.dtype))
     alignment, scores = alignment.astype(dtype), chunk_scores.astype(dtype)
     if mask is not None:

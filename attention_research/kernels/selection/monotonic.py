@@ -46,7 +46,7 @@ def monotonic_alignment(
     p, start = p_choose.astype(dtype), previous.astype(dtype)
     if mask is not None:
         p, start = (jnp.where(mask, x, jnp.zeros_like(x)) for x in (p, start))
-    return MODES[mode](p, start)
+    return MODES[mode](p, start) if p.shape[1] else p
 
 
 def _recursive(p: Array, previous: Array) -> Array:

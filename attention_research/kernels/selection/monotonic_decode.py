@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.shapes import check_shapes
 
 
@@ -29,7 +30,7 @@ def hard_monotonic_decode(
     `previous` is 0 before the first output. Under `vmap` the loop runs as long as its slowest example needs; what is
     counted is each example's own. Raises ValueError for a shape that is not a scalar's.
     """
-    previous, length = jnp.asarray(previous, jnp.int32), jnp.asarray(length, jnp.int32)
+    previous, length = as_int32("previous", previous), as_int32("length", length)
     check_shapes(previous=(previous, ""), length=(length, ""))
 
     def unfinished(state: tuple[Array, Array, Array]) -> Array:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from attention_research.kernels.directions import rescaled
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 
@@ -26,8 +27,8 @@ def monotonic_energy(
 ) -> Float[Array, "B T S"]:
     """The energy of every query and key, float32: above 0 means chosen at test time. Memory B T S A.
 
-    The paper's own additive energy with weight normalisation on v, a bias and a scalar offset. Raises ValueError naming
-    the argument and the axis.
+    The paper's own additive energy with weight normalisation on v, a bias and a scalar offset. A v of zeros has
+    the direction 0, with gradient 0. Raises ValueError naming the argument and the axis.
     """
     axes = {"query": "B T Dq", "keys": "B S Dk", "query_weight": "A Dq", "key_weight": "A Dk", "bias": "A", "v": "A",
             "gain": "", "offset": ""}  # fmt: skip
@@ -37,7 +38,9 @@ def monotonic_energy(
     bias, v, gain, offset = (x.astype(dtype) for x in (bias, v, gain, offset))
     from_query = einsum("BTD,AD->BTA", query, query_weight.astype(query.dtype))[:, :, None]
     from_keys = einsum("BSD,AD->BSA", keys, key_weight.astype(keys.dtype))[:, None]
-    direction = gain * v / jnp.sqrt(jnp.sum(jnp.square(v)))
+    v = rescaled(v)
+    square = jnp.sum(jnp.square(v))
+    direction = gain * v / jnp.sqrt(jnp.where(square == 0, jnp.ones_like(square), square))
     return einsum("BTSA,A->BTS", jnp.tanh(from_query + from_keys.astype(dtype) + bias), direction) + offset
 
 

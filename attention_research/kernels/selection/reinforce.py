@@ -82,7 +82,7 @@ def attention_entropy(
     logits = scores if mask is None else jnp.where(mask, scores, -jnp.inf)
     visible = logits > -jnp.inf
     some = jnp.any(visible, axis=-1)
-    largest = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
+    largest = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True, initial=-jnp.inf))
     zero = jnp.zeros((), scores.dtype)
     shifted = jnp.where(visible, scores - jnp.where(some[..., None], largest, zero), zero)
     total = jnp.sum(jnp.where(visible, jnp.exp(shifted), zero), axis=-1)

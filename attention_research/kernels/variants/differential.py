@@ -19,6 +19,9 @@ from attention_research.kernels.precision import accumulator
 from attention_research.kernels.rms_norm import rms_norm
 from attention_research.kernels.shapes import check_shapes
 
+#: Where q k is cut off: the norm's squares of exp(40) times the values are still finite.
+MOST = 40.0
+
 
 def differential_lambda_init(layer: int) -> float:
     """0.8 - 0.6 exp(-0.3 layer), layers counted from 0 (the paper's l - 1).
@@ -35,7 +38,8 @@ def differential_lambda(
     """exp(q1 k1) - exp(q2 k2) + lambda_init, equation 2, in float32."""
     check_shapes(lambda_query=(lambda_query, "2 H"), lambda_key=(lambda_key, "2 H"))
     dtype = accumulator(lambda_query.dtype)
-    first, second = jnp.exp(jnp.sum(lambda_query.astype(dtype) * lambda_key.astype(dtype), axis=-1))
+    products = jnp.sum(lambda_query.astype(dtype) * lambda_key.astype(dtype), axis=-1)
+    first, second = jnp.exp(jnp.minimum(products, MOST))
     return first - second + jnp.asarray(lambda_init, dtype)
 
 

@@ -45,6 +45,8 @@ def attend_by_rows(
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     if block_size < 1:
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
+    if 0 in (B, T, S):
+        return jnp.zeros((B, T, N, value.shape[3]), query.dtype)
     whole = symbolic(B, T, S)  # then one block of all rows
     block = T if whole else min(block_size, T)
     count = 1 if whole else math.ceil(T / block)

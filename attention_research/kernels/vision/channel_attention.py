@@ -33,7 +33,9 @@ def channel_attention(
         x=(x, "B Y X C"), mask=(mask, "B Y X"), reduce_kernel=(reduce_kernel, "C R"),
         expand_kernel=(expand_kernel, "R C"), reduce_bias=(reduce_bias, "R"), expand_bias=(expand_bias, "C"),
     )  # fmt: skip
-    largest = jnp.max(x if mask is None else jnp.where(mask[..., None], x, jnp.finfo(x.dtype).min), axis=(1, 2))
+    lowest = jnp.finfo(x.dtype).min
+    real = x if mask is None else jnp.where(mask[..., None], x, lowest)
+    largest = jnp.max(real, axis=(1, 2), initial=lowest if 0 in x.shape[1:3] else None)
     if mask is not None:
         largest = jnp.where(mask.any(axis=(1, 2))[:, None], largest, jnp.zeros((), x.dtype))
     pooled = jnp.stack([mean_over_pixels(x, mask).astype(x.dtype), largest])

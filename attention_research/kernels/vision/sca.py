@@ -44,7 +44,7 @@ def sca_spatial_weights(
     from_state = einsum("BD,DA->BA", state, spatial_state_kernel.astype(state.dtype)) + spatial_bias.astype(dtype)
     hidden = einsum("BYXC,CA->BYXA", x, spatial_kernel.astype(x.dtype)) + from_state[:, None, None]
     logits = jnp.einsum("BYXA,A->BYX", jnp.tanh(hidden), spatial_vector.astype(dtype))
-    flat = logits.reshape(logits.shape[0], -1)
+    flat = logits.reshape(logits.shape[0], logits.shape[1] * logits.shape[2])
     return softmax_or_zero(flat, None if mask is None else mask.reshape(flat.shape)).reshape(logits.shape)
 
 
@@ -72,6 +72,8 @@ def sca_channel_weights(
     from_state = einsum("BD,DE->BE", state, channel_state_kernel.astype(state.dtype)) + channel_bias.astype(dtype)
     hidden = mean_over_pixels(x, mask)[..., None] * channel_kernel.astype(dtype) + from_state[:, None]
     logits = jnp.einsum("BCE,E->BC", jnp.tanh(hidden), channel_vector.astype(dtype))
+    if 0 in x.shape[1:3]:
+        return jnp.zeros_like(logits)
     return softmax_or_zero(logits, None if mask is None else mask.any(axis=(1, 2))[:, None])
 
 
@@ -103,7 +105,11 @@ def sca(
         raise ValueError(f"order: expected one of {', '.join(ORDERS)}, got {order!r}")
 
     def by_pixel(x: Array, alpha: Array) -> Array:
-        pixels = alpha[0].size if mask is None else jnp.sum(mask, axis=(1, 2), keepdims=True, dtype=alpha.dtype)
+        pixels = (
+            alpha.shape[1] * alpha.shape[2]
+            if mask is None
+            else jnp.sum(mask, axis=(1, 2), keepdims=True, dtype=alpha.dtype)
+        )
         return only_real(
             (x.astype(alpha.dtype) * (alpha * pixels if rescaled else alpha)[..., None]).astype(x.dtype), mask
         )

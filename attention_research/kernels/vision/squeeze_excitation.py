@@ -42,7 +42,7 @@ def mean_over_pixels(x: Float[Array, "B Y X C"], mask: Bool[Array, "B Y X"] | No
     """The mean over real pixels, in float32; 0 where there are none."""
     x = x.astype(accumulator(x.dtype))
     if mask is None:
-        return jnp.mean(x, axis=(1, 2))
+        return jnp.sum(x, axis=(1, 2)) if 0 in x.shape[1:3] else jnp.mean(x, axis=(1, 2))
     count = jnp.sum(mask, axis=(1, 2), dtype=x.dtype)[:, None]
     return jnp.sum(only_real(x, mask), axis=(1, 2)) / jnp.maximum(count, 1)
 
@@ -71,6 +71,8 @@ def gate_channels(
     x: Float[Array, "B Y X C"], gates: Float[Array, "B C"], mask: Bool[Array, "B Y X"] | None
 ) -> tuple[Float[Array, "B Y X C"], Float[Array, "B C"]]:
     """(x times its gates, the gates): 0 at pixels that are not real, and gates 0 for an image that has none."""
-    if mask is not None:
+    if 0 in x.shape[1:3]:
+        gates = jnp.zeros_like(gates)
+    elif mask is not None:
         gates = jnp.where(mask.any(axis=(1, 2))[:, None], gates, jnp.zeros((), gates.dtype))
     return only_real((x.astype(gates.dtype) * gates[:, None, None]).astype(x.dtype), mask), gates

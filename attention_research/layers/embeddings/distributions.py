@@ -17,6 +17,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.parallel.rules import ROWS, SEQUENCE
 from attention_research.parallel.scope import over_axes
 
@@ -39,7 +40,7 @@ def log_likelihood(
             parts, log_normalizer = vocabulary.log_probability_parts(x)
             for log_p in parts:
                 end = start + log_p.shape[-1]
-                chosen = jnp.arange(start, end, dtype=target.dtype) == target[:, None]
+                chosen = jnp.arange(start, end, dtype=jnp.int32) == target[:, None]
                 of_target.append(jnp.sum(log_p, axis=-1, where=chosen))
                 total.append(jnp.sum(log_p, axis=-1))
                 start = end
@@ -47,7 +48,7 @@ def log_likelihood(
             values = {"log_likelihood": sum(of_target[1:], of_target[0]), "smooth_log_likelihood": mean}
             return values if log_normalizer is None else {**values, "log_normalizer": log_normalizer}
 
-        rows, ids = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
+        rows, ids = hidden.reshape(-1, hidden.shape[-1]), as_int32("targets", targets).reshape(-1)
         count = max(1, math.ceil(len(ids) / chunk_size))
         padding = -len(ids) % count
         # Chunk i has the rows i, i + count, ...: where rows lie on several devices, each has its share of every chunk.

@@ -1,0 +1,136 @@
+"""Laws for unusual inputs and for derivatives beyond the gradient, which every mechanism of the catalogue is held to.
+
+`derivatives`: forward mode and second derivatives. `extremes`: finite gradients for tiny, huge and constant inputs.
+`integers`: any integer dtype gives the same numbers, floats are refused. `emptied`: axes of size 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+from attention_research.catalogue import Mechanism
+from tests.kernels import laws
+
+#: How the float inputs change, those whose values a mechanism draws itself (probabilities, temperatures) excepted.
+EXTREMES = {
+    "zero": lambda x: 0 * x,
+    "1e-30": lambda x: 1e-30 * x,
+    "1e-14": lambda x: 1e-14 * x,
+    "5": lambda x: 5 * x,
+    "100": lambda x: 100 * x,
+    "1e4": lambda x: 1e4 * x,
+    "constant": lambda x: 0 * x + 1,
+    "constant -25": lambda x: 0 * x - 25,
+    "constant -1e4": lambda x: 0 * x - 1e4,
+    "negative": lambda x: -25 * np.abs(x),
+}
+#: More elements than a byte counts, for mechanisms whose setting says how many classes there are.
+WIDE = {"copy_distribution": {"vocabulary_size": 300}}
+#: Sizes that follow from an axis of size 0: (mechanism, axis) -> them.
+FOLLOWS = {("convolutional_copy_attention", "S"): {"P": 2}}
+
+
+def derivatives(mechanism: Mechanism) -> None:
+    """Forward mode gives the gradient's numbers; Hessian-vector products are differences of the gradient, in float64.
+
+    Where a gradient is not that of the value (`no_finite_differences`), both ways to the product agree instead.
+    """
+    with jax.enable_x64(True):
+        names = mechanism.floats()
+        inputs = {n: np.asarray(x, np.float64) if n in names else x for n, x in mechanism.arrays().items()}
+        function, at = laws.of_floats(mechanism, inputs)
+        random = np.random.default_rng(2)
+        move = [random.standard_normal(np.shape(x)) for x in at]
+        weights = laws.weigh(jax.eval_shape(function, *at))
+
+        def loss(x):
+            return sum(jnp.sum(w * (y + y * y / 2)) for w, y in zip(weights, function(*x), strict=True))
+
+        gradient = jax.grad(loss)
+        dot = lambda a, b: sum(map(jnp.vdot, a, b))
+
+        @jax.jit
+        def every(x):
+            along, product = jax.jvp(lambda x: (loss(x), gradient(x)), (x,), (move,))[1]
+            return along, product, jax.grad(lambda x: dot(gradient(x), move))(x), gradient(x)
+
+        along, forward, reverse, here = every(at)
+        np.testing.assert_allclose(along, dot(here, move), rtol=1e-9, atol=1e-9)
+        for one, other in zip(forward, reverse, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8 * max(1, np.abs(one).max(initial=0)))
+        if mechanism.no_finite_differences:
+            return
+        step = 1e-5
+        above, below = (every([x + s * m for x, m in zip(at, move, strict=True)])[3] for s in (step, -step))
+        difference = [(np.asarray(a) - np.asarray(b)) / (2 * step) for a, b in zip(above, below, strict=True)]
+        largest = max(np.abs(x).max(initial=0) for x in difference)
+        for name, one, other in zip(names, forward, difference, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * max(1, largest), err_msg=name)
+
+
+def extremes(mechanism: Mechanism) -> None:
+    """Outputs and all gradients are finite, whatever the size of the inputs."""
+    given, pull, names = mechanism.arrays(), laws.programs(mechanism).pull, mechanism.floats()
+    cotangents = laws.weigh(laws.floating(jax.eval_shape(mechanism.call, given)))
+    for case, change in EXTREMES.items():
+        free = [name for name in names if name not in mechanism.draw]
+        inputs = {name: np.asarray(change(x), np.float32) if name in free else x for name, x in given.items()}
+        outputs, gradients = pull(inputs, cotangents)
+        for axes, x in zip(mechanism.outputs, outputs, strict=False):
+            assert np.isfinite(x).all(), f"{case}: output {axes}"
+        for name, x in zip(names, gradients, strict=True):
+            assert np.isfinite(x).all(), f"{case}: gradient of {name}"
+
+
+def integers(mechanism: Mechanism) -> None:
+    """int8 to uint32 give what int32 gives; floats are refused by name."""
+    names = [name for name in mechanism.inputs if mechanism.kind(name) == "int"]
+    mechanism = dataclasses.replace(mechanism, settings={**mechanism.settings, **WIDE.get(mechanism.name, {})})
+    given = mechanism.arrays({axis: 150 for axis in mechanism.grows})
+    given = {name: np.clip(x, None, 127).astype(np.int32) if name in names else x for name, x in given.items()}
+    positive = {name: np.maximum(x, 0) if name in names else x for name, x in given.items()}
+    cast = lambda inputs, dtype: {name: x.astype(dtype) if name in names else x for name, x in inputs.items()}
+    call = jax.jit(lambda every: [mechanism.call(inputs) for inputs in every])
+    jaxtyping.config.update("jaxtyping_disable", True)  # its Int is signed; the kernels themselves are not so strict
+    try:
+        for inputs, dtypes in ((given, ("int32", "int8", "int16")), (positive, ("int32", "uint8", "uint16", "uint32"))):
+            wanted, *found = call([cast(inputs, dtype) for dtype in dtypes])
+            for dtype, outputs in zip(dtypes[1:], found, strict=True):
+                for one, other in zip(outputs, wanted, strict=True):
+                    assert one.dtype == other.dtype, dtype
+                    np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6, err_msg=dtype)
+        for name in names:
+            with pytest.raises(ValueError, match=rf"^{name}: expected integers"):
+                jax.eval_shape(mechanism.call, {**given, name: given[name].astype(np.float32)})
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def emptied(mechanism: Mechanism) -> None:
+    """Without examples, queries or keys: outputs of the right shape, finite, with finite gradients, or a ValueError
+    that names the argument and the axis."""
+    for axis in dict.fromkeys(("B", *mechanism.grows)):
+        if not any(axis in mechanism.axes(name) for name in mechanism.inputs):
+            continue
+        sizes = {axis: 0, **FOLLOWS.get((mechanism.name, axis), {})}
+        full = mechanism.arrays(sizes | {axis: max(mechanism.size(axis), 1)})
+        cut = lambda name, full=full, axis=axis: tuple(slice(0, 0 if a == axis else None) for a in mechanism.axes(name))
+        inputs = {name: jnp.asarray(x[cut(name)]) if mechanism.kind(name) != "key" else x for name, x in full.items()}
+        try:
+            outputs = mechanism.call(inputs)
+        except ValueError as error:
+            assert axis in mechanism.refuses_empty and f"axis {axis}" in str(error), f"{axis}: {error}"
+            continue
+        for x, axes in zip(outputs, mechanism.outputs, strict=True):
+            assert all(n == 0 for n, a in zip(x.shape, axes.split(), strict=True) if a == axis), f"{axis}: {x.shape}"
+            assert np.isfinite(np.asarray(x)).all(), axis
+        if mechanism.floats():
+            function, floats = laws.of_floats(mechanism, inputs)
+            results, back = jax.vjp(function, *floats)
+            assert all(np.isfinite(np.asarray(x)).all() for x in back(jax.tree.map(jnp.ones_like, results))), axis
