@@ -43,7 +43,7 @@ def derivatives(mechanism: Mechanism) -> None:
     """
     with jax.enable_x64(True):
         names = mechanism.floats()
-        inputs = {n: np.asarray(x, np.float64) if n in names else x for n, x in mechanism.arrays().items()}
+        inputs = {n: jnp.asarray(x, np.float64 if n in names else None) for n, x in mechanism.arrays().items()}
         function, at = laws.of_floats(mechanism, inputs)
         random = np.random.default_rng(2)
         move = [random.standard_normal(np.shape(x)) for x in at]

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings import distributions
 from attention_research.layers.embeddings.shared import logits
 from attention_research.layers.embeddings.tables import FactoredTable, Table
@@ -87,6 +88,7 @@ def tables(rows: tuple[int, ...], widths: tuple[int, ...], width: int, rngs: nnx
 
 def embed(clusters: nnx.List, sizes: tuple[int, ...], ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:
     """Each token from the first `sizes[c]` rows of its cluster's table."""
+    ids = as_int32("ids", ids)
     start, parts = 0, []
     for cluster, size in zip(clusters, sizes, strict=True):
         inside = (ids >= start) & (ids < start + size)

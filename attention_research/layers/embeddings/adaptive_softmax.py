@@ -22,6 +22,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.cross_entropy import chunked_log_likelihood
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.layers.embeddings import distributions
 from attention_research.layers.embeddings.adaptive_input import check, embed, tables
@@ -87,6 +88,7 @@ class AdaptiveSoftmaxVocabulary(nnx.Module):
 
     def _with_room(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> Float[Array, "B T"]:
         """log p(c) + log p(w | c), the second for the positions that have a place in their tail."""
+        targets = as_int32("targets", targets)
         head, *tails = self.clusters
         start, *sizes = self.cluster_sizes
         places = jnp.arange(math.ceil(self.tail_share * targets.shape[1]), dtype=jnp.int32)

@@ -11,6 +11,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.registry import Positive
 
 
@@ -40,7 +41,7 @@ class FileEmbedding(nnx.Module):
 
     def __call__(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """The rows of the tokens, in the compute dtype."""
-        return self.table[...][ids].astype(self.dtype)
+        return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
 
 def _read(file: str, shape: tuple[int, int], key: Any) -> np.ndarray:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.registry import Positive, PositiveFloat
 
 
@@ -34,4 +35,4 @@ class LearnedEmbedding(nnx.Module):
 
     def __call__(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """The rows of the tokens, in the compute dtype."""
-        return self.table[...][ids].astype(self.dtype)
+        return self.table[...][as_int32("ids", ids)].astype(self.dtype)

@@ -7,6 +7,7 @@ from typing import Literal
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.learned import random_table
 from attention_research.registry import Positive, PositiveFloat
 
@@ -28,4 +29,4 @@ class RandomFrozenEmbedding(nnx.Module):
 
     def __call__(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """The rows of the tokens, in the compute dtype."""
-        return self.table[...][ids].astype(self.dtype)
+        return self.table[...][as_int32("ids", ids)].astype(self.dtype)

@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.cross_entropy import chunked_log_likelihood
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import einsum
 from attention_research.parallel.rules import ROWS, SEQUENCE
 from attention_research.parallel.scope import over_axes
@@ -20,7 +21,7 @@ from attention_research.registry import Positive
 
 def embed(table: Float[Array, "V D"], ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:
     """table[ids] sqrt(D), in the compute dtype: everything after it follows the dtype of its input."""
-    return table[ids].astype(dtype) * jnp.asarray(math.sqrt(table.shape[-1]), dtype)
+    return table[as_int32("ids", ids)].astype(dtype) * jnp.asarray(math.sqrt(table.shape[-1]), dtype)
 
 
 def logits(hidden: Float[Array, "*B D"], kernel: Float[Array, "D V"]) -> Float[Array, "*B V"]:

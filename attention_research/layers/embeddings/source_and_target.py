@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.shared import log_likelihood, logits
 from attention_research.layers.linear import glorot_uniform
 from attention_research.registry import Given, Positive
@@ -44,11 +45,11 @@ class SourceAndTargetVocabulary(nnx.Module):
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B M"]:
         """Embeddings of source tokens."""
-        return self.source_table[...][ids].astype(self.dtype)
+        return self.source_table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B M"]:
         """Embeddings of target tokens."""
-        return self.target_table[...][ids].astype(self.dtype)
+        return self.target_table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def logits(self, hidden: Float[Array, "*B O"]) -> Float[Array, "*B V"]:
         """hidden kernel + bias, in float32."""

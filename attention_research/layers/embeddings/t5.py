@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.shared import SharedVocabulary
 from attention_research.registry import Positive
 
@@ -28,11 +29,11 @@ class T5Vocabulary(SharedVocabulary):
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """Embeddings of source tokens."""
-        return self.table[...][ids].astype(self.dtype)
+        return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """Embeddings of target tokens."""
-        return self.table[...][ids].astype(self.dtype)
+        return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
         """hidden D^-0.5 table^T, in float32."""

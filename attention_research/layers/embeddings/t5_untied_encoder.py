@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.t5 import T5Vocabulary
 from attention_research.registry import Positive
 
@@ -28,4 +29,4 @@ class T5UntiedEncoderVocabulary(T5Vocabulary):
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """Embeddings of source tokens."""
-        return self.source_table[...][ids].astype(self.dtype)
+        return self.source_table[...][as_int32("ids", ids)].astype(self.dtype)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.shared import log_likelihood, logits
 from attention_research.registry import Positive
 
@@ -33,11 +34,11 @@ class T5UntiedOutputVocabulary(nnx.Module):
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """Embeddings of source tokens."""
-        return self.table[...][ids].astype(self.dtype)
+        return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """Embeddings of target tokens."""
-        return self.table[...][ids].astype(self.dtype)
+        return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
         """hidden kernel, in float32."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import einsum
 from attention_research.layers.embeddings.t5 import scaled
 
@@ -23,7 +24,7 @@ class Table(nnx.Module):
 
     def embed(self, ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:
         """table[ids], in the compute dtype."""
-        return self.table[...][ids].astype(dtype)
+        return self.table[...][as_int32("ids", ids)].astype(dtype)
 
     def output(self, hidden: Float[Array, "*B D"]) -> tuple[Float[Array, "*B D"], Float[Array, "D V"]]:
         """x and kernel whose product is the logits hidden D^-0.5 table^T."""
@@ -42,7 +43,7 @@ class FactoredTable(nnx.Module):
 
     def embed(self, ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:
         """table[ids] projection_kernel, in the compute dtype."""
-        narrow, kernel = self.table[...][ids].astype(dtype), self.projection_kernel[...].astype(dtype)
+        narrow, kernel = self.table[...][as_int32("ids", ids)].astype(dtype), self.projection_kernel[...].astype(dtype)
         return einsum("...R,RD->...D", narrow, kernel).astype(dtype)
 
     def output(self, hidden: Float[Array, "*B D"]) -> tuple[Float[Array, "*B R"], Float[Array, "R V"]]:

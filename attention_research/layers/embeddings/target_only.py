@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.shared import log_likelihood, logits
 from attention_research.layers.linear import glorot_uniform
 from attention_research.registry import Given, Positive
@@ -34,7 +35,7 @@ class TargetVocabulary(nnx.Module):
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B M"]:
         """Embeddings of the words that are written."""
-        return self.table[...][ids].astype(self.dtype)
+        return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def log_probabilities(self, hidden: Float[Array, "B O"]) -> Float[Array, "B V"]:
         """log p over the vocabulary, for decoding (all V of them)."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.shared_with_bias import SharedVocabularyWithBias
 
 
@@ -15,7 +16,7 @@ class UnscaledVocabulary(SharedVocabularyWithBias):
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """Embeddings of source tokens."""
-        return self.table[...][ids].astype(self.dtype)
+        return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
         """Embeddings of target tokens."""

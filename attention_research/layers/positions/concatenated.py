@@ -10,6 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels import project_concatenated, sinusoidal_positions
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.linear import glorot_uniform
 from attention_research.registry import Positive
 
@@ -22,5 +23,5 @@ class ConcatenatedPositions(nnx.Module):
         self.kernel = nnx.Param(glorot_uniform(rngs.params(), (2 * width, width), jnp.float32))
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
-        encoding = sinusoidal_positions(self.max_length, self.width)[positions].astype(x.dtype)
+        encoding = sinusoidal_positions(self.max_length, self.width)[as_int32("positions", positions)].astype(x.dtype)
         return project_concatenated(x, encoding, self.kernel[...])

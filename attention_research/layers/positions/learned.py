@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.positions.bounds import check_length
 from attention_research.registry import Positive
 
@@ -19,4 +20,4 @@ class LearnedPositions(nnx.Module):
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
         check_length("learned", x, positions, self.table.shape[0])
-        return x + self.table[...][positions].astype(x.dtype)
+        return x + self.table[...][as_int32("positions", positions)].astype(x.dtype)

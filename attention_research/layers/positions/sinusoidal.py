@@ -6,6 +6,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels import sinusoidal_positions
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.positions.bounds import check_length
 from attention_research.registry import Positive
 
@@ -19,4 +20,4 @@ class SinusoidalPositions(nnx.Module):
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
         check_length("sinusoidal", x, positions, self.max_length)
-        return x + sinusoidal_positions(self.max_length, self.width)[positions].astype(x.dtype)
+        return x + sinusoidal_positions(self.max_length, self.width)[as_int32("positions", positions)].astype(x.dtype)

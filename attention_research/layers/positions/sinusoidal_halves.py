@@ -11,6 +11,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels import sinusoidal_positions
+from attention_research.kernels.integers import as_int32
 from attention_research.layers.positions.bounds import check_length
 from attention_research.registry import Positive
 
@@ -26,4 +27,4 @@ class SinusoidalHalves(nnx.Module):
         check_length("sinusoidal", x, positions, self.max_length)
         interleaved = sinusoidal_positions(self.max_length, self.width)
         table = jnp.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1)
-        return x + table[positions].astype(x.dtype)
+        return x + table[as_int32("positions", positions)].astype(x.dtype)

@@ -12,11 +12,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.copying import copy_mixture_log_probability, pointer_generator
+from attention_research.kernels.integers import as_int32
 from attention_research.tokens import EOS, PAD, UNKNOWN
 
 
 def known(tokens: Int[Array, "*B"], vocabulary_size: int) -> Int[Array, "*B"]:
     """The ids with the unknown word for those that the vocabulary lacks."""
+    tokens = as_int32("tokens", tokens)
     return jnp.where(tokens < vocabulary_size, tokens, jnp.asarray(UNKNOWN, tokens.dtype))
 
 
@@ -27,6 +29,7 @@ def words(source: Int[Array, "B S"]) -> Bool[Array, "B S"]:
 
 def extended_ids(source: Int[Array, "B S"], vocabulary_size: int) -> Int[Array, "B S"]:
     """The entry of the extended vocabulary of each position: the word's id, or V + the first position of the word."""
+    source = as_int32("source", source)
     first = jnp.argmax(source[:, :, None] == source[:, None, :], axis=-1).astype(source.dtype)
     return jnp.where(source < vocabulary_size, source, first + vocabulary_size)
 
@@ -63,7 +66,7 @@ def mixture_log_likelihood(
     mu = exp(-10); See et al. 2017 have 0).
     """
     copyable = (target[:, :, None] == source[:, None, :]) & words(source)[:, None]
-    outside = target >= vocabulary_size
+    outside = as_int32("target", target) >= vocabulary_size
     if not unknown_is_generated:
         impossible = outside & copyable.any(axis=-1)
         vocabulary_log_probability = jnp.where(impossible, -jnp.inf, vocabulary_log_probability)
