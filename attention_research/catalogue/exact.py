@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import dot_product_attention, ring_attention
+from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.shapes import check_shapes
 
 _HEADS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B 1 1 S"}
@@ -43,16 +44,16 @@ def on_a_ring(
     cut = lambda arrays: jax.tree.map(lambda x: jnp.stack(jnp.split(x, devices, axis=1)), arrays)
     joined = lambda shares: jax.tree.map(lambda x: jnp.concatenate(list(x), axis=1), shares)
 
-    @jax.custom_vjp
-    def whole(arrays: tuple[Array | None, ...]) -> Array:
+    def plain(arrays: tuple[Array | None, ...]) -> Array:
         return joined(around(one)(cut(arrays)))
 
     def backward(arrays: tuple[Array | None, ...], cotangent: Array) -> tuple[Any]:
         pulled = lambda shares, weight: jax.vjp(lambda *x: one((*x, shares[3])), *shares[:3])[1](weight)
         return ((*joined(around(pulled)(cut(arrays), cut(cotangent))), None),)
 
-    whole.defvjp(lambda arrays: (whole(arrays), arrays), backward)
-    return whole((query, key, value, mask))
+    whole = jax.custom_vjp(plain)
+    whole.defvjp(lambda arrays: (plain(arrays), arrays), backward)
+    return both_modes(whole, plain)((query, key, value, mask))
 
 
 _THREE = functools.wraps(ring_attention)(functools.partial(on_a_ring, 3))

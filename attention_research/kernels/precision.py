@@ -36,7 +36,8 @@ def _narrow(subscripts: str, a: Array, b: Array) -> Array:
 
 
 def _forward(subscripts: str, a: Array, b: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _narrow(subscripts, a, b), (a, b)
+    # Not _narrow itself, which has no forward mode: this is differentiated for second derivatives.
+    return jnp.einsum(subscripts, a, b, preferred_element_type=accumulator(a.dtype)), (a, b)
 
 
 def _backward(subscripts: str, inputs: tuple[Array, Array], cotangent: Array) -> tuple[Any, ...]:

@@ -62,6 +62,9 @@ def test_a_bfloat16_product_has_forward_mode():
     a = jnp.arange(6, dtype=jnp.bfloat16).reshape(2, 3)
     result, tangent = jax.jvp(lambda a: einsum("ij,kj->ik", a, a), (a,), (a,))
     np.testing.assert_array_equal(tangent, 2 * result)
+    loss = lambda a: jnp.sum(einsum("ij,kj->ik", a, a) ** 2)
+    _, product = jax.jvp(jax.grad(loss), (a,), (a,))
+    np.testing.assert_allclose(product, 3 * jax.grad(loss)(a), rtol=2**-6)  # the loss is of degree 4
 
 
 def test_layer_norm_has_derivatives_of_every_mode():

@@ -38,7 +38,9 @@ def _loop(bounds: tuple[Array | int, Array | int], step, carry):
     return lax.fori_loop(*bounds, lambda index, state: step(jnp.asarray(index, jnp.int32), state), carry)
 
 
-def forward_kernel(inputs: Arrays, ranges, output, tops, totals, *, shapes: Shapes, options: Options, blocks: Blocks):
+def forward_kernel(
+    inputs: Arrays, ranges, output, tops, totals, *, shapes: Shapes, options: Options, blocks: Blocks
+):
     """Algorithm 1. Grid: (blocks of queries, heads, batch)."""
     at = Refs(inputs, shapes, options)
     block, head, batch = (pl.program_id(axis) for axis in range(3))
