@@ -18,12 +18,11 @@ pytestmark = pytest.mark.usefixtures("unchecked")
 #: What cuts a length into blocks, chunks, buckets or log2 rounds, or has a table of one length.
 REFUSES = {
     "additive_scores_in_chunks", "bigbird", "block_local", "block_local_causal", "block_local_strided", "blockwise",
-    "causal", "causal_positions_in_attention", "convolutional_copy_attention", "factorized_dense_synthesizer",
-    "linear_attention_causal", "linformer_convolution", "linformer_max_pooling", "linformer_mean_pooling",
-    "lsh_attention", "lsh_attention_causal", "monotonic_recursive", "performer_causal", "random_synthesizer_causal",
-    "sinkhorn", "sinkhorn_causal", "sliding_window", "sliding_window_causal", "sliding_window_own_global_projections",
-    "structural_depths", "structural_distances", "synthesizer_plus_causal", "transformer_xl",
-    "transformer_xl_without_memory",
+    "causal", "convolutional_copy_attention", "factorized_dense_synthesizer", "linear_attention_causal",
+    "linformer_convolution", "linformer_max_pooling", "linformer_mean_pooling", "lsh_attention",
+    "lsh_attention_causal", "monotonic_recursive", "performer_causal", "sinkhorn", "sinkhorn_causal",
+    "sliding_window", "sliding_window_causal", "sliding_window_own_global_projections", "structural_depths",
+    "structural_distances", "transformer_xl", "transformer_xl_without_memory",
 }  # fmt: skip
 #: Cut by hand into the pieces of devices before they are called.
 APART = {"ring", "causal_ring"}

@@ -57,9 +57,8 @@ def transformer_xl_weights(
         content_bias=(content_bias, "N H"),
         position_bias=(position_bias, "N H"),
     )
-    if query_offset is None and S != T:
-        expect_numbers("transformer_xl_attention", T=T, S=S)
-    if query_offset is None and S != T and S < T:
+    expect_numbers("transformer_xl_attention", T=T, S=S)
+    if query_offset is None and S < T:
         raise ValueError(f"key: axis S of [B S K H]: expected at least the query's {T}, got {S}")
     if query_offset is not None:
         query_offset = as_int32("query_offset", query_offset)
