@@ -20,30 +20,37 @@ class Routing(NamedTuple):
     dropped: Float[Array, "G"]
 
 
-def switch_routing(logits: Float[Array, "G S E"], *, capacity: int) -> Routing:
+def switch_routing(logits: Float[Array, "G S E"], *, capacity: int, real: Bool[Array, "G S"] | None = None) -> Routing:
     """Each token to the expert of its largest p = softmax(logits), while that has places: `capacity` for a group.
 
     Tokens take places in the order of the sequence; those that find none are dropped: no expert, output 0. The balance
     is E sum_e f_e P_e (equation 4, without alpha), f_e the share of the group's tokens that chose e, P_e the mean of
-    p_e; its gradient goes through P. In float32. Raises ValueError for a capacity below 1.
+    p_e; its gradient goes through P. Tokens where `real` is False are padding: they
+    take no place, get output 0 and are not counted. In float32. Raises ValueError for a capacity below 1.
     """
     gates = _gates(logits, capacity)
-    chosen = _one_hot(jnp.argmax(gates, axis=-1), gates.shape[-1])
+    chosen = _only(real, _one_hot(jnp.argmax(gates, axis=-1), gates.shape[-1]))
     kept, taken = _seated(chosen, capacity)
     combine = taken * jnp.sum(gates * chosen, axis=-1)[..., None, None]
-    return Routing(taken > 0, combine, _balance(chosen, gates), 1.0 - jnp.mean(jnp.sum(kept, axis=-1), axis=-1))
+    return Routing(taken > 0, combine, _balance(chosen, gates, real), _dropped(real, jnp.sum(kept, axis=-1)))
 
 
 def top_2_routing(
-    logits: Float[Array, "G S E"], *, capacity: int, threshold: float = 0.2, key: Key[Array, ""] | None = None
+    logits: Float[Array, "G S E"],
+    *,
+    capacity: int,
+    threshold: float = 0.2,
+    key: Key[Array, ""] | None = None,
+    real: Bool[Array, "G S"] | None = None,
 ) -> Routing:
     """Each token to the experts of its two largest p, with gates g1 = p1 / (p1 + p2) and g2 = p2 / (p1 + p2).
 
     With a `key` the second expert is used with probability min(1, g2 / threshold); without one where g2 > threshold.
     All first choices of a group take places before any second one, each in the order of the tokens: a later token's
     first choice can so cost an earlier one its second expert. A choice that finds no place adds 0, and the other gate
-    stays as it is; a token without any place is dropped. The balance is the Switch layer's, of first choices. In
-    float32. Raises ValueError for a capacity below 1 and for fewer than two experts.
+    stays as it is; a token without any place is dropped. The balance is the Switch layer's, of first choices.
+    `real` is as in `switch_routing`. In float32. Raises ValueError for a capacity below 1 and for fewer than two
+    experts.
     """
     gates = _gates(logits, capacity)
     if gates.shape[-1] < 2:
@@ -54,13 +61,13 @@ def top_2_routing(
     second, p2 = jnp.argmax(others, axis=-1), jnp.max(others, axis=-1)
     g1, g2 = p1 / (p1 + p2 + 1e-9), p2 / (p1 + p2 + 1e-9)
     used = g2 > (threshold if key is None else threshold * jax.random.uniform(key, g2.shape, jnp.float32))
-    chosen = _one_hot(first, gates.shape[-1])
-    also = jnp.where(used[..., None], _one_hot(second, gates.shape[-1]), 0.0)
+    chosen = _only(real, _one_hot(first, gates.shape[-1]))
+    also = _only(real, jnp.where(used[..., None], _one_hot(second, gates.shape[-1]), 0.0))
     kept, taken = _seated(chosen, capacity)
     kept_too, taken_too = _seated(also, capacity, before=jnp.sum(kept, axis=1, keepdims=True))
     combine = g1[..., None, None] * taken + g2[..., None, None] * taken_too
-    dropped = 1.0 - jnp.mean(jnp.max(kept + kept_too, axis=-1), axis=-1)
-    return Routing((taken + taken_too) > 0, combine, _balance(chosen, gates), dropped)
+    dropped = _dropped(real, jnp.max(kept + kept_too, axis=-1))
+    return Routing((taken + taken_too) > 0, combine, _balance(chosen, gates, real), dropped)
 
 
 def _gates(logits: Array, capacity: int) -> Float[Array, "G S E"]:
@@ -81,5 +88,25 @@ def _seated(chosen: Array, capacity: int, before: Array | float = 0.0) -> tuple[
     return kept, kept[..., None] * places[:, :, None, :]
 
 
-def _balance(chosen: Array, gates: Array) -> Float[Array, "G"]:
-    return gates.shape[-1] * jnp.sum(jnp.mean(chosen, axis=1) * jnp.mean(gates, axis=1), axis=-1)
+def _balance(chosen: Array, gates: Array, real: Array | None) -> Float[Array, "G"]:
+    return gates.shape[-1] * jnp.sum(_mean(real, chosen) * _mean(real, gates), axis=-1)
+
+
+def _only(real: Array | None, chosen: Array) -> Array:
+    """The choices of real tokens."""
+    return chosen if real is None else jnp.where(real[..., None], chosen, jnp.zeros_like(chosen))
+
+
+def _mean(real: Array | None, x: Array) -> Array:
+    """The mean over the real tokens of a group, axis 1; 0 without any."""
+    if real is None:
+        return jnp.mean(x, axis=1)
+    real = real.reshape(*real.shape, *(1,) * (x.ndim - 2))
+    total = jnp.sum(jnp.where(real, x, jnp.zeros_like(x)), axis=1)
+    return total / jnp.maximum(jnp.sum(real, axis=1, dtype=x.dtype), 1.0)
+
+
+def _dropped(real: Array | None, placed: Array) -> Float[Array, "G"]:
+    """The share of a group's real tokens without a place; 0 where all is padding."""
+    share = 1.0 - _mean(real, placed)
+    return share if real is None else jnp.where(jnp.any(real, axis=1), share, jnp.zeros_like(share))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import switch_routing
+from attention_research.kernels import switch_routing, top_2_routing
 
 G, S, E = 3, 11, 4
 
@@ -55,3 +55,21 @@ def test_the_balance_is_one_where_experts_are_chosen_alike_and_its_gradient_even
 def test_no_capacity_is_an_error():
     with pytest.raises(ValueError, match="capacity: expected at least 1, got 0"):
         switch_routing(jnp.zeros((G, S, E)), capacity=0)
+
+
+@pytest.mark.parametrize("route", [switch_routing, top_2_routing])
+def test_padding_takes_no_place_and_is_not_counted(route):
+    """Rows with padding in front, between and behind route their real tokens as these alone."""
+    logits = np.random.default_rng(0).standard_normal((1, 6, 3)).astype(np.float32)
+    at = np.array([1, 2, 4, 5, 6, 8])
+    padded, real = np.full((1, 10, 3), 7.0, np.float32), np.zeros((1, 10), bool)
+    padded[:, at], real[:, at] = logits, True
+    alone = route(jnp.asarray(logits), capacity=2)
+    found = route(jnp.asarray(padded), capacity=2, real=jnp.asarray(real))
+    np.testing.assert_array_equal(found.dispatch[:, at], alone.dispatch)
+    np.testing.assert_allclose(found.combine[:, at], alone.combine, rtol=1e-6)
+    np.testing.assert_allclose(found.balance, alone.balance, rtol=1e-6)
+    np.testing.assert_allclose(found.dropped, alone.dropped, atol=1e-6)
+    assert not np.any(np.asarray(found.dispatch)[~real])
+    nothing = route(jnp.asarray(padded), capacity=2, real=jnp.zeros((1, 10), bool))
+    assert all(np.all(np.asarray(x) == 0) for x in nothing)
