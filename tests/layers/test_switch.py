@@ -8,6 +8,7 @@ from flax import nnx
 
 from attention_research.layers.feed_forward.dense import DenseFeedForward
 from attention_research.layers.feed_forward.switch import FEWEST_PLACES, SwitchFeedForward
+from attention_research.registry import Constructor, lookup
 from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 
 B, T, D, E, F = 2, 24, 6, 3, 10
@@ -66,3 +67,14 @@ def test_the_balance_reaches_the_router():
     x = jax.random.normal(jax.random.key(0), (B, T, D))
     balance = lambda switch: switch(x)[1]["loss"]["balance"].sum()
     assert np.abs(jax.grad(balance)(layer(balance_weight=1.0)).router.kernel[...]).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["switch", "switch_released", "mixture_of_experts"])
+def test_padding_gets_nothing_and_changes_no_real_token(kind):
+    expert = Constructor(DenseFeedForward, {"width": 4, "hidden_width": 5})
+    layer = lookup("feed_forward", kind)(width=4, num_experts=2, expert=expert, rngs=nnx.Rngs(0))
+    x, real = np.random.default_rng(0).standard_normal((1, 8, 4)).astype(np.float32), np.arange(8)[None] < 5
+    one, _ = layer(jnp.asarray(x), real=jnp.asarray(real))
+    other, _ = layer(jnp.asarray(np.where(real[..., None], x, 9)).astype(jnp.float32), real=jnp.asarray(real))
+    np.testing.assert_array_equal(one, other)
+    assert not np.any(np.asarray(one)[~real]) and np.any(np.asarray(one)[real])

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.kernels import Routing
 from attention_research.layers.linear import Linear
@@ -99,20 +99,23 @@ class GroupedExperts(Experts):
         self.capacity_factor, self.evaluation_capacity_factor = capacity_factor, evaluation_capacity_factor
         self.group_size, self.num_replicas, self.balance_weight = group_size, num_replicas, balance_weight
 
-    def route(self, x: Float[Array, "G S D"], capacity: int, key: Key[Array, ""] | None) -> Routing:
+    def route(
+        self, x: Float[Array, "G S D"], capacity: int, key: Key[Array, ""] | None, real: Bool[Array, "G S"] | None
+    ) -> Routing:
         """The variant's equation; x is in float32."""
         raise NotImplementedError
 
     def __call__(
-        self, x: Float[Array, "B T D"], *, key: Key[Array, ""] | None = None
+        self, x: Float[Array, "B T D"], *, key: Key[Array, ""] | None = None, real: Bool[Array, "B T"] | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """With a key as in training, without one as in evaluation."""
+        """With a key as in training, without one as in evaluation; where `real` is False no token takes a place."""
         tokens = x.shape[0] * x.shape[1]
         groups = number_of_groups(tokens, self.group_size, self.num_replicas)
         grouped = x.reshape(groups, tokens // groups, x.shape[-1])
         factor = self.evaluation_capacity_factor if key is None else self.capacity_factor
         places = min(grouped.shape[1], int(grouped.shape[1] * factor / self.num_experts))
-        routing = self.route(grouped.astype(jnp.float32), max(places, FEWEST_PLACES), key)
+        own = None if real is None else real.reshape(grouped.shape[:2])
+        routing = self.route(grouped.astype(jnp.float32), max(places, FEWEST_PLACES), key, own)
 
         def of_rows(value: Float[Array, "G"]) -> Float[Array, "B"]:
             of_tokens = jnp.broadcast_to(value[:, None], grouped.shape[:2])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from flax import nnx
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.kernels import Routing, top_2_routing
 from attention_research.layers.feed_forward.experts import GroupedExperts
@@ -42,6 +42,8 @@ class MixtureOfExperts(GroupedExperts):
         )  # fmt: skip
         self.threshold = threshold
 
-    def route(self, x: Float[Array, "G S D"], capacity: int, key: Key[Array, ""] | None) -> Routing:
+    def route(
+        self, x: Float[Array, "G S D"], capacity: int, key: Key[Array, ""] | None, real: Bool[Array, "G S"] | None
+    ) -> Routing:
         """Algorithm 1, over each group."""
-        return top_2_routing(self.router(x), capacity=capacity, threshold=self.threshold, key=key)
+        return top_2_routing(self.router(x), capacity=capacity, threshold=self.threshold, key=key, real=real)

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels import switch_routing
 from attention_research.layers.feed_forward.experts import FEWEST_PLACES, Experts
@@ -16,8 +16,9 @@ from attention_research.registry import Child, NonNegativeFloat, Positive, Posit
 class SwitchFeedForward(Experts):
     """[B T D] -> [B T D]; a group of tokens is a row, for which an expert has T / num_experts * capacity_factor places.
 
-    Padding is routed as tokens are. Gives each row's balance loss, times `balance_weight` (alpha of equation 4), to the
-    task as aux["loss"], and the share of tokens without a place as aux["metrics"].
+    Padding is routed as tokens are, unless `real` says where it is: then it takes no place and is not counted. Gives
+    each row's balance loss, times `balance_weight` (alpha of equation 4), to the task as aux["loss"], and the share of
+    tokens without a place as aux["metrics"].
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class SwitchFeedForward(Experts):
         super().__init__(width=width, num_experts=num_experts, expert=expert, rngs=rngs)
         self.capacity_factor, self.balance_weight = capacity_factor, balance_weight
 
-    def __call__(self, x: Float[Array, "B T D"]) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+    def __call__(
+        self, x: Float[Array, "B T D"], *, real: Bool[Array, "B T"] | None = None
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         places = max(int(x.shape[1] * self.capacity_factor / self.num_experts), FEWEST_PLACES)
-        routing = switch_routing(self.router(x.astype(jnp.float32)), capacity=places)
+        routing = switch_routing(self.router(x.astype(jnp.float32)), capacity=places, real=real)
         aux = {"loss": {"balance": self.balance_weight * routing.balance}, "metrics": {"dropped": routing.dropped}}
         return self.through(routing, x), aux

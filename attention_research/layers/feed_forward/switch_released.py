@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import jax
 from flax import nnx
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.kernels import Routing, switch_routing
 from attention_research.layers.feed_forward.experts import GroupedExperts
@@ -40,8 +40,10 @@ class ReleasedSwitchFeedForward(GroupedExperts):
         )  # fmt: skip
         self.jitter = jitter
 
-    def route(self, x: Float[Array, "G S D"], capacity: int, key: Key[Array, ""] | None) -> Routing:
+    def route(
+        self, x: Float[Array, "G S D"], capacity: int, key: Key[Array, ""] | None, real: Bool[Array, "G S"] | None
+    ) -> Routing:
         """Equations 1 and 2."""
         if key is not None and self.jitter:
             x = x * jax.random.uniform(key, x.shape, x.dtype, 1.0 - self.jitter, 1.0 + self.jitter)
-        return switch_routing(self.router(x), capacity=capacity)
+        return switch_routing(self.router(x), capacity=capacity, real=real)
