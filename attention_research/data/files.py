@@ -21,7 +21,7 @@ from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
 #: source file, target file
-Paths = tuple[str, str]
+Paths = tuple[str, ...]
 SPLITS = ("train", "validation", "test")
 #: (whether the source has text, whether the target has) -> why the pair is left out
 _EMPTY = {

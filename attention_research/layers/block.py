@@ -46,13 +46,19 @@ def terms(kinds: str, names: str) -> Iterator[tuple[str, str]]:
     return zip(kinds.split("+"), names.split("+"), strict=True)
 
 
+def _tokens(child: Any, inputs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Which tokens are real, for a child that takes it."""
+    return inputs.get("tokens", {}) if getattr(child, "takes_real", False) else {}
+
+
 class Block(nnx.Module):
     """Applies its branches in turn to x [B T D]; "residual" joins the value with which its branch began (by default it
     adds them, `layers.residuals`), "shift" adds a learned scalar, "padding" sets to 0 what is no token.
 
     `children` maps a step's kind to the constructor of its module, called with `rngs`. A call's `inputs` maps a kind to
-    the keyword arguments of that child (masks, the memory); a child that is not a norm returns (y, aux). One that
-    says `takes_key` is also given a random `key`, where the call has one.
+    the keyword arguments of that child (masks, the memory); a child that is not a norm returns (y, aux). A child whose
+    class says `takes_key` is also given a random `key`, where the call has one, and a child whose class says
+    `takes_real` the mask of real tokens: the inputs of "tokens".
     """
 
     def __init__(
@@ -106,7 +112,7 @@ class Block(nnx.Module):
                 return child(y)
             draws = getattr(child, "takes_key", False)
             own = {"key": jax.random.fold_in(key, position)} if draws and key is not None else {}
-            y, collected[name] = child(y, **inputs.get(kind, {}), **own)
+            y, collected[name] = child(y, **inputs.get(kind, {}), **_tokens(child, inputs), **own)
             return y
 
         return self.run(x, key, apply), collected
@@ -138,7 +144,7 @@ class Block(nnx.Module):
             if hasattr(child, "start"):
                 y, caches["grows"][name] = child.prefill(y, length, **given)
             else:
-                y, _ = child(y, **given)
+                y, _ = child(y, **given, **_tokens(child, inputs))
             return y
 
         return self.run(x, None, apply), caches

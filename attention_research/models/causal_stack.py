@@ -55,11 +55,12 @@ class CausalStack(Layered):
         positions: Int[Array, "#B T"],
         mask: Bool[Array, "B 1 #T T"] | None,
         *,
+        real: Bool[Array, "B T"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack)."""
+        """(hidden states, aux of the stack); only `real` tokens go to experts."""
         inputs = {"self_attention": {"mask": mask, "is_causal": True, "shared": self.shared}}
-        return self._run(x, positions, inputs, key)
+        return self._run(x, positions, inputs, key, real=real)
 
     def start(self, batch: int, length: int, dtype: Any) -> list[dict[str, Any]]:
         """Empty caches for `length` positions."""

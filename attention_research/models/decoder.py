@@ -77,12 +77,13 @@ class Decoder(Layered):
         memory: Float[Array, "*L B S D"],
         memory_mask: Bool[Array, "B 1 #T S"],
         *,
+        real: Bool[Array, "B T"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); self-attention is causal beside `mask`."""
+        """(hidden states, aux of the stack); self-attention is causal beside `mask`; experts get `real` tokens only."""
         cross, each = self._memories(memory, memory_mask)
         inputs = {"self_attention": {"mask": mask, "is_causal": True, "shared": self.self_shared}, **cross}
-        return self._run(x, positions, inputs, key, each)
+        return self._run(x, positions, inputs, key, each, real)
 
     def start(
         self, memory: Float[Array, "*L B S D"], memory_mask: Bool[Array, "B 1 1 S"], length: int

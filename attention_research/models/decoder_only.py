@@ -49,7 +49,7 @@ class TransformerDecoder(nnx.Module):
         target = sequence(batch, "target")
         mask = visible(target, target) if "segments" in target else None
         x = self.vocabulary.target(shift_right(target))
-        hidden, aux = self.decoder(x, positions(target), mask, key=key)
+        hidden, aux = self.decoder(x, positions(target), mask, real=target["tokens"] != 0, key=key)
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
         return {**values, "mask": target["tokens"] != 0}, {"decoder": aux}
 

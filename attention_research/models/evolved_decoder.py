@@ -70,9 +70,13 @@ class EvolvedDecoder(Decoder):
         memory: Float[Array, "*L B S D"],
         memory_mask: Bool[Array, "B 1 #T S"],
         *,
+        real: Bool[Array, "B T"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); self-attentions and convolutions are causal beside `mask`."""
+        """(hidden states, aux of the stack); self-attentions and convolutions are causal beside `mask`.
+
+        Only `real` tokens go to experts.
+        """
         cross, each = self._memories(memory, memory_mask)
         causal = {"mask": mask, "is_causal": True}
         inputs = {
@@ -81,7 +85,7 @@ class EvolvedDecoder(Decoder):
             "convolution": {"mask": mask},
             **cross,
         }
-        return self._run(x, positions, inputs, key, each)
+        return self._run(x, positions, inputs, key, each, real)
 
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""]

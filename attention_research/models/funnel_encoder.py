@@ -120,7 +120,7 @@ class FunnelEncoder(Layered):
                 "pool": {"real": real},
             }
             real = halved(real) if pools else real
-            inputs["pooled_padding"] = {"real": real}
+            inputs["pooled_padding"] = inputs["tokens"] = {"real": real}
             x, aux[f"segment_{number}"] = self.stack.segment(number, x, inputs, key=keys[1])
         return (x if self.final_norm is None else self.final_norm(x)), aux
 

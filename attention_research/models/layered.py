@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.block import Block
 from attention_research.layers.dropout import dropout
@@ -60,12 +60,15 @@ class Layered(nnx.Module):
         inputs: Mapping[str, Mapping[str, Any]],
         key: Key[Array, ""] | None,
         each: Mapping[str, Mapping[str, Any]] | None = None,
+        real: Bool[Array, "B T"] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """(hidden states, aux of the stack); `inputs` by the name of the layer that takes them, `each` [L ...] too.
 
-        Which tokens are real, the step "padding" is told from the mask of the self-attention.
+        The mask of the self-attention tells the step "padding" which tokens are real, and experts too, unless `real`
+        does.
         """
-        inputs = {**inputs, "padding": real_tokens(inputs["self_attention"]["mask"])}
+        seen = real_tokens(inputs["self_attention"]["mask"])
+        inputs = {**inputs, "padding": seen, "tokens": seen if real is None else {"real": real}}
         keys = (None, None) if key is None else jax.random.split(key)
         x, aux = self.stack(self._enter(x, positions, keys[0]), inputs, each=each, key=keys[1])
         return (x if self.final_norm is None else self.final_norm(x)), aux

@@ -62,7 +62,8 @@ class PromptedStack(CausalStack):
         self, x: Float[Array, "B P D"], positions: Int[Array, "B P"], mask: Bool[Array, "B 1 1 P"], length: int
     ) -> list[dict[str, Any]]:
         """The caches for `length` positions, of which the source is the first P."""
-        inputs = {"self_attention": self._seen(mask, x.shape[1]), "padding": {"real": mask[:, 0, 0]}}
+        real = {"real": mask[:, 0, 0]}
+        inputs = {"self_attention": self._seen(mask, x.shape[1]), "padding": real, "tokens": real}
         return self.stack.prefill(self._enter(x, positions, None), length, inputs)[1]
 
     def step(  # type: ignore[override]  # is told the token's place in its text

@@ -72,7 +72,8 @@ class Transformer(nnx.Module):
         hidden, aux = self.writer()(
             self.vocabulary.target(shift_right(target)), positions(target),
             visible(target, target) if "segments" in target else None,
-            memory["hidden"], self.encoder.memory_mask(visible(target, memory["source"])), key=keys[1],
+            memory["hidden"], self.encoder.memory_mask(visible(target, memory["source"])),
+            real=target["tokens"] != 0, key=keys[1],
         )  # fmt: skip
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
         return {**values, "mask": target["tokens"] != 0}, {"encoder": memory["aux"], "decoder": aux}

@@ -73,6 +73,7 @@ class TransparentEncoder(Encoder):
         inputs: dict[str, dict[str, Any]] = {
             "self_attention": {"mask": mask, "shared": self.shared},
             "padding": real_tokens(mask),
+            "tokens": real_tokens(mask),
         }
         output, aux = self.stack(x, inputs, key=keys[1])
         output = output if self.final_norm is None else self.final_norm(output)

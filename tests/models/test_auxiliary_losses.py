@@ -168,10 +168,13 @@ def test_they_are_those_of_the_layers_one_by_one(case, model, batch, scanned):
         source, target = sequence(batch, "source"), sequence(batch, "target")
         x = built.vocabulary.source(source["tokens"])
         looks = {"mask": visible(source, source), "shared": built.encoder.shared}
-        memory, of_encoder = layers(built.encoder, x, {"self_attention": looks}, keys[0])
+        real = {"tokens": {"real": source["tokens"] != 0}}
+        memory, of_encoder = layers(built.encoder, x, {"self_attention": looks, **real}, keys[0])
         crosses = {"mask": visible(target, source), "shared": built.decoder.cross_shared, "memory": memory}
         looks = {"mask": None, "is_causal": True, "shared": built.decoder.self_shared}
-        inputs = {"self_attention": looks, "cross_attention": crosses}
+        inputs = {
+            "self_attention": looks, "cross_attention": crosses, "tokens": {"real": target["tokens"] != 0},
+        }  # fmt: skip
         x = built.vocabulary.target(shift_right(target))
         _, of_decoder = layers(built.decoder, x, inputs, keys[1])
         sides = {"encoder": of_encoder, "decoder": of_decoder}
@@ -260,3 +263,24 @@ def test_a_run_logs_them_by_name_and_their_sum(tmp_path):
         assert line["auxiliary_loss"] == pytest.approx(line["balance"] + line["ponder"], rel=1e-5)
         assert line["loss"] == pytest.approx(line["negative_log_likelihood"] + line["auxiliary_loss"], rel=1e-5)
     assert max(line["dropped"] for line in lines) > 0
+
+
+@pytest.mark.parametrize("kind", ["switch", "switch_released", "mixture_of_experts"])
+def test_longer_padding_changes_no_likelihood_and_no_balance(kind, small, batch):
+    """Padding takes no expert's place in the encoder or the decoder. Here every token finds a place, since the number
+    of places depends on the padded length."""
+    settings = {"kind": kind, "num_experts": 3, "expert": {"hidden_width": 5}, "capacity_factor": 3.0}
+    if kind != "switch":
+        settings |= {"evaluation_capacity_factor": 3.0, "group_size": B * (S + 5)}
+    structure, parameters = small(num_layers=2, dropout_rate=0.0, positions={"kind": "none"}, feed_forward=settings)
+    of = jax.jit(lambda parameters, batch: structure.merge(parameters).log_likelihood(batch))
+    (values, aux), (longer, longer_aux) = (
+        of(parameters, {name: jnp.pad(x, ((0, 0), (0, more))) for name, x in batch.items()}) for more in (0, 5)
+    )
+    real = np.asarray(batch["target"] != 0)
+    got, want = longer["log_likelihood"][:, :T], values["log_likelihood"]
+    np.testing.assert_allclose(np.where(real, got, 0), np.where(real, want, 0), atol=1e-5)
+    balances = under_loss(aux)
+    assert len(balances) == 2
+    for name, balance in under_loss(longer_aux).items():
+        np.testing.assert_allclose(balance, balances[name], rtol=1e-5, err_msg=name)

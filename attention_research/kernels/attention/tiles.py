@@ -125,8 +125,8 @@ class Refs:
 
     def sink(self, head) -> Array:
         """The head's sink."""
-        one = self.refs.sink[head if self.refs.sink.shape[0] > 1 else jnp.zeros((), jnp.int32)]
-        return one.astype(self.dtype)
+        sink: Any = self.refs.sink
+        return sink[head if sink.shape[0] > 1 else jnp.zeros((), jnp.int32)].astype(self.dtype)
 
     def logits(self, query: Array, key: Array, batch, head, rows: Span, columns: Span) -> tuple[Array, Array | None]:
         """(query key^T scale, capped, + bias, -inf where a query may not look; the cap's derivative or None)."""

@@ -16,9 +16,9 @@ from attention_research.registry import Child, NonNegativeFloat, Positive, Posit
 class SwitchFeedForward(Experts):
     """[B T D] -> [B T D]; a group of tokens is a row, for which an expert has T / num_experts * capacity_factor places.
 
-    Padding is routed as tokens are, unless `real` says where it is: then it takes no place and is not counted. Gives
-    each row's balance loss, times `balance_weight` (alpha of equation 4), to the task as aux["loss"], and the share of
-    tokens without a place as aux["metrics"].
+    Where `real` is False a token is padding: it takes no place and is not counted. Gives each row's balance loss, times
+    `balance_weight` (alpha of equation 4), to the task as aux["loss"], and the share of tokens without a place as
+    aux["metrics"].
     """
 
     def __init__(
