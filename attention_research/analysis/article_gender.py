@@ -17,6 +17,7 @@ from attention_research.analysis.by_length import sample
 from attention_research.analysis.few_source_words import source_weights
 from attention_research.data.articles import OTHER, agreements
 from attention_research.training.evaluation import Trained
+from attention_research.training.readings import first
 
 _ROWS = 64
 
@@ -47,7 +48,7 @@ def of_pairs(
         batch = {name: np.zeros((_ROWS, length), np.int32) for name in ("source", "target")}
         texts = {"source": sources[start : start + _ROWS], "target": targets[start : start + _ROWS]}
         for name, sentences in texts.items():
-            for row, ids in enumerate(trained.data.read(sentences, length)):
+            for row, ids in enumerate(first(one, length) for one in trained.data.read(sentences)):
                 batch[name][row, : len(ids)] = ids
         for kept, values in zip(found, of_batch(trained.model(), batch), strict=True):
             kept += list(np.asarray(values, np.float64)[: len(texts["source"])])

@@ -15,6 +15,7 @@ import numpy as np
 
 from attention_research.tasks.evaluation import corpus_bleu
 from attention_research.training.evaluation import Trained
+from attention_research.training.readings import first
 
 #: A bucket with fewer sentences has no score: its BLEU would be a few sentences' luck.
 LEAST = 20
@@ -34,7 +35,7 @@ def translate(
     `parameters` stand in for the trained ones, and `around` gives decoding another model in the model's place.
     """
     own, statistics = trained.model()
-    encoded = trained.data.read(sentences, longest)
+    encoded = [first(ids, longest) for ids in trained.data.read(sentences)]
 
     @jax.jit
     def decoded(arrays: Any, tokens: jax.Array) -> jax.Array:

@@ -118,10 +118,15 @@ def check_files(files: Mapping[str, Sequence[str]], key: str = "config.data") ->
     for split, paths in files.items():
         for path in map(Path, paths):
             if not path.is_file():
-                there = [str(file) for file in sorted(path.parent.glob("*")) if file.is_file()]
-                nearest = difflib.get_close_matches(str(path), there, n=1)
+                there = [_from_here(file) for file in sorted(path.parent.glob("*")) if file.is_file()]
+                nearest = difflib.get_close_matches(_from_here(path), there, n=1)
                 hint = f"; did you mean {nearest[0]}?" if nearest else f" (in {path.parent.absolute()})"
-                raise ConfigError(f"{key}.{split}: no such file: {path}{hint}")
+                raise ConfigError(f"{key}.{split}: no such file: {_from_here(path)}{hint}")
+
+
+def _from_here(path: Path) -> str:
+    """A path below the current folder as it is written from there; any other path as it is."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def caption_file(folder: Path, file: str) -> str:

@@ -217,8 +217,9 @@ _equation.multiple_results = True
 def _bind(program: _Program, arguments: Sequence[Any]) -> list[Any]:
     """The outputs; a linear program is traced only where it is lowered: most are only transposed."""
     if not program.linear:
-        program.jaxpr = jax.make_jaxpr(program.on(program.home))(*arguments)
-        program.types = program.jaxpr.out_avals
+        traced = jax.make_jaxpr(program.on(program.home))(*arguments)
+        program.jaxpr = _live(traced, [True] * len(traced.out_avals))  # nothing in it is counted in vain
+        program.types = traced.out_avals
     return _equation.bind(*arguments, program=program, jaxpr=program.jaxpr)
 
 

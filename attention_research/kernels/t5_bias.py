@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.attention.distances import dense
@@ -62,11 +61,10 @@ def t5_distance_bias(
     buckets = check_shapes(table=(table, "buckets N"), query_offset=(offset, ""))["buckets"]
     distances = jnp.arange(-(query_length - 1), key_length, dtype=jnp.int32) - offset
     index = t5_buckets(distances, bidirectional=bidirectional, num_buckets=buckets, max_distance=max_distance)
-    one_hot = (index[:, None] == jnp.arange(buckets, dtype=jnp.int32)).astype(table.dtype)
-    finite = jnp.isfinite(table)
-    product = jnp.einsum("DR,RN->ND", one_hot, jnp.where(finite, table, jnp.zeros_like(table)))
-    looked_up = lax.stop_gradient(table)[index].T  # an entry of -inf would make 0 times inf, NaN, of the product
-    return jnp.where(jnp.isfinite(looked_up), product, looked_up)
+    chosen = index[:, None] == jnp.arange(buckets, dtype=jnp.int32)
+    hidden = table == -jnp.inf  # 0 times -inf in the product would be NaN
+    product = jnp.einsum("DR,RN->ND", chosen.astype(table.dtype), jnp.where(hidden, jnp.zeros_like(table), table))
+    return jnp.where(jnp.any(chosen[:, :, None] & hidden, axis=1).T, -jnp.inf, product)
 
 
 def t5_relative_bias(

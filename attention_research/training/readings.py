@@ -32,11 +32,16 @@ class Reading:
         return self.given <= 1
 
 
+def first(ids: list[int], most: int) -> list[int]:
+    """The first tokens of a text that has more than `most`, and its last one, which ends the sentence."""
+    return ids if len(ids) <= most else [*ids[: most - 1], ids[-1]]
+
+
 def readings(trained: Any, texts: Sequence[str]) -> list[Reading]:
     """What a `Trained` reads of each text: of one that is too long the first tokens, of a prompt the last."""
     most, ids = longest(trained), trained.data.read(texts) if texts else []
-    kept = (lambda one: one[-most:]) if trained.continues else (lambda one: [*one[: most - 1], one[-1]])
-    return [Reading(one if len(one) <= most else kept(one), len(one)) for one in ids]
+    kept = (lambda one: one[-most:]) if trained.continues else (lambda one: first(one, most))
+    return [Reading(kept(one), len(one)) for one in ids]
 
 
 def longest(trained: Any) -> int:

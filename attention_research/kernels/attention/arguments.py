@@ -240,7 +240,7 @@ def exp_below(logits: Float[Array, "..."], largest: Float[Array, "..."]) -> Floa
     """
     logits = jnp.where(largest < jnp.inf, logits, jnp.nan)
     difference = logits - largest
-    return jnp.exp(jnp.minimum(difference, jnp.zeros_like(difference)))
+    return jnp.exp(jnp.where(difference > 0, jnp.zeros_like(difference), difference))
 
 
 def capped(logits: Float[Array, "..."], cap: float | None) -> Float[Array, "..."]:

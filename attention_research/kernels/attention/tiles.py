@@ -69,7 +69,7 @@ def exp_below(logits: Array, largest: Array) -> Array:
     The factor log2(e) comes after the difference: before it, it would make finfo.min infinite.
     """
     difference = jnp.where(largest < jnp.inf, logits, jnp.nan) - largest
-    return jnp.exp2(jnp.minimum(difference, jnp.zeros_like(difference)) * LOG2E)
+    return jnp.exp2(jnp.where(difference > 0, jnp.zeros_like(difference), difference) * LOG2E)
 
 
 def _all(ref) -> slice | pl.Slice:
