@@ -129,7 +129,7 @@ def count(text: str) -> int:
 
 
 def _at_least(least: int, text: str, expected: str) -> int:
-    """An int as settings have them: 1e3 is 1000, 1.5 is none."""
+    """An int as settings have them: 1e3 is 1000, and 1.5 is refused."""
     value = whole(text.strip())
     if not isinstance(value, int) or value < least:
         raise argparse.ArgumentTypeError(f"expected {expected}; got {text!r}")

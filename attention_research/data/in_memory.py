@@ -27,7 +27,7 @@ class InMemory:
     fill: ClassVar[Mapping[str, int]] = {}
     #: Arrays of a batch that are not int32 -> what they are.
     dtypes: ClassVar[Mapping[str, str]] = {}
-    #: What the run whose data these are keeps of them; None before it has begun.
+    #: What a run keeps of these data (`data.kept`); None before the run has started.
     kept: Kept | None = None
     #: Draws the permutation whose beginning is evaluated on where not all of a split is.
     evaluation_seed: ClassVar[int]

@@ -217,7 +217,7 @@ class NamingData(Pairs):
         return self._choice.functions(split)
 
     def omitted(self) -> dict[str, dict[str, int]]:
-        """As `Pairs.omitted`, and of the whole library what is no example."""
+        """As `Pairs.omitted`, with the functions of the library that give no example."""
         return {**super().omitted(), "library": self.left_out()}
 
     def left_out(self) -> dict[str, int]:

@@ -36,7 +36,7 @@ class Pairs:
     target_length: int | None = None
     #: Whether an example is a sentence and its translation as they stand, so that other files could take their place.
     reads_pairs: ClassVar[bool] = False
-    #: What the run whose data these are keeps of them; None before it has begun.
+    #: What a run keeps of these data (`data.kept`); None before the run has started.
     kept: Kept | None = None
 
     def __init__(

@@ -187,7 +187,7 @@ def dot_product_attention(
       window see query i at key i + query_offset. S - T aligns causal attention bottom-right; a decoder with a cache
       gives the number of cached keys. It moves neither lengths nor `distance_bias`.
     - `soft_cap` c gives c tanh(Q K^T scale / c) before biases and masks (Gemma 2); `sink` [N] is a logit a head
-      without a key, with the value 0 (gpt-oss; -inf is none).
+      without a key, with the value 0 (gpt-oss); -inf is no sink.
     - with `return_residual` the result is (output, log-sum-exp [B T N] of each row's logits and sink), the latter in
       float32 and with its gradient; -inf for a row that sees nothing.
     - queries at or after `query_seq_lengths` and keys at or after `key_value_seq_lengths` are padding.
