@@ -99,13 +99,13 @@ class Data:
     def text(self, split):
         return tuple(map(list, zip(*self.pairs, strict=True)))
 
-    def read(self, texts, longest):
+    def read(self, texts):
         return self.tokenizer.encode(texts)
 
     def evaluation_batches(self, split, batch_size, examples):
         batch = {name: np.zeros((5, 6), np.int32) for name in ("source", "target")}
         for name, texts in zip(batch, self.text(split), strict=True):
-            for row, ids in enumerate(self.read(texts, 6)):
+            for row, ids in enumerate(self.read(texts)):
                 batch[name][row, : len(ids)] = ids
         yield np.array([0, 1, 2, -1, -1]), batch
 
