@@ -57,7 +57,7 @@ class Numbering:
         return {token: place for place, token in enumerate(self.theirs) if token is not None and not self.silent[place]}
 
     def rows(self, table: Float[np.ndarray, "V *D"]) -> Float[np.ndarray, "W *D"]:
-        """A table of theirs in our order; zeros where there is no token. ValueError for one of another length."""
+        """Their table in our order, with zeros for tokens that they lack. Raises ValueError for another length."""
         size = 1 + max((token for token in self.theirs if token is not None), default=-1)
         if len(table) != size:
             raise ValueError(f"{len(table)} rows where vocab_size in config.json is {size}")

@@ -134,7 +134,7 @@ class Writer:
 
 
 def put_aside(checkpoint: Path) -> None:
-    """Renames the folder of a damaged checkpoint, so that nobody takes it for a whole one."""
+    """Renames the folder of a damaged checkpoint, so that no reader takes it for a valid one."""
     aside = checkpoint.with_name(f"{DAMAGED}{checkpoint.name}")
     shutil.rmtree(aside, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError):

@@ -37,7 +37,7 @@ def analyze(
 ) -> dict[str, Any]:
     """Writes numbers (analysis.json), pictures and analysis.html into `folder`; returns the numbers.
 
-    Raises ConfigError for a name that is none of `WHAT`, and where nothing asked for fits the model.
+    Raises ConfigError for a name that is not in `WHAT`, and where no requested analysis fits the model.
     """
     unknown = [one for one in what if one not in WHAT]
     if unknown:

@@ -160,7 +160,7 @@ def feature_step(
 
 
 def divide(products: Float[Array, "*B Hv"], total: Float[Array, "*B"]) -> Float[Array, "*B Hv"]:
-    """products / total; 0 with gradient 0 where nothing was summed.
+    """products / total; 0 with gradient 0 where the total is empty.
 
     Both are divided by the total's value first, a constant for the gradient: that of 1 / total is 1 / total^2, which
     overflows where the total is below 1e-19. Below `SMALLEST` the gradient is 0.
