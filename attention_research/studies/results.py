@@ -18,8 +18,9 @@ from typing import Any
 
 from attention_research.errors import ConfigError
 from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent
+from attention_research.studies.staleness import Stale, state_of
 from attention_research.studies.study import Row, Study
-from attention_research.studies.trials import Folder, Trial, is_stale
+from attention_research.studies.trials import Folder, Trial
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,7 +226,7 @@ def collect(study: Study, scale: str, trials: list[Trial], folder: Folder) -> Re
         if result is None:
             entries.append(Entry(trial, None, reason=_why_missing(folder.trial(trial))))
         else:
-            entries.append(Entry(trial, result, stale=is_stale(trial, result)))
+            entries.append(Entry(trial, result, stale=isinstance(state_of(trial, result), Stale)))
     return Results(study, scale, tuple(rows), tuple(entries))
 
 

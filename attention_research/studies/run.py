@@ -19,8 +19,9 @@ from attention_research.studies.progress import Progress
 from attention_research.studies.results import Results
 from attention_research.studies.runners import find_crew
 from attention_research.studies.runners.crew import run as run_crew
+from attention_research.studies.staleness import Stale, state_of
 from attention_research.studies.study import EXPERIMENTS, Study, load_study
-from attention_research.studies.trials import Folder, Trial, is_stale, plan, write_json
+from attention_research.studies.trials import Folder, Trial, plan, write_json
 from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import json_text, locked, write_text
 
@@ -168,7 +169,7 @@ def _pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
     pending: dict[str, Trial] = {}
     for trial in trials:
         result = folder.result(trial)
-        if result is None or "failed" in result or (stale == "rerun" and is_stale(trial, result)):
+        if result is None or "failed" in result or (stale == "rerun" and isinstance(state_of(trial, result), Stale)):
             pending.setdefault(trial.id, trial)
     return list(pending.values())
 

@@ -199,11 +199,6 @@ def _read(place: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and isinstance(found.get("stages", {}), dict) else None
 
 
-def is_stale(trial: Trial, result: dict[str, Any]) -> bool:
-    """Whether a result was made by other sources than those that would run the trial now."""
-    return result.get("fingerprint") != trial.fingerprint
-
-
 def write_json(path: Path, value: Any) -> None:
     """Write JSON, keys in order, so that a reader sees the whole file or the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
