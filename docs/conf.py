@@ -14,7 +14,6 @@ copyright = "the authors, Apache-2.0"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "site_extension"]
 root_doc = "docs/index"
 include_patterns = ["docs/**", "experiments/**/*.md", "benchmarks/README.md", "CHANGELOG.md"]
-exclude_patterns = ["**/trials/**"]
 
 myst_heading_anchors = 3
 # A table of a study begins where it begins; a type named `bytes` may be called like an attribute somewhere.

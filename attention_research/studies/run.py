@@ -15,7 +15,9 @@ from typing import Any
 from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
 from attention_research.studies import figures, finetuning, report, results, verdicts
+from attention_research.studies.bounds import bounded
 from attention_research.studies.progress import Progress
+from attention_research.studies.records import write as write_records
 from attention_research.studies.results import Results
 from attention_research.studies.runners import find_crew
 from attention_research.studies.runners.crew import run as run_crew
@@ -77,8 +79,8 @@ def run_study(
 
     ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them), ``seeds`` and ``jobs``
     replace the scale's, ``machines`` are the runner's own settings (`runners`), ``stale`` says what becomes of trials
-    made by other sources ("keep": marked; "rerun"), ``render`` redraws without running, ``record`` copies the trials'
-    JSON, table, verdicts and pictures beside the study. ``ignore_records`` trains here what is recorded there. Raises
+    made by other sources ("keep": marked; "rerun"), ``render`` redraws without running, ``record`` keeps the trials,
+    the table, verdicts and pictures beside the study. ``ignore_records`` trains here what is recorded there. Raises
     `ConfigError` before anything starts.
     """
     study = load_study(study, experiments) if isinstance(study, str) else study
@@ -154,9 +156,8 @@ def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
 
 
 def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path]) -> None:
-    for entry in found.entries:
-        if entry.result is not None and "failed" not in entry.result:
-            write_json(record / "trials" / f"{entry.trial.id}.json", entry.result)
+    done = (entry.result for entry in found.entries if entry.result is not None and "failed" not in entry.result)
+    write_records(record, map(bounded, done))
     (record / "figures").mkdir(parents=True, exist_ok=True)
     for text in texts:
         shutil.copyfile(text, record / text.name)

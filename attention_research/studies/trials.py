@@ -13,12 +13,12 @@ import inspect
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from attention_research import config as configs
-from attention_research.studies import finetuning
+from attention_research.studies import finetuning, records
 from attention_research.studies.attempts import STOP
 from attention_research.studies.study import Row, Scale, Stage, Study, digest
 from attention_research.training.workdir import write_text
@@ -141,8 +141,8 @@ def _plain(value: Any) -> Any:
 class Folder:
     """The folder of a study at a scale: ``trials/<id>/`` run folders, and the records kept beside the study.
 
-    ``recorded`` is ``experiments/<paper>/results/<table>/<scale>``: a trial that stands there, or in the records of
-    another table, is finished (an id is an address, so that equal ids are equal trials).
+    ``recorded`` is ``experiments/<paper>/results/<table>/<scale>``: a trial in its record (`studies.records`), or in
+    that of another table, is finished (an id is an address, so that equal ids are equal trials).
     """
 
     def __init__(self, workdir: Path, recorded: Path | None = None):
@@ -153,15 +153,20 @@ class Folder:
 
     def result(self, trial: Trial) -> dict[str, Any] | None:
         """The finished trial's result, from its folder or from the records; None if it is not finished."""
-        return next((found for place in self._places(trial) if (found := _read(place)) is not None), None)
+        return next((found for found in self._results(trial) if found is not None), None)
 
-    def _places(self, trial: Trial) -> Iterator[Path]:
-        """Where its result may stand; other tables are looked through only if it stands nowhere nearer."""
-        yield self.trial(trial) / "result.json"
+    def _results(self, trial: Trial) -> Iterator[dict[str, Any] | None]:
+        """From the nearest place on; other tables are read only if it stands nowhere nearer."""
+        yield read_result(self.trial(trial))
         if self.recorded:
-            yield self.recorded / "trials" / f"{trial.id}.json"
-            experiments, scale = self.recorded.parents[3], self.recorded.name
-            yield from sorted(experiments.glob(f"*/results/*/{scale}/trials/{trial.id}.json"))
+            yield records.read(self.recorded).get(trial.id)
+            yield from (records.read(table).get(trial.id) for table in self._tables)
+
+    @cached_property
+    def _tables(self) -> list[Path]:
+        """The records of all tables at this scale."""
+        assert self.recorded is not None
+        return sorted(self.recorded.parents[3].glob(f"*/results/*/{self.recorded.name}"))
 
     def group(self, address: str) -> Path:
         """Where trials are trained together (`studies.groups`)."""
@@ -188,15 +193,11 @@ class Folder:
 
 def read_result(folder: Path) -> dict[str, Any] | None:
     """The result of the trial in this folder, None if it is not finished. What "failed" in it is to be run again."""
-    return _read(folder / "result.json")
-
-
-def _read(place: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(place.read_text(encoding="utf-8"))
+        found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):  # a damaged result counts as none: the trial runs again
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("stages", {}), dict) else None
+    return found if records.is_result(found) else None
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import os
 import signal
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 
 from attention_research.errors import ConfigError, Diverged, RunError
 from attention_research.studies.attempts import Attempt
+from attention_research.studies.bounds import bounded
 from attention_research.studies.study import dereference
 from attention_research.studies.trials import read_result, write_json
 from attention_research.training.environment import keep_compiled_programs
@@ -30,7 +30,6 @@ from attention_research.training.failure import line_of
 from attention_research.training.interruption import Interrupted
 from attention_research.training.workdir import read_metrics
 
-_POINTS_OF_A_CURVE = 200
 # What a record has no use for: the command line holds folders of the machine.
 _PERSONAL = ("command", "cores")
 
@@ -121,7 +120,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         results["inspect"] = {name: counted[name] for name in ("parameters", "flops")}
     peaks = [outcome["peak_memory_bytes"] for outcome in results.values() if "peak_memory_bytes" in outcome]
     planned = ("id", "row", "seed", "point", "identity", "config_hash", "fingerprint", "given")
-    result = {
+    written: dict[str, Any] = {
         **{name: trial[name] for name in planned},
         "stages": results,
         "diverged": diverged,
@@ -133,6 +132,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         "peak_memory_bytes": max(peaks, default=None),
         "seconds": time.perf_counter() - started,
     }
+    result = bounded(written)
     attempt.leave_if_superseded()
     write_json(folder / "result.json", result)
     return result
@@ -188,18 +188,12 @@ STAGES = {"train": _train, "evaluate": _evaluate, "measure": _measure, "deal": _
 
 
 def curves(metrics: Path) -> dict[str, list[list[float]]]:
-    """split -> [[step, loss], ...] of a run's metrics, at most 200 points each; of a step logged twice the later."""
+    """split -> [[step, loss], ...] of a run's metrics; of a step logged twice the later."""
     found: dict[str, dict[int, float]] = {}
     for entry in read_metrics(metrics.parent):
         if {"split", "step", "loss"} <= entry.keys():
             found.setdefault(entry["split"], {})[entry["step"]] = entry["loss"]
-    thinned = {}
-    for split, points in found.items():
-        ordered = sorted(points.items())
-        stride = math.ceil(len(ordered) / _POINTS_OF_A_CURVE)
-        kept = {step: loss for step, loss in [*ordered[::stride], ordered[-1]]}
-        thinned[split] = [[step, loss] for step, loss in kept.items()]
-    return thinned
+    return {split: [[step, loss] for step, loss in sorted(points.items())] for split, points in found.items()}
 
 
 def _numbers(outcome: dict[str, Any]) -> dict[str, Any]:

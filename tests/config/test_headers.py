@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from attention_research.config import variants
+from attention_research.studies import records
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").rglob("*.py"))
@@ -27,8 +28,8 @@ def line_of(variant, file=TRANSFORMER):
 
 def recorded(results, row):
     """The trials of a row in a study's recorded results."""
-    trials = [json.loads(path.read_text()) for path in (ROOT / "experiments" / results / "trials").glob("*.json")]
-    return [trial for trial in trials if trial["row"] == row]
+    trials = records.read(ROOT / "experiments" / results)
+    return [trial for trial in trials.values() if trial["row"] == row]
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -13,7 +13,7 @@ import pytest
 
 from attention_research.config import ConfigError
 from attention_research.errors import RunError
-from attention_research.studies import find_studies, load_study, reproduce, run_study
+from attention_research.studies import find_studies, load_study, records, reproduce, run_study
 from attention_research.studies import run as runs
 from attention_research.training.workdir import locked
 
@@ -92,7 +92,7 @@ def test_other_sources_make_a_trial_stale(fake, ran, monkeypatch):
 def test_a_record_counts_as_finished_and_renders_elsewhere(fake, ran):
     run_study("fake/table", scale="quick", rows=("one",), record=True)
     recorded = fake / "fake/results/table/quick"
-    assert len(list((recorded / "trials").glob("*.json"))) == 2
+    assert len(records.read(recorded)) == 2
     for name in ("table.md", "verdicts.md"):
         assert (recorded / name).read_text() == (RUN / name).read_text()
     elsewhere = run_study("fake/table", scale="quick", workdir=Path("elsewhere"), render=True)
@@ -145,8 +145,8 @@ def test_tables_share_rows_by_name_and_trials_by_their_records(fake, ran):
     found = run_study("fake/cousin", scale="quick", workdir=Path("elsewhere"), record=True)
     assert ran() == ["9.0 0", "9.0 1"] and found["finished"] == 2
     assert found["rows"][0]["id"] == "cousin" and found["rows"][0]["cells"]["measure.value"]["values"] == [9.0, 9.5]
-    ours, theirs = (sorted((fake / f"fake/results/{one}/quick/trials").iterdir()) for one in ("cousin", "sibling"))
-    assert [path.read_text() for path in ours] == [path.read_text() for path in theirs] and len(ours) == 2
+    ours, theirs = (records.read(fake / f"fake/results/{one}/quick") for one in ("cousin", "sibling"))
+    assert ours == theirs and len(ours) == 2
     (fake / "other").mkdir()
     (fake / "other/table.py").write_text(SIBLING.replace("from .shared", "from ..fake.shared"))
     assert run_study("other/table", scale="quick")["finished"] == 2 and len(ran()) == 2

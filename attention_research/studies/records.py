@@ -1,0 +1,164 @@
+"""Records: all finished trials of a table at a scale in one file, ``trials.jsonl``, beside the study.
+
+A trial is one line, so that a trial that changes changes one line of the file. What trials share stands once, at the
+head, under the first digits of its hash::
+
+    {"$shared":"5e1a0c3f92d4","value":{"backend":"cpu",...}}
+    {"curves":{...},"environment":{"$shared":"5e1a0c3f92d4","date":"2026-11-21T17:18:13+00:00"},...}
+
+Shared are a trial's environment without its date, its config without its seed, and any list or dictionary of a stage
+that is long and that two trials have. Keys are sorted, numbers are written as Python writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attention_research.training.workdir import write_text
+
+FILE = "trials.jsonl"
+_SHARED = "$shared"
+#: The least length, in characters of JSON, of a stage's value that is written once for all trials that have it.
+_LONG = 1000
+
+
+def read(folder: Path) -> Mapping[str, dict[str, Any]]:
+    """The trials recorded in a folder, by id; the file is parsed again only after it has changed.
+
+    A damaged line counts as no trial, so that the trial runs again. The dictionaries are shared: do not change them.
+    """
+    path = folder / FILE
+    try:
+        found = os.stat(path)
+    except OSError:
+        return _one_file_a_trial(folder)
+    version = (found.st_mtime_ns, found.st_size, found.st_ino)
+    if path not in _CACHE or _CACHE[path][0] != version:
+        _CACHE[path] = (version, _parse(path.read_bytes()))
+    return _CACHE[path][1]
+
+
+_CACHE: dict[Path, tuple[tuple[int, int, int], dict[str, dict[str, Any]]]] = {}
+
+
+def is_result(value: Any) -> bool:
+    """Whether what was read is a trial's result."""
+    return isinstance(value, dict) and isinstance(value.get("stages", {}), dict)
+
+
+def write(folder: Path, results: Iterable[Mapping[str, Any]]) -> None:
+    """Add trials to a folder's record. Trials with the same ids are replaced, the others stay."""
+    trials = {**read(folder), **{result["id"]: result for result in results}}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / FILE, _text(list(trials.values())))
+    shutil.rmtree(folder / "trials", ignore_errors=True)
+
+
+def _one_file_a_trial(folder: Path) -> dict[str, dict[str, Any]]:
+    """A record as earlier versions wrote it: ``trials/<id>.json``. The next `write` replaces it."""
+    found = {}
+    for path in sorted((folder / "trials").glob("*.json")):
+        try:
+            result = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if is_result(result):
+            found[path.stem] = result
+    return found
+
+
+def _parse(text: bytes) -> dict[str, dict[str, Any]]:
+    shared: dict[str, Any] = {}
+
+    def resolved(value: dict[str, Any]) -> Any:
+        if _SHARED not in value or "value" in value:
+            return value
+        common = shared[value.pop(_SHARED)]
+        return _merged(common, value) if value else common
+
+    decoder = json.JSONDecoder(object_hook=resolved)
+    trials = {}
+    for line in text.split(b"\n"):
+        try:
+            found = decoder.decode(line.decode("utf-8"))
+            if _SHARED in found:
+                shared[found[_SHARED]] = found["value"]
+            elif is_result(found):
+                trials[found["id"]] = found
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return trials
+
+
+def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    deeper = {
+        name: _merged(common[name], value) if isinstance(value, dict) and isinstance(common.get(name), dict) else value
+        for name, value in own.items()
+    }
+    return {**common, **deeper}
+
+
+def _text(trials: list[Mapping[str, Any]]) -> str:
+    trials = sorted(trials, key=_place)
+    counts = Counter(key for trial in trials for key in set(_long(trial.get("stages", {}))))
+    shared: dict[str, str] = {}
+    lines = [_line(_shortened(trial, counts, shared)) for trial in trials]
+    head = [f'{{"{_SHARED}":"{key}","value":{value}}}' for key, value in sorted(shared.items())]
+    return "\n".join([*head, *lines]) + "\n"
+
+
+def _place(trial: Mapping[str, Any]) -> tuple[str, int, float, str]:
+    point = trial.get("point")
+    return trial.get("row") or "", trial.get("seed") or 0, -1 if point is None else point, trial["id"]
+
+
+def _line(value: Any) -> str:
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate as its escape, which is JSON
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:12]
+
+
+def _long(value: Any) -> Iterator[str]:
+    """The hash of each long list and dictionary within a value."""
+    if not isinstance(value, dict | list) or len(text := _line(value)) < _LONG:
+        return
+    yield _key(text)
+    for inner in value.values() if isinstance(value, dict) else value:
+        yield from _long(inner)
+
+
+def _shortened(trial: Mapping[str, Any], counts: Mapping[str, int], shared: dict[str, str]) -> dict[str, Any]:
+    """The trial with references in place of what is shared, which is added to `shared`."""
+
+    def reference(value: Any, own: Mapping[str, Any]) -> dict[str, Any]:
+        text = _line(value)
+        shared[_key(text)] = text
+        return {_SHARED: _key(text), **own}
+
+    def replaced(value: Any) -> Any:
+        if not isinstance(value, dict | list) or len(text := _line(value)) < _LONG:
+            return value
+        if counts[_key(text)] > 1:
+            return reference(value, {})
+        return {k: replaced(v) for k, v in value.items()} if isinstance(value, dict) else [replaced(v) for v in value]
+
+    result = {**trial, "stages": {name: replaced(value) for name, value in trial.get("stages", {}).items()}}
+    if environment := trial.get("environment"):
+        date = {name: value for name, value in environment.items() if name == "date"}
+        result["environment"] = reference({k: v for k, v in environment.items() if k not in date}, date)
+    if given := trial.get("given"):
+        training = given.get("training", {})
+        if "seed" in training:
+            rest = {**given, "training": {name: value for name, value in training.items() if name != "seed"}}
+            result["given"] = reference(rest, {"training": {"seed": training["seed"]}})
+    return result

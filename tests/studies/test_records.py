@@ -1,0 +1,80 @@
+"""A table's trials in one file, a line each: what is written is read, and a damaged line is no trial."""
+
+import json
+import math
+
+from attention_research.studies import records
+from attention_research.studies.bounds import CHARACTERS, POINTS, SAMPLES, bounded
+
+PICTURE = [[number % 7, number % 11] for number in range(300)]
+
+
+def trial(row, seed, **measured):
+    return {
+        "id": f"{row}{seed}",
+        "row": row,
+        "seed": seed,
+        "point": None,
+        "given": {"model": {"kind": "standard"}, "training": {"seed": seed, "steps": 5}},
+        "environment": {"git_revision": "0123abc", "versions": {"jax": "0.10.2"}, "date": f"2026-11-2{seed}"},
+        "stages": {"measure": {"value": 0.1 + 0.2 + seed, "nothing": None, "picture": PICTURE, **measured}},
+        "curves": {"train": [[1, math.nan], [2, 1.5]]},
+    }
+
+
+def lines(folder):
+    return (folder / records.FILE).read_text(encoding="utf-8").split("\n")
+
+
+def test_what_is_written_is_read_and_a_changed_trial_changes_one_line(tmp_path):
+    trials = [trial("second", 0), trial("first", 1), trial("first", 0, text="é\u2028\ud800", value=math.inf)]
+    records.write(tmp_path, trials[:1])
+    records.write(tmp_path, trials[1:])
+    found = records.read(tmp_path)
+    assert json.dumps(found, sort_keys=True) == json.dumps({one["id"]: one for one in trials}, sort_keys=True)
+    assert list(found) == ["first0", "first1", "second0"] and records.read(tmp_path) is found
+    before = lines(tmp_path)
+    assert len(before) == 3 + 3 + 1  # environment, config and picture stand once
+    records.write(tmp_path, [trial("first", 1, value=2.0)])
+    after = lines(tmp_path)
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True] * 4 + [False] + [True] * 2
+    assert records.read(tmp_path)["first1"]["stages"]["measure"]["value"] == 2.0
+
+
+def test_a_damaged_line_is_no_trial_and_the_others_stand(tmp_path):
+    records.write(tmp_path, [trial("row", seed) for seed in range(4)])
+    *head, first, second, third, fourth, _ = lines(tmp_path)
+    unknown = third.replace('"$shared":"', '"$shared":"0')
+    damaged = [*head, "<<<<<<< mine", first, second[:-9], unknown, "[1]", fourth]
+    (tmp_path / records.FILE).write_text("\n".join(damaged) + '\n{"id":"x","stages":3}\n', encoding="utf-8")
+    assert set(records.read(tmp_path)) == {"row0", "row3"}
+    records.write(tmp_path, [trial("row", 1)])
+    assert set(records.read(tmp_path)) == {"row0", "row1", "row3"}
+    (tmp_path / records.FILE).write_bytes(b"\xff\x00")
+    assert records.read(tmp_path) == {} == records.read(tmp_path / "nowhere")
+
+
+def test_one_file_a_trial_is_read_and_replaced(tmp_path):
+    (tmp_path / "trials").mkdir()
+    for one in (trial("row", 0), trial("row", 1)):
+        (tmp_path / "trials" / f"{one['id']}.json").write_text(json.dumps(one))
+    (tmp_path / "trials/damaged.json").write_text("{")
+    assert set(records.read(tmp_path)) == {"row0", "row1"}
+    records.write(tmp_path, [trial("row", 2)])
+    assert set(records.read(tmp_path)) == {"row0", "row1", "row2"} and not (tmp_path / "trials").exists()
+
+
+def test_curves_samples_and_lists_are_bounded_once():
+    samples = [{"source": "word " * 100, "reference": ["a", "b" * 999], "score": 1 / 3}] * 20
+    curve = [[step, step / 7] for step in range(1, 402)]
+    found = trial("row", 0, samples=samples, weights={"w": [1 / 3, 1, True, None]}, loss=1 / 3)
+    result = bounded({**found, "curves": {"train": curve, "validation": curve[:3], "test": []}})
+    kept = result["stages"]["measure"]
+    assert kept["loss"] == 1 / 3 and kept["weights"] == {"w": [0.333333, 1, True, None]}
+    assert len(kept["samples"]) == SAMPLES and len(kept["samples"][0]["source"]) == CHARACTERS
+    assert kept["samples"][0]["reference"][1] == "b" * (CHARACTERS - 1) + "…"
+    assert result["curves"]["validation"] == [[1, 0.142857], [2, 0.285714], [3, 0.428571]]
+    for count in (199, 200, 201, 398, 399, 400, 401):
+        thin = bounded({**found, "curves": {"train": curve[:count]}})["curves"]["train"]
+        assert POINTS / 2 <= len(thin) <= POINTS and thin[0][0] == 1 and thin[-1][0] == count
+    assert bounded(result) == result
