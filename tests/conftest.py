@@ -6,6 +6,9 @@ import shutil
 from importlib.metadata import version
 from pathlib import Path
 
+from attention_research import allocator
+
+allocator.keep_pages()
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # The older emitters compile these small programs in half the time; every run is a new process, so that this counts.
 # Newer releases have no such flag, and XLA ends a process that has one it does not know.

@@ -18,6 +18,7 @@ FLOORS = (
 BASEMENT = {
     "errors": None,
     "registry": None,
+    "allocator": {"cli", "accounting"},
     "tokens": None,
     "config": {"cli", "workdirs", "studies", "analysis", "export", "weights", "training", "tasks"},
     "constraints": {"config"},
@@ -26,6 +27,7 @@ BASEMENT = {
 BASEMENT_IMPORTS = {
     "errors": set(),
     "registry": set(),
+    "allocator": set(),
     "tokens": set(),
     "constraints": {"registry"},
     "experiment": {"registry"},

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 from jax.extend.core import DropVar, Jaxpr, Literal
 
+from attention_research import allocator
 from attention_research.accounting import programs
 
 # The result is the input's buffer under another shape.
@@ -126,7 +127,11 @@ def peak_resident_bytes() -> int:
 
 
 def reset_peak_resident() -> bool:
-    """Starts the peak anew from what is resident now (Linux); False where the system does not permit it."""
+    """Starts the peak anew from what is held now (Linux); False where the system does not permit it.
+
+    Memory that malloc keeps although it is free is given back first.
+    """
+    allocator.return_pages()
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

@@ -7,11 +7,13 @@ JAX is imported only by a command that is about to use it: `--help`, `list` and 
 
 from collections.abc import Sequence
 
+from attention_research import allocator
 from attention_research.cli.signals import handled
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
+    allocator.keep_pages()  # before any thread starts
     with handled():  # before anything slow is imported
         from attention_research.cli import program
 
