@@ -1,8 +1,9 @@
 """How a benchmark measures: every form once a round, in one process; memory in a fresh process per form.
 
 A round in which every form runs once slows all of them on a busy machine; rounds in which other processes took the
-cores are dropped while three remain. Page faults dominate on a CPU under the default malloc, so timing processes are
-started with a malloc that keeps its pages, memory processes with one that gives every large buffer back.
+cores are dropped while three remain. Page faults dominate on a CPU under the default malloc. Processes that measure
+time therefore keep their pages, as the program itself does (`attention_research.allocator`), and so does the peer in
+the same process. Processes that measure memory give every large buffer back.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from attention_research import allocator
 from attention_research.training.workdir import json_text
 
 ROOT = Path(__file__).resolve().parent.parent
-KEEP_PAGES = {
-    "MALLOC_MMAP_THRESHOLD_": "4294967296",
-    "MALLOC_TRIM_THRESHOLD_": "4294967296",
-    "MALLOC_TOP_PAD_": "268435456",
+#: How the program itself runs, by `attention_research.allocator`; glibc as it is; and glibc giving back all it can.
+KEEP_PAGES = {allocator.VARIABLE: "1"}
+PLAIN_MALLOC = {allocator.VARIABLE: "0"}
+RETURN_PAGES = PLAIN_MALLOC | {
+    "MALLOC_MMAP_THRESHOLD_": "131072",
+    "MALLOC_TRIM_THRESHOLD_": "131072",
+    "MALLOC_TOP_PAD_": "131072",
 }
-RETURN_PAGES = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_TOP_PAD_": "131072"}
 #: Seconds.
 PAUSE = 0.3
 
@@ -62,6 +66,16 @@ def worker(module: str, settings: Mapping[str, str], *arguments: str) -> dict[st
     command = [sys.executable, "-m", module, "--worker", *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def serves(workers: Mapping[str, Callable[..., dict[str, Any]]]) -> bool:
+    """In a process that `worker` has started: runs the function that it named, prints its JSON, and returns True."""
+    if sys.argv[1:2] != ["--worker"]:
+        return False
+    allocator.keep_pages()
+    what, *rest = sys.argv[2:]
+    print(json.dumps(workers[what](*(int(word) if word.isdigit() else word for word in rest))))
+    return True
 
 
 def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:

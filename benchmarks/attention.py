@@ -13,9 +13,7 @@ all scores stop at the lengths in LONGEST. PyTorch's flex_attention on a CPU has
 from __future__ import annotations
 
 import argparse
-import json as json_module
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +28,7 @@ from benchmarks._interleaved import (
     present,
     print_targets,
     print_times,
+    serves,
     target,
     versions,
     worker,
@@ -289,18 +288,13 @@ def main(
     present(measure(lengths, rounds, cases, parts), json, show)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        kind, *rest = sys.argv[2:]
-        run = time_worker if kind == "time" else memory_worker
-        print(json_module.dumps(run(*(int(x) if x.isdigit() else x for x in rest))))
-    else:
-        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--json", action="store_true")
-        parser.add_argument("--lengths", default="4096", help="comma-separated T = S")
-        parser.add_argument("--rounds", type=int, default=5)
-        parser.add_argument("--cases", default=",".join(CASES), help="comma-separated structures to measure memory of")
-        parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated parts to time")
-        given = parser.parse_args()
-        lengths, cases, parts = (tuple(x.split(",")) for x in (given.lengths, given.cases, given.parts))
-        main(given.json, tuple(map(int, lengths)), given.rounds, cases, parts)
+if __name__ == "__main__" and not serves({"time": time_worker, "memory": memory_worker}):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--lengths", default="4096", help="comma-separated T = S")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cases", default=",".join(CASES), help="comma-separated structures to measure memory of")
+    parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated parts to time")
+    given = parser.parse_args()
+    lengths, cases, parts = (tuple(x.split(",")) for x in (given.lengths, given.cases, given.parts))
+    main(given.json, tuple(map(int, lengths)), given.rounds, cases, parts)

@@ -10,9 +10,7 @@ tokens. The run fails if the tokens of the greedy searches differ. Compilation i
 from __future__ import annotations
 
 import argparse
-import json as json_module
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +22,7 @@ from benchmarks._interleaved import (
     present,
     print_targets,
     print_times,
+    serves,
     target,
     versions,
     worker,
@@ -180,14 +179,10 @@ def main(json: bool = False, length: int = 128, rounds: int = 5) -> None:
     present(measure(length, rounds), json, show)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        _, batch, length, search, rounds = sys.argv[2:]
-        print(json_module.dumps(time_worker(int(batch), int(length), search, int(rounds))))
-    else:
-        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--json", action="store_true")
-        parser.add_argument("--length", type=int, default=128)
-        parser.add_argument("--rounds", type=int, default=5)
-        given = parser.parse_args()
-        main(given.json, given.length, given.rounds)
+if __name__ == "__main__" and not serves({"time": time_worker}):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    main(given.json, given.length, given.rounds)

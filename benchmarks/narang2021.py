@@ -10,15 +10,24 @@ are of the same minutes. Beside them the paper's column (TPU v2, 223M parameters
 from __future__ import annotations
 
 import argparse
-import json as json_module
 import statistics
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from attention_research.errors import RunError
-from benchmarks._interleaved import KEEP_PAGES, ROOT, interleaved, log, made, present, print_times, versions, worker
+from benchmarks._interleaved import (
+    KEEP_PAGES,
+    ROOT,
+    interleaved,
+    log,
+    made,
+    present,
+    print_times,
+    serves,
+    versions,
+    worker,
+)
 
 #: Mappings that a compiled step takes: 46 of them ran out of Linux's default of 65,530.
 MAPS = 2000
@@ -64,7 +73,7 @@ def check_maps(rows: int) -> None:
         )
 
 
-def time_worker(scale: str, rounds: str, wanted: str) -> dict[str, Any]:
+def time_worker(scale: str, rounds: int, wanted: str) -> dict[str, Any]:
     """{row: its times}."""
     from attention_research.studies.trials import configuration
 
@@ -82,7 +91,7 @@ def measure(scale: str = "cpu", rounds: int = 5, rows: str = "") -> dict[str, An
     from attention_research.studies.significance import rank_correlation
 
     check_maps(len(rows.split(",")) if rows else len(study().rows_at(scale)))
-    times, printed = worker(MODULE, KEEP_PAGES, scale, str(rounds), rows), published(study())
+    times, printed = worker(MODULE, KEEP_PAGES, "time", scale, str(rounds), rows), published(study())
     found = {row: one for row, one in times.items() if isinstance(one, dict)}
     ours = {row: 1e3 / one["median_ms"] for row, one in found.items()}
     both = [row for row in ours if row in printed]
@@ -116,14 +125,11 @@ def main(json: bool = False, scale: str = "cpu", rounds: int = 5, rows: str = ""
     present(measure(scale, rounds, rows), json, show)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        print(json_module.dumps(time_worker(*sys.argv[2:])))
-    else:
-        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--json", action="store_true")
-        parser.add_argument("--scale", default="cpu")
-        parser.add_argument("--rounds", type=int, default=5)
-        parser.add_argument("--rows", default="", help="id,id,... (all)")
-        given = parser.parse_args()
-        main(given.json, given.scale, given.rounds, given.rows)
+if __name__ == "__main__" and not serves({"time": time_worker}):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--scale", default="cpu")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", default="", help="id,id,... (all)")
+    given = parser.parse_args()
+    main(given.json, given.scale, given.rounds, given.rows)

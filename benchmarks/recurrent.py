@@ -17,10 +17,8 @@ the run fails if the first losses differ by more than 1e-3, or more than one in 
 from __future__ import annotations
 
 import argparse
-import json as json_module
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +32,7 @@ from benchmarks._interleaved import (
     present,
     print_targets,
     print_times,
+    serves,
     target,
     versions,
     worker,
@@ -293,17 +292,12 @@ def main(json: bool = False, batch: int = 64, length: int = 50, width: int = 256
     present(measure(batch, length, width, rounds), json, show)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        what, *rest = sys.argv[2:]
-        workers = {
-            "time": time_worker, "first": first_worker, "program": program_worker, "rnnsearch": rnnsearch_worker,
-        }  # fmt: skip
-        print(json_module.dumps(workers[what](*(int(x) if x.isdigit() else x for x in rest))))
-    else:
-        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--json", action="store_true")
-        for name, default in (("batch", 64), ("length", 50), ("width", 256), ("rounds", 7)):
-            parser.add_argument(f"--{name}", type=int, default=default)
-        given = parser.parse_args()
-        main(given.json, given.batch, given.length, given.width, given.rounds)
+WORKERS = {"time": time_worker, "first": first_worker, "program": program_worker, "rnnsearch": rnnsearch_worker}
+
+if __name__ == "__main__" and not serves(WORKERS):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    for name, default in (("batch", 64), ("length", 50), ("width", 256), ("rounds", 7)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    given = parser.parse_args()
+    main(given.json, given.batch, given.length, given.width, given.rounds)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json as json_module
 import math
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from benchmarks._interleaved import (
     made,
     peak_of,
     present,
+    serves,
     versions,
     worker,
 )
@@ -265,25 +265,20 @@ def main(
     present(document, json, show)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        kind, *rest = sys.argv[2:]
-        run = time_worker if kind == "time" else memory_worker
-        print(json_module.dumps(run(*(int(x) if x.isdigit() else x for x in rest))))
+if __name__ == "__main__" and not serves({"time": time_worker, "memory": memory_worker}):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="comma-separated")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--names", default=",".join(SIZES), help="comma-separated mechanisms")
+    parser.add_argument("--replace", type=Path, help="a recorded document in which to replace these mechanisms")
+    parser.add_argument("--draw", type=Path, help="a recorded document: draw it instead of measuring")
+    parser.add_argument("--figure", type=Path, default=Path("scaling.png"))
+    given = parser.parse_args()
+    if given.draw:
+        recorded = json_module.loads(given.draw.read_text("utf-8"))
+        draw(recorded, given.figure)
+        show(recorded)
     else:
-        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--json", action="store_true")
-        parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="comma-separated")
-        parser.add_argument("--rounds", type=int, default=3)
-        parser.add_argument("--names", default=",".join(SIZES), help="comma-separated mechanisms")
-        parser.add_argument("--replace", type=Path, help="a recorded document in which to replace these mechanisms")
-        parser.add_argument("--draw", type=Path, help="a recorded document: draw it instead of measuring")
-        parser.add_argument("--figure", type=Path, default=Path("scaling.png"))
-        given = parser.parse_args()
-        if given.draw:
-            recorded = json_module.loads(given.draw.read_text("utf-8"))
-            draw(recorded, given.figure)
-            show(recorded)
-        else:
-            lengths, names = tuple(map(int, given.lengths.split(","))), tuple(given.names.split(","))
-            main(given.json, lengths, given.rounds, names, given.replace)
+        lengths, names = tuple(map(int, given.lengths.split(","))), tuple(given.names.split(","))
+        main(given.json, lengths, given.rounds, names, given.replace)

@@ -8,16 +8,16 @@ PyTorch, eager and compiled (where a C++ compiler is there). The two start from 
 their first losses differ by more than 1e-3. Also: the seconds until a first step is done with an empty and a warm
 compilation cache (fresh processes); where a step's time goes, by kind of instruction in the compiled program, with the
 rate of its matrix products beside that of the feed-forward's product alone; and the memory of a step: the temporaries
-of our compiled program (XLA keeps them from step to step), for PyTorch how far a step raises the resident size.
+of our compiled program (XLA keeps them from step to step), for PyTorch how far a step raises the resident size; and
+what a step takes with the program's settings of malloc (`attention_research.allocator`) and without them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json as json_module
 import os
+import resource
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,6 +25,7 @@ from typing import Any
 
 from benchmarks._interleaved import (
     KEEP_PAGES,
+    PLAIN_MALLOC,
     RETURN_PAGES,
     has,
     interleaved,
@@ -34,6 +35,7 @@ from benchmarks._interleaved import (
     present,
     print_targets,
     print_times,
+    serves,
     target,
     versions,
     worker,
@@ -191,6 +193,30 @@ def program_worker(form: str, layers: int) -> dict[str, Any]:
     }
 
 
+def allocator_worker(form: str, layers: int, steps: int) -> dict[str, Any]:
+    """What a step takes of the machine after two others: milliseconds of wall clock, user and system, and page faults;
+    and the peak resident bytes of the whole process."""
+    step, _ = our_step(form, layers)
+    for _ in range(2):
+        step()
+    before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    for _ in range(steps):
+        step()
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "wall_ms": round(1e3 * wall / steps, 1),
+        "user_ms": round(1e3 * (after.ru_utime - before.ru_utime) / steps, 1),
+        "system_ms": round(1e3 * (after.ru_stime - before.ru_stime) / steps, 1),
+        "page_faults": round((after.ru_minflt - before.ru_minflt) / steps),
+        "peak_bytes": after.ru_maxrss * 1024,
+    }
+
+
+def _median_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The measurement with the median time of wall clock."""
+    return sorted(rows, key=lambda row: row["wall_ms"])[len(rows) // 2]
+
+
 def measure(layers: int = 6, rounds: int = 5) -> dict[str, Any]:
     """The whole benchmark as one JSON document."""
     log(f"{rounds} interleaved rounds of {', '.join([*OURS, *theirs()])}")
@@ -203,6 +229,12 @@ def measure(layers: int = 6, rounds: int = 5) -> dict[str, Any]:
             first[form] = {
                 name: worker(MODULE, settings, "first", form, str(layers))["seconds"] for name in ("cold", "warm")
             }
+    log("a step with the program's settings of malloc and without them, in turn")
+    mallocs = {"kept pages": KEEP_PAGES, "plain malloc": PLAIN_MALLOC}
+    took: dict[str, list[dict[str, Any]]] = {name: [] for name in mallocs}
+    for _ in range(min(rounds, 3)):
+        for name, settings in mallocs.items():
+            took[name].append(worker(MODULE, settings, "allocator", "scan", str(layers), "5"))
     log("the compiled programs, and memory")
     programs = {form: worker(MODULE, KEEP_PAGES, "program", form, str(layers)) for form in OURS}
     memory = {form: row["temporary_bytes"] for form, row in programs.items()}
@@ -212,7 +244,7 @@ def measure(layers: int = 6, rounds: int = 5) -> dict[str, Any]:
     targets = []
     for form in OURS:
         if "torch eager" in median:
-            targets.append(target(f"step: {form} / torch eager", median[form] / median["torch eager"], at_most=1.4))
+            targets.append(target(f"step: {form} / torch eager", median[form] / median["torch eager"], at_most=1.0))
     return {
         "benchmark": "train",
         "shape": {
@@ -223,6 +255,7 @@ def measure(layers: int = 6, rounds: int = 5) -> dict[str, Any]:
         "versions": versions("jax", "jaxlib", "torch"),
         "times": times,
         "first_step_seconds": first,
+        "allocator": {name: _median_row(rows) for name, rows in took.items()},
         "programs": programs,
         "memory": memory,
         "targets": targets,
@@ -234,6 +267,10 @@ def show(document: dict[str, Any]) -> None:
     print_times("step", document["times"]["step"])
     for form, seconds in document["first_step_seconds"].items():
         print(f"  first step        {form:24s} {seconds['cold']:9.1f} s cold   {seconds['warm']:.1f} s warm")
+    for name, row in document["allocator"].items():
+        parts = f"{row['wall_ms']:.0f} ms, user {row['user_ms']:.0f}, system {row['system_ms']:.0f}"
+        rest = f"{row['page_faults']:,} page faults; process {row['peak_bytes'] / 1e6:.0f} MB at most"
+        print(f"  scan's step       {name:24s} {parts}, {rest}")
     for form, row in document["programs"].items():
         parts = ", ".join(f"{kind} {ms:.0f} ms" for kind, ms in row["milliseconds"].items())
         rates = f"{row['products_gflops']:.0f} GFLOP/s in products, {row['one_product_gflops']:.0f} in one alone"
@@ -249,15 +286,18 @@ def main(json: bool = False, layers: int = 6, rounds: int = 5) -> None:
     present(measure(layers, rounds), json, show)
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        what, *rest = sys.argv[2:]
-        workers = {"time": time_worker, "first": first_worker, "memory": memory_worker, "program": program_worker}
-        print(json_module.dumps(workers[what](*(int(x) if x.isdigit() else x for x in rest))))
-    else:
-        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--json", action="store_true")
-        parser.add_argument("--layers", type=int, default=6)
-        parser.add_argument("--rounds", type=int, default=5)
-        given = parser.parse_args()
-        main(given.json, given.layers, given.rounds)
+WORKERS = {
+    "time": time_worker,
+    "first": first_worker,
+    "memory": memory_worker,
+    "program": program_worker,
+    "allocator": allocator_worker,
+}
+
+if __name__ == "__main__" and not serves(WORKERS):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    main(given.json, given.layers, given.rounds)

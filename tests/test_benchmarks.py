@@ -67,6 +67,8 @@ def test_the_training_benchmark_trains_the_same_model_in_every_form(root):
     for form in forms:
         program = found["programs"][form]
         assert program["milliseconds"]["products"] > 0 and found["memory"][form] > 0
+    kept, plain = found["allocator"]["kept pages"], found["allocator"]["plain malloc"]
+    assert kept["page_faults"] < plain["page_faults"] and min(kept["peak_bytes"], plain["peak_bytes"]) > 0
     assert found["programs"]["scan, remat"]["step_gflop"] > found["programs"]["scan"]["step_gflop"]
     assert promised(found["targets"]) == {f"step: {form} / torch eager" for form in forms}
 
