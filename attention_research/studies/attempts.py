@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import RunError
+from attention_research.training.interruption import Stop
+from attention_research.training.workdir import write_text
 
 #: Exit status of an attempt that found a later one (EX_TEMPFAIL of sysexits.h).
 SUPERSEDED = 75
@@ -58,6 +60,11 @@ class Attempt:
         """Whether no other attempt began after this one."""
         return not (self.folder / "attempts" / f"{self.number + 1}.json").exists()
 
+    def ends(self, seconds: float) -> None:
+        """Notes how long this attempt has worked, for `spent`."""
+        path = self.folder / "attempts" / f"{self.number}.json"
+        write_text(path, json.dumps({**json.loads(path.read_text(encoding="utf-8")), "seconds": seconds}))
+
     def leave_if_superseded(self) -> None:
         """Ends the process if there is a later attempt: before anything is written that counts."""
         if not self.is_newest():
@@ -65,7 +72,10 @@ class Attempt:
             os._exit(SUPERSEDED)
 
     def stopped(self) -> dict[str, Any] | None:
-        """What was said by the one who asked this trial to stop: {"reason": ...}; None if nobody did."""
+        """What was said by the one who asked this trial to stop; None if nobody did.
+
+        {"reason": ...}: the trial ends here, and its result says so. With "again": true it saves and goes on next time.
+        """
         try:
             return json.loads((self.folder / STOP).read_text(encoding="utf-8"))
         except (FileNotFoundError, json.JSONDecodeError):
@@ -74,7 +84,8 @@ class Attempt:
     def _watch(self) -> None:
         while True:
             self.leave_if_superseded()
-            saves = callable(signal.getsignal(signal.SIGTERM))  # training, which ends with a checkpoint
+            handler = signal.getsignal(signal.SIGTERM)
+            saves = isinstance(getattr(handler, "__self__", None), Stop)  # training, which ends with a checkpoint
             if saves and not self.asked and (self.folder / STOP).exists():
                 self.asked = True
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -95,9 +106,23 @@ class Attempt:
                 time.sleep(_LOOK_SECONDS)
 
 
+def ask_to_pause(folder: Path) -> None:
+    """Has a trial stop at its next checkpoint, to go on from there at the next attempt: it is not finished.
+
+    Works on every machine that sees the folder. `trials.Folder.prepare` takes the wish back.
+    """
+    write_text(folder / STOP, json.dumps({"reason": "the time is over", "again": True}))
+
+
 def attempts(folder: Path) -> int:
     """How often a trial was started."""
     return sum(1 for _ in (folder / "attempts").glob("*.json"))
+
+
+def spent(folder: Path) -> float:
+    """Seconds that attempts at a trial have worked; those that were killed are not counted."""
+    told = (json.loads(path.read_text(encoding="utf-8")) for path in (folder / "attempts").glob("[0-9]*.json"))
+    return sum(one.get("seconds", 0.0) for one in told)
 
 
 def _where(folder: Path, number: int) -> str:

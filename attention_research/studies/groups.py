@@ -111,6 +111,8 @@ class InOrder:
             stopped = read_result(folder) or {}
             if state == "failed" or stopped.get("diverged"):
                 state, line = "failed", f"{line or stopped['diverged']}; its trials run alone"
+        elif state in ("stopped", "left"):  # they wait for it until next time
+            self.members.pop(folder, None)
         self.told(folder, state, line)
 
     def __iter__(self) -> Iterator[Path | None]:

@@ -18,6 +18,7 @@ from attention_research.training.workdir import logged
 
 _DOING = {"train": "training", "evaluate": "evaluating", "measure": "measuring", "finetune": "fine-tuning"}
 _TRAINING = ("training", "fine-tuning")
+_ENDED = ("done", "failed", "stopped", "left")
 _LINE_SECONDS = 20.0
 _READ_SECONDS = 1.0
 _TAIL_BYTES = 8192
@@ -47,7 +48,7 @@ class State:
 
     def begins(self, stage: dict) -> None:
         """What progress.json says now; another fine-tuning counts its steps anew."""
-        ended = self.state in ("done", "failed", "retrying")
+        ended = self.state in (*_ENDED, "retrying")
         tuning = stage if "folder" in stage and not ended else {}
         if tuning != self.tuning:
             self.tuning, self.step, self.loss, self.since = tuning, None, None, None
@@ -106,7 +107,7 @@ class Progress:
         self.states[folder or self.folder.trial(trial)] = State(trial)
 
     def report(self, folder: Path, state: str, line: str) -> None:
-        """A trial changed its state: "running", "retrying", "done", "failed"."""
+        """A trial changed its state, as `runners.crew` says."""
         shown = self.states[folder]
         shown.state = "starting" if state == "running" else state
         self._update(folder, shown)
@@ -123,7 +124,7 @@ class Progress:
             return
         self._read = now
         for folder, shown in self.states.items():
-            if shown.state not in ("waiting", "done", "failed"):
+            if shown.state not in ("waiting", *_ENDED):
                 self._update(folder, shown)
         if self.live:
             self._draw()

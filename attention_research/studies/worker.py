@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import ConfigError, Diverged, RunError
-from attention_research.studies.attempts import Attempt
+from attention_research.studies.attempts import Attempt, spent
 from attention_research.studies.bounds import bounded
 from attention_research.studies.study import dereference
 from attention_research.studies.trials import read_result, write_json
@@ -49,7 +49,11 @@ def work(folder: Path, *, cores: Sequence[int] = (), parent: int | None = None) 
         if before is not None and "failed" not in before:
             return 0
         keep_compiled_programs()
-        failed = run_trial(folder, attempt).get("failed", {})
+        started = time.perf_counter()
+        try:
+            failed = run_trial(folder, attempt).get("failed", {})
+        finally:  # also where it was asked to stop
+            attempt.ends(time.perf_counter() - started)
         if failed:
             raise RunError("; ".join(f"fine-tuning {name}: {line}" for name, line in failed.items()))
     except Exception as error:
@@ -66,6 +70,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
     """Run the unfinished stages of a trial and write its result, which is returned.
 
     A trial that is asked to stop saves, runs no further stage, and has "stopped" in its result: who asked, and when.
+    One that is asked to stop for now raises Interrupted, as after a signal: it has no result, the next attempt goes on.
     """
     from attention_research.accounting import memory
     from attention_research.training import environment
@@ -79,13 +84,15 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
     results: dict[str, Any] = {}
     failed: dict[str, str] = {}
     diverged = stopped = None
-    started = time.perf_counter()
+    started, earlier = time.perf_counter(), spent(folder)
     for stage in trial["stages"]:
         saved = folder / "stages" / f"{stage['address']}.json"
         if saved.exists():
             _add(results, stage, json.loads(saved.read_text(encoding="utf-8")))
             continue
         if stage["kind"] in ("train", "finetune") and (stopped := attempt.stopped()) is not None:
+            if stopped.get("again"):
+                raise Interrupted(signal.SIGTERM, stopped["reason"])
             break  # an earlier attempt could not save any more
         write_json(folder / "progress.json", _begun(stage))
         memory.reset_peak_resident()
@@ -99,7 +106,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
             outcome = {"diverged": str(error)}
         except Interrupted:
             stopped = attempt.stopped()
-            if stopped is None:  # somebody else's signal: the trial is not finished, the next attempt goes on
+            if stopped is None or stopped.get("again"):  # the trial is not finished, the next attempt goes on
                 raise
             break
         except Exception as error:
@@ -130,7 +137,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         "environment": {name: value for name, value in environment.describe().items() if name not in _PERSONAL},
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "peak_memory_bytes": max(peaks, default=None),
-        "seconds": time.perf_counter() - started,
+        "seconds": earlier + time.perf_counter() - started,
     }
     result = bounded(written)
     attempt.leave_if_superseded()

@@ -1,6 +1,7 @@
 """The loop of every runner: starts trials while there is room, watches them, tries again what was killed.
 
 One thread; a trial that fails is reported and the others go on; an interrupt (Ctrl-C, SIGTERM) stops all and is raised.
+With a `Deadline` the loop ends in time: what has not finished by then is neither done nor failed.
 """
 
 from __future__ import annotations
@@ -13,17 +14,25 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from attention_research.studies.attempts import ask_to_pause
+from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.runners.supervision import Ending, given_up
 from attention_research.studies.trials import read_result
 
-#: report(folder, state, line): state is "running", "retrying", "done" or "failed".
+#: report(folder, state, line): state is "running", "retrying", "done" or "failed"; with a deadline also "stopped" (it
+#: goes on next time) and "left" (not started).
 Report = Callable[[Path, str, str], None]
 
 RETRIES = 2
 _POLL_SECONDS = 0.1
 #: How long a network file system may take to show here what was written elsewhere.
 _SHOWN_WITHIN_SECONDS = 30.0
+_NO_TIME = "goes on next time: the time is over"
 _END: Any = object()
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where Ctrl-C would raise KeyboardInterrupt."""
 
 
 class Attempted(Protocol):
@@ -59,11 +68,12 @@ def run(
     tick: Callable[[], None] = lambda: None,
     *,
     retries: int = RETRIES,
+    deadline: Deadline | None = None,
 ) -> dict[Path, str]:
     """Run the trials in these folders; returns folder -> "done" or the error's line.
 
     The next folder is asked for when there is room for it, not before; None says that there is none yet. ``tick`` is
-    called about ten times a second.
+    called about ten times a second. What the ``deadline`` stops or does not let start is not among the returned.
     """
     coming = iter(folders)
     again: deque[Path] = deque()
@@ -72,14 +82,27 @@ def run(
     unseen: dict[Path, float] = {}
     kills: dict[Path, int] = {}
     outcome: dict[Path, str] = {}
-    with _terminate_as_interrupt(), closing(crew):
+    asked: set[Path] = set()
+    with terminate_as_interrupt(), closing(crew):
         crew.open(workdir)
         while True:
             folder = None
-            while crew.jobs is None or len(at_work) < crew.jobs:
+            if deadline is not None and not deadline.left():
+                folder = _END
+                for late in at_work.keys() - asked:
+                    ask_to_pause(late)
+                    asked.add(late)
+                if deadline.over():
+                    for late in at_work:
+                        report(late, "stopped", _NO_TIME)
+                    return outcome
+            while folder is not _END and (crew.jobs is None or len(at_work) < crew.jobs):
                 folder = again.popleft() if again else next(coming, _END)
                 if folder is None or folder is _END:
                     break
+                if deadline is not None and not deadline.fits(folder):
+                    report(folder, "left", "")
+                    continue
                 at_work[folder] = crew.start(folder)
             if folder is _END and not at_work:
                 return outcome
@@ -97,7 +120,9 @@ def run(
                 unseen.pop(folder, None)
                 del at_work[folder]
                 shown.discard(folder)
-                if ended.state == "killed" and kills.get(folder, 0) < retries:
+                if ended.state == "killed" and folder in asked:
+                    report(folder, "stopped", _NO_TIME)
+                elif ended.state == "killed" and kills.get(folder, 0) < retries:
                     kills[folder] = kills.get(folder, 0) + 1
                     again.append(folder)
                     report(folder, "retrying", f"{ended.line}; starts again from its last checkpoint")
@@ -112,11 +137,11 @@ def run(
 
 
 @contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt inside, so that the workers are ended first."""
+def terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM raises `Terminated` inside, so that the workers are ended first."""
 
     def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+        raise Terminated
 
     try:
         before = signal.signal(signal.SIGTERM, interrupt)
