@@ -12,6 +12,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("--scale", default="cpu")
     parser.add_argument("--rows", type=ids, help="id,id,... (all of the scale's)")
     parser.add_argument("--record", action="store_true", help="write the results into experiments/")
+    parser.add_argument("--allow-dirty", action="store_true", help="record from a modified tree; the table says so")
     parser.add_argument("--render", action="store_true", help="redraw from what is there, train nothing")
     parser.add_argument("--ignore-records", action="store_true", help="train also what is recorded")
     study_options(parser)
@@ -25,5 +26,5 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         arguments.study, scale=arguments.scale, rows=arguments.rows, seeds=arguments.seeds,
         runner=arguments.runner, jobs=arguments.jobs, machines=machines(arguments), workdir=arguments.workdir,
         stale=arguments.stale, record=arguments.record, render=arguments.render,
-        ignore_records=arguments.ignore_records, as_json=arguments.json,
+        allow_dirty=arguments.allow_dirty, ignore_records=arguments.ignore_records, as_json=arguments.json,
     )  # fmt: skip

@@ -12,7 +12,7 @@ import dataclasses
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,13 +199,14 @@ class Results:
         said = list(dict.fromkeys(said))
         said += dict.fromkeys(e.result["stopped"] for e in entries if e.result and "stopped" in e.result)
         together = {e.result["stages"].get("train", {}).get("replicas") for e in entries if e.result} - {None}
-        whose = ", whose speed and memory these are" if self._of_training() else ""
+        whose = ", whose speed and memory these are" if self.shows_training else ""
         said += [f"trained {number} at a time{whose}" for number in sorted(together)]
         if any(entry.stale for entry in entries):
             said.append("stale (made by other sources)")
         return "; ".join([*said, *filter(None, [self.untrained(row)])])
 
-    def _of_training(self) -> bool:
+    @property
+    def shows_training(self) -> bool:
         """Whether the table shows the speed or memory of training."""
         return any(column.key in (STEPS_PER_SECOND.key, PEAK_MEMORY.key) for column in self.study.columns)
 
@@ -334,8 +335,23 @@ def legend(results: Results) -> str:
         said.append(f"Each trial had {had} in a process of its own.")
     if any(column.key == PEAK_MEMORY.key for column in results.study.columns):
         said.append("Peak memory is the resident size of that process while training, Python and JAX included.")
+    said += _provenance(done, len(results.entries), speeds=results.shows_training)
     said += [*results.study.notes, *([size.note] if size.note else [])]
     return "\n".join(said) + "\n"
+
+
+def _provenance(done: Sequence[Mapping[str, Any]], planned: int, *, speeds: bool) -> list[str]:
+    """What a reader must know of how trials were run: with which modified files, and at which priority."""
+    environments = [result.get("environment", {}) for result in done]
+    modified = [one["modified"] for one in environments if one.get("modified")]
+    said = []
+    if modified:
+        files = ", ".join(sorted({file for files in modified for file in files}))
+        said.append(f"{len(modified)} of {planned} trials were recorded from a modified tree ({files}).")
+    low = sum("nice" in one for one in environments)
+    if speeds and low:
+        said.append(f"{low} of {planned} trials ran at a low priority: other programs may have slowed them down.")
+    return said
 
 
 def finite(value: float) -> bool:

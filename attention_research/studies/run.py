@@ -7,6 +7,7 @@ pictures and the page are rebuilt from all of them each time, so that a table ma
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,14 +21,25 @@ from attention_research.studies.progress import Progress
 from attention_research.studies.records import write as write_records
 from attention_research.studies.results import Results
 from attention_research.studies.runners import find_crew
+from attention_research.studies.runners.crew import Terminated
 from attention_research.studies.runners.crew import run as run_crew
+from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.staleness import Stale, state_of
 from attention_research.studies.study import EXPERIMENTS, Study, load_study
 from attention_research.studies.trials import Folder, Trial, plan, write_json
+from attention_research.training import environment
 from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import json_text, locked, write_text
 
 RUNS = Path("runs")
+
+
+class Stopped(RunError):
+    """The signal of that number has stopped a study."""
+
+    def __init__(self, line: str, number: int):
+        super().__init__(line)
+        self.number = number
 
 
 def reproduce(study: str | Study, *, scale: str = "cpu", as_json: bool = False, **options: Any) -> int:
@@ -70,9 +82,11 @@ def run_study(
     machines: Mapping[str, Any] | None = None,
     workdir: Path | None = None,
     record: bool = False,
+    allow_dirty: bool = False,
     render: bool = False,
     stale: str = "keep",
     ignore_records: bool = False,
+    deadline: Deadline | None = None,
     experiments: Path = EXPERIMENTS,
 ) -> dict[str, Any]:
     """Run a study's missing trials at a scale and write its folder; returns the summary, failed trials under "failed".
@@ -80,9 +94,12 @@ def run_study(
     ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them), ``seeds`` and ``jobs``
     replace the scale's, ``machines`` are the runner's own settings (`runners`), ``stale`` says what becomes of trials
     made by other sources ("keep": marked; "rerun"), ``render`` redraws without running, ``record`` keeps the trials,
-    the table, verdicts and pictures beside the study. ``ignore_records`` trains here what is recorded there. Raises
+    the table, verdicts and pictures beside the study, from a modified tree only with ``allow_dirty``.
+    ``ignore_records`` trains here what is recorded there. With a ``deadline`` some trials may stay unfinished. Raises
     `ConfigError` before anything starts.
     """
+    if record and not allow_dirty:
+        refuse_modified_tree()
     study = load_study(study, experiments) if isinstance(study, str) else study
     size = study.scale(scale)
     wanted = {row.id for row in study.rows_at(scale, rows)}
@@ -100,14 +117,22 @@ def run_study(
     with locked(workdir):
         if not render:
             chosen = [trial for trial in trials if trial.row in wanted]
-            pending = _pending(chosen, folder, stale)
-            say(_heading(study, scale, chosen, pending, seeds, workdir))
-            prepare_data(pending)
-            failed = _run(crew, chosen, pending, folder, rerun=stale == "rerun", together=size.replicas)
+            todo = pending(chosen, folder, stale)
+            say(_heading(study, scale, chosen, todo, seeds, workdir))
+            prepare_data(todo)
+            failed = _run(crew, chosen, todo, folder, deadline, rerun=stale == "rerun", together=size.replicas)
         found = results.collect(study, scale, trials, folder)
         summary = {**publish(found, workdir, record=beside if record else None), "failed": failed}
         write_json(workdir / "summary.json", summary)
     return summary
+
+
+def refuse_modified_tree() -> None:
+    """Raises ConfigError where tracked files differ from the commit: a record's git revision would not say what ran."""
+    files = environment.modified()
+    if files:
+        named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        raise ConfigError(f"--record: modified files: {named}; commit or stash them, or give --allow-dirty")
 
 
 def records(study: Study, scale: str) -> Path | None:
@@ -156,7 +181,9 @@ def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
 
 
 def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path]) -> None:
-    done = (entry.result for entry in found.entries if entry.result is not None and "failed" not in entry.result)
+    done = [entry.result for entry in found.entries if entry.result is not None and "failed" not in entry.result]
+    if not done:
+        return  # an empty table is no record
     write_records(record, map(bounded, done))
     (record / "figures").mkdir(parents=True, exist_ok=True)
     for text in texts:
@@ -165,18 +192,25 @@ def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path
         shutil.copyfile(picture, record / "figures" / picture.name)
 
 
-def _pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
+def pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
     """The trials to run, each once (two rows with equal settings share one)."""
-    pending: dict[str, Trial] = {}
+    found: dict[str, Trial] = {}
     for trial in trials:
         result = folder.result(trial)
         if result is None or "failed" in result or (stale == "rerun" and isinstance(state_of(trial, result), Stale)):
-            pending.setdefault(trial.id, trial)
-    return list(pending.values())
+            found.setdefault(trial.id, trial)
+    return list(found.values())
 
 
 def _run(
-    crew: Any, trials: list[Trial], pending: list[Trial], folder: Folder, *, rerun: bool, together: bool
+    crew: Any,
+    trials: list[Trial],
+    pending: list[Trial],
+    folder: Folder,
+    deadline: Deadline | None,
+    *,
+    rerun: bool,
+    together: bool,
 ) -> list[dict[str, str]]:
     """Run the pending trials, those that can in groups if `together`; returns the failed ones."""
     if not pending:
@@ -188,9 +222,10 @@ def _run(
         with Progress(shown, folder, done) as progress:
             order = _in_order(pending, folder, folders, progress) if together else None
             wanted, report = (order, order.report) if order else (folders.values(), progress.report)
-            outcome = run_crew(crew, wanted, folder.workdir, report, progress.tick)
-    except KeyboardInterrupt:
-        raise RunError(f"stopped; the same command continues from {folder.workdir}") from None
+            outcome = run_crew(crew, wanted, folder.workdir, report, progress.tick, deadline=deadline)
+    except KeyboardInterrupt as stop:
+        number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
+        raise Stopped(f"stopped; the same command continues from {folder.workdir}", number) from None
     named = {folder.trial(trial): trial for trial in pending}
     return [
         {"id": named[path].id, "row": named[path].row, "error": line}

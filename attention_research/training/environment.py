@@ -28,6 +28,8 @@ VERSIONS = (
 )
 
 
+#: How many modified files a record names.
+_NAMED = 5
 #: What no trial's numbers depend on: how they are asked for, tabulated and drawn.
 ABOVE_TRIALS = ("cli", "workdirs", "studies", "analysis", "export.py")
 
@@ -57,16 +59,29 @@ def _program(source: str) -> str:
 
 
 def git_revision() -> str:
-    """The commit, with "-dirty" where tracked files differ from it; "unknown" outside a checkout."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(PACKAGE.parent), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
+    """The commit, with "-dirty" where files are `modified`; "unknown" outside a checkout."""
     try:
-        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "-uno") else "")
+        return _git("rev-parse", "HEAD") + ("-dirty" if modified() else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def modified() -> list[str]:
+    """The tracked files that differ from the commit; none outside a checkout.
+
+    Records (``experiments/*/results``) do not count: they are results, no sources, and a command that records one study
+    after the other changes them while it runs.
+    """
+    try:
+        names = _git("diff", "--name-only", "-z", "HEAD", "--", ".", ":(exclude,glob)experiments/*/results/**")
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return [name for name in names.split("\0") if name]
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(PACKAGE.parent), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def keep_compiled_programs() -> None:
@@ -83,12 +98,17 @@ def keep_compiled_programs() -> None:
 
 
 def describe() -> dict[str, Any]:
-    """What environment.json holds, beside what the execution adds (strategy, mesh)."""
+    """What environment.json holds, beside what the execution adds (strategy, mesh).
+
+    ``modified`` (the first modified files) and ``nice`` are there only where the tree is modified or the priority low.
+    """
     import jax
 
-    devices = jax.devices()
+    devices, changed, nice = jax.devices(), modified()[:_NAMED], os.nice(0)
     return {
         "git_revision": git_revision(),
+        **({"modified": changed} if changed else {}),
+        **({"nice": nice} if nice > 0 else {}),
         "fingerprint": fingerprint(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),

@@ -18,6 +18,10 @@ from attention_research.errors import RunError
 LOCK = ".lock"
 
 
+class Busy(RunError):
+    """Another process works in the folder."""
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turns a file system's refusal (a full disk, no permission) into a RunError of one line."""
@@ -79,7 +83,7 @@ def locked(workdir: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.stat(workdir / LOCK)  # deleted meanwhile, by a start that failed
         except (BlockingIOError, FileNotFoundError):
-            raise RunError(f"{workdir}: another process works there; wait for it, or give another --workdir") from None
+            raise Busy(f"{workdir}: another process works there; wait for it, or give another --workdir") from None
         yield
 
 

@@ -76,6 +76,7 @@ CLAIMS = """"id","notes","topic","claim","study","measurement","kind"
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder `experiments` of a repository of its own, which is the working directory."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("attention_research.training.environment.modified", lambda: [])  # while one develops
     monkeypatch.setenv("FAKE_LOG", str(tmp_path / "ran.txt"))
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
     folder = tmp_path / "experiments" / "fake"

@@ -183,7 +183,7 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{worker}").exists() and process.returncode != 0
-    stopped = "RunError: stopped; the same command continues from runs/fake-table-sleep"
+    stopped = "stopped; the same command continues from runs/fake-table-sleep"
     assert (err.strip().splitlines()[-1].endswith(stopped)) is (number != signal.SIGKILL)
 
 
