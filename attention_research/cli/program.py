@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "import": "make a run at step 0 of a Hugging Face checkpoint folder",
     "sweep": "run a config over lists of values and compare them in a table",
     "reproduce": "run a study and print its table",
+    "record": "run and record what is missing or stale of all studies, by priority, for some hours",
     "inspect": "parameters, FLOPs, memory and sharding of a config or a study; allocates nothing",
     "attempt": "run one planned trial of a study or sweep, as the runners do",
     "status": "runs and studies that are there: state, step, loss, speed, time left; a line each",

@@ -151,7 +151,7 @@ class Study:
     def scale(self, name: str) -> Scale:
         """The scale of that name; an unknown one is a `ConfigError` that names the nearest."""
         if name not in self.scales:
-            raise ConfigError(f"scale {name!r}: {self.name} has no such scale; {_nearest(name, self.scales)}")
+            raise ConfigError(f"scale {name!r}: {self.name} has no such scale; {nearest_of(name, self.scales)}")
         return self.scales[name]
 
     def rows_at(self, scale: str, wanted: Sequence[str] | None = None) -> list[Row]:
@@ -167,7 +167,7 @@ class Study:
                 if not scales:
                     raise ConfigError(f"row {name!r} of {self.name} is the paper's alone: it is not run")
                 raise ConfigError(f"row {name!r} of {self.name} is run at {scales}, not at {scale}")
-            raise ConfigError(f"row {name!r}: {self.name} has no such row at {scale}; {_nearest(name, at)}")
+            raise ConfigError(f"row {name!r}: {self.name} has no such row at {scale}; {nearest_of(name, at)}")
         return [row for row in at.values() if not wanted or row.id in wanted]
 
     def file(self, name: str) -> Path:
@@ -202,7 +202,7 @@ def load_study(name: str, experiments: Path = EXPERIMENTS) -> Study:
     path = experiments / f"{name}.py"
     title = _title(path) if path.is_file() and ".." not in path.parts else None
     if title is None:
-        near = _nearest(name, find_studies(experiments))
+        near = nearest_of(name, find_studies(experiments))
         raise ConfigError(f"study {name!r}: no such study under {experiments}/; {near}")
     study = getattr(_module_of(path), "STUDY", None)
     if not isinstance(study, Study):
@@ -249,6 +249,6 @@ def _module_of(path: Path) -> ModuleType:
     return module
 
 
-def _nearest(name: str, names: Any) -> str:
+def nearest_of(name: str, names: Any) -> str:
     near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
     return f"did you mean {near[0]}?" if near else f"there are: {', '.join(names) or 'none'}"

@@ -1,0 +1,39 @@
+"""`record`: what is missing or stale of many studies, by priority, for some hours."""
+
+from __future__ import annotations
+
+import argparse
+
+from attention_research.cli.arguments import Overrides, Parser, no_study_overrides, place, positive
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help="these, in this order (all)")
+    parser.add_argument("--scale", default="cpu")
+    parser.add_argument("--hours", type=_hours, help="end within so many hours; what is unfinished goes on next time")
+    parser.add_argument("--jobs", type=positive, help="trials at a time (as each study's scale says)")
+    parser.add_argument("--stale", choices=("rerun", "keep"), default="rerun", help="trials that other sources made")
+    parser.add_argument("--order", type=place, metavar="FILE", help="study names by priority (experiments/order.txt)")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan with its hours, start nothing")
+    parser.add_argument("--allow-dirty", action="store_true", help="record from a modified tree; the tables say so")
+    parser.add_argument("--json", action="store_true", help="print the plan or the outcome as one JSON document")
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    no_study_overrides(overrides)
+    from attention_research.studies.recording import record
+
+    return record(
+        arguments.studies, scale=arguments.scale, hours=arguments.hours, jobs=arguments.jobs, stale=arguments.stale,
+        order=arguments.order, dry_run=arguments.dry_run, allow_dirty=arguments.allow_dirty, as_json=arguments.json,
+    )  # fmt: skip
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = 0.0
+    if not 0 < hours < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number above 0; got {text!r}")
+    return hours

@@ -1,0 +1,91 @@
+"""How long trials take, from recorded times: of the trial itself, of its row, of its study at that scale."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attention_research.studies.attempts import spent
+from attention_research.studies.progress import last_entry
+from attention_research.studies.trials import Folder, Trial
+
+#: Where an estimate comes from, the best first.
+SOURCES = ("trial", "row", "study", "begun", "unknown")
+#: Until a start-up was recorded: Python, JAX, the data and the first compilation.
+_START_SECONDS = 60.0
+#: The part of a trial that is done at most while it is not finished: after its training come evaluations.
+_TRAINED = 0.9
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """`seconds` that a trial still needs (None: unknown), from one of `SOURCES`; `least` until it gets somewhere."""
+
+    seconds: float | None
+    source: str
+    least: float
+
+
+class Costs:
+    """What the trials of a study at a scale cost. `known` are the trials with a result, these results are kept."""
+
+    def __init__(self, known: Iterable[tuple[Trial, Mapping[str, Any]]], folder: Folder):
+        self.folder = folder
+        self.own: dict[str, float] = {}
+        rows: dict[tuple[str, int | None], dict[str, float]] = {}
+        starts: list[float] = []
+        for trial, result in known:
+            if (seconds := worked(result)) is None:
+                continue
+            self.own[trial.id] = rows.setdefault((trial.row, trial.point), {})[trial.id] = seconds
+            starts += filter(None, [started(result)])
+        self.rows = {row: statistics.fmean(times.values()) for row, times in rows.items()}
+        self.study = statistics.fmean(self.own.values()) if self.own else None
+        self.start = statistics.median(starts) if starts else _START_SECONDS
+
+    def of(self, trial: Trial) -> Cost:
+        """What a trial that is not finished still costs."""
+        place = self.folder.trial(trial)
+        entry = last_entry(place / "metrics.jsonl") if trial.steps else None
+        done = min(_TRAINED, entry["step"] / trial.steps) if entry and trial.steps else 0.0
+        whole, source = next(
+            (
+                (seconds, source)
+                for source, seconds in (
+                    ("trial", self.own.get(trial.id)),
+                    ("row", self.rows.get((trial.row, trial.point))),
+                    ("study", self.study),
+                    ("begun", spent(place) / done if done else None),
+                )
+                if seconds
+            ),
+            (None, "unknown"),
+        )
+        left = None if whole is None else whole * (1 - done)
+        saves = any(stage["kind"] in ("train", "finetune") for stage in trial.stages)
+        # A trial that trains can be stopped and continued: starting it pays once it trains as long as it starts up.
+        least = 2 * self.start if saves else left or 0.0
+        return Cost(left, source, least if left is None else min(least, left))
+
+
+def worked(result: Mapping[str, Any]) -> float | None:
+    """Seconds that a finished trial took; of what was trained together with others its part."""
+    train = result["stages"].get("train", {})
+    replicas = train.get("replicas", 1)
+    together = train.get("stage_seconds", train.get("seconds", 0.0)) / replicas if replicas > 1 else 0.0
+    alone = sum(
+        one.get("stage_seconds", 0.0)
+        for name, one in result["stages"].items()
+        if isinstance(one, Mapping) and not (name == "train" and replicas > 1)
+    )
+    return max(result.get("seconds") or 0.0, alone) + together or None
+
+
+def started(result: Mapping[str, Any]) -> float | None:
+    """Seconds of a training that were no steps: start-up, compilation, validation, checkpoints."""
+    train = result["stages"].get("train", {})
+    if not {"stage_seconds", "seconds", "compile_seconds"} <= train.keys():
+        return None
+    return train["stage_seconds"] - train["seconds"] + train["compile_seconds"]

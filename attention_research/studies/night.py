@@ -1,0 +1,140 @@
+"""What is missing or stale of many studies at a scale, in the order in which it will be run, and how long it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.errors import ConfigError
+from attention_research.studies.costs import Cost, Costs
+from attention_research.studies.order import in_order
+from attention_research.studies.run import RUNS, fingerprint, pending, records, say
+from attention_research.studies.study import EXPERIMENTS, SCALES, Study, find_studies, load_study, nearest_of
+from attention_research.studies.trials import Folder, Trial, plan, read_result
+from attention_research.studies.verdicts import claims_of
+from attention_research.training.failure import line_of
+
+
+@dataclasses.dataclass
+class Work:
+    """What is to do in a study at a scale, and what became of it."""
+
+    study: Study
+    claims: int
+    jobs: int
+    trials: tuple[Trial, ...]
+    folder: Folder
+    stale_trials: str
+    costs: Mapping[str, Cost] = dataclasses.field(default_factory=dict)
+    missing: int = 0
+    stale: int = 0
+    unrecorded: int = 0
+    left: tuple[Trial, ...] = ()
+    done: int = 0
+    failed: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    note: str = ""
+    error: str = ""
+
+    def look(self) -> None:
+        """Reads what is there now."""
+        before = {trial.id for trial in self.left}
+        results = {trial.id: (trial, self.folder.result(trial)) for trial in self.trials}
+        self.left = tuple(pending(list(self.trials), self.folder, self.stale_trials))
+        self.stale = sum(_counts(results[trial.id][1]) for trial in self.left)
+        self.missing = len(self.left) - self.stale
+        costs = Costs(((trial, result) for trial, result in results.values() if result), self.folder)
+        self.costs = {trial.id: costs.of(trial) for trial in self.left}
+        self.unrecorded = sum(self._unrecorded(trial) for trial, _ in results.values())
+        self.done += len(before - {trial.id for trial in self.left})
+
+    def _unrecorded(self, trial: Trial) -> bool:
+        """Whether its result stands in its folder alone: a process was killed before it recorded it."""
+        ours = read_result(self.folder.trial(trial))
+        if not _counts(ours) or trial in self.left:
+            return False
+        theirs = Folder(Path(), self.folder.recorded).result(trial)
+        return theirs is None or theirs.get("seconds") != ours["seconds"]
+
+    @property
+    def seconds(self) -> float:
+        """How long what is left takes, as far as that is known."""
+        return sum(cost.seconds or 0.0 for cost in self.costs.values()) / self.jobs
+
+    @property
+    def unknown(self) -> int:
+        """Of how many trials that is not known."""
+        return sum(cost.seconds is None for cost in self.costs.values())
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """Where the estimate comes from -> of how many trials."""
+        found = [cost.source for cost in self.costs.values()]
+        return {source: found.count(source) for source in dict.fromkeys(found)}
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("claims", "missing", "stale", "done", "failed", "seconds", "unknown", "sources", "note", "error")
+        return {"study": self.study.name, **{name: getattr(self, name) for name in names}, "left": len(self.left)}
+
+
+def _counts(result: Mapping[str, Any] | None) -> bool:
+    return result is not None and "failed" not in result
+
+
+def planned(
+    names: Sequence[str],
+    *,
+    scale: str,
+    jobs: int | None = None,
+    stale: str = "rerun",
+    order: Path | None = None,
+    experiments: Path = EXPERIMENTS,
+) -> list[Work]:
+    """The work of all studies, in order, or of the named ones in the order given; what is complete is left out.
+
+    A study that is not named and has no such scale, or cannot be planned, is skipped with a line. Raises ConfigError
+    for what the user named wrongly.
+    """
+    known = find_studies(experiments)
+    studies = _loaded(names, known, scale, experiments)
+    claims = {name: len(claims_of(study)) for name, study in studies.items()}
+    ordered = list(studies) if names else in_order({**dict.fromkeys(known, 0), **claims}, scale, order)
+    found, sources = [], fingerprint()
+    for study in (studies[name] for name in ordered if name in studies):
+        size = study.scale(scale)
+        try:
+            trials = plan(study, scale, study.rows_at(scale), size.seeds, sources)
+        except ConfigError as error:
+            if names:
+                raise
+            say(f"{study.name}: skipped: {error}")
+            continue
+        folder = Folder(RUNS / f"{study.slug}-{scale}", records(study, scale))
+        work = Work(study, claims[study.name], jobs or size.jobs, tuple(trials), folder, stale)
+        work.look()
+        if work.left or work.unrecorded:
+            found.append(work)
+    return found
+
+
+def _loaded(names: Sequence[str], known: Mapping[str, str], scale: str, experiments: Path) -> dict[str, Study]:
+    """Name -> study of those named, or of all that have the scale."""
+    studies: dict[str, Study] = {}
+    for name in dict.fromkeys(names or known):
+        try:
+            studies[name] = load_study(name, experiments)
+        except Exception as error:
+            if names:
+                raise
+            say(f"{name}: skipped: {line_of(error)}")
+    if names:
+        for study in studies.values():
+            study.scale(scale)
+        return studies
+    without = [name for name, study in studies.items() if scale not in study.scales]
+    if len(without) == len(studies):
+        raise ConfigError(f"--scale={scale}: no study has it; {nearest_of(scale, SCALES)}")
+    if without:
+        say(f"without a scale {scale}: {', '.join(without)}")
+    return {name: study for name, study in studies.items() if name not in without}

@@ -1,0 +1,47 @@
+"""In which order studies are recorded: as a file says, then those on which most claims hang.
+
+A line of the file is a study's name and, if wanted, a scale: ``lectures/positions cpu``. It counts at this scale alone,
+one without a scale at every scale. What follows a ``#`` is a comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attention_research.errors import ConfigError
+from attention_research.studies.study import EXPERIMENTS, SCALES, nearest_of
+
+ORDER = EXPERIMENTS / "order.txt"
+
+
+def in_order(claims: Mapping[str, int], scale: str, file: Path | None = None) -> list[str]:
+    """The names of `claims` (study -> how many claims it has), those that the file names first.
+
+    Without `file` that is `ORDER`, if it is there. Raises ConfigError for an unknown study or scale in the file.
+    """
+    first = _read(file or ORDER, scale, list(claims)) if file or ORDER.exists() else []
+    rest = sorted(claims, key=lambda name: (-claims[name], name))
+    return list(dict.fromkeys([*first, *rest]))
+
+
+def _read(file: Path, scale: str, known: Sequence[str]) -> list[str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--order={file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        name, *scales = words
+        if name not in known:
+            raise ConfigError(f"{file}:{number}: no study {name!r}; {nearest_of(name, known)}")
+        given, there = " ".join(scales), (*SCALES, scale)
+        if given and given not in there:
+            near = nearest_of(given, there)
+            raise ConfigError(f"{file}:{number}: expected STUDY [SCALE]; no scale {given!r}; {near}")
+        if not scales or scales == [scale]:
+            found.append(name)
+    return found

@@ -1,0 +1,156 @@
+"""`record`: runs and records what is missing or stale of many studies, until all is done or the time is over.
+
+Each study runs as `run.run_study` runs it and is recorded at its end. The same command goes on after any interruption.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from attention_research.errors import ConfigError, RunError
+from attention_research.studies.night import Work, planned
+from attention_research.studies.priority import lowest
+from attention_research.studies.results import markdown
+from attention_research.studies.run import Stopped, refuse_modified_tree, run_study, say
+from attention_research.studies.runners.crew import Terminated, terminate_as_interrupt
+from attention_research.studies.runners.deadline import Deadline
+from attention_research.studies.study import EXPERIMENTS
+from attention_research.training.failure import line_of
+from attention_research.training.workdir import Busy, json_text
+
+
+def record(
+    names: Sequence[str] = (),
+    *,
+    scale: str = "cpu",
+    hours: float | None = None,
+    jobs: int | None = None,
+    stale: str = "rerun",
+    order: Path | None = None,
+    dry_run: bool = False,
+    allow_dirty: bool = False,
+    as_json: bool = False,
+    experiments: Path = EXPERIMENTS,
+) -> int:
+    """Run and record what is missing of all studies, or of those named, for at most so many `hours`; print a table.
+
+    `jobs` trials at a time (None: as many as each study's scale says); `stale` and `allow_dirty` as in `run_study`;
+    `order` is a file (`order`). `dry_run` prints the plan and starts nothing. Returns the exit status; raises
+    ConfigError before anything starts, RunError at the end if a trial or a study failed.
+    """
+    if hours is not None and not hours > 0:
+        raise ConfigError(f"--hours={hours:g}: expected a number above 0")
+    if not (allow_dirty or dry_run):
+        refuse_modified_tree()
+    began = time.monotonic()
+    works = planned(names, scale=scale, jobs=jobs, stale=stale, order=order, experiments=experiments)
+    how: dict[str, Any] = {"jobs": jobs, "stale": stale, "allow_dirty": allow_dirty, "experiments": experiments}
+    number = None if dry_run else _run(works, _deadline(works, hours), scale=scale, **how)
+    if as_json:
+        document = {"scale": scale, "hours": hours, "dry_run": dry_run, "seconds": time.monotonic() - began}
+        print(json_text({**document, "studies": [work.to_json() for work in works]}, indent=1))
+    else:
+        print(plan_text(works, scale, hours) if dry_run else outcome_text(works, scale), flush=True)
+    if number is not None:
+        say(f"{signal.Signals(number).name}: stopped; the same command goes on")
+        return 128 + number
+    failed = sum(len(work.failed) for work in works)
+    broken = [work for work in works if work.error]
+    if failed or broken:
+        counts = [f"{failed} trials"] if failed else []
+        counts += [f"{len(broken)} studies"] if broken else []
+        raise RunError(f"{' and '.join(counts)} failed; the same command runs them again")
+    return 0
+
+
+def _deadline(works: Sequence[Work], hours: float | None) -> Deadline | None:
+    """In so many hours. Trials that are trained together start when one that trains would."""
+    if hours is None:
+        return None
+    least = {name: cost.least for work in works for name, cost in work.costs.items()}
+    return Deadline(3600 * hours, lambda folder: least.get(folder.name, min(least.values(), default=0.0)))
+
+
+def _run(
+    works: Sequence[Work], deadline: Deadline | None, *, scale: str, jobs: int | None, stale: str, **how: Any
+) -> int | None:
+    """Writes into each work what became of it. Returns the number of the signal that has stopped it, else None."""
+    lowest()
+    with terminate_as_interrupt():
+        for work in works:
+            if deadline and not work.unrecorded and not any(deadline.fits(work.folder.trial(t)) for t in work.left):
+                continue
+            try:
+                summary = run_study(
+                    work.study, scale=scale, jobs=jobs, stale=stale, deadline=deadline, record=True, **how
+                )
+                work.failed = summary["failed"]
+            except Busy:
+                work.note = f"another process works in {work.folder.workdir}: skipped"
+                say(f"{work.study.name}: {work.note}")
+            except (Stopped, KeyboardInterrupt) as stop:
+                with suppress(Exception):  # what is finished is recorded; the trials stand in their folders anyway
+                    run_study(work.study, scale=scale, render=True, record=True, **how)
+                work.look()
+                return _number(stop)
+            except Exception as error:
+                work.error = line_of(error)
+                say(f"{work.study.name}: failed: {work.error}")
+            work.look()
+    return None
+
+
+def _number(stop: BaseException) -> int:
+    if isinstance(stop, Stopped):
+        return stop.number
+    return signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
+
+
+def plan_text(works: Sequence[Work], scale: str, hours: float | None) -> str:
+    """The plan as a table: a line a study, in order, with its hours and those until its end."""
+    lines = [["study", "claims", "missing", "stale", "hours", "until then", "estimated from"]]
+    total, reached = 0.0, 0
+    for work in works:
+        total += work.seconds
+        reached += hours is None or total <= 3600 * hours
+        counts = [str(work.claims), str(work.missing), str(work.stale)]
+        lines.append([work.study.name, *counts, hours_of(work), f"{total / 3600:.2f}", sources(work)])
+    trials, unknown = sum(len(work.left) for work in works), sum(work.unknown for work in works)
+    said = f"{len(works)} studies, {trials} trials at {scale}: {total / 3600:.2f} hours"
+    said += f", without {unknown} trials whose time is unknown" if unknown else ""
+    if hours is not None:
+        said += f"; {hours:g} hours are enough for the first {reached}" if reached < len(works) else "; all fit"
+    return f"{markdown(lines)}\n{said}" if works else f"nothing is missing or stale at {scale}"
+
+
+def outcome_text(works: Sequence[Work], scale: str) -> str:
+    """What was done, what is left, and how many hours that will take, as a table."""
+    lines = [["study", "done", "failed", "left", "hours left", "estimated from", "notes"]]
+    for work in works:
+        failed = dict.fromkeys(one["error"] for one in work.failed)
+        counts = [str(work.done), str(len(work.failed)), str(len(work.left))]
+        notes = "; ".join(filter(None, [work.note, work.error, *failed]))
+        lines.append([work.study.name, *counts, hours_of(work), sources(work), notes])
+    done, left = sum(work.done for work in works), sum(len(work.left) for work in works)
+    unknown = sum(work.unknown for work in works)
+    said = f"{done} trials done, {left} left at {scale}: {sum(work.seconds for work in works) / 3600:.2f} hours"
+    said += f", without {unknown} trials whose time is unknown" if unknown else ""
+    return f"{markdown(lines)}\n{said}" if works else f"nothing is missing or stale at {scale}"
+
+
+def hours_of(work: Work) -> str:
+    """The hours of what is left; what is unknown is said."""
+    if work.unknown == len(work.left):
+        return "?" if work.left else "0"
+    return f"{work.seconds / 3600:.2f}" + (" + ?" if work.unknown else "")
+
+
+def sources(work: Work) -> str:
+    """Where the estimate comes from; a number where several sources serve."""
+    found = work.sources
+    return ", ".join(found) if len(found) < 2 else ", ".join(f"{name} {count}" for name, count in found.items())
