@@ -53,6 +53,15 @@ def test_what_is_used_later_lives_until_then():
     assert intermediate_bytes(lambda x: x, array(N)) == 0 and peak_bytes(lambda x: x, array(N)) == ONE
 
 
+def test_an_array_that_is_read_twice_is_freed_once():
+    def squared(x):
+        a = jnp.sin(x)
+        b = a * a
+        return jnp.exp(jnp.cos(b)) + b  # b, its cosine, the exponential
+
+    assert intermediate_bytes(squared, array(N)) == 3 * ONE
+
+
 def test_reshapes_calls_and_dead_code_take_nothing():
     plain = lambda x: jnp.exp(jnp.sin(x))
     shaped = lambda x: jnp.exp(jnp.sin(x).reshape(1, N)).reshape(N)
