@@ -31,10 +31,11 @@ def test_a_signal_inside_an_import_that_catches_everything_ends_the_process(numb
 
 
 def test_the_handlers_are_there_before_anything_is_imported_and_go_with_the_command(root):
-    """Of the package only `cli` and `cli.signals` are imported with it."""
-    code = "import sys, attention_research.cli; print(sorted(m for m in sys.modules if m.startswith('attention_res')))"
+    """Of the package only `cli`, `cli.signals` and `allocator` are imported with it."""
+    code = "import sys, attention_research.cli; print(*sorted(m for m in sys.modules if m.startswith('attention_res')))"
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
-    assert done.stdout.strip() == "['attention_research', 'attention_research.cli', 'attention_research.cli.signals']"
+    names = ("", ".allocator", ".cli", ".cli.signals")
+    assert done.stdout.split() == [f"attention_research{name}" for name in names]
     before = [signal.getsignal(number) for number in STATUS]
     assert main(["--help"]) == 0 and [signal.getsignal(number) for number in STATUS] == before
     with pytest.raises(KeyboardInterrupt), handled():
