@@ -84,6 +84,13 @@ class Trained:
         """(parameters, statistics) of one replica."""
         return of_replica(self.state, replica, self.trainer.replicas)
 
+    def placed_model(self, replica: int = 0) -> tuple[Any, Any]:
+        """The same, placed as `train` places it: the program of a loss is then the one that its validations compiled,
+        and comes from the compilation cache."""
+        shardings = {name: self.trainer.execution.shardings[name] for name in ("parameters", "statistics")}
+        state = jax.device_put({name: self.state[name] for name in shardings}, shardings)
+        return of_replica(state, replica, self.trainer.replicas)
+
     def outputs(
         self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]]
     ) -> Iterator[tuple[np.ndarray, dict, dict]]:
@@ -171,7 +178,7 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
     def batches() -> Iterator[tuple[np.ndarray, dict]]:
         return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
 
-    losses = mean_losses(trained.trainer.evaluation_step(replica), model, batches())
+    losses = mean_losses(trained.trainer.evaluation_step(replica), trained.placed_model(replica), batches())
     if hasattr(evaluation, "outputs"):
         scores = evaluation.score(trained.outputs(model, batches()), data)
         return {**scores, "summary": evaluation.summary(scores), **losses, "seed": trained.trainer.seeds[replica]}

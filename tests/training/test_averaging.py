@@ -11,7 +11,7 @@ from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.evaluation import Trained
 from attention_research.training.trainer import Trainer
-from attention_research.training.workdir import write_text
+from attention_research.training.workdir import load_config, write_text
 
 PAIR = (("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"))
 SMALL = (
@@ -67,6 +67,16 @@ def test_the_newest_on_the_schedule_are_averaged(workdir, average, steps):
     assert got.keys() == want.keys() and len(want) > 10
     for name, x in want.items():
         np.testing.assert_allclose(got[name], x, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_evaluate_compiles_the_program_of_the_validations_in_training(workdir):
+    """Where the arrays lie is part of a program, and so of its key in the compilation cache."""
+    trained, step = Trained(workdir, average=1), Trainer(load_config(workdir))._evaluation_step
+    begun = Trainer(load_config(workdir)).execution.abstract
+    _, batch = next(iter(trained.data.evaluation_batches("validation", 3)))
+    lowered = lambda model: step.lower(model, batch, {}).as_text()
+    in_training = lowered((begun["parameters"], begun["statistics"]))
+    assert lowered(trained.placed_model()) == in_training != lowered(trained.model())
 
 
 @pytest.mark.parametrize("command", [["evaluate"], ["generate", "--input=un"]], ids=["evaluate", "generate"])
