@@ -6,13 +6,15 @@ import copy
 import json
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 from attention_research.catalogue import mechanisms
-from benchmarks import scaling
+from benchmarks import _joeynmt, scaling, translate
 from benchmarks._where import kinds
 
 
@@ -169,3 +171,71 @@ def test_the_rows_of_narang2021_take_turns(root):
     found = document(root, "narang2021", "--scale=smoke", "--rounds=2", f"--rows={','.join(rows)}")
     assert tuple(found["steps_per_second"]) == rows and all(ordered(found["times"][row]) for row in rows)
     assert found["paper_steps_per_second"]["geglu"] == 3.55 and "4 rows" in found["rank_correlation"]
+
+
+class Pairs:
+    """Three pairs a split, whose words are their pieces; the second is too long."""
+
+    name, languages, max_length = "words", ("fr", "en"), 4
+    words = ("▁a", "▁b", "c")
+    tokenizer = SimpleNamespace(size=7, pieces=lambda tokens: [Pairs.words[token - 4] for token in tokens])
+
+    def prepare(self, report):
+        pass
+
+    def sizes(self):
+        return dict.fromkeys(("train", "validation", "test"), 3)
+
+    def text(self, split):
+        return ["a b", "a a a a", "bc"], ["b a", "a", "a bc"]
+
+    def read(self, texts):
+        return [[4 + "abc".index(letter) for letter in text.replace(" ", "")] + [2] for text in texts]
+
+
+def test_joeynmt_gets_our_pairs_in_our_pieces_and_its_pieces_become_text(tmp_path):
+    counts = _joeynmt.write_data(Pairs(), tmp_path / "data")
+    assert counts == {"train": 2, "validation": 3, "test": 3}
+    read = lambda name: (tmp_path / "data" / name).read_text().splitlines()
+    assert read("train.fr") == ["▁a ▁b", "▁b c"] and read("train.en") == ["▁b ▁a", "▁a ▁b c"]
+    assert read("pieces.txt") == list(Pairs.words)
+    assert _joeynmt.translations(tmp_path / "data" / "test.en") == Pairs().text("test")[1]
+    ours = translate.resolved(20).resolved
+    train, test = (json.loads(path.read_text()) for path in _joeynmt.write_configs(ours, tmp_path / "data"))
+    assert set(test["data"]) == set(train["data"]) - {"train", "dev"}
+    assert train["training"]["updates"] == train["training"]["validation_freq"] == 20
+    assert train["model"]["decoder"]["ff_size"] == ours["model"]["feed_forward"]["hidden_width"]
+
+
+def test_the_translation_benchmark_puts_the_peer_beside_ours_or_says_that_it_is_missing(monkeypatch, capsys):
+    """The commands of both are faked: what they are given, and what the document makes of them."""
+
+    def measured(commands, core, folder, settings):
+        if folder.name == "ours":
+            (folder / "run").mkdir()
+            (folder / "run" / "evaluation.json").write_text('{"bleu": 28.1, "sentences": 3}')
+        else:
+            written = Path(commands["test"][-1])
+            written.with_name("translations.test").write_text("▁b ▁a\n▁a\n▁a ▁b c\n")
+        assert list(commands) == ["train", "test"]
+        used = dict.fromkeys(("user_s", "system_s", "peak_mb"), 1.0)
+        return {"seconds": {"train": 200.0, "test": 40.0}, "minutes": 4.0, **used}
+
+    monkeypatch.setattr(translate, "measured", measured)
+    monkeypatch.setattr(translate, "made", dict)
+    monkeypatch.setattr("attention_research.config.build_experiment", lambda config: SimpleNamespace(data=Pairs))
+    monkeypatch.setattr(translate, "peer", lambda python, environment: python and Path(python))
+    translate.main(json=True, joeynmt=sys.executable)
+    both = json.loads(capsys.readouterr().out)
+    assert both["systems"]["joeynmt"]["sentences"] == 3 and both["systems"]["ours"]["updates_per_s"] == 20.0
+    assert promised(both["targets"]) == {"ours: minutes", "BLEU: ours less JoeyNMT's"} and both["targets"][0]["met"]
+    translate.main(json=True, updates=20)
+    said = capsys.readouterr()
+    alone = json.loads(said.out)
+    assert set(alone["systems"]) == {"ours"} and alone["targets"] == [] and "measured alone" in said.err
+
+
+def test_a_command_that_fails_in_the_translation_benchmark_is_named_with_its_last_lines(tmp_path):
+    fails = {"train": [sys.executable, "-c", "raise SystemExit('no such thing')"]}
+    with pytest.raises(SystemExit, match="train of .*: exit status 1\nno such thing"):
+        translate.measured(fails, translate.cores()[0], tmp_path, {})
