@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ class Attempt:
     def ends(self, seconds: float) -> None:
         """Notes how long this attempt has worked, for `spent`."""
         path = self.folder / "attempts" / f"{self.number}.json"
-        write_text(path, json.dumps({**json.loads(path.read_text(encoding="utf-8")), "seconds": seconds}))
+        with suppress(OSError, RunError):  # an attempt's own note is worth no failure
+            write_text(path, json.dumps({**json.loads(path.read_text(encoding="utf-8")), "seconds": seconds}))
 
     def leave_if_superseded(self) -> None:
         """Ends the process if there is a later attempt: before anything is written that counts."""
