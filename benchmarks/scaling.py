@@ -222,6 +222,8 @@ def draw(document: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
+    from attention_research.analysis import picture_file
+
     times = _medians(document)
     megabytes = {T: {name: size / 1e6 for name, size in row.items()} for T, row in document["memory"].items()}
     figure, panels = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
@@ -247,7 +249,7 @@ def draw(document: dict[str, Any], path: Path) -> None:
         f"8 heads of 64, float32, {document['cores']} cores of {document['processor']}, {document['date'][:10]}"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    picture_file.save(figure, path)
 
 
 def main(

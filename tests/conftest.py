@@ -5,34 +5,20 @@ import os
 import shutil
 from importlib.metadata import version
 from pathlib import Path
-from types import FunctionType
 
 from attention_research import allocator
 
 allocator.keep_pages()
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# The older emitters compile these small programs in half the time, and one code generator instead of one a core saves
-# a third of the rest. Newer releases may lack these flags, and XLA ends a process that has one it does not know.
-KNOWN = version("jaxlib").startswith("0.10.")
-if KNOWN:
-    FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    os.environ["XLA_FLAGS"] = f"{FLAGS} {os.environ.get('XLA_FLAGS', '')}".strip()
+# The older emitters compile these small programs in half the time; every run is a new process, so that this counts.
+# Newer releases have no such flag, and XLA ends a process that has one it does not know.
+if version("jaxlib").startswith("0.10."):
+    os.environ["XLA_FLAGS"] = f"--xla_cpu_use_fusion_emitters=false {os.environ.get('XLA_FLAGS', '')}".strip()
 
-import jaxtyping  # noqa: E402
-
-checked = jaxtyping.jaxtyped
-
-
-def checked_where_public(*, typechecker):
-    """jaxtyping's decorator, but for functions inside functions (decorated anew at every call) and bare signatures."""
-    local = lambda x: "<locals>" in getattr(x, "__qualname__", "")
-    bare = lambda x: isinstance(x, FunctionType) and not x.__annotations__
-    return lambda x: x if local(x) or bare(x) else checked(x, typechecker=typechecker)
-
+from jaxtyping import install_import_hook  # noqa: E402
 
 # Shapes and dtypes of every public signature are checked while tracing (beartype), in tests only.
-jaxtyping.jaxtyped = checked_where_public
-jaxtyping.install_import_hook(
+install_import_hook(
     ["attention_research.kernels", "attention_research.layers", "attention_research.models"], "beartype.beartype"
 )
 
@@ -58,25 +44,6 @@ def forget_programs():
     """What a file compiled goes with it: kept to the end, the programs of all files take 6 GB a worker."""
     yield
     jax.clear_caches()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_lowering_context():
-    """A file's programs are lowered in one MLIR context: JAX makes one a program, a third of an operation's compiling.
-
-    A program that is lowered while another is gets its own.
-    """
-    if not KNOWN:
-        yield
-        return
-    from jax._src.interpreters import mlir
-    from jaxlib.mlir import ir
-
-    make = mlir.make_ir_context
-    shared = make()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mlir, "make_ir_context", lambda: make() if ir.Context.current else shared)
-        yield
 
 
 @pytest.fixture(scope="session")

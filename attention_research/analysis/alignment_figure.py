@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from attention_research.analysis import picture_file
 from attention_research.tokens import UNKNOWN
 
 _MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # before a word
@@ -84,4 +85,4 @@ def draw(maps: Sequence[Mapping[str, Any]], path: Path, heading: str) -> None:
         for axes in panels[len(maps) :]:
             axes.set_visible(False)
         figure.colorbar(image, ax=list(panels), shrink=0.4, label="weight")
-        figure.savefig(path, dpi=120, metadata={"Software": None})
+        picture_file.save(figure, path)

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_DPI, _COLUMNS, _FONT = 130, 96, 9.0
+from attention_research.analysis import picture_file
+
+_COLUMNS, _FONT = 96, 9.0
 #: Inches: the width of a letter of DejaVu Sans Mono at that size, and the height of a line.
 _LETTER, _LINE, _MARGIN, _INDENT = 0.602 * _FONT / 72, 0.24, 0.15, 2
 _MARKS = (("#56B4E9", "-"), ("#E69F00", "--"), ("#CC79A7", ":"), ("#009E73", "-."))
@@ -58,7 +60,7 @@ def places(words: Sequence[str], columns: int = _COLUMNS) -> list[tuple[int, int
 
 def draw(reviews: Sequence[Marked], path: Path) -> None:
     """Writes the PNG."""
-    figure_of(reviews).savefig(path, format="png", metadata={"Software": None})
+    picture_file.save(figure_of(reviews), path)
 
 
 def figure_of(reviews: Sequence[Marked]) -> Any:
@@ -71,7 +73,7 @@ def figure_of(reviews: Sequence[Marked]) -> Any:
     lines = sum(2 + place[-1][0] + 1.5 for place in laid)
     width, height = 2 * _MARGIN + (_COLUMNS + 2 * _INDENT) * _LETTER, 2 * _MARGIN + lines * _LINE
     with matplotlib.rc_context({"font.family": "monospace", "text.parse_math": False}):
-        figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white")
+        figure = Figure(figsize=(width, height), facecolor="white")
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_axis_off()

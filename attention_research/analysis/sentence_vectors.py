@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
+from attention_research.analysis import picture_file
 from attention_research.analysis.by_length import sample
 from attention_research.analysis.teacher_forced import untrained
 from attention_research.tokens import EOS
@@ -191,4 +192,4 @@ def draw(planes: Sequence[tuple[str, dict[str, Any]]], path: Path) -> None:
             axes.set_ylabel(names[1])
             axes.grid(color="#dddddd", linewidth=0.6)
             axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(path, dpi=130, metadata={"Software": None})
+        picture_file.save(figure, path)

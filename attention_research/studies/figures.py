@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attention_research.analysis import picture_file
 from attention_research.errors import RunError
 from attention_research.studies.columns import BLEU, F1, Column, exponent
 from attention_research.studies.results import FLOORS, Results, finite
@@ -20,7 +21,9 @@ from attention_research.studies.results import FLOORS, Results, finite
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
-_ROWS_IN_A_PANEL = 7
+_ROWS_IN_A_PANEL, _HIGH_PANELS = 7, 3
+#: The pictures that any study has: the loss curve, then those of a column of its table.
+_OF_EVERY_STUDY = ("loss.png", "bleu.png", "f1.png")
 #: A loss that grows to so many times where the curves begin is drawn on a logarithmic axis.
 _GROWN = 10
 
@@ -47,6 +50,12 @@ def draw(results: Results, folder: Path) -> list[Figure]:
             drawn.append(_against(pyplot, results, column, folder / f"{column.key.split('.')[1]}.png"))
     drawn += [function(results, folder) for function in results.study.figures]
     return [figure for figure in drawn if figure]
+
+
+def worth_recording(drawn: Sequence[Figure]) -> list[Figure]:
+    """Of a study's pictures its own ones, or the loss curve where it has none: the others repeat its table."""
+    own = [figure for figure in drawn if figure.path.name not in _OF_EVERY_STUDY]
+    return own or [figure for figure in drawn if figure.path.name == _OF_EVERY_STUDY[0]]
 
 
 def canvas() -> Any:
@@ -100,7 +109,7 @@ def _loss(pyplot: Any, results: Results, path: Path) -> Figure | None:
         return None
     first, *others = curves
     panels = [others[i : i + _ROWS_IN_A_PANEL - 1] for i in range(0, len(others), _ROWS_IN_A_PANEL - 1)] or [[]]
-    size = (9, 4.2 * len(panels))
+    size = (9, (4.2 if len(panels) <= _HIGH_PANELS else 2.4) * len(panels))
     figure, axes = pyplot.subplots(len(panels), 1, figsize=size, squeeze=False, sharex=True, sharey=True)
     for axis, names in zip(axes[:, 0], panels, strict=True):
         for name, style in zip([first, *names], styles(), strict=False):
@@ -206,6 +215,6 @@ def _title(axis: Any, results: Results, what: str) -> None:
 
 
 def save(pyplot: Any, figure: Any, path: Path) -> None:
-    """Write a picture."""
-    figure.savefig(path, dpi=130, bbox_inches="tight", metadata={"Software": None})
+    """Write a picture, of a bounded size."""
+    picture_file.save(figure, path, bbox_inches="tight")
     pyplot.close(figure)

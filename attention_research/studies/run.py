@@ -166,7 +166,7 @@ def publish(found: Results, workdir: Path, record: Path | None = None) -> dict[s
         "report": str(workdir / "report.html"),
     }
     if record is not None:
-        _record(found, record, texts, [figure.path for figure in drawn])
+        _record(found, record, texts, [figure.path for figure in figures.worth_recording(drawn)])
     return summary
 
 
@@ -186,6 +186,8 @@ def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path
         return  # an empty table is no record
     write_records(record, map(bounded, done))
     (record / "figures").mkdir(parents=True, exist_ok=True)
+    for before in (record / "figures").glob("*.png"):
+        before.unlink()
     for text in texts:
         shutil.copyfile(text, record / text.name)
     for picture in pictures:

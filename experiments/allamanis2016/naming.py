@@ -58,6 +58,7 @@ def printed_lambdas() -> list[tuple[str, float]]:
 
 def draw_tables(results: Results, folder: Path) -> Any:
     """alpha, kappa and lambda for each sub-token that copy attention wrote, beside the printed lambdas."""
+    from attention_research.analysis import picture_file
     from attention_research.analysis.copy_table import CopyTable, figure_of
     from attention_research.studies.figures import Figure
 
@@ -65,7 +66,7 @@ def draw_tables(results: Results, folder: Path) -> Any:
     if not found:
         return None
     path = folder / "copy_table.png"
-    figure_of(found, printed_lambdas()).savefig(path, bbox_inches="tight", metadata={"Software": None})
+    picture_file.save(figure_of(found, printed_lambdas()), path, bbox_inches="tight")
     title = "Where copy attention looked (α), what it would copy (κ) and how much it copied (λ), sub-token by sub-token"
     return Figure(path, title, ". ".join(f"{table.place}: {table.words()}" for table in found))
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from attention_research.analysis import picture_file
 from attention_research.studies import records, results
 from attention_research.studies.bounds import bounded
+from attention_research.studies.figures import Figure, worth_recording
 from attention_research.studies.run import run_study
 from attention_research.studies.staleness import Current
 
@@ -42,7 +44,7 @@ def judged(verdicts: Path) -> str:
 def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatch, root):
     monkeypatch.chdir(root)
     monkeypatch.setattr(results, "state_of", lambda *_: Current())
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, path, **_: Path(path).write_bytes(b""))
+    monkeypatch.setattr(picture_file, "save", lambda figure, path, **_: path.write_bytes(b""))
     study, scale = study_of(folder)
     summary = run_study(study, scale=scale, render=True, workdir=tmp_path)
     trials = records.read(folder)
@@ -53,6 +55,8 @@ def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatc
         assert trial["environment"]["date"] and trial["environment"]["versions"]["jax"]
         assert trial["environment"]["git_revision"] not in ("", "unknown")
     assert cells(tmp_path / "table.md") == cells(folder / "table.md")
+    pictures = [Figure(Path(path), "", "") for path in summary["figures"]]
+    assert {one.path.name for one in worth_recording(pictures)} == {path.name for path in folder.glob("figures/*")}
     if summary["verdicts"]:
         assert judged(tmp_path / "verdicts.md") == judged(folder / "verdicts.md")
 

@@ -1,0 +1,44 @@
+"""Pictures as files: PNG with a palette, of a bounded size, so that the many that are recorded weigh little."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+#: The most that a picture weighs.
+MOST_BYTES = 80_000
+DPI = 110
+_COLOURS = (128, 64)
+_SMALLER = (1.0, 0.8, 0.65, 0.5, 0.35)
+
+
+def save(figure: Any, path: Path, *, dpi: float = DPI, **options: Any) -> None:
+    """Write a matplotlib figure with the most colours, then the most dots per inch, that `MOST_BYTES` allow.
+
+    `options` are those of `savefig`.
+    """
+    for scale in _SMALLER:
+        drawn = BytesIO()
+        pillow = {"compress_level": 1}
+        figure.savefig(drawn, format="png", dpi=dpi * scale, metadata={"Software": None}, pil_kwargs=pillow, **options)
+        with Image.open(drawn) as read:
+            image = read.convert("RGB")
+        for colours in _COLOURS:
+            found = _with_palette(image, colours)
+            if len(found) <= MOST_BYTES:
+                break
+        else:
+            continue
+        break
+    path.write_bytes(found)
+
+
+def _with_palette(image: Image.Image, colours: int) -> bytes:
+    """As PNG, its colours reduced without dithering, which would blur lines and letters."""
+    written = BytesIO()
+    reduced = image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    reduced.save(written, format="PNG", optimize=True)
+    return written.getvalue()
