@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any, NamedTuple
 
 
@@ -248,7 +249,12 @@ def broken(sections: list[Section]) -> Iterator[tuple[str, str]]:
     """(full path, message) of every broken constraint; the root is `sections[0]`, parents stand before children."""
     for families, kinds, function in CONSTRAINTS:
         for section in sections:
-            if fnmatchcase(section.family, families) and fnmatchcase(section.kind, kinds):
+            if _concerns(families, kinds, section.family, section.kind):
                 found = function(section, sections)
                 if found is not None:
                     yield f"{section.path}.{found[0]}", found[1]
+
+
+@cache
+def _concerns(families: str, kinds: str, family: str, kind: str) -> bool:
+    return fnmatchcase(family, families) and fnmatchcase(kind, kinds)

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ class Setting:
     default: Any
     annotation: Annotation
 
-    @property
+    @cached_property
     def section(self) -> Section | None:
         """The child section that this is, or whose repetition this is."""
         inner = self._inner
@@ -57,12 +59,12 @@ class Setting:
     def optional(self) -> bool:
         return isinstance(self.annotation, Optional)
 
-    @property
+    @cached_property
     def many(self) -> bool:
         """A tuple of sections."""
         return self.section is not None and isinstance(self._inner, Tuple)
 
-    @property
+    @cached_property
     def _inner(self) -> Annotation:
         return self.annotation.inner if isinstance(self.annotation, Optional) else self.annotation
 
@@ -78,7 +80,7 @@ def signature(family: str, kind: str) -> dict[str, Setting]:
     path = source(module)
     if path is None:
         raise SchemaError(f"{family} {kind!r}: the module {module} that registry.py names is not there")
-    return _signature(module, name, path, path.stat().st_mtime_ns)
+    return _signature(module, name, path, os.stat(path).st_mtime_ns)
 
 
 def source(module: str) -> Path | None:
@@ -89,7 +91,19 @@ def source(module: str) -> Path | None:
         return None
     if not rest:
         return Path(spec.origin) if spec.origin else None
-    for folder in spec.submodule_search_locations or ():
+    place = (*(spec.submodule_search_locations or ()), *rest)
+    known = _SOURCES.get(place)
+    if known is None or not os.path.exists(known):
+        known = _SOURCES[place] = _find_source(spec.submodule_search_locations or (), rest)
+    return known
+
+
+#: Folders of a package and names below it -> the file; a config asks for the same ones dozens of times.
+_SOURCES: dict[tuple[str, ...], Path | None] = {}
+
+
+def _find_source(folders: Iterable[str], rest: list[str]) -> Path | None:
+    for folder in folders:
         stem = Path(folder, *rest)
         for path in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
             if path.is_file():

@@ -56,33 +56,43 @@ def plan(study: Study, scale: str, rows: list[Row], seeds: int, fingerprint: str
     """
     size = study.scale(scale)
     points: tuple[int | None, ...] = size.points or (None,)
-    return [
-        _trial(study, scale, row, repeat, point, fingerprint)
-        for row in rows
-        for repeat in range(seeds)
-        for point in points
-    ]
+    found = []
+    for row in rows:
+        configurations = _configurations(study, scale, row, seeds)
+        found += [
+            _trial(study, scale, row, repeat, config, point, fingerprint)
+            for repeat, config in enumerate(configurations)
+            for point in points
+        ]
+    return found
 
 
 def configuration(study: Study, scale: str, row: Row, repeat: int = 0) -> configs.Config | None:
     """A row's configuration at a scale with the row's `repeat`-th seed, or None for a row that only measures."""
+    return _configurations(study, scale, row, repeat + 1)[repeat]
+
+
+def _configurations(study: Study, scale: str, row: Row, seeds: int) -> list[configs.Config | None]:
+    """Those of all seeds of a row."""
     size = study.scale(scale)
     if size.config is None:
-        return None
-    return _of_row(row, partial(_seeded, size, row.at.get(scale, row.overrides), repeat))
+        return [None] * seeds
+    return _of_row(row, partial(_seeded, size, row.at.get(scale, row.overrides), seeds))
 
 
-def _seeded(size: Scale, changes: Mapping[str, Any], repeat: int) -> configs.Config:
+def _seeded(size: Scale, changes: Mapping[str, Any], seeds: int) -> list[configs.Config]:
     """Seeds count up from the one that was given. With replicas all see the batches of the scale's first seed, unless
     a `training.data_seed` was given."""
     assert size.config is not None
     config = configs.load(size.config, [*size.overrides.items(), *changes.items()])
-    seed = config.resolved["training"]["seed"] + repeat
-    overrides = [("training.seed", seed)]
+    given, first = config.resolved["training"]["seed"], None
     if size.replicas and config.resolved["training"]["data_seed"] is None:
         first = configs.load(size.config, size.overrides.items()).resolved["training"]["seed"]
-        overrides += [("training.data_seed", first)] if seed != first else []
-    return config.override(overrides)
+    found = []
+    for seed in range(given, given + seeds):
+        data_seed = [] if first in (None, seed) else [("training.data_seed", first)]
+        found.append(config.override([("training.seed", seed), *data_seed]))
+    return found
 
 
 def _of_row(row: Row, function: Callable[[], Any]) -> Any:
@@ -93,8 +103,16 @@ def _of_row(row: Row, function: Callable[[], Any]) -> Any:
         raise configs.ConfigError(f"{error} (row {row.id})") from None
 
 
-def _trial(study: Study, scale: str, row: Row, repeat: int, point: int | None, fingerprint: str) -> Trial:
-    config, size = configuration(study, scale, row, repeat), study.scale(scale)
+def _trial(
+    study: Study,
+    scale: str,
+    row: Row,
+    repeat: int,
+    config: configs.Config | None,
+    point: int | None,
+    fingerprint: str,
+) -> Trial:
+    size = study.scale(scale)
     seed = config.resolved["training"]["seed"] if config else repeat
     # What the functions of `measure` are called with, besides their stage's own settings.
     arguments = {**size.settings, **row.settings, "seed": seed, **({study.axis: point} if point is not None else {})}
