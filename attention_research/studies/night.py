@@ -12,7 +12,7 @@ from attention_research.studies.costs import Cost, Costs
 from attention_research.studies.order import in_order
 from attention_research.studies.run import RUNS, fingerprint, pending, records, say
 from attention_research.studies.study import EXPERIMENTS, SCALES, Study, find_studies, load_study, nearest_of
-from attention_research.studies.trials import Folder, Trial, plan, read_result
+from attention_research.studies.trials import Folder, Trial, plan
 from attention_research.studies.verdicts import claims_of
 from attention_research.training.failure import line_of
 
@@ -46,16 +46,11 @@ class Work:
         self.missing = len(self.left) - self.stale
         costs = Costs(((trial, result) for trial, result in results.values() if result), self.folder)
         self.costs = {trial.id: costs.of(trial) for trial in self.left}
-        self.unrecorded = sum(self._unrecorded(trial) for trial, _ in results.values())
+        waiting = {trial.id for trial in self.left}
+        self.unrecorded = sum(
+            self.folder.unrecorded(trial) for name, (trial, _) in results.items() if name not in waiting
+        )
         self.done += len(before - {trial.id for trial in self.left})
-
-    def _unrecorded(self, trial: Trial) -> bool:
-        """Whether its result stands in its folder alone: a process was killed before it recorded it."""
-        ours = read_result(self.folder.trial(trial))
-        if not _counts(ours) or trial in self.left:
-            return False
-        theirs = Folder(Path(), self.folder.recorded).result(trial)
-        return theirs is None or theirs.get("seconds") != ours["seconds"]
 
     @property
     def seconds(self) -> float:

@@ -84,10 +84,11 @@ def _run(
     with terminate_as_interrupt():
         for work in works:
             if deadline and not work.unrecorded and not any(deadline.fits(work.folder.trial(t)) for t in work.left):
+                work.note = "no time left for any of its trials"
                 continue
             try:
                 summary = run_study(
-                    work.study, scale=scale, jobs=jobs, stale=stale, deadline=deadline, record=True, **how
+                    work.study, scale=scale, jobs=jobs, stale=stale, deadline=deadline, record="new", **how
                 )
                 work.failed = summary["failed"]
             except Busy:
@@ -95,7 +96,7 @@ def _run(
                 say(f"{work.study.name}: {work.note}")
             except (Stopped, KeyboardInterrupt) as stop:
                 with suppress(Exception):  # what is finished is recorded; the trials stand in their folders anyway
-                    run_study(work.study, scale=scale, render=True, record=True, **how)
+                    run_study(work.study, scale=scale, render=True, record="new", **how)
                 work.look()
                 return _number(stop)
             except Exception as error:

@@ -81,7 +81,7 @@ def run_study(
     jobs: int | None = None,
     machines: Mapping[str, Any] | None = None,
     workdir: Path | None = None,
-    record: bool = False,
+    record: bool | str = False,
     allow_dirty: bool = False,
     render: bool = False,
     stale: str = "keep",
@@ -95,8 +95,8 @@ def run_study(
     replace the scale's, ``machines`` are the runner's own settings (`runners`), ``stale`` says what becomes of trials
     made by other sources ("keep": marked; "rerun"), ``render`` redraws without running, ``record`` keeps the trials,
     the table, verdicts and pictures beside the study, from a modified tree only with ``allow_dirty``.
-    ``ignore_records`` trains here what is recorded there. With a ``deadline`` some trials may stay unfinished. Raises
-    `ConfigError` before anything starts.
+    ("new": only if a trial is new there). ``ignore_records`` trains here what is recorded there. With a ``deadline``
+    some trials may stay unfinished. Raises `ConfigError` before anything starts.
     """
     if record and not allow_dirty:
         refuse_modified_tree()
@@ -122,7 +122,8 @@ def run_study(
             prepare_data(todo)
             failed = _run(crew, chosen, todo, folder, deadline, rerun=stale == "rerun", together=size.replicas)
         found = results.collect(study, scale, trials, folder)
-        summary = {**publish(found, workdir, record=beside if record else None), "failed": failed}
+        keeps = bool(record) and (record != "new" or any(map(folder.unrecorded, trials)))
+        summary = {**publish(found, workdir, record=beside if keeps else None), "failed": failed}
         write_json(workdir / "summary.json", summary)
     return summary
 

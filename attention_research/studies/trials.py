@@ -186,6 +186,14 @@ class Folder:
         assert self.recorded is not None
         return sorted(self.recorded.parents[3].glob(f"*/results/*/{self.recorded.name}"))
 
+    def unrecorded(self, trial: Trial) -> bool:
+        """Whether the trial is finished in its folder and the records do not hold this result."""
+        ours = read_result(self.trial(trial))
+        if ours is None or "failed" in ours or self.recorded is None:
+            return False
+        theirs = records.read(self.recorded).get(trial.id)
+        return theirs is None or theirs.get("seconds") != ours.get("seconds")
+
     def group(self, address: str) -> Path:
         """Where trials are trained together (`studies.groups`)."""
         return self.workdir / "groups" / address

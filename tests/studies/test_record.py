@@ -197,6 +197,7 @@ def test_the_hours_end_in_time_and_what_was_stopped_goes_on(night, monkeypatch, 
     assert night(crew, "--hours=1", "fake/table", "fake/second") == 0
     out, err = capsys.readouterr()
     done = len(crew.started) - 1
+    assert not Path("experiments/fake/results/second").exists()  # nothing new there
     assert 0 < done < 4 and cells(out)["fake/table"][:3] == [str(done), "0", str(4 - done)]
     assert cells(out)["fake/second"][:3] == ["0", "0", "1"]
     assert "stopped  goes on next time: the time is over" in err
