@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +16,7 @@ from attention_research.config import ConfigError
 from attention_research.studies import attempts, figures, load_study, recording, records, run_study
 from attention_research.studies import run as runs
 from attention_research.studies.costs import Cost, Costs
+from attention_research.studies.groups import Group, InOrder
 from attention_research.studies.order import in_order
 from attention_research.studies.runners.crew import Terminated
 from attention_research.studies.runners.crew import run as run_crew
@@ -232,6 +235,26 @@ def test_the_loop_starts_what_fits_and_ends_what_does_not_stop(tmp_path, monkeyp
     assert told[0] == (folders[0], "left") and told[-1] == (folders[2], "stopped")
     assert json.loads((folders[2] / attempts.STOP).read_text())["again"] is True
     assert 600.0 - deadline.writes_for <= now[0] < 600.0
+
+
+@pytest.mark.parametrize("state", ["stopped", "left"])
+def test_the_trials_of_a_group_without_time_wait_for_it(state):
+    members, other = [SimpleNamespace(id="a"), SimpleNamespace(id="b")], Path("c")
+    folders = {"a": Path("a"), "b": Path("b"), "c": other}
+    order = InOrder(folders, {Path("group"): Group(None, tuple(members))}, lambda *told: None)
+    coming = iter(order)
+    assert next(coming) == Path("group")
+    order.report(Path("group"), state, "")
+    assert list(coming) == [other]
+
+
+def test_the_lowest_priority_is_handed_on_to_workers():
+    program = (
+        "import os, subprocess, sys; from attention_research.studies.priority import lowest; lowest(); sys.exit("
+        "subprocess.call([sys.executable, '-c', 'import os; print(os.nice(0), os.sched_getscheduler(0))']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["19", str(os.SCHED_IDLE)], done.stderr
 
 
 def test_an_order_file_comes_first_then_the_claims(tmp_path):
