@@ -103,7 +103,9 @@ def test_a_section_set_to_a_name_is_short_for_kind(toy):
 
 def test_changing_the_kind_drops_defaults_but_no_key_that_was_written(toy):
     override = ("model.self_attention", "relative")
-    assert resolve(toy, [override]).resolved["model"]["self_attention"]["kind"] == "relative"
+    for written in ({}, {"self_attention": {"kind": "linformer"}}):
+        toy["model"].update(written)
+        assert resolve(toy, [override]).resolved["model"]["self_attention"]["kind"] == "relative"
     toy["model"]["self_attention"] = {"scaled": False}
     with pytest.raises(ConfigError, match=r"^config.model.self_attention.scaled: no such setting of relative; stand"):
         resolve(toy, [override])

@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 from scipy import stats
 
+from attention_research.layers.block import Block
 from attention_research.layers.dropout import dropout
 
 
@@ -47,6 +49,14 @@ def test_a_key_gives_the_same_mask_and_its_gradient():
     key = jax.random.key(5)
     gradient = jax.grad(lambda x: dropout(x, 0.5, key).sum())(x)
     np.testing.assert_array_equal(gradient * x, dropout(x, 0.5, key))
+
+
+def test_the_dropouts_of_a_block_are_independent():
+    x = jnp.ones((4, 50, 100))
+    y, _ = Block(steps=(("dropout",), ("dropout",)), children={}, dropout_rate=0.5, rngs=nnx.Rngs(0))(
+        x, {}, key=jax.random.key(6)
+    )
+    assert stats.binomtest(int((y != 0).sum()), x.size, 0.25).pvalue > 1e-3  # one mask twice would keep half
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5), (2, 0)])

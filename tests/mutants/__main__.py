@@ -29,6 +29,10 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+?::.*?)(?: - .*)?$", re.MULTI
 _PASSED, _FAILURES, _NOT_THERE, _NONE = 0, 1, 4, 5
 
 
+class NotRun(Exception):
+    """The tests could not be run."""
+
+
 class Copy:
     """The working tree (tracked files and new ones) in a temporary folder, a clone, with copies of the user's caches
     made of hard links: what a mutant writes there goes with the folder."""
@@ -48,27 +52,24 @@ class Copy:
         theirs = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention_research"
         if theirs.is_dir():
             shutil.copytree(theirs, self.cache / theirs.name, symlinks=True, copy_function=_linked)
-        self.edits = 0
 
     def set(self, name: str, text: str) -> None:
         """Writes a file with a time of its own, so that Python compiles it anew."""
-        self.edits += 1
         path = self.root / name
+        then = path.stat().st_mtime + 10
         path.write_text(text, encoding="utf-8")
-        then = (ROOT / name).stat().st_mtime + 10 * self.edits
         os.utime(path, (then, then))
 
-    def run(self, tests: list[str], tier: str) -> tuple[int, str, float]:
-        """(status, the first test that failed, seconds) of pytest on these tests of a tier, in their order."""
+    def run(self, tests: list[str], tier: str) -> tuple[int, str]:
+        """(status, the first test that failed) of pytest on these tests of a tier, in their order."""
         command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "--tb=line", "-m", _MARKS[tier]]
         command += ["--ignore=tests/mutants", *tests]
         environment = {**os.environ, "PYTHONPATH": str(self.root), "XDG_CACHE_HOME": str(self.cache)}
-        began = time.monotonic()
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True)
         found = _FAILED.findall(done.stdout)
-        if done.returncode not in (_PASSED, _NOT_THERE, _NONE) and not found:
-            print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
-        return done.returncode, found[0] if found else "", time.monotonic() - began
+        if done.returncode not in (_PASSED, _FAILURES, _NOT_THERE, _NONE):
+            raise NotRun(f"pytest ended with status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return done.returncode, found[0] if found else ""
 
 
 def _linked(source: str, target: str) -> None:
@@ -116,13 +117,13 @@ def searches(mutant: Mutant, known: Catch | None, tests: list[str], narrow: bool
 
 def noticed(copy: Copy, mutant: Mutant, tier: str, known: Catch | None, tests: list[str], narrow: bool) -> str:
     """The test that notices a mutant, "" where none does."""
-    text = (ROOT / mutant.file).read_text(encoding="utf-8")
+    text = (copy.root / mutant.file).read_text(encoding="utf-8")
     wrong = mutant.applied(text)
     for some in filter(None, searches(mutant, known, tests, narrow)):
         left = list(some)
         while left:
             copy.set(mutant.file, wrong)
-            status, test, _ = copy.run(left, tier)
+            status, test = copy.run(left, tier)
             copy.set(mutant.file, text)
             if status != _FAILURES or not test:
                 break
@@ -145,8 +146,12 @@ def run(arguments: argparse.Namespace) -> int:
         for id in arguments.ids or listed:
             known, began = found.get(id), time.monotonic()
             tier = arguments.tier or (known.tier if known else TIERS[0])
-            test = noticed(copy, listed[id], tier, known, arguments.tests, arguments.narrow)
-            print(f"{id}: {f'{test} ({tier})' if test else 'SURVIVED'} [{time.monotonic() - began:.0f} s]", flush=True)
+            try:
+                test = noticed(copy, listed[id], tier, known, arguments.tests, arguments.narrow)
+                said = f"{test} ({tier})" if test else "SURVIVED"
+            except (NotRun, ValueError) as error:
+                test, said = "", str(error)
+            print(f"{id}: {said} [{time.monotonic() - began:.0f} s]", flush=True)
             if not test:
                 survivors.append(id)
             elif arguments.record:
@@ -154,7 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
                 first = (known.tier_before, known.test_before) if known else (tier, test)
                 record({**found, id: Catch(id, tier, test, *first)})
     if survivors:
-        print(f"{len(survivors)} survived: {', '.join(survivors)}")
+        print(f"{len(survivors)} not noticed: {', '.join(survivors)}")
     return 1 if survivors else 0
 
 

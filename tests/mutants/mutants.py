@@ -34,7 +34,8 @@ class Mutant:
 
 @dataclasses.dataclass
 class Catch:
-    """The test (``file::name``) that notices a mutant, and its tier; and what they were when the list was made."""
+    """The test (``file::name``) that notices a mutant, and its tier; and what they were when the list was made: "none"
+    where no fast test of the mutant's part of the package noticed it, and one was added."""
 
     id: str
     tier: str

@@ -127,6 +127,12 @@ def pieces(model):
     return {name: tuple(spec(name, x.shape, sizes)) for name, x in shapes.items()}
 
 
+def test_a_layers_first_kernels_are_split_by_column_and_its_last_by_row():
+    kernels = {n.split(".")[-2]: axes[-2:] for n, axes in pieces({}).items() if ".stack." in n and n.endswith("kernel")}
+    first = dict.fromkeys(("query", "key", "value", "hidden"), BY_COLUMN)
+    assert kernels == {**first, "output": ("tensor", "fsdp")}
+
+
 @pytest.mark.parametrize("kind", SPLIT)
 def test_vocabularies_are_split_by_token(kind):
     model, wanted = SPLIT[kind]

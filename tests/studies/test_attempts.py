@@ -13,6 +13,7 @@ from waiting import wait_for
 
 from attention_research.studies import attempts
 from attention_research.studies.attempts import SUPERSEDED, Attempt
+from attention_research.studies.runners.supervision import ending
 
 SLEEPER = """
 import sys, time
@@ -60,6 +61,15 @@ def test_one_that_does_not_leave_is_named(tmp_path, monkeypatch):
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(attempts.RunError, match=rf"attempt 1 \(process {os.getpid()} on \S+\) still holds it"):
             Attempt.begin(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [(0, "done"), (1, "failed"), (SUPERSEDED, "failed"), (-9, "killed"), (137, "killed"), (143, "killed")],
+)
+def test_what_an_exit_status_means(tmp_path, status, state):
+    """A shell in between reports a signal as 128 + its number."""
+    assert ending(tmp_path, status).state == state
 
 
 @pytest.mark.slow

@@ -310,6 +310,8 @@ def test_a_failed_trial_ends_nothing_and_the_next_sitting_runs_it_again(run, tmp
     healed = Crew(rate)
     assert run(healed, over, **options)["finished"] == 6 and rates(healed) == [rates(crew)[2]]
     assert run(healed, over, **options)["finished"] == 6 and len(healed.started) == 1
+    one_more = Crew(rate)  # the second run of the same candidate was no candidate
+    assert run(one_more, over, **{**options, "trials": 7})["finished"] == 7 and len(one_more.started) == 1
 
 
 def test_an_invalid_candidate_is_said_once_and_is_no_trial(run, tmp_path, capsys):

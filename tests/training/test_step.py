@@ -214,6 +214,20 @@ def test_each_part_draws_its_own_dropout():
     np.testing.assert_allclose(drawn, sum(alone), rtol=1e-6)
 
 
+def test_each_step_draws_its_own_dropout():
+    class Drawn(Bigrams):
+        def log_likelihood(self, batch, *, key=None):
+            values, aux = super().log_likelihood(batch)
+            return {**values, "log_likelihood": values["log_likelihood"] + jax.random.uniform(key)}, aux
+
+    optimizer = SGD()(lambda count: 0.0)
+    step = jax.jit(make_train_step(abstract(lambda rngs: Drawn(rngs=rngs))[0], Translation(), optimizer, lambda _: 0.0))
+    start = jax.jit(initial_state(lambda rngs: Drawn(rngs=rngs), optimizer))(0)
+    after, first = step(start, unequal_rows())
+    _, second = step(after, unequal_rows())
+    assert first["loss"] == step(start, unequal_rows())[1]["loss"] != second["loss"]
+
+
 def test_a_batch_that_does_not_divide_is_refused(root):
     config = load(f"{root}/configs/translation/transformer.py:smoke")
     with pytest.raises(ConfigError, match="config.training.accumulation_steps: 3 does not divide batch_size 16"):

@@ -20,9 +20,11 @@ from attention_research.workdirs.status import run_line
 SMALL = (
     ("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"),
     ("max_length", 61), ("vocabulary_size", 8000), ("model.width", 8), ("model.num_heads", 2), ("model.num_layers", 1),
-    ("model.feed_forward.hidden_width", 8), ("training.batch_size", 4), ("training.log_every", 1),
-    ("training.checkpoint_every", 2), ("training.eval_every", 4), ("training.eval_batches", 1), ("training.steps", 4),
-    ("training.seed", 7), ("training.replicas", 2), ("evaluation.average", 1),
+    ("model.feed_forward.hidden_width", 8), ("model.encoder.self_attention", "performer"),
+    ("data.batching", "buckets"), ("data.batching.boundaries", (61,)), ("training.batch_size", 4),
+    ("training.log_every", 1), ("training.checkpoint_every", 2), ("training.eval_every", 4),
+    ("training.eval_batches", 1), ("training.steps", 4), ("training.seed", 7), ("training.replicas", 2),
+    ("evaluation.average", 1),
     ("evaluation.examples", 4), ("decoding.beam_size", 2),
 )  # fmt: skip
 ROWS = np.asarray([[5, 6, 7, 2, 0], [8, 2, 0, 0, 0], [9, 4, 11, 3, 2]], np.int32)
@@ -33,7 +35,8 @@ pytestmark = pytest.mark.usefixtures("mock_data")
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """(workdir, its newest checkpoint): two replicas of the paper's architecture, cut down to a test's size."""
+    """(workdir, its newest checkpoint): two replicas of the paper's architecture, cut down to a test's size, with an
+    attention that has statistics beside its parameters."""
     workdir = tmp_path_factory.mktemp("trained") / "run"
     train(load("configs/translation/transformer.py:vaswani_base", SMALL), workdir)
     return workdir, Trained(workdir)
@@ -70,7 +73,7 @@ def test_the_loaded_model_answers_with_the_same_bits(trained, file):
 def test_another_reader_finds_the_checkpoint_s_arrays_in_float32(trained, file):
     """The safetensors package's own NumPy reader, against the restored checkpoint."""
     arrays, (parameters, statistics) = load_file(file), trained[1].model(1)
-    assert arrays.keys() == {*parameters, *statistics} and len(arrays) > 20
+    assert arrays.keys() == {*parameters, *statistics} and len(arrays) > 20 and statistics
     for name, array in arrays.items():
         assert array.dtype == np.float32 and (array == np.asarray({**parameters, **statistics}[name])).all(), name
 
@@ -94,7 +97,8 @@ def test_the_mean_of_checkpoints_is_that_of_the_evaluation(trained, tmp_path):
     with Checkpoints(workdir) as checkpoints:
         both = [checkpoints.restore(step, abstract, partial=("parameters", "statistics")) for step in (2, 4)]
     for name, array in load_file(tmp_path / "a.safetensors").items():
-        mean = np.mean([np.asarray(state["parameters"][name][0], np.float64) for state in both], axis=0)
+        each = [{**state["parameters"], **state["statistics"]}[name][0] for state in both]
+        mean = np.mean(np.asarray(each, np.float64), axis=0)
         np.testing.assert_allclose(array, mean, rtol=1e-6, atol=1e-9, err_msg=name)
     loaded = load_exported(tmp_path / "a.safetensors")
     assert (loaded.metadata["averaged"], loaded.metadata["seed"]) == ("2,4", "7")
