@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Iterable
@@ -68,7 +67,7 @@ class Config:
     @cached_property
     def identity(self) -> str:
         """The same less `EXECUTION_LEAVES` and what `LATER_LEAVES` leave out: what a trial is, however it is run."""
-        rest = copy.deepcopy(self.resolved)
+        rest = json.loads(json.dumps(self.resolved))  # a copy, in a fifth of deepcopy's time
         left_out = {**dict.fromkeys(EXECUTION_LEAVES, _ANY), **LATER_LEAVES}
         for path, value in left_out.items():
             *sections, leaf = path.split(".")
