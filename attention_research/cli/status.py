@@ -1,4 +1,4 @@
-"""`status`: the runs and studies that are there."""
+"""`status`: the runs and studies that are there; with `--stale` what the records beside the studies are worth now."""
 
 from __future__ import annotations
 
@@ -6,17 +6,35 @@ import argparse
 from pathlib import Path
 
 from attention_research.cli.arguments import Overrides, Parser, no_overrides, place, print_json, say
+from attention_research.errors import ConfigError
 
 _RUNS = Path("runs")
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("folders", nargs="*", type=place, metavar="DIR", help="runs, studies, folders of them (runs/)")
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        type=place,
+        metavar="DIR",
+        help="runs, studies, folders of them (runs/); with --stale names of studies (all)",
+    )
+    parser.add_argument(
+        "--stale",
+        action="store_true",
+        help="say of each record beside the studies whether the same program, data and config would run now (current), "
+        "another one (stale), or whether that cannot be told (not comparable); trains nothing",
+    )
+    parser.add_argument("--scale", help="with --stale: the records of this scale (every scale)")
     parser.add_argument("--json", action="store_true")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
+    if arguments.stale:
+        return _stale([str(name) for name in arguments.folders], arguments.scale, as_json=arguments.json)
+    if arguments.scale is not None:
+        raise ConfigError(f"--scale={arguments.scale}: belongs to --stale; runs and studies are given by their folders")
     from attention_research.workdirs.status import as_json, status, text
 
     folders = arguments.folders or ([_RUNS] if _RUNS.is_dir() else [])
@@ -27,4 +45,17 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         print(text(lines))
     else:
         say(f"no runs in {', '.join(map(str, folders)) or _RUNS}")
+    return 0
+
+
+def _stale(studies: list[str], scale: str | None, *, as_json: bool) -> int:
+    from attention_research.workdirs.recorded import recorded, text
+
+    tables = recorded(studies, scale, say)
+    if as_json:
+        return print_json([table.to_json() for table in tables])
+    if tables:
+        print(text(tables))
+    else:
+        say(f"nothing is recorded{f' at {scale}' if scale else ''}")
     return 0

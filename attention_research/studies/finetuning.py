@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,21 +110,39 @@ def inside(stage: Mapping[str, Any]) -> str:
     return f"finetune/{stage['settings']['name']}-{stage['address']}"
 
 
+def runs(
+    stages: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
+) -> Iterator[tuple[str, Config, Callable[[Callable[[str], None]], Any]]]:
+    """The runs that a trial trains: the prefix of their names ("" or ``topics.``), their configs, and what makes their
+    data. Data with the trial's vocabulary prepare the trial's data to get it, and report that."""
+    own = resolve(dict(given))
+    if any(stage["kind"] == "train" for stage in stages):
+        yield "", own, lambda say: build(own.resolved["data"], "data")()
+    for stage in stages:
+        if stage["kind"] == "finetune":
+            config = resolve(stage["settings"]["given"])
+            yield f"{stage['settings']['name']}.", config, partial(_tuned_data, config.resolved["data"], own)
+
+
+def _tuned_data(section: dict[str, Any], own: Config, say: Callable[[str], None]) -> Any:
+    make, trained = build(section, "data"), own.resolved["data"]
+    if section.get("tokenizer", {}).get("run") == TRIAL:
+        tokenizer, file = make.settings["tokenizer"](), build(trained, "data")().prepare(say).tokenizer.path
+        tokenizer.stored = build(trained["tokenizer"], "tokenizer")().load(file)
+        make.settings["tokenizer"] = lambda: tokenizer
+    return make()
+
+
 def prepare(trial: Any, seen: list[Any], say: Callable[[str], None]) -> None:
     """Prepares the data of a trial's fine-tunings before any trial has trained; what was `seen` is prepared."""
-    for stage in trial.stages:
-        if stage["kind"] != "finetune":
-            continue
-        section, own = (resolve(given).resolved["data"] for given in (stage["settings"]["given"], trial.given))
-        if [section, own] in seen:
-            continue
-        seen.append([section, own])
-        make = build(section, "data")
-        if section.get("tokenizer", {}).get("run") == TRIAL:
-            tokenizer, file = make.settings["tokenizer"](), build(own, "data")().prepare(say).tokenizer.path
-            tokenizer.stored = build(own["tokenizer"], "tokenizer")().load(file)
-            make.settings["tokenizer"] = lambda tokenizer=tokenizer: tokenizer
-        say(f"data  {make().prepare(say).describe()}")
+    if trial.given is None:
+        return
+    own = resolve(trial.given).resolved["data"]
+    for prefix, config, make in runs(trial.stages, trial.given):
+        section = config.resolved["data"]
+        if prefix and [section, own] not in seen:
+            seen.append([section, own])
+            say(f"data  {make(say).prepare(say).describe()}")
 
 
 def run(stage: Mapping[str, Any], folder: Path, report: Callable[[str], None]) -> dict[str, Any]:

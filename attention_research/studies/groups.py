@@ -123,6 +123,7 @@ class InOrder:
 
 def deal(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]:
     """The stage `deal` of a group's trial: the trained replicas into their trials' folders, each with its result."""
+    from attention_research.studies.worker import begin
     from attention_research.training.dealing import deal as dealt
     from attention_research.training.run import final_loss
 
@@ -130,7 +131,9 @@ def deal(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]:
     dealt(folder, config, folders)
     train = json.loads(next((folder / "stages").glob("*.json")).read_text(encoding="utf-8"))
     for member in folders:
-        (first, *_) = json.loads((member / "trial.json").read_text(encoding="utf-8"))["stages"]
+        trial = json.loads((member / "trial.json").read_text(encoding="utf-8"))
+        (first, *_) = trial["stages"]
+        begin(member, trial)
         result = {**train, **final_loss(member), "replicas": len(folders)}
         write_json(member / "stages" / f"{first['address']}.json", result)
     return {"trials": len(folders)}

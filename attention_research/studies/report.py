@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -51,7 +52,8 @@ def _provenance(results: Results) -> str:
             if text not in facts.setdefault(name.replace("_", " "), []):
                 facts[name.replace("_", " ")].append(text)
     facts["configuration hash by row"] = [_hashes(results)] if any(r.get("config_hash") for r in done) else []
-    facts["fingerprint of the sources"] = sorted({str(result["fingerprint"]) for result in done})
+    facts["program by row"] = [_programs(results)] if any("program" in r for r in done) else []
+    facts["compared with what would run now"] = _states(results)
     facts["computing time"] = [f"{sum(result['seconds'] for result in done) / 60:.1f} minutes over {len(done)} trials"]
     evaluated: list[dict[str, Any]] = [r["stages"]["evaluate"] for r in done if "evaluate" in r["stages"]]
     facts["BLEU signature"] = sorted({r["signature"] for r in evaluated if "signature" in r})
@@ -62,6 +64,20 @@ def _provenance(results: Results) -> str:
 
 def _some(values: list[str], most: int = 4) -> str:
     return "; ".join(values[:most]) + (f"; and {len(values) - most} more" if len(values) > most else "")
+
+
+def _programs(results: Results) -> str:
+    """The fingerprint of each row's first trial with a program."""
+    first = {
+        e.trial.row: e.result["fingerprint"] for e in reversed(results.entries) if e.result and "program" in e.result
+    }
+    return ", ".join(f"{row} {value}" for row, value in reversed(first.items()))
+
+
+def _states(results: Results) -> list[str]:
+    """How many trials are current, stale or not comparable, and why."""
+    counts = Counter(entry.state.note for entry in results.entries if entry.result)
+    return [f"{note}: {number} trial{'' if number == 1 else 's'}" for note, number in counts.items()]
 
 
 def _hashes(results: Results) -> str:

@@ -1,8 +1,9 @@
 """Results: the trials' JSON is the truth; ``results.parquet`` and the table in three forms are rebuilt from it.
 
 A cell is the mean over random seeds and, where it has one, the sample standard deviation (n - 1). A cell that nobody
-ran is blank and the row's note says why; a row below the quality floor is marked untrained; a trial made by other
-sources is marked stale.
+ran is blank and the row's note says why; a row below the quality floor is marked untrained; a trial whose program has
+changed since is marked stale. A record that is not comparable has no note: the table says what was measured, whichever
+version of JAX draws it (`status --stale` and the page name such records).
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import dataclasses
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attention_research.errors import ConfigError
 from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent
-from attention_research.studies.staleness import Stale, state_of
+from attention_research.studies.staleness import OLD, Current, Stale, State, states_of
 from attention_research.studies.study import Row, Study
 from attention_research.studies.trials import Folder, Trial
+
+#: How tables said that a trial was stale when its fingerprint was that of all sources.
+MARK = "stale (made by other sources)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +33,13 @@ class Entry:
 
     trial: Trial
     result: Mapping[str, Any] | None
-    stale: bool = False
+    state: State = Current()
     reason: str = ""
+
+    @property
+    def stale(self) -> bool:
+        """Whether another program would run now."""
+        return isinstance(self.state, Stale)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,12 +107,17 @@ FLOORS = (
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """All entries of a study at a scale, in the order of the table."""
+    """All entries of a study at a scale, in the order of the table.
+
+    `marked` are the rows that the recorded table calls stale in the words of an earlier version, `MARK`: its records do
+    not say what they ran, so that the mark stays until they are run again.
+    """
 
     study: Study
     scale: str
     rows: tuple[Row, ...]
     entries: tuple[Entry, ...]
+    marked: frozenset[str] = frozenset()
 
     @property
     def points(self) -> tuple[int, ...]:
@@ -201,8 +215,9 @@ class Results:
         together = {e.result["stages"].get("train", {}).get("replicas") for e in entries if e.result} - {None}
         whose = ", whose speed and memory these are" if self.shows_training else ""
         said += [f"trained {number} at a time{whose}" for number in sorted(together)]
-        if any(entry.stale for entry in entries):
-            said.append("stale (made by other sources)")
+        said += dict.fromkeys(entry.state.note for entry in entries if entry.stale)
+        if row in self.marked and OLD in {entry.state for entry in entries}:
+            said.append(MARK)
         return "; ".join([*said, *filter(None, [self.untrained(row)])])
 
     @property
@@ -217,18 +232,32 @@ def _longest_reference(sample: Mapping[str, Any]) -> int:
     return max((len(text.split()) for text in ([references] if isinstance(references, str) else references)), default=0)
 
 
-def collect(study: Study, scale: str, trials: list[Trial], folder: Folder) -> Results:
+def collect(
+    study: Study, scale: str, trials: list[Trial], folder: Folder, report: Callable[[str], None] = lambda line: None
+) -> Results:
     """Read what is there of some planned trials. Rows that nobody plans stand in the table for their printed cells."""
     planned, printed = {trial.row for trial in trials}, published(study)
     rows = [row for row in study.rows if row.id in planned or row.id in printed]
-    entries = []
-    for trial in trials:
-        result = folder.result(trial)
-        if result is None:
-            entries.append(Entry(trial, None, reason=_why_missing(folder.trial(trial))))
-        else:
-            entries.append(Entry(trial, result, stale=isinstance(state_of(trial, result), Stale)))
-    return Results(study, scale, tuple(rows), tuple(entries))
+    found = [(trial, folder.result(trial)) for trial in trials]
+    finished = [(trial, result) for trial, result in found if result is not None]
+    states = iter(states_of(finished, report))
+    entries = [
+        Entry(trial, None, reason=_why_missing(folder.trial(trial)))
+        if result is None
+        else Entry(trial, result, state=next(states))
+        for trial, result in found
+    ]
+    return Results(study, scale, tuple(rows), tuple(entries), _marked(rows, folder.recorded))
+
+
+def _marked(rows: list[Row], recorded: Path | None) -> frozenset[str]:
+    """The ids of the rows whose line of the recorded table has the `MARK`."""
+    try:
+        text = "" if recorded is None else (recorded / "table.md").read_text(encoding="utf-8")
+    except OSError:
+        return frozenset()
+    names = {line.split(" | ")[0].removeprefix("| ").strip() for line in text.splitlines() if MARK in line}
+    return frozenset(row.id for row in rows if row.name.replace("|", "\\|") in names)
 
 
 def _why_missing(folder: Path) -> str:

@@ -24,7 +24,7 @@ from attention_research.studies.runners import find_crew
 from attention_research.studies.runners.crew import Terminated
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.deadline import Deadline
-from attention_research.studies.staleness import Stale, state_of
+from attention_research.studies.staleness import Stale, states_of
 from attention_research.studies.study import EXPERIMENTS, Study, load_study
 from attention_research.studies.trials import Folder, Trial, plan, write_json
 from attention_research.training import environment
@@ -121,7 +121,7 @@ def run_study(
             say(_heading(study, scale, chosen, todo, seeds, workdir))
             prepare_data(todo)
             failed = _run(crew, chosen, todo, folder, deadline, rerun=stale == "rerun", together=size.replicas)
-        found = results.collect(study, scale, trials, folder)
+        found = results.collect(study, scale, trials, folder, say)
         keeps = bool(record) and (record != "new" or any(map(folder.unrecorded, trials)))
         summary = {**publish(found, workdir, record=beside if keeps else None), "failed": failed}
         write_json(workdir / "summary.json", summary)
@@ -197,12 +197,15 @@ def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path
 
 def pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
     """The trials to run, each once (two rows with equal settings share one)."""
-    found: dict[str, Trial] = {}
-    for trial in trials:
-        result = folder.result(trial)
-        if result is None or "failed" in result or (stale == "rerun" and isinstance(state_of(trial, result), Stale)):
-            found.setdefault(trial.id, trial)
-    return list(found.values())
+    found = {trial.id: (trial, folder.result(trial)) for trial in reversed(trials)}
+    missing = {id for id, (_, result) in found.items() if result is None or "failed" in result}
+    if stale == "rerun":
+        finished = [
+            (trial, result) for id, (trial, result) in found.items() if result is not None and id not in missing
+        ]
+        states = states_of(finished, say)
+        missing |= {trial.id for (trial, _), state in zip(finished, states, strict=True) if isinstance(state, Stale)}
+    return [found[id][0] for id in dict.fromkeys(trial.id for trial in trials) if id in missing]
 
 
 def _run(

@@ -7,10 +7,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from attention_research.studies.trials import Trial
+from attention_research.studies import fingerprints, lowering
+from attention_research.studies.sources import Sources
+
+if TYPE_CHECKING:
+    from attention_research.studies.trials import Trial
+
+#: Data of these kinds are the user's files, which may change while the code does not.
+_FILES = ("files", "caption_folder")
+_PHRASES = {
+    "config": "the config",
+    "data": "the data",
+    "start": "the initialization",
+    "train": "the train program",
+    "evaluate": "the evaluation program",
+    "decode": "the decoding program",
+    "score": "the scoring",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +43,7 @@ class State:
 
 
 class Current(State):
-    """The same program, data and config would run now."""
+    """The same program, data and config would run now; `reason` says what could not be compared."""
 
     name = "current"
 
@@ -44,7 +60,102 @@ class NotComparable(State):
     name = "not comparable"
 
 
+#: Of what was recorded before records held programs.
+OLD = NotComparable("recorded before programs were fingerprinted")
+
+
 def state_of(trial: Trial, result: Mapping[str, Any]) -> State:
-    """The state of the finished result of a planned trial."""
-    same = result.get("fingerprint") == trial.fingerprint
-    return Current() if same else Stale("made by other sources")
+    """The state of the finished result of a planned trial. Lowers what it has to, in another process, and keeps it."""
+    (state,) = states_of([(trial, result)])
+    return state
+
+
+def states_of(
+    pairs: Iterable[tuple[Trial, Mapping[str, Any]]], report: Callable[[str], None] = lambda line: None
+) -> list[State]:
+    """The state of each result of a planned trial. What has to be lowered is lowered together, with a report."""
+    pairs, sources = list(pairs), Sources()
+    quick = [_quickly(trial, result, sources) for trial, result in pairs]
+    missing = [
+        one
+        for (trial, result), state in zip(pairs, quick, strict=True)
+        if state is None
+        for _, one in fingerprints.lowerings(trial.stages, trial.given, result["program"]["platform"])
+    ]
+    lowered = lowering.lowered(missing, report)
+    return [
+        _compared(trial, result["program"], lowered, sources) if state is None else state
+        for (trial, result), state in zip(pairs, quick, strict=True)
+    ]
+
+
+def _quickly(trial: Trial, result: Mapping[str, Any], sources: Sources) -> State | None:
+    """The state where it can be told without lowering anything."""
+    program = result.get("program")
+    if program is None:
+        return OLD
+    own_files = trial.given is not None and trial.given.get("data", {}).get("kind") in _FILES
+    same = program.get("sources") == trial.fingerprint
+    if not fingerprints.trains(trial.stages):
+        changed = _changed(program, fingerprints.measurements(trial.stages, sources), "measure.")
+        return Current() if same or not changed else _stale(changed)
+    libraries = {name: program.get(name) for name in fingerprints.LIBRARIES}
+    if same and libraries == fingerprints.versions() and not own_files:
+        return Current()
+    if "platform" not in program:
+        return NotComparable("begun before programs were fingerprinted")
+    return None
+
+
+def _compared(
+    trial: Trial, program: Mapping[str, str], lowered: Mapping[str, Mapping[str, str]], sources: Sources
+) -> State:
+    """The state by all parts. Those that no version of JAX changes come first: they tell whatever the versions are."""
+    now = {
+        **fingerprints.measurements(trial.stages, sources),
+        **fingerprints.contents(trial.stages, trial.given, sources=sources),
+    }
+    unknown = [name for name in program if name.split(".")[-1] == "data" and name not in now]
+    blind = [name for name, value in {**now, **program}.items() if value.startswith(fingerprints.UNKNOWN)]
+    if changed := [name for name in _changed(program, now) if _is_content(name) and name not in (*unknown, *blind)]:
+        return _stale(changed)
+    other = [name for name, version in fingerprints.versions().items() if program.get(name) != version]
+    if hard := [name for name in other if name in ("jax", "jaxlib")]:
+        return NotComparable(f"made with {hard[0]} {program.get(hard[0], 'of another version')}")
+    for prefix, one in fingerprints.lowerings(trial.stages, trial.given, program["platform"]):
+        if one.key not in lowered:
+            return NotComparable(f"made on {program['platform']}, whose programs are not lowered here")
+        now |= {f"{prefix}{name}": value for name, value in lowered[one.key].items()}
+    known = {name: value for name, value in program.items() if name not in (*fingerprints.ABOUT, *unknown)}
+    blind += [name for name, value in now.items() if value.startswith(fingerprints.UNKNOWN)]
+    changed = [name for name in _changed(known, now) if name not in blind]
+    if changed and other:
+        return NotComparable(f"made with {other[0]} {program.get(other[0])}, and {_phrase(changed[0])} differs")
+    if changed:
+        return _stale(changed)
+    if blind:
+        return NotComparable(f"{_phrase(blind[0])} cannot be hashed")
+    return Current("the data are not on this machine and were not compared" if unknown else "")
+
+
+def _is_content(name: str) -> bool:
+    return name.startswith("measure.") or name.split(".")[-1] in ("config", "data", "score")
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str], prefix: str = "") -> list[str]:
+    """The parts that differ, or that only one of the two has."""
+    names = [name for name in dict.fromkeys([*before, *now]) if name.startswith(prefix)]
+    return [name for name in names if before.get(name) != now.get(name)]
+
+
+def _stale(changed: list[str]) -> Stale:
+    order = [*_PHRASES, *changed]
+    first = sorted(changed, key=lambda name: order.index(name.split(".")[-1] if name not in order else name))
+    return Stale(f"{' and '.join(dict.fromkeys(map(_phrase, first)))} changed")
+
+
+def _phrase(name: str) -> str:
+    prefix, _, part = name.rpartition(".")
+    if prefix == "measure":
+        return f"the measurement {part}"
+    return f"{_PHRASES[part]}{f' of {prefix}' if prefix else ''}"

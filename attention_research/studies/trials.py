@@ -1,15 +1,13 @@
 """Trials: one row with one random seed (at one point) of a study, its identity, its folder, and whether it is done.
 
 A trial's id is the address of its last stage: a hash of the configuration's identity and the stages before it, so that
-two rows with equal settings share a trial and nothing is run twice. Beside the id stands the fingerprint of the sources
-that ran it; a trial of other sources is stale: kept and marked, or rerun.
+two rows with equal settings share a trial and nothing is run twice. Beside the id stands what it ran, its program
+(`studies.fingerprints`); a trial whose program has changed is stale (`studies.staleness`): kept and marked, or rerun.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import inspect
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -18,17 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from attention_research import config as configs
-from attention_research.studies import finetuning, records
+from attention_research.studies import finetuning, fingerprints, records
 from attention_research.studies.attempts import STOP
+from attention_research.studies.sources import Sources
+from attention_research.studies.staleness import Stale, state_of
 from attention_research.studies.study import Row, Scale, Stage, Study, digest
 from attention_research.training.workdir import write_text
+
+#: In a trial's folder: what the work there was begun with (`studies.fingerprints`).
+PROGRAM = "program.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
     """One row, seed and point, planned: everything that a fresh process needs to run it.
 
-    `seed` is the seed that is trained, `repeat` which of the row's seeds it is, from 0.
+    `seed` is the seed that is trained, `repeat` which of the row's seeds it is, from 0. `fingerprint` is the hash of
+    all sources that could matter: while it stays the same, so does the program.
     """
 
     id: str
@@ -50,17 +54,19 @@ class Trial:
 
 
 def plan(study: Study, scale: str, rows: list[Row], seeds: int, fingerprint: str) -> list[Trial]:
-    """All trials of some rows, every configuration resolved and checked before anything runs.
+    """All trials of some rows, every configuration resolved and checked before anything runs. `fingerprint` is that of
+    the package's sources.
 
     The `seeds` seeds of a row begin at its `training.seed`: 0 unless the config file, the scale or the row gives one.
     """
     size = study.scale(scale)
     points: tuple[int | None, ...] = size.points or (None,)
+    of_stages = partial(fingerprints.sources_of, package=fingerprint, sources=Sources())
     found = []
     for row in rows:
         configurations = _configurations(study, scale, row, seeds)
         found += [
-            _trial(study, scale, row, repeat, config, point, fingerprint)
+            _trial(study, scale, row, repeat, config, point, of_stages)
             for repeat, config in enumerate(configurations)
             for point in points
         ]
@@ -110,7 +116,7 @@ def _trial(
     repeat: int,
     config: configs.Config | None,
     point: int | None,
-    fingerprint: str,
+    sources: Callable[[Any], str],
 ) -> Trial:
     size = study.scale(scale)
     seed = config.resolved["training"]["seed"] if config else repeat
@@ -118,13 +124,11 @@ def _trial(
     arguments = {**size.settings, **row.settings, "seed": seed, **({study.axis: point} if point is not None else {})}
     identity = config.identity if config else digest(arguments)
     stages: list[dict[str, Any]] = []
-    address, sources = identity, [fingerprint]
+    address = identity
     for stage in row.stages or study.stages:
         wanted = stage.to_json()
         if stage.kind == "measure":
             wanted["settings"] = {**arguments, **stage.settings}
-            assert stage.function is not None
-            sources.append(inspect.getsource(stage.function))
         if stage.kind == "finetune":
             wanted["settings"] = _of_row(row, partial(finetuning.planned, stage, config, scale, stages))
         address = digest([address, _content(stage, wanted)])
@@ -139,7 +143,7 @@ def _trial(
         config_hash=config.hash if config else None,
         given=_plain(config.given) if config else None,
         stages=tuple(stages),
-        fingerprint=hashlib.sha256("\0".join(sources).encode()).hexdigest()[:16] if len(sources) > 1 else fingerprint,
+        fingerprint=sources(stages),
         steps=config.resolved["training"]["steps"] if config else None,
         count=config is not None and repeat == 0 and any(stage.kind == "train" for stage in row.stages or study.stages),
         repeat=repeat,
@@ -199,22 +203,36 @@ class Folder:
         return self.workdir / "groups" / address
 
     def prepare(self, trial: Trial, *, rerun_stale: bool, folder: Path | None = None) -> Path:
-        """The trial's folder, ready for a worker. Work begun by other sources keeps their fingerprint, or goes."""
+        """The trial's folder, ready for a worker. Work begun by another program keeps its mark, or goes."""
         folder = folder or self.trial(trial)
-        try:
-            before = json.loads((folder / "trial.json").read_text(encoding="utf-8"))["fingerprint"]
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            before = trial.fingerprint
-        if before != trial.fingerprint and rerun_stale:
+        begun = any(file for kept in ("stages", "checkpoints") for file in (folder / kept).glob("*"))
+        if not begun:
+            (folder / PROGRAM).unlink(missing_ok=True)
+        elif read_program(folder) is None:
+            write_json(folder / PROGRAM, {"sources": _planned_by(folder)})  # begun by an earlier version
+        elif rerun_stale and isinstance(state_of(trial, {"program": read_program(folder)}), Stale):
             shutil.rmtree(folder)
-            before = trial.fingerprint
-        if not any(file for kept in ("stages", "checkpoints") for file in (folder / kept).glob("*")):
-            before = trial.fingerprint
         folder.mkdir(parents=True, exist_ok=True)
         for gone in ("error.txt", "progress.json", STOP):
             (folder / gone).unlink(missing_ok=True)
-        write_json(folder / "trial.json", {**trial.to_json(), "fingerprint": before})
+        write_json(folder / "trial.json", trial.to_json())
         return folder
+
+
+def read_program(folder: Path) -> dict[str, str] | None:
+    """What the work in a trial's folder was begun with; None where none has begun."""
+    try:
+        found = json.loads((folder / PROGRAM).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _planned_by(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / "trial.json").read_text(encoding="utf-8"))["fingerprint"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import ConfigError, Diverged, RunError
+from attention_research.studies import fingerprints
 from attention_research.studies.attempts import Attempt, spent
 from attention_research.studies.bounds import bounded
 from attention_research.studies.study import dereference
-from attention_research.studies.trials import read_result, write_json
+from attention_research.studies.trials import PROGRAM, read_program, read_result, write_json
 from attention_research.training.environment import keep_compiled_programs
 from attention_research.training.failure import line_of
 from attention_research.training.interruption import Interrupted
@@ -81,6 +82,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         from attention_research import config as configs
 
         config = configs.resolve(trial["given"])
+    program = begin(folder, trial)
     results: dict[str, Any] = {}
     failed: dict[str, str] = {}
     diverged = stopped = None
@@ -126,9 +128,11 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         counted = inspection.inspect(config)
         results["inspect"] = {name: counted[name] for name in ("parameters", "flops")}
     peaks = [outcome["peak_memory_bytes"] for outcome in results.values() if "peak_memory_bytes" in outcome]
-    planned = ("id", "row", "seed", "point", "identity", "config_hash", "fingerprint", "given")
+    planned = ("id", "row", "seed", "point", "identity", "config_hash", "given")
     written: dict[str, Any] = {
         **{name: trial[name] for name in planned},
+        "fingerprint": fingerprints.line(program),
+        "program": program,
         "stages": results,
         "diverged": diverged,
         **({} if stopped is None else {"stopped": stopped.get("reason", "")}),
@@ -143,6 +147,15 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
     attempt.leave_if_superseded()
     write_json(folder / "result.json", result)
     return result
+
+
+def begin(folder: Path, trial: dict[str, Any]) -> dict[str, str]:
+    """The program with which the work in a trial's folder was begun; that of this process where it begins now."""
+    program = read_program(folder)
+    if program is None:
+        program = fingerprints.program_of(trial["stages"], trial["given"])
+        write_json(folder / PROGRAM, program)
+    return program
 
 
 def _add(results: dict[str, Any], stage: dict[str, Any], outcome: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import datetime
 import functools
 import hashlib
@@ -13,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from attention_research.source_text import code
 
 PACKAGE = Path(__file__).resolve().parent.parent
 VERSIONS = (
@@ -45,17 +46,8 @@ def _fingerprint(package: Path, files: tuple[tuple[Path, int, int], ...]) -> str
     """Of files as they stand: with their times and sizes, so that a process reads them once."""
     digest = hashlib.sha256()
     for path, _, _ in files:
-        digest.update(f"{path.relative_to(package)}\0{_program(path.read_text())}\0".encode())
+        digest.update(f"{path.relative_to(package)}\0{code(path.read_text(encoding='utf-8'))}\0".encode())
     return digest.hexdigest()[:12]
-
-
-def _program(source: str) -> str:
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, False) is not None:
-            docstring: Any = node.body[0]
-            docstring.value.value = ""
-    return ast.dump(tree)
 
 
 def git_revision() -> str:

@@ -13,13 +13,13 @@ import jax
 import numpy as np
 
 from attention_research.data.given_files import GivenFiles
-from attention_research.decoding.continuation import Continued
 from attention_research.errors import ConfigError
 from attention_research.models.sequences import source
 from attention_research.tasks.perplexity import unigram_perplexity
 from attention_research.training import keeping
 from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
+from attention_research.training.generating import continues, most_tokens, output_reader, translator
 from attention_research.training.readings import readings
 from attention_research.training.selection import select
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
@@ -61,24 +61,13 @@ class Trained:
         self.state = averaged(restore, self.averaged) if len(self.averaged) > 1 else restore(self.step)
         checkpoints.close()
 
-        #: A language model without a source goes on with what it is given.
-        self.continues = not hasattr(parts.model.target, "encode")
-        written_by = Continued if self.continues else lambda model: model
-
-        def translate(model: tuple[Any, Any], source: dict[str, jax.Array]) -> Any:
-            return self.decoding(
-                written_by(self.trainer.structure.merge(*model)), source, max_length=self.most_tokens()
-            )
-
-        self._translate = jax.jit(translate)
-        merge = self.trainer.structure.merge
-        self._outputs = jax.jit(lambda model, batch: self.evaluation.outputs(merge(*model), batch))
+        self.continues = continues(self.trainer)
+        self._translate = jax.jit(translator(self.trainer, self.decoding))
+        self._outputs = jax.jit(output_reader(self.trainer, self.evaluation))
 
     def most_tokens(self) -> int:
-        """As many tokens as the model can write, and as the data ask for; of images without words nobody asks."""
-        said = self.config.resolved
-        max_length = said["model"].get("max_length") or said["max_length"]
-        return min(max_length, getattr(self.data, "target_length", None) or max_length)
+        """As `generating.most_tokens`."""
+        return most_tokens(self.trainer)
 
     def model(self, replica: int = 0) -> tuple[Any, Any]:
         """(parameters, statistics) of one replica."""

@@ -85,10 +85,14 @@ class Trainer:
             model: tuple[Any, Any], batch: Mapping[str, Any], mine: Mapping[str, jax.Array]
         ) -> dict[str, jax.Array]:
             with scope(mine):
-                total, sums = self.task.loss(self.structure.merge(*model), batch, None)
-            return {"loss": total, **sums, "tokens": self.task.count(batch)}
+                return self.losses(model, batch)
 
         return hosts.together(jax.jit(step))
+
+    def losses(self, model: tuple[Any, Any], batch: Mapping[str, Any]) -> dict[str, jax.Array]:
+        """What an evaluation step computes, as a function to trace."""
+        total, sums = self.task.loss(self.structure.merge(*model), batch, None)
+        return {"loss": total, **sums, "tokens": self.task.count(batch)}
 
 
 def of_replica(state: Mapping[str, Any], replica: int, replicas: int) -> tuple[Any, Any]:

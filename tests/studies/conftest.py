@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from attention_research.studies import fingerprints
+
 STUDY_FILE = '''"""A fake study with <b>markup</b> & more.
 
 The second line of the docstring is not the title.
@@ -70,6 +72,12 @@ CLAIMS = """"id","notes","topic","claim","study","measurement","kind"
 "never-tested","000","test","Nobody looks.","fake/table","nothing","empirical"
 "another","000","test","Not ours.","other/table","nothing","empirical"
 """
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers in this process take a fixed program for theirs (tests/training/test_programs.py lowers real ones)."""
+    monkeypatch.setattr(fingerprints, "program_of", lambda stages, given: {"sources": "of a test", "train": "one"})
 
 
 @pytest.fixture

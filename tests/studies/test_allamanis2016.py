@@ -48,9 +48,7 @@ def test_the_printed_cells(root, naming):
 def test_rows_differ_in_what_they_are_named_for(root, monkeypatch, naming, see, scale):
     monkeypatch.chdir(root)
     study, _ = naming
-    models = {
-        row.id: configuration(study, scale, row).resolved["model"] for row in study.rows if row.scales is None
-    }
+    models = {row.id: configuration(study, scale, row).resolved["model"] for row in study.rows if row.scales is None}
     copy, conv = models["copy_attention"], models["conv_attention"]
     assert {key for key in copy if copy[key] != conv[key]} == {"kind"}
     assert models["attention"]["kind"] == "pointer_generator" and not models["attention"]["copies"]

@@ -13,7 +13,7 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.config import ConfigError
-from attention_research.studies import attempts, figures, load_study, recording, records, run_study
+from attention_research.studies import attempts, figures, fingerprints, load_study, recording, records, run_study
 from attention_research.studies import run as runs
 from attention_research.studies.costs import Cost, Costs
 from attention_research.studies.groups import Group, InOrder
@@ -76,6 +76,7 @@ class Made:
         if (ended := self.crew.ends(self.trial["row"])) is not None:
             return ended
         told = {name: self.trial[name] for name in ("id", "row", "seed", "point", "fingerprint")}
+        told["program"] = fingerprints.measurements(self.trial["stages"])
         stages = {"measure": {"value": self.trial["seed"], "stage_seconds": 3600.0}}
         result = {**told, "stages": stages, "diverged": None, "curves": {}, "environment": {}, "cores": 1}
         (self.folder / "result.json").write_text(json.dumps({**result, "seconds": 3600.0}))
@@ -122,10 +123,11 @@ def test_all_studies_are_run_and_recorded_and_nothing_twice(night, fake, capsys)
     assert capsys.readouterr().out == "nothing is missing or stale at quick\n"
 
 
-def test_stale_trials_run_again_unless_they_are_kept(night, monkeypatch, capsys):
+def test_stale_trials_run_again_unless_they_are_kept(night, fake, capsys):
     night(Crew())
-    monkeypatch.setattr("attention_research.studies.night.fingerprint", lambda: "other")
-    monkeypatch.setattr(runs, "fingerprint", lambda: "other")
+    for name, old, new in (("table", "0.5 * seed", "0.25 * seed"), ("second", "return {}", 'return {"one": 1}')):
+        file = fake / "fake" / f"{name}.py"
+        file.write_text(file.read_text().replace(old, new))
     capsys.readouterr()
     assert night(Crew(), "--dry-run", "--stale=keep") == 0
     assert capsys.readouterr().out.startswith("nothing")

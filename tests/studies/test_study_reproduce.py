@@ -14,7 +14,6 @@ import pytest
 from attention_research.config import ConfigError
 from attention_research.errors import RunError
 from attention_research.studies import find_studies, load_study, records, reproduce, run_study
-from attention_research.studies import run as runs
 from attention_research.training.workdir import locked
 
 RUN = Path("runs/fake-table-quick")
@@ -78,15 +77,18 @@ def test_a_killed_worker_is_retried_and_a_failing_trial_stops_nobody(fake, ran, 
     assert "&lt;such&gt;" in Path("runs/fake-table-deaths/report.html").read_text()
 
 
-def test_other_sources_make_a_trial_stale(fake, ran, monkeypatch):
-    before = runs.fingerprint()
+def test_only_the_sources_of_a_measurement_make_it_stale(fake, ran):
+    """Not a docstring, a comment, a row's name or a verdict in the same file, but a function that it calls."""
     run_study("fake/table", scale="quick", rows=("one",), seeds=1)
-    monkeypatch.setattr(runs, "fingerprint", lambda: "f" * len(before))
-    kept = run_study("fake/table", scale="quick", seeds=1, rows=("one",))
-    assert ran() == ["1.0 0"] and kept["rows"][0]["notes"] == "stale (made by other sources)"
-    rerun = run_study("fake/table", scale="quick", seeds=1, rows=("one",), stale="rerun")
-    assert ran() == ["1.0 0"] * 2 and rerun["rows"][0]["notes"] == ""
-    assert run_study("fake/table", scale="quick", seeds=1, rows=("one",), stale="rerun") == rerun and len(ran()) == 2
+    rerun = lambda **options: run_study("fake/table", scale="quick", seeds=1, rows=("one",), **options)
+    file = fake / "fake" / "table.py"
+    text = file.read_text().replace('"late", "late"', '"late", "later"').replace("conclude({", "conclude({  # why\n")
+    file.write_text(text.replace('"""Logs that it ran', '"""Logs the run'))
+    assert rerun(stale="rerun")["rows"][0]["notes"] == "" and ran() == ["1.0 0"]
+    file.write_text(file.read_text().replace("value + 0.5 * seed", "value + 0.25 * seed"))
+    assert rerun()["rows"][0]["notes"] == "stale: the measurement measured changed" and ran() == ["1.0 0"]
+    assert rerun(stale="rerun")["rows"][0]["notes"] == "" and ran() == ["1.0 0"] * 2
+    assert rerun(stale="rerun")["rows"][0]["notes"] == "" and len(ran()) == 2
 
 
 def test_a_record_counts_as_finished_and_renders_elsewhere(fake, ran):

@@ -10,12 +10,13 @@ from results_of import trial
 
 from attention_research.config import ConfigError
 from attention_research.errors import Diverged, RunError
-from attention_research.studies import worker
+from attention_research.studies import trials, worker
 from attention_research.studies.attempts import Attempt
 from attention_research.studies.runners.machine import shares
-from attention_research.studies.trials import Folder, write_json
+from attention_research.studies.staleness import Current, Stale
+from attention_research.studies.trials import Folder, read_program, write_json
 
-PLANNED = ("id", "row", "seed", "point", "identity", "config_hash", "fingerprint")
+PLANNED = ("id", "row", "seed", "point", "identity", "config_hash")
 
 
 @pytest.fixture
@@ -71,6 +72,7 @@ def test_stages_run_in_turn_and_make_a_result(folder):
     assert result["stages"]["train"]["loss"] == 0.01 and result["stages"]["evaluate"]["bleu"] == 3.0
     assert result["stages"]["inspect"] == {"parameters": 7, "flops": 8}
     assert result["stages"]["train"]["peak_memory_bytes"] > 10**7
+    assert result["program"] == {"sources": "of a test", "train": "one"} and len(result["fingerprint"]) == 12
     assert result["environment"] == {"git": "0"} and result["given"] == {"a": 1} and result["diverged"] is None
     steps = [step for step, _ in result["curves"]["train"]]
     assert len(steps) <= 201 and steps[0] == 1 and steps[-1] == 1000
@@ -112,15 +114,29 @@ def test_a_failure_is_one_line_and_an_exit_status(folder, error, status, line, c
     assert capfd.readouterr().err.splitlines()[-1] == f"error: {line}"
 
 
-@pytest.mark.parametrize(("rerun", "begun", "kept"), [(0, 1, "old"), (0, 0, "new"), (1, 1, "new")])
-def test_work_begun_by_other_sources_keeps_their_fingerprint_or_goes(tmp_path, rerun, begun, kept):
+@pytest.mark.parametrize(
+    ("rerun", "begun", "now", "stays"),
+    [(0, 1, "B", True), (1, 1, "B", False), (1, 1, "A", True), (1, 0, "B", False)],
+    ids=["marked", "dropped", "the-same-program", "nothing-begun"],
+)
+def test_work_begun_by_another_program_is_marked_or_dropped(tmp_path, monkeypatch, rerun, begun, now, stays):
+    """With the same program the work goes on, whatever else has changed in the sources."""
     folder, planned = Folder(tmp_path), dataclasses.replace(trial("a"), fingerprint="old")
-    place = folder.prepare(planned, rerun_stale=False)
+    place, before = folder.prepare(planned, rerun_stale=False), {"sources": "old", "train": "A"}
+    write_json(place / "program.json", before)
     if begun:
         write_json(place / "stages" / "x.json", {})
+    changed = lambda trial, result: Stale() if result["program"]["train"] != now else Current()
+    monkeypatch.setattr(trials, "state_of", changed)
     assert folder.prepare(dataclasses.replace(planned, fingerprint="new"), rerun_stale=bool(rerun)) == place
-    assert json.loads((place / "trial.json").read_text())["fingerprint"] == kept
-    assert (place / "stages").exists() is (bool(begun) and not rerun)
+    assert (read_program(place) == before, (place / "stages").exists()) == (stays, stays)
+
+
+def test_work_begun_by_an_earlier_version_is_not_taken_for_this_ones(tmp_path):
+    folder, planned = Folder(tmp_path), dataclasses.replace(trial("a"), fingerprint="old")
+    write_json(folder.prepare(planned, rerun_stale=False) / "stages" / "x.json", {})
+    place = folder.prepare(dataclasses.replace(planned, fingerprint="new"), rerun_stale=True)
+    assert read_program(place) == worker.begin(place, planned.to_json()) == {"sources": "old"}
 
 
 def test_cores_are_dealt_whole():

@@ -1,0 +1,199 @@
+"""What a trial runs, as a dictionary of short hashes by part: its `program`, from which its fingerprint is made.
+
+    {"jax": "0.10.2", ..., "platform": "cpu", "sources": "4e033cf248a5",
+     "config": "bf0014350a04", "data": "...", "start": "...", "train": "...", "evaluate": "...", "decode": "..."}
+
+A trial that trains has the hashes of its lowered programs (`training.programs`), of its data (`data.checksum`), of the
+sources that score it and of its config; a fine-tuning the same under its name (``topics.train``). A measurement has the
+hash of the sources that its function reaches (``measure.FUNCTION``, `studies.sources`). "sources" is the hash of all
+sources that could matter: where it and the versions are equal, so is the rest, and nothing is lowered.
+
+Lowering takes seconds. What was lowered is kept in the user's cache folder by config (the seed apart), sources and
+versions.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research import config as configs
+from attention_research import registry
+from attention_research.config.record import EXECUTION_LEAVES, flat
+from attention_research.studies import finetuning
+from attention_research.studies.sources import Sources
+from attention_research.studies.study import digest
+from attention_research.training.environment import fingerprint
+from attention_research.training.workdir import write_text
+
+#: Lowered text depends on the versions of these; a difference of the first two alone makes texts not comparable.
+LIBRARIES = ("jax", "jaxlib", "flax", "optax")
+#: How a part begins that could not be hashed, with the reason after it.
+UNKNOWN = "not "
+#: What of a program is not compared.
+ABOUT = (*LIBRARIES, "platform", "sources")
+#: Settings of the process that change what is lowered.
+_FLAGS = ("JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_THREEFRY_PARTITIONABLE", "JAX_DEFAULT_PRNG_IMPL")
+Stages = Sequence[Mapping[str, Any]]
+Given = Mapping[str, Any] | None
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Of `LIBRARIES`."""
+    return {name: importlib.metadata.version(name) for name in LIBRARIES}
+
+
+def line(program: Mapping[str, Any]) -> str:
+    """The fingerprint: 12 hex digits of all parts."""
+    return digest({name: value for name, value in program.items() if name != "sources"})
+
+
+def trains(stages: Stages) -> bool:
+    """Whether a trial trains a run."""
+    return any(stage["kind"] == "train" for stage in stages)
+
+
+def sources_of(stages: Stages, package: str | None = None, sources: Sources | None = None) -> str:
+    """The hash of all sources that could matter to a trial. `package` is that of today's package, if it is known."""
+    own = measurements(stages, sources)
+    if trains(stages):
+        own["package"] = fingerprint() if package is None else package
+    return digest(own)
+
+
+def measurements(stages: Stages, sources: Sources | None = None) -> dict[str, str]:
+    """Part -> hash of the sources of each stage that measures."""
+    sources, trained = sources or Sources(), trains(stages)
+    return {
+        f"measure.{stage['function'].rpartition(':')[2]}": sources.of(
+            stage["function"], stage["settings"], trained=trained
+        )
+        for stage in stages
+        if stage["kind"] == "measure"
+    }
+
+
+class Lowering:
+    """Programs that a config lowers to: what is asked for, and under which name the answer is kept."""
+
+    def __init__(self, config: configs.Config, *, evaluated: bool, platform: str):
+        self.given, self.evaluated, self.platform = config.given, evaluated, platform
+        leaves = {
+            path: value
+            for path, value in flat(config.resolved).items()
+            if not path.startswith((*EXECUTION_LEAVES, "training.seed", "training.data_seed"))
+        }
+        flags = {name: os.environ[name] for name in _FLAGS if name in os.environ}
+        self.key = digest([leaves, evaluated, fingerprint(), versions(), platform, flags], 20)
+
+    def kept(self) -> dict[str, str] | None:
+        """What was lowered before."""
+        return _read(self.key)
+
+    def run(self) -> dict[str, str]:
+        """Lowers in this process, which imports JAX, and keeps the answer."""
+        import jax
+
+        from attention_research.training.programs import program_hashes
+
+        try:
+            found = program_hashes(configs.resolve(dict(self.given)), evaluated=self.evaluated)
+        except Exception as error:  # what cannot be built at all is told by who trains it
+            return {"train": unknown("lowered", error)}
+        jax.clear_caches()  # what was traced is not run
+        return _keep(self.key, found)
+
+
+def lowerings(stages: Stages, given: Given, platform: str) -> Iterator[tuple[str, Lowering]]:
+    """The prefix of its parts' names and the `Lowering` of each run that a trial trains."""
+    for prefix, config, _ in finetuning.runs(stages, given or {}) if trains(stages) else ():
+        yield prefix, Lowering(config, evaluated=prefix != "" or _evaluates(stages), platform=platform)
+
+
+def contents(stages: Stages, given: Given, *, build: bool = False, sources: Sources | None = None) -> dict[str, str]:
+    """Part -> hash of the config, of the data and of the sources that score, of each run; without `build` data that
+    would have to be prepared first are left out."""
+    from attention_research.data import checksum
+
+    found: dict[str, str] = {}
+    there = True
+    for prefix, config, make in finetuning.runs(stages, given or {}) if trains(stages) else ():
+        found[f"{prefix}config"] = config.identity
+        if prefix or _evaluates(stages):
+            evaluation = registry.FAMILIES["evaluation"][config.resolved["evaluation"]["kind"]]
+            found[f"{prefix}score"] = (sources or Sources()).of_scoring(evaluation)
+        try:
+            data = make(_silent) if there else None  # where the trial's own data are not here, nor is its vocabulary
+            there = there and (build or checksum.is_here(data))
+            if there:
+                found[f"{prefix}data"] = _data(data, config.resolved)
+        except Exception as error:
+            there = build
+            found |= {f"{prefix}data": unknown("read", error)} if build else {}
+    return found
+
+
+def _evaluates(stages: Stages) -> bool:
+    return any(stage["kind"] == "evaluate" for stage in stages)
+
+
+def unknown(what: str, error: Exception) -> str:
+    """What stands in the place of a hash that cannot be had. A record without it is better than no record."""
+    return f"{UNKNOWN}{what} ({type(error).__name__}: {' '.join(str(error).split())[:80]})"
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+def _data(data: Any, resolved: Mapping[str, Any]) -> str:
+    from attention_research.data import checksum
+
+    data.prepare(_silent)
+    stamp, sizes = checksum.stamp(data), [resolved["training"]["batch_size"], resolved["evaluation"]]
+    key = digest([resolved["data"], sizes, stamp, fingerprint()], 20)
+    if stamp is not None and (kept := _read(key)) is not None:
+        return kept["data"]
+    return _keep(key, {"data": checksum.of_config(data, resolved)})["data"]
+
+
+def program_of(stages: Stages, given: Given) -> dict[str, str]:
+    """The program of a trial that begins in this process, whose platform it runs on. Prepares its data."""
+    program = {**measurements(stages), "sources": sources_of(stages)}
+    if not trains(stages):
+        return program
+    from attention_research.kernels.platforms import home_platform
+
+    program |= {**versions(), "platform": home_platform(), **contents(stages, given, build=True)}
+    for prefix, lowering in lowerings(stages, given, program["platform"]):
+        hashes = lowering.kept() or lowering.run()
+        program |= {f"{prefix}{name}": value for name, value in hashes.items()}
+    return program
+
+
+def _place(key: str) -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "attention_research" / "programs" / f"{key}.json"
+
+
+def _read(key: str) -> dict[str, str] | None:
+    try:
+        return json.loads(_place(key).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _keep(key: str, found: dict[str, str]) -> dict[str, str]:
+    """Writes it where that can be: a full or read-only disk costs time later, and nothing else."""
+    try:
+        _place(key).parent.mkdir(parents=True, exist_ok=True)
+        write_text(_place(key), json.dumps(found, sort_keys=True) + "\n")
+    except Exception:  # RunError of `write_text`, OSError
+        pass
+    return found

@@ -1,0 +1,54 @@
+"""Lowers programs in a process of its own, so that the one that asks imports no JAX and takes no accelerator's memory.
+
+The process reads one JSON document a line, {"key", "given", "evaluated", "platform"}, and answers {"key", "parts"} a
+line; what it cannot lower for its platform it leaves out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+
+from attention_research.studies.fingerprints import Lowering
+
+
+def lowered(wanted: Iterable[Lowering], report: Callable[[str], None] = lambda line: None) -> dict[str, dict[str, str]]:
+    """Key -> parts of those that can be lowered on this machine, from the cache or by lowering them."""
+    each = {one.key: one for one in wanted}
+    found = {key: parts for key, one in each.items() if (parts := one.kept()) is not None}
+    missing = [one for key, one in each.items() if key not in found]
+    if missing:
+        report(f"lowering the programs of {len(missing)} config{'s' if len(missing) > 1 else ''}")
+        found |= _elsewhere(missing)
+    return found
+
+
+def _elsewhere(missing: list[Lowering]) -> dict[str, dict[str, str]]:
+    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    command = [sys.executable, "-m", "attention_research.studies.lowering"]
+    asked = "".join(
+        json.dumps({"key": one.key, "given": one.given, "evaluated": one.evaluated, "platform": one.platform}) + "\n"
+        for one in missing
+    )
+    done = subprocess.run(command, input=asked, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {one["key"]: one["parts"] for one in answers}
+
+
+def main() -> None:
+    """Answers what stands on standard input."""
+    from attention_research import config as configs
+    from attention_research.kernels.platforms import home_platform
+
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if asked["platform"] == home_platform():
+            one = Lowering(configs.resolve(asked["given"]), evaluated=asked["evaluated"], platform=asked["platform"])
+            print(json.dumps({"key": asked["key"], "parts": one.run()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""The sources that a measuring function runs: its own module's definitions that it reaches, and what these import.
+
+Of a study's file and its siblings only the definitions that the function uses count, one by one, so that a row's name
+or a verdict is no part of the measurement; of the package whole modules do, but of an ``__init__.py`` only the names
+that are taken from it.
+
+Kinds are looked up by name at run time, which no import shows. Where a module or the measurement builds from a config,
+each word in its code that is a kind's name brings in the kind's module, and a child's default kind in a signature
+always does. All is read from the sources by `ast`; docstrings, comments and layout do not count (`source_text`).
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from attention_research import registry
+from attention_research.source_text import text_of
+
+PACKAGE = Path(registry.__file__).resolve().parent
+#: What plans, tabulates and draws measurements, and takes no part in them.
+ABOVE = ("cli", "workdirs", "studies", "catalogue")
+#: What the programs and the data of a trial that is trained say already.
+OF_TRAINING = (
+    "training", "tasks", "decoding", "data", "models", "layers", "parallel", "config", "registry", "experiment",
+)  # fmt: skip
+
+
+class Sources:
+    """The sources as they stand now: each function's are read once."""
+
+    def __init__(self) -> None:
+        self.measured, self.scoring = functools.cache(_measured), functools.cache(_scoring)
+
+    def of(self, where: str, settings: Any = None, *, trained: bool = False) -> str:
+        """12 hex digits of the sources that a function of `measure` runs; `where` is its `study.reference`.
+
+        `settings` are those that it is called with. What a trial's training is made of is left out where it was
+        `trained`. Nothing is imported.
+        """
+        return self.measured(where, frozenset(_words(settings)), trained)
+
+    def of_scoring(self, where: str) -> str:
+        """12 hex digits of the sources of an evaluation, "module:Class", and of those in `tasks` that it imports."""
+        return self.scoring(where)
+
+
+def _scoring(where: str) -> str:
+    reach = _Reach([path.stem for path in PACKAGE.iterdir() if path.stem != "tasks"])
+    reach.module(_origin(where.partition(":")[0]))
+    return _digest(reach)
+
+
+def _measured(where: str, words: frozenset[str], trained: bool) -> str:
+    home, name = where.rsplit(":", 1)
+    file = Path(home).resolve() if home.endswith(".py") else _origin(home)
+    reach = _Reach((*ABOVE, *OF_TRAINING) if trained else ABOVE)
+    if PACKAGE in file.parents:
+        reach.module(file)
+    else:
+        reach.definitions(file, {name.split(".")[0]})
+    reach.kinds(words)
+    return _digest(reach)
+
+
+def _digest(reach: _Reach) -> str:
+    return hashlib.sha256("\0".join(sorted(reach.texts)).encode()).hexdigest()[:12]
+
+
+def _origin(module: str) -> Path:
+    found = importlib.util.find_spec(module)
+    assert found is not None and found.origin is not None, module
+    return Path(found.origin).resolve()
+
+
+class _Reach:
+    """The texts of what was reached; nothing of the package's parts `left_out` is followed."""
+
+    def __init__(self, left_out: Collection[str]):
+        self.left_out = left_out
+        self.texts: set[str] = set()
+        self.words: set[str] = set()
+        self.builds = False
+        self.modules: set[Path] = set()
+        self.named: dict[Path, set[str]] = {}
+
+    def definitions(self, path: Path, names: Collection[str]) -> None:
+        """The statements at the top of a study's file that bind these names, and all that they use there."""
+        seen, todo = self.named.setdefault(path, set()), set(names)
+        while todo := todo - seen:
+            seen |= todo
+            found = [node for node in _parsed(path).body if _always(node) or not todo.isdisjoint(_bound(node))]
+            todo = set()
+            for node in found:
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    self.imports(node, path, wanted=seen)
+                else:
+                    facts = _facts(node)
+                    self.texts.add(facts.text)
+                    self.words |= facts.words
+                    self.builds |= facts.builds
+                    for one in facts.imports:
+                        self.imports(one, path)
+                    todo |= facts.names
+
+    def module(self, path: Path) -> None:
+        """A whole module of the package, and what it imports."""
+        if path in self.modules:
+            return
+        self.modules.add(path)
+        facts = _module_facts(path)
+        self.texts.add(facts.text)
+        for one in facts.imports:
+            self.imports(one, path)
+        for family, kind in facts.children:
+            self._kind(registry.FAMILIES.get(family, {}).get(kind))
+        if facts.builds:
+            self.kinds(facts.words)
+
+    def kinds(self, words: Collection[str]) -> None:
+        """The modules of the kinds that these words name, and those of the measurement where it builds any."""
+        for word in (*words, *(self.words if self.builds else ())):
+            for kinds in registry.FAMILIES.values():
+                self._kind(kinds.get(word))
+
+    def _kind(self, where: str | None) -> None:
+        if where is not None and "registry" not in self.left_out:
+            self._absolute(where.partition(":")[0], ())
+
+    def imports(self, node: ast.Import | ast.ImportFrom, path: Path, wanted: Collection[str] | None = None) -> None:
+        """What an import statement brings in; of a study's siblings the names that it takes."""
+        self.builds |= path not in self.modules and _is_builder(node)
+        names = [alias.name for alias in node.names if wanted is None or (alias.asname or alias.name) in wanted]
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if wanted is None or (alias.asname or alias.name.split(".")[0]) in wanted:
+                    self._absolute(alias.name, ())
+        elif node.level:
+            folder = path.parents[node.level - 1]
+            parts = node.module.split(".") if node.module else []
+            for name in names:
+                self._relative(folder.joinpath(*parts), name)
+        else:
+            self._absolute(node.module or "", names)
+
+    def _relative(self, base: Path, name: str) -> None:
+        for file in (base.with_suffix(".py"), base / f"{name}.py"):
+            if not file.is_file():
+                continue
+            if PACKAGE in file.parents:
+                self._absolute(".".join((PACKAGE.name, *file.with_suffix("").relative_to(PACKAGE).parts)), ())
+            else:
+                whole = set().union(*map(_bound, _parsed(file).body)) if file.stem == name else {name}
+                self.definitions(file, whole)
+            return
+
+    def _absolute(self, module: str, names: Collection[str]) -> None:
+        first, *parts = module.split(".")
+        if first != PACKAGE.name or (parts and parts[0] in self.left_out):
+            return
+        inner = {name for name in names if _file(PACKAGE.joinpath(*parts, name))}
+        for name in inner if parts else inner.difference(self.left_out):
+            self._absolute(f"{module}.{name}", ())
+        file = _file(PACKAGE.joinpath(*parts)) if parts else None
+        wanted = set(names) - inner
+        if file is None or (inner and not wanted):
+            return
+        if file.name == "__init__.py" and wanted and wanted <= set().union(*map(_bound, _parsed(file).body)):
+            self.definitions(file, wanted)  # it hands names on
+        else:
+            self.module(file)
+
+
+def _file(path: Path) -> Path | None:
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement at the top of a module binds."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    else:
+        for one in ast.walk(node):
+            if isinstance(one, ast.Import | ast.ImportFrom):
+                yield from (alias.asname or alias.name.split(".")[0] for alias in one.names)
+            elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                yield one.id
+
+
+def _always(node: ast.stmt) -> bool:
+    """Whether a statement counts whatever is used: it does something."""
+    return isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
+
+
+def _is_builder(node: ast.Import | ast.ImportFrom) -> bool:
+    """Whether an import brings in what makes objects of kinds."""
+    names = {alias.name for alias in node.names}
+    if isinstance(node, ast.Import):
+        return any(name.startswith(f"{PACKAGE.name}.config") for name in names)
+    module = node.module or ""
+    if module == PACKAGE.name:
+        return not names.isdisjoint(("config", "registry"))
+    return module.startswith(f"{PACKAGE.name}.config") or (module == f"{PACKAGE.name}.registry" and "lookup" in names)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Facts:
+    """What is read off a syntax tree: the hash of its text, its names, words and imports, whether it makes objects of
+    kinds, and the (family, kind) of each child that has a default."""
+
+    text: str
+    names: frozenset[str]
+    words: frozenset[str]
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    builds: bool
+    children: frozenset[tuple[str, str]]
+
+
+def _facts(tree: ast.AST) -> _Facts:
+    nodes = list(ast.walk(tree))
+    imports = tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+    return _Facts(
+        hashlib.sha256(text_of(tree).encode()).hexdigest(),
+        frozenset(node.id for node in nodes if isinstance(node, ast.Name)),
+        frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)),
+        imports,
+        any(map(_is_builder, imports)),
+        frozenset(child for node in nodes if isinstance(node, ast.arguments) for child in _children(node)),
+    )
+
+
+def _children(arguments: ast.arguments) -> Iterator[tuple[str, str]]:
+    """The (family, kind) of each argument `Child["family"] = "kind"`."""
+    plain = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(plain[len(plain) - len(arguments.defaults) :], arguments.defaults, strict=True),
+             *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]  # fmt: skip
+    for argument, default in pairs:
+        annotation = argument.annotation
+        if isinstance(annotation, ast.Subscript) and isinstance(default, ast.Constant):
+            if ast.unparse(annotation.value) == "Child" and isinstance(annotation.slice, ast.Constant):
+                yield str(annotation.slice.value), str(default.value)
+
+
+def _words(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set().union(*map(_words, value.values()))
+    if isinstance(value, list | tuple):
+        return set().union(*map(_words, value))
+    return {value} if isinstance(value, str) else set()
+
+
+def _parsed(path: Path) -> ast.Module:
+    stat = path.stat()
+    return _parse(path, stat.st_mtime_ns, stat.st_size)
+
+
+@functools.lru_cache(maxsize=8)
+def _parse(path: Path, time: int, size: int) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _module_facts(path: Path) -> _Facts:
+    stat = path.stat()
+    return _facts_of_file(path, stat.st_mtime_ns, stat.st_size)
+
+
+@functools.cache
+def _facts_of_file(path: Path, time: int, size: int) -> _Facts:
+    """Without the tree, which is large."""
+    return _facts(ast.parse(path.read_text(encoding="utf-8")))

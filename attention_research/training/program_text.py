@@ -1,0 +1,50 @@
+"""A traced function's StableHLO as text that says what is computed and nothing of where it was written.
+
+Two processes, folders or sets of names give the same text for the same computation. Another operation, constant, shape
+or order of operations gives another one. The text depends on the versions of JAX that wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+_SYMBOL = re.compile(r'@(?:"[^"]*"|[\w.$-]+)')
+#: Names of results and of scopes, how many devices run the program, which buffers may be reused.
+_NOISE = re.compile(
+    r"(?:jax\.result_info|mhlo\.num_partitions|mhlo\.num_replicas|tf\.aliasing_output|jax\.buffer_donor|mhlo\.frontend_attributes)"
+    r' = (?:"(?:[^"\\]|\\.)*"|true|false|\d+(?: : i\d+)?|\{[^{}]*\})(?:, )?'
+)
+_EMPTY = re.compile(r"(?: attributes)? \{\}(?= \{|[,)]|$)", re.MULTILINE)
+_FUNCTION = re.compile(r'^module (@(?:"[^"]*"|[\w.$-]+))|func\.func (?:public |private )?(@(?:"[^"]*"|[\w.$-]+))')
+
+
+def program_text(function: Callable[..., Any], *shapes: Any) -> str:
+    """The text of the function for arguments of these shapes (`jax.ShapeDtypeStruct`); allocates and compiles nothing.
+
+    >>> x = jax.ShapeDtypeStruct((3,), "float32")
+    >>> program_text(lambda a: a * 2, x) == program_text(lambda b: b * 2, x) != program_text(lambda a: a * 3, x)
+    True
+    """
+    return canonical(jax.jit(function).trace(*shapes).lower().as_text())
+
+
+def canonical(text: str) -> str:
+    """The text with its functions numbered in the order in which they stand, and without what `_NOISE` matches."""
+    names: dict[str, str] = {}
+    for line in text.splitlines():
+        found = _FUNCTION.search(line.strip() if line.startswith("module") else line)
+        if found:
+            name = found[1] or found[2]
+            names.setdefault(name, f"@f{len(names)}")
+    text = _SYMBOL.sub(lambda found: names.get(found[0], found[0]), text)
+    return _EMPTY.sub("", _NOISE.sub("", text))
+
+
+def digest(*texts: str) -> str:
+    """12 hex digits of some texts."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]

@@ -1,0 +1,94 @@
+"""The programs that a config's run computes, lowered from shapes and hashed; nothing is allocated or compiled.
+
+start     the first parameters and optimizer state, from a seed
+train     one update, at the smallest and at the largest batch that the data's lengths allow
+evaluate  the losses of a batch, as validation and evaluation read them, and what the evaluation reads off the model
+decode    the search that writes texts, where the evaluation scores texts
+
+Shapes are a pure function of the config (`train_shapes` of its data): those that a bucket between the two extremes has
+are left out, so that a change that affects only these lengths is not seen. Evaluation and decoding have the largest
+batch. All programs are those of one seed on one device, however the run is spread: the mesh, replicas, the seed itself
+and what is logged enter none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from attention_research.config import Config
+from attention_research.models.sequences import source
+from attention_research.training.generating import output_reader, translator
+from attention_research.training.program_text import digest, program_text
+from attention_research.training.replicas import member_configs
+from attention_research.training.trainer import Trainer
+
+Program = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def program_hashes(config: Config, *, evaluated: bool = True) -> dict[str, str]:
+    """Part -> 12 hex digits of its programs, or why it cannot be lowered. Without `evaluated` the run is only trained
+    and validated."""
+    return {name: _digest(make) for name, make in _parts(config, evaluated=evaluated)}
+
+
+def program_texts(config: Config) -> dict[str, list[str]]:
+    """Part -> the texts that `program_hashes` hashes."""
+    return {name: [program_text(run, *shapes) for run, shapes in make()] for name, make in _parts(config)}
+
+
+def _digest(make: Callable[[], Iterator[Program]]) -> str:
+    try:
+        return digest(*(program_text(function, *shapes) for function, shapes in make()))
+    except Exception as error:  # a record without the part is better than no record
+        return f"not lowered ({type(error).__name__}: {' '.join(str(error).split())[:80]})"
+
+
+def _parts(config: Config, *, evaluated: bool = True) -> Iterator[tuple[str, Callable[[], Iterator[Program]]]]:
+    trainer = Trainer(member_configs(config)[0], alone=True)
+    step, start = trainer.step_and_start
+    state = jax.eval_shape(start, 0)
+    model = state["parameters"], state["statistics"]
+    evaluation = trainer.parts.evaluation()
+    scores_texts = not hasattr(evaluation, "outputs")
+
+    def started() -> Iterator[Program]:
+        yield start, (jax.ShapeDtypeStruct((), jnp.int32),)
+
+    def trained() -> Iterator[Program]:
+        shapes = sorted(trainer.data.train_shapes(trainer.settings.batch_size), key=_size)
+        for extreme in shapes[:: max(len(shapes) - 1, 1)]:
+            yield step, (state, _arrays(trainer, extreme))
+
+    def largest() -> dict[str, jax.ShapeDtypeStruct]:
+        shapes = max(trainer.data.train_shapes(evaluation.batch_size), key=_size)
+        return _arrays(
+            trainer, {name: x for name, x in shapes.items() if not name.endswith(("_segments", "_positions"))}
+        )
+
+    def losses() -> Iterator[Program]:
+        yield trainer.losses, (model, largest())
+        if evaluated and not scores_texts:
+            yield output_reader(trainer, evaluation), (model, largest())
+
+    def decoded() -> Iterator[Program]:
+        yield translator(trainer, trainer.parts.decoding()), (model, dict(source(largest())))
+
+    yield "start", started
+    yield "train", trained
+    yield "evaluate", losses
+    if evaluated and scores_texts:
+        yield "decode", decoded
+
+
+def _arrays(trainer: Trainer, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.ShapeDtypeStruct]:
+    dtype = lambda name: jnp.dtype(trainer.data.dtypes.get(name, "int32"))
+    return {name: jax.ShapeDtypeStruct(shape, dtype(name)) for name, shape in shapes.items()}
+
+
+def _size(shapes: Mapping[str, tuple[int, ...]]) -> int:
+    return sum(int(np.prod(shape)) for shape in shapes.values())

@@ -1,0 +1,105 @@
+"""`status --stale`: which records beside the studies are what would run now, which are stale, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_research.errors import ConfigError
+from attention_research.studies import records
+from attention_research.studies.run import records as beside
+from attention_research.studies.staleness import Current, NotComparable, Stale, State, states_of
+from attention_research.studies.study import EXPERIMENTS, SCALES, find_studies, load_study
+from attention_research.studies.trials import Trial, plan
+from attention_research.training.environment import fingerprint
+
+_STATES = (Current, Stale, NotComparable)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The record of a study at a scale: each recorded trial with its state; `missing` planned trials have no record."""
+
+    study: str
+    scale: str
+    trials: tuple[tuple[Trial, State], ...]
+    missing: int
+
+    def count(self, kind: type[State]) -> int:
+        """How many trials are in a state."""
+        return sum(isinstance(state, kind) for _, state in self.trials)
+
+    def reasons(self) -> list[str]:
+        """A line for every reason, with how many trials have it and of which rows."""
+        counts = Counter(state.note for _, state in self.trials if state.reason)
+        rows = {note: dict.fromkeys(one.row for one, state in self.trials if state.note == note) for note in counts}
+        told = lambda note, number: "all" if number == len(self.trials) else f"{number} of {_some(list(rows[note]))}"
+        return [f"{note} ({told(note, number)})" for note, number in counts.items()]
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        each = [
+            {"id": one.id, "row": one.row, "seed": one.seed, "point": one.point, "state": state.name,
+             "reason": state.reason}
+            for one, state in self.trials
+        ]  # fmt: skip
+        counts = {kind.name.replace(" ", "_"): self.count(kind) for kind in _STATES}
+        return {"study": self.study, "scale": self.scale, **counts, "missing": self.missing, "trials": each}
+
+
+def recorded(
+    names: Sequence[str] = (),
+    scale: str | None = None,
+    report: Callable[[str], None] = lambda line: None,
+    experiments: Path = EXPERIMENTS,
+) -> list[Table]:
+    """The recorded tables of all studies, or of those named, at every scale or at one. Trains nothing; lowers what has
+    to be compared. Raises ConfigError for a study that is not there, and for a scale of which it has no record."""
+    if scale is not None and scale not in SCALES:
+        raise ConfigError(f"--scale={scale}: expected one of {', '.join(SCALES)}")
+    sources, tables = fingerprint(), []
+    for name in names or find_studies(experiments):
+        study = load_study(name, experiments)
+        scales = [one for one in study.scales if scale in (None, one) and records.read(_folder(study, one))]
+        if names and not scales:
+            raise ConfigError(f"study {name}: nothing is recorded{f' at {scale}' if scale else ''}")
+        for one in scales:
+            found = records.read(_folder(study, one))
+            trials = {t.id: t for t in plan(study, one, study.rows_at(one), study.scale(one).seeds, sources)}
+            there = [(trial, found[trial.id]) for trial in trials.values() if trial.id in found]
+            states = states_of(there, lambda line, name=name, one=one: report(f"{name} · {one} · {line}"))
+            pairs = tuple(zip((trial for trial, _ in there), states, strict=True))
+            tables.append(Table(name, one, pairs, len(trials) - len(there)))
+    return tables
+
+
+def text(tables: Sequence[Table]) -> str:
+    """A line a table with its counts, then the reasons below it."""
+    titles = ("study", "scale", "current", "stale", "not comparable", "not recorded")
+    cells = [[one.study, one.scale, *(str(one.count(kind)) for kind in _STATES), str(one.missing)] for one in tables]
+    total = ["all", "", *(str(sum(one.count(kind) for one in tables)) for kind in _STATES)]
+    cells += [[*total, str(sum(one.missing for one in tables))]] if len(tables) > 1 else []
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+
+    def line(texts: Sequence[str]) -> str:
+        padded = zip(texts, widths, strict=True)
+        return "  ".join(t.rjust(w) if i > 1 else t.ljust(w) for i, (t, w) in enumerate(padded))
+
+    lines = [line(titles)]
+    for row, one in zip(cells, [*tables, None], strict=False):
+        lines += [line(row), *(f"  {reason}" for reason in (one.reasons() if one else ()))]
+    return "\n".join(text.rstrip() for text in lines)
+
+
+def _folder(study: Any, scale: str) -> Path:
+    folder = beside(study, scale)
+    assert folder is not None
+    return folder
+
+
+def _some(rows: list[str], most: int = 6) -> str:
+    more = f" and {len(rows) - most} more rows" if len(rows) > most else ""
+    return ", ".join(rows[:most]) + more
