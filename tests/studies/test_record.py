@@ -215,7 +215,8 @@ def test_the_loop_starts_what_fits_and_ends_what_does_not_stop(tmp_path, monkeyp
     folders = [tmp_path / name for name in ("long", "short", "deaf")]
     for folder in folders:
         folder.mkdir()
-        (folder / "trial.json").write_text(json.dumps(dict.fromkeys(("id", "row", "seed", "point", "fingerprint"), 0)))
+        trial = dict.fromkeys(("id", "row", "seed", "point", "fingerprint"), 0)
+        (folder / "trial.json").write_text(json.dumps({**trial, "stages": []}))
     now = [0.0]
 
     class Deaf(Crew):
