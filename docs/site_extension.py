@@ -1,13 +1,15 @@
 """What the site adds to the repository's pages: recorded tables and pictures, and the API from docstrings.
 
 - `experiments/<paper>/README.md` goes on with what is recorded of each table: its pictures, its table, its verdicts.
-- A page with the line `<!-- modules of PACKAGE -->` goes on with every module of that package, from its docstrings,
-  which are prose with Markdown's marks and become reStructuredText here (`as_rst`).
+- Each package in the list of `docs/api.md` gets a page, `docs/api/<package>.md`, with every module of the package from
+  its docstrings, which are prose with Markdown's marks and become reStructuredText here (`as_rst`).
+- `docs/claims.csv` of the site has the claims of `docs/claims.md` as data.
 - A link to a folder leads to the folder's README.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib
 import pkgutil
 import re
@@ -15,6 +17,11 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
+from attention_research.studies.claims_page import claims_of_the_lectures
+
+PACKAGE = re.compile(
+    r"^- \*\*(?P<title>.+)\*\* \(`(?P<package>attention_research\.(?P<name>\w+))`\): (?P<said>.+)$", re.MULTILINE
+)
 MODULES = re.compile(r"^<!-- modules of (?P<package>[\w.]+) -->$", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)\)")
 #: Code between backticks, over the end of a line too; and what reStructuredText would read as a mark of its own.
@@ -23,6 +30,7 @@ MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir, "docs")))
     app.connect("source-read", complete)
     app.connect("autodoc-process-docstring", lambda app, what, name, thing, options, lines: as_rst(lines))
     app.connect("autodoc-process-signature", lambda app, what, name, thing, options, *parts: readable(*parts))
@@ -30,8 +38,23 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": True}
 
 
+def write_pages(docs: Path) -> None:
+    """The pages of the API, as far as they have changed."""
+    (docs / "api").mkdir(exist_ok=True)
+    for found in PACKAGE.finditer((docs / "api.md").read_text(encoding="utf-8")):
+        text = f"# {found['title']}\n\n{found['said']}\n\n<!-- modules of {found['package']} -->\n"
+        page = docs / "api" / f"{found['name']}.md"
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+
+
 def front_door(app: Sphinx, failure: Exception | None) -> None:
-    """The site's root leads to its front page, which stands among the pages of docs/."""
+    """The site's root leads to its front page, which stands among the pages of docs/, as do the claims as data."""
+    claims = claims_of_the_lectures(Path(app.srcdir))
+    with open(Path(app.outdir, "docs/claims.csv"), "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, list(claims[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(claims)
     page = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">'
     Path(app.outdir, "index.html").write_text(f'{page}<a href="docs/index.html">{app.config.project}</a>\n')
 
@@ -55,11 +78,10 @@ def recorded(paper: Path) -> str:
     parts, pages = [], []
     for table in sorted(paper.glob("results/*/*/table.md")):
         where = table.parent.relative_to(paper)
-        texts = [page for page in (table, table.with_name("verdicts.md")) if page.exists()]
-        pages += [str(page.relative_to(paper)) for page in texts]
+        pages.append(str(table.relative_to(paper)))
         parts += [f"### {paper.name}/{table.parent.parent.name} at {table.parent.name}"]
         parts += [f"![{_words(one)}]({where}/figures/{one.name})" for one in sorted(table.parent.glob("figures/*.png"))]
-        parts += [", ".join(f"[the {page.stem}]({where}/{page.name})" for page in texts)]
+        parts += [f"[the table and its verdicts]({where}/{table.name})"]
     if not parts:
         return ""
     tree = ["```{toctree}", ":hidden:", "", *pages, "```"]

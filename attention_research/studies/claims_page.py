@@ -2,8 +2,9 @@
 
     python -m attention_research.studies.claims_page > docs/claims.md
 
-The claims are docs/claims.csv; what was measured is read from the verdicts that recorded studies carry
-(experiments/<paper>/results/<table>/<scale>/verdicts.md, at `cpu` where it is recorded). Nothing is computed here.
+The claims are those of experiments/claims.csv, without those that a paper alone makes; what was measured is read from
+the verdicts below the recorded tables (experiments/<paper>/results/<table>/<scale>/table.md, at `cpu` where that is
+recorded). Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from attention_research.studies.verdicts import STATUSES
 
 #: Claims that are judged have one of `STATUSES`; the others one of these.
 NOT_RECORDED, NOT_BUILT = "not recorded yet", "not built yet"
-_HEADING = re.compile(r"^## (?P<id>[\w-]+): (?P<status>.+)$", re.MULTILINE)
+_HEADING = re.compile(r"^### (?P<id>[\w-]+): (?P<status>.+)$", re.MULTILINE)
 #: Cases of a verdict that the page shows; the rest is a link away.
 SHOWN = 2
 
@@ -33,24 +34,20 @@ class Judgement(NamedTuple):
     study: str = ""
     scale: str = JUDGED[0]
 
-    @property
-    def where(self) -> str:
-        return f"experiments/{_record(self.study, self.scale)}"
-
 
 def _record(study: str, scale: str) -> str:
     paper, _, table = study.partition("/")
-    return f"{paper}/results/{table}/{scale}/verdicts.md"
+    return f"experiments/{paper}/results/{table}/{scale}/table.md"
 
 
 def recorded(root: Path, study: str) -> dict[str, Judgement]:
     """Claim -> judgement of a study's record at the first judged scale that has one."""
-    scale = next((one for one in JUDGED if (root / "experiments" / _record(study, one)).exists()), None)
+    scale = next((one for one in JUDGED if (root / _record(study, one)).exists()), None)
     if scale is None:
         return {}
-    text = (root / "experiments" / _record(study, scale)).read_text(encoding="utf-8")
+    text = (root / _record(study, scale)).read_text(encoding="utf-8")
     headings = [*_HEADING.finditer(text)]
-    ends = [*(heading.start() for heading in headings[1:]), len(text)]
+    ends = [*(heading.start() for heading in headings), len(text)][1:]
     found = {}
     for heading, end in zip(headings, ends, strict=True):
         cases = tuple(line[2:] for line in text[heading.end() : end].splitlines() if line.startswith("- "))
@@ -68,10 +65,15 @@ def judgement(root: Path, claim: Mapping[str, str]) -> Judgement:
     return Judgement(NOT_RECORDED if built else NOT_BUILT, study=studies[0])
 
 
+def claims_of_the_lectures(root: Path) -> list[dict[str, str]]:
+    """The claims that are not a paper's alone."""
+    with open(root / "experiments/claims.csv", encoding="utf-8", newline="") as file:
+        return [claim for claim in csv.DictReader(file) if claim["notes"] != "paper"]
+
+
 def page(root: Path) -> str:
     """The whole of docs/claims.md."""
-    with open(root / "docs/claims.csv", encoding="utf-8", newline="") as file:
-        claims = list(csv.DictReader(file))
+    claims = claims_of_the_lectures(root)
     judged = {claim["id"]: judgement(root, claim) for claim in claims}
     counts = Counter(one.status for one in judged.values())
     order = [*STATUSES, NOT_RECORDED, NOT_BUILT]
@@ -93,7 +95,8 @@ def page(root: Path) -> str:
 def _line(claim: Mapping[str, str], found: Judgement) -> str:
     command = f"`attention-research reproduce {found.study} --scale={found.scale}`"
     measured = "; ".join(found.cases[:SHOWN]) if found.cases else f"_{claim['measurement']}_"
-    more = f" ([all](../{found.where}))" if len(found.cases) > SHOWN else ""
+    place = f"../{_record(found.study, found.scale)}#{claim['id']}-{found.status.replace(' ', '-')}"
+    more = f" ([all]({place}))" if len(found.cases) > SHOWN else ""
     escape = lambda text: text.replace("|", "\\|")
     return f"| {escape(claim['claim'])} | {command} | {escape(measured)}{more} | {found.status} |"
 

@@ -189,8 +189,8 @@ def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path
     (record / "figures").mkdir(parents=True, exist_ok=True)
     for before in (record / "figures").glob("*.png"):
         before.unlink()
-    for text in texts:
-        shutil.copyfile(text, record / text.name)
+    table, *judged = (text.read_text(encoding="utf-8") for text in texts)
+    write_text(record / "table.md", "\n".join([table, *map(verdicts.below_a_table, judged)]))
     for picture in pictures:
         shutil.copyfile(picture, record / "figures" / picture.name)
 

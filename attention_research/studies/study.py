@@ -112,12 +112,12 @@ class Row:
 class Study:
     """A published or planned table as code. See the module's docstring and ``experiments/ablation``.
 
-    ``published`` is a CSV beside the study file with a column ``row`` of row ids; ``claims`` a CSV in the form of the
-    project's claims, ``verdicts`` a function a claim id, called with the study's `results.Results`; ``count`` gives a
-    measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's configuration
-    beside these, ``against`` what it says of all that against the paper's cells. ``figures`` are functions ``(results,
-    folder) -> Figure | None`` (`studies.figures`) that draw what the study alone has, beside the pictures that every
-    study gets.
+    ``published`` is a CSV beside the study file with a column ``row`` of row ids; ``claims`` a CSV in the form of
+    ``experiments/claims.csv``, ``verdicts`` a function a claim id, called with the study's `results.Results`; ``count``
+    gives a measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's
+    configuration beside these, ``against`` what it says of all that against the paper's cells. ``figures`` are
+    functions ``(results, folder) -> Figure | None`` (`studies.figures`) that draw what the study alone has, beside the
+    pictures that every study gets.
     """
 
     rows: tuple[Row, ...]

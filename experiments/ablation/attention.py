@@ -7,7 +7,7 @@ Rows at every scale: scaled and unscaled dot products (Vaswani et al. 2017, sect
 al. 2018), Linformer at three ranks (Wang et al. 2020: encoder and cross-attention; a decoder's self-attention stays
 causal and standard), no positions at all. From `cpu` on also T5's bias, learned positions, 1, 4 and 8 heads,
 Linformer's sharing modes, the Transformer without its feed-forward, residuals, normalisation or causal mask, and
-residuals by depth: the rows that the lectures' claims in claims.csv are judged on.
+residuals by depth: the rows that the lectures' claims in ../claims.csv are judged on.
 """
 
 from attention_research.studies import Row, Scale, Study
@@ -153,7 +153,7 @@ STUDY = Study(
         "gpu": Scale(f"{CONFIG}:vaswani_base", GPU, seeds=2, replicas=True),
         "paper": Scale(f"{CONFIG}:vaswani_base", PAPER, seeds=2),
     },
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={
         "scaling-helps-training": scaling_helps_training,
         "necessary-parts": necessary_parts,

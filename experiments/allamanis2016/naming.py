@@ -152,7 +152,7 @@ STUDY = Study(
         Column("measure.floor_f1", "floor's F1", fixed(1), spread=False),
     ),
     published="naming.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     figures=(draw_tables,),
     verdicts={
         "copy-head-beside-regular": copying_helps,

@@ -173,7 +173,7 @@ STUDY = Study(
         Column("measure.longest_share", "longest, % of the best", fixed(0, 100), better="higher"),
         Column("measure.length_slope", "BLEU a word", fixed(2)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={
         "fixed-vector-bottleneck": bottleneck,
         "bleu-by-length-figure": separated_beyond,

@@ -193,7 +193,7 @@ STUDY = Study(
         Column("measure.reordered_recall", "recall in reordered spans", fixed(2), better="higher"),
         Column("measure.reordered_diagonal", "the diagonal's", fixed(2), spread=False),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={
         "no-alignment-supervision": differentiable,
         "alignment-for-free": aligned_for_free,

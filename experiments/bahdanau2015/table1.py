@@ -197,7 +197,7 @@ STUDY = Study(
         Column("measure.context_share", "BLEU % lost with one context", fixed(0, 100)),
     ),
     published="table1.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     counts=weights_without_biases,
     verdicts={
         "rnnsearch-three-rnns": three_recurrences,

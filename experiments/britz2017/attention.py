@@ -216,7 +216,7 @@ STUDY = Study(
         Column("measure.bleu_every_length", "BLEU, whole test", fixed(1), better="higher"),
     ),
     published="attention.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     counts=weights_without_biases,
     verdicts={
         "dot-needs-equal-widths": dot_needs_equal_widths,

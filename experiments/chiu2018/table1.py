@@ -73,6 +73,6 @@ STUDY = Study(
         Column("measure.reordered_recall", "moved words aligned %", fixed(1, 100), better="higher"),
     ),
     published="table1.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"must-hold-chunks-recover": chunks_recover},
 )

@@ -81,7 +81,7 @@ STUDY = Study(
         Column(ACCURACY, "accuracy", fixed(1), better="higher"),
         Column(MAJORITY, "always one class", fixed(1), spread=False),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"attention-beyond-rnn": applies},
     figures=(draw_sizes, draw_rollout),
     notes=(

@@ -70,7 +70,7 @@ STUDY = Study(
     },
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY),
     published="nopos.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"no-positions-still-works": close},
     figures=(draw,),
     notes=(

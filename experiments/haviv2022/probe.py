@@ -101,7 +101,7 @@ STUDY = Study(
         Column("measure.best_untrained", "best, untrained", fixed(1)),
         PERPLEXITY,
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"position-probe-by-layer": carried},
     figures=(draw,),
     notes=(

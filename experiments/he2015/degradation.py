@@ -69,7 +69,7 @@ STUDY = Study(
         Column("measure.jacobian_difference", "|J - J of branch - I|", significant(2), spread=False),
     ),
     published="degradation.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_depths, draw_curves),
     notes=(

@@ -52,7 +52,7 @@ STUDY = Study(
         Column("measure.by_class", "gates' variance by class, %", fixed(1, 100)),
     ),
     published="se.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"channel-attention": helps},
     figures=(by_row(ACCURACY),),
     notes=("`paper` is ResNet-20 on CIFAR-10 with r = 16; the printed cells are of ImageNet.",),

@@ -73,7 +73,7 @@ STUDY = Study(
         *(Column(f"measure.mass_{k}", f"mass on {k}", fixed(2)) for k in (1, 2, 3)),
         *(Column(f"measure.kept_{k}", f"BLEU with {k} alone, % of whole", fixed(0, 100)) for k in (1, 2, 3)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_distances, draw_few),
     notes=(

@@ -58,7 +58,7 @@ STUDY = Study(
         Column("measure.loss", "loss", significant(2), better="lower"),
         Column("measure.parameters", "parameters", fixed(0)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

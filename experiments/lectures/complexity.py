@@ -150,7 +150,7 @@ STUDY = Study(
         Column("measure.score_bytes", "MB of scores", significant(3, 1e-6), spread=False),
         Column("measure.gradient_error", "gradient's error", lambda value: f"{value:.0e}", spread=False),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_costs, draw_shares),
     notes=(

@@ -27,7 +27,7 @@ STUDY = Study(
         "cpu": Scale(seeds=3, jobs=2, settings=exact.DRAWS),
     },
     columns=(*exact.COLUMNS, Column("measure.difference", "on the digit, by", significant(2), spread=False)),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={CLAIM: exact.exact(CLAIM)},
     figures=(draw_heads,),
     notes=(exact.NOTE, "On the digit: float32, one filter."),

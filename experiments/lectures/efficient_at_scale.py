@@ -64,7 +64,7 @@ STUDY = Study(
         Column("measure.largest", "loss, largest model", fixed(3), better="lower"),
         Column("measure.longest", "loss, longest context", fixed(3), better="lower"),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_gaps, draw_contexts),
     notes=(

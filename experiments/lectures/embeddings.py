@@ -51,7 +51,7 @@ STUDY = Study(
         Column("measure.gap_input", "senses apart, input", significant(2)),
         Column("measure.gap_last", "senses apart, last layer", significant(2), better="higher"),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_choices, draw_layers, draw_word),
     notes=(

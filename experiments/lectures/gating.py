@@ -35,7 +35,7 @@ STUDY = Study(
         Column(ERROR, "error / variance", significant(2), better="lower"),
         Column("measure.parameters", "parameters", fixed(0)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={CLAIM: gates},
     figures=(draw,),
     notes=(exact.NOTE, "Error: mean squared, on fresh sequences, at the best of three learning rates; 1 says nothing."),

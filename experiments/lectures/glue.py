@@ -91,7 +91,7 @@ STUDY = Study(
         *(Column(f"{task}.majority_accuracy", f"{name}, one answer always", fixed(1), spread=False)
           for task, name in TASKS.items()),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

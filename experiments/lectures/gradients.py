@@ -199,7 +199,7 @@ STUDY = Study(
         FAR,
         Column("train.loss", "loss", significant(2), better="lower"),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={
         "rnn-gradients-vanish-or-explode": vanish_or_explode,
         "attention-shortens-gradient-path": attention_shortens,

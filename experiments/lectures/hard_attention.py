@@ -43,7 +43,7 @@ STUDY = Study(
         Column("measure.steps", "updates to 0.5", fixed(0), better="lower"),
         Column("measure.of_squares", "variance / mean squared", significant(2), better="lower"),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

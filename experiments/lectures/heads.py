@@ -80,7 +80,7 @@ STUDY = Study(
         Column("measure.last_distance", "last layer", significant(2)),
         PERPLEXITY,
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_heads, draw_maps),
     notes=(

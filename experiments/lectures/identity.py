@@ -43,7 +43,7 @@ STUDY = Study(
         Column("measure.near", "near-identity", significant(2), better="lower"),
         Column("measure.near_floor", "the identity's there", significant(2)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_errors,),
     notes=(

@@ -37,7 +37,7 @@ STUDY = Study(
         Column("measure.mass", "weight on the asked cell, %", fixed(1, 100), better="higher"),
         Column("measure.best_head", "of the best head, %", fixed(1, 100), better="higher"),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_maps,),
     notes=("Even weights have 11.1 % on a cell. Answers are the ten digits; 44 % of the counts are zero.",),

@@ -178,7 +178,7 @@ STUDY = Study(
         LOSS,
         BLEU,
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"attention-interpretable": attention_interpretable},
     figures=(draw_falls,),
     notes=(

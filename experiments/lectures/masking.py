@@ -61,7 +61,7 @@ STUDY = Study(
         Column("measure.recall", "written right, %", fixed(1, 100), better="higher"),
         PERPLEXITY,
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

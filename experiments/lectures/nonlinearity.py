@@ -76,7 +76,7 @@ STUDY = Study(
         PERPLEXITY,
         Column("measure.accuracy", "next token, %", fixed(1, 100), better="higher"),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_distances, draw_quality),
     notes=(

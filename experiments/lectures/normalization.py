@@ -130,7 +130,7 @@ STUDY = Study(
         LOSS,
         PERPLEXITY,
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={**normalization_verdicts.VERDICTS, **normalization_changes.VERDICTS},
     figures=(draw_training, draw_gradients, draw_amplification, draw_batch_sizes),
     notes=(

@@ -106,7 +106,7 @@ STUDY = Study(
         LOSS,
         PERPLEXITY,
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_codes, draw_sinusoid),
     notes=(

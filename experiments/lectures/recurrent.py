@@ -50,7 +50,7 @@ STUDY = Study(
         Column("measure.half", "below half from", fixed(0), better="higher"),
         Column("measure.accuracy", "tags right, %", fixed(1, 100), better="higher"),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

@@ -58,7 +58,7 @@ STUDY = Study(
         Column("measure.accuracy", "accuracy, %", fixed(1, 100), better="higher"),
         Column("measure.majority", "one answer always, %", fixed(1, 100), spread=False),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_layers, draw_accuracies),
     notes=(

@@ -273,7 +273,7 @@ STUDY = Study(
         Column("measure.recall", "recall", fixed(2), better="higher"),
         FAR,
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={
         "rnn-locality-bias": locality,
         "lstm-good-on-long": lstm_on_long,

@@ -173,7 +173,7 @@ STUDY = Study(
         Column("measure.recall", "recall", fixed(2), better="higher"),
         Column("train.loss", "loss", significant(2), better="lower"),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_by_width,),
     notes=(

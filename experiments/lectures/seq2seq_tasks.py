@@ -103,7 +103,7 @@ STUDY = Study(
         Column("measure.passes", "pass, %", fixed(1), better="higher"),
         Column("measure.nearest_passes", "of the nearest", fixed(1), spread=False),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_cells, draw_floors),
     notes=(

@@ -52,7 +52,7 @@ STUDY = Study(
         Column("measure.sorted_changed", "trained on sorted, answers that change, %", fixed(1, 100), better="lower"),
         Column("measure.majority", "one answer always", fixed(1, 100), spread=False),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"attention-learns-on-sets": suits_sets},
     figures=(draw_orders,),
     notes=(

@@ -30,7 +30,7 @@ STUDY = Study(
         "gpu": Scale(seeds=3, settings={**SIZES, "pairs": (1, 4, 16, 64, 256), "symbols": 256, "steps": 20_000}),
     },
     columns=(*exact.COLUMNS, Column("measure.most", "right of the most pairs, %", fixed(1, 100), better="higher")),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(exact.NOTE, "The most pairs: 32 of 32 symbols; chance is 3.1 %."),

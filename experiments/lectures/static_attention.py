@@ -279,7 +279,7 @@ STUDY = Study(
         Column("measure.idf_correlation", "weight ~ IDF", fixed(2)),
         Column("measure.bits_correlation", "weight ~ bits", fixed(2)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={
         "tfidf-formula": formula,
         "tfidf-is-static-attention": static,

@@ -222,7 +222,7 @@ STUDY = Study(
         Column("evaluate.spans", "spans", fixed(1)),
     ),
     published="rationales.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={
         "hard-interpretable-rationale": interpretable,
         "beer-review-figure": review_figure,

@@ -47,7 +47,7 @@ STUDY = Study(
         Column("measure.centre", "loss where it is", significant(3)),
         Column("measure.largest", "largest on the grid", significant(3)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_contours, draw_surfaces),
     notes=(

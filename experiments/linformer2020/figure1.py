@@ -36,7 +36,7 @@ STUDY = Study(
         Column("measure.first", "first layer", significant(2)),
         Column("measure.last", "last layer", significant(2)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"linformer-low-rank": low_rank},
     figures=(draw,),
     notes=(

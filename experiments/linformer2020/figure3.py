@@ -45,7 +45,7 @@ STUDY = Study(
         "gpu": Scale(f"{CONFIG}:cpu", GPU, seeds=3),
     },
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"linformer-quality": near},
     figures=(draw,),
     notes=(

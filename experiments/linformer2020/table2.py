@@ -87,7 +87,7 @@ STUDY = Study(
         *(Column(f"{task}.accuracy", f"{name}, accuracy", fixed(1), better="higher") for task, name in TASKS.items()),
     ),
     published="table2.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

@@ -74,7 +74,7 @@ STUDY = Study(
           for length in LENGTHS),
     ),
     published="table1.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"attention-without-all-pairs": avoid_the_cost},
     figures=(draw_bubbles, draw_tasks, draw_costs),
     notes=(

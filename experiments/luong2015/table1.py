@@ -148,7 +148,7 @@ STUDY = Study(
         Column("measure.bleu_after_unk", "after unk", fixed(1), better="higher"),
     ),
     published="table1.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     counts=weights_without_biases,
     verdicts={
         "global-sees-all-states": all_states,

@@ -72,7 +72,7 @@ STUDY = Study(
         Column("measure.bleu_every_length", "BLEU, whole test", fixed(1), better="higher"),
     ),
     published="table3.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     counts=weights_without_biases,
     verdicts={"must-hold-each-step-helps": each_step_helps},
 )

@@ -153,7 +153,7 @@ STUDY = Study(
         CENTRE_DISTANCE,
     ),
     published="table4.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     counts=weights_without_biases,
     verdicts={
         "score-functions-compared": scores_compared,

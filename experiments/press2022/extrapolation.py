@@ -90,7 +90,7 @@ STUDY = Study(
         PERPLEXITY,
     ),
     published="extrapolation.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

@@ -239,7 +239,7 @@ STUDY = Study(
         Column("measure.alignment_error_rate", "AER", fixed(2), better="lower"),
     ),
     published="online.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     figures=(samples, lags),
     verdicts={
         "monotonic-same-order": same_order,

@@ -79,6 +79,6 @@ STUDY = Study(
         Column("measure.first_words_f1", "first words' F1", fixed(1), spread=False),
     ),
     published="table1.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"must-hold-pointing-reaches-rare-words": pointing, "must-hold-coverage-cuts-repetition": coverage},
 )

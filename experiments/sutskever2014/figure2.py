@@ -100,7 +100,7 @@ STUDY = Study(
         Column("measure.giver_silhouette_untrained", "before training", fixed(2)),
         Column("measure.variance_share", "variance in the picture %", fixed(0, 100)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     counts=weights_without_biases,
     verdicts={"must-hold-word-order-shows": order_matters},
     figures=(planes,),

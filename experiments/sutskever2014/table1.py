@@ -214,7 +214,7 @@ STUDY = Study(
         Column("measure.length_slope", "BLEU a word", fixed(2)),
     ),
     published="table1.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     counts=weights_without_biases,
     verdicts={
         "last-state-initialises-decoder": last_state,

@@ -85,7 +85,7 @@ STUDY = Study(
     stages=(train, *stages()),
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, *COLUMNS),
     published="architectures.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"pretraining-architectures": helped},
     figures=(curves,),
 )

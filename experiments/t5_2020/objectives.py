@@ -45,7 +45,7 @@ STUDY = Study(
     stages=(train, *stages()),
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, *COLUMNS),
     published="objectives.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"pretrain-then-finetune": pretraining_helps},
     figures=(curves,),
 )

@@ -114,6 +114,6 @@ STUDY = Study(
     columns=(MACHINE, MODEL),
     count=counted,
     published="table2.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"transformer-training-flops": training_flops, "transformer-bleu": best_bleu},
 )

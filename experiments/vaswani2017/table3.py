@@ -287,7 +287,7 @@ STUDY = Study(
     },
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU),
     published="table3.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     counts=parameters_at_37000,
     verdicts={
         "transformer-base-sizes": base_sizes,

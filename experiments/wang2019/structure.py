@@ -54,7 +54,7 @@ STUDY = Study(
         Column("measure.attracted", "nearest noun of the other number", fixed(1, 100), better="higher"),
         Column("measure.neighbour", "nearest noun always", fixed(1, 100), spread=False),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"syntax-positions": tree_helps},
     figures=(draw_distances,),
     notes=(

@@ -63,7 +63,7 @@ STUDY = Study(
         Column("measure.by_class", "channel gates' variance by class, %", fixed(1, 100)),
     ),
     published="cbam.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts={"spatial-attention": focuses},
     figures=(by_row(ACCURACY), draw_maps),
     notes=(

@@ -51,7 +51,7 @@ STUDY = Study(
         Column("measure.named", "objects named, %", fixed(1, 100), better="higher"),
         Column("measure.words", "right words, %", fixed(1, 100), better="higher"),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_objects, draw_index),
     notes=("A word is right if it stands at its place in the one right description.",),

@@ -41,7 +41,7 @@ STUDY = Study(
         Column("measure.moves_between", "between objects", fixed(2)),
         Column("measure.moves_shuffled", "in another order", fixed(2)),
     ),
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(draw_strips, draw_gaze),
     notes=("Even weights have 11.1 % in a cell. Moves are between centres of weight, in cells.",),

@@ -65,7 +65,7 @@ STUDY = Study(
         Column("measure.cut", "cut, log p moves by", significant(2), spread=False),
     ),
     published="table1.csv",
-    claims="claims.csv",
+    claims="../claims.csv",
     verdicts=VERDICTS,
     figures=(by_row(BLEU[-1]),),
     notes=(

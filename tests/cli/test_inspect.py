@@ -8,7 +8,7 @@ import pytest
 from attention_research.cli import main
 from attention_research.config import load, variants
 
-GOLDENS = Path(__file__).with_name("goldens")
+GOLDENS = Path(__file__).with_name("goldens.jsonl")  # a line a variant
 CONFIGS = sorted(Path(__file__).parents[2].joinpath("configs").rglob("*.py"))
 CONFIG = "configs/translation/transformer.py"
 
@@ -70,21 +70,29 @@ MARKED = [pytest.param(file, marks=[pytest.mark.slow] * (file.stem in LONG)) for
 
 @pytest.mark.parametrize("file", MARKED, ids=[f"{file.parent.name}-{file.stem}" for file in CONFIGS])
 def test_goldens_of_every_variant(file, inspected, request):
-    """Resolved hash, parameters, FLOPs and the tree of names; `--rewrite-goldens` writes them anew."""
+    """Resolved hash, parameters, FLOPs and the tree of names; `--rewrite-goldens -n 0` writes them anew."""
     now = {}
     for variant in variants(file):
         counted = inspected(f"{file}:{variant}")
-        now[variant] = {
+        now[f"{file.parent.name}/{file.stem}:{variant}"] = {
             "hash": load(f"{file}:{variant}").hash,
             "parameters": counted["parameters"],
             "flops": counted["flops"],
             "arrays": {array["name"]: array["shape"] for array in counted["arrays"]},
         }
-    golden = GOLDENS / f"{file.parent.name}-{file.stem}.json"
+    others = {name: one for name, one in goldens().items() if not name.startswith(f"{file.parent.name}/{file.stem}:")}
     if request.config.getoption("--rewrite-goldens"):
-        golden.write_text(json.dumps(now, indent=1) + "\n")
-    assert json.loads(golden.read_text()) == now
+        found = sorted({**others, **now}.items(), key=lambda item: item[0].partition(":")[0])
+        lines = [json.dumps({"config": name, **one}, separators=(",", ":")) for name, one in found]
+        GOLDENS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert goldens() == {**others, **now}
+
+
+def goldens():
+    lines = map(json.loads, GOLDENS.read_text(encoding="utf-8").splitlines())
+    return {line.pop("config"): line for line in lines}
 
 
 def test_no_golden_is_left_over():
-    assert {path.stem for path in GOLDENS.iterdir()} == {f"{file.parent.name}-{file.stem}" for file in CONFIGS}
+    names = {f"{file.parent.name}/{file.stem}:{variant}" for file in CONFIGS for variant in variants(file)}
+    assert goldens().keys() == names

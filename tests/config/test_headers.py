@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").rglob("*.py"))
 TRANSFORMER, RECURRENT = "configs/translation/transformer.py", "configs/translation/recurrent.py"
 LANGUAGE_MODEL = "configs/language_modelling/transformer.py"
-GOLDENS = ROOT / "tests/cli/goldens"
+GOLDENS = {one["config"]: one for one in map(json.loads, (ROOT / "tests/cli/goldens.jsonl").read_text().splitlines())}
 
 
 def header(file):
@@ -43,7 +43,7 @@ def test_a_header_has_its_command_and_says_what_to_expect_of_every_variant(file)
 
 @pytest.mark.parametrize("variant", variants(ROOT / TRANSFORMER))
 def test_counts_are_those_of_inspect(variant):
-    golden = json.loads((GOLDENS / "translation-transformer.json").read_text())[variant]
+    golden = GOLDENS[f"translation/transformer:{variant}"]
     flops = golden["flops"] / 1e9
     counts = [f"{golden['parameters']:,}", f"{flops:,.0f}" if flops > 1000 else f"{flops:.1f}"]
     assert line_of(variant).split()[1:3] == counts
@@ -51,7 +51,7 @@ def test_counts_are_those_of_inspect(variant):
 
 @pytest.mark.parametrize("variant", variants(ROOT / RECURRENT))
 def test_weights_without_biases_are_those_of_inspect(variant):
-    arrays = json.loads((GOLDENS / "translation-recurrent.json").read_text())[variant]["arrays"]
+    arrays = GOLDENS[f"translation/recurrent:{variant}"]["arrays"]
     weights = sum(np.prod(shape, dtype=int) for name, shape in arrays.items() if not name.endswith("bias"))
     assert line_of(variant, RECURRENT).split()[1] == f"{weights:,}"
 

@@ -1,9 +1,6 @@
 """The studies of naming: printed cells, configurations, verdicts on numbers made by hand, whole runs at smoke."""
 
 import csv
-import dataclasses
-import json
-import subprocess
 import sys
 
 import pytest
@@ -143,37 +140,3 @@ def test_pointing_and_coverage_are_judged(see):
     rows |= {"pointer_generator": row(6, 0.0, 3.0)}
     found = {claim: verdict(results_of(rows, scale="cpu")).status for claim, verdict in see.verdicts.items()}
     assert list(found.values()) == [CONDITION, FAILED]
-
-
-def test_every_claim_of_the_study_has_a_verdict(root, naming, see):
-    with open(root / "experiments/see2017/claims.csv", newline="") as file:
-        assert [line["id"] for line in csv.DictReader(file)] == list(see.verdicts)
-    with open(root / "experiments/allamanis2016/claims.csv", newline="") as file:
-        claims = [line["id"] for line in csv.DictReader(file)]
-    assert claims == list(naming[0].verdicts) == [
-        "copy-head-beside-regular", "copy-naming-table", "copy-lambda-separates"
-    ]  # fmt: skip
-    assert dataclasses.replace(naming[0]).claims == "claims.csv"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["allamanis2016/naming", "see2017/table1"])
-def test_the_whole_study_at_smoke(root, tmp_path, name):
-    """Every row is trained, suggests names and is scored; the tables are drawn; nothing is claimed at this scale."""
-    command = [sys.executable, "-m", "attention_research", "reproduce", name, "--scale=smoke"]
-    done = subprocess.run([*command, f"--workdir={tmp_path}"], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    trials = {t["row"]: t["stages"] for t in (json.loads(p.read_text()) for p in tmp_path.glob("trials/*/result.json"))}
-    for row, stages in trials.items():
-        assert 0 <= stages["measure"]["f1"] <= stages["measure"]["f1_at_5"] <= 100
-        assert row == "tf_idf" or stages["measure"]["functions"] == 16
-    if name.startswith("allamanis"):
-        assert set(trials) == {"tf_idf", "attention", "conv_attention", "copy_attention"}
-        tables = trials["copy_attention"]["measure"]["tables"]
-        assert tables[0]["body"] == "self . use browser cache = use browser cache"
-        assert all(abs(sum(row) - 1) < 1e-2 for table in tables for row in [*table["alpha"], *table["kappa"]])
-        assert (tmp_path / "figures/copy_table.png").exists()
-    else:
-        assert set(trials) == {"attention", "pointer_generator", "coverage"}
-        assert trials["coverage"]["evaluate"]["coverage_loss"] > 0
-    assert "not judged at this scale" in done.stdout or name.startswith("see")

@@ -87,9 +87,7 @@ def test_claims_follow_the_numbers(study, shift, status):
     assert study.verdicts["narang-sharing-costs"](results).status == "not tested"
 
 
-def test_every_claim_has_its_verdict(study, root):
-    with open(root / "experiments/narang2021/claims.csv", encoding="utf-8", newline="") as file:
-        assert {claim["id"] for claim in csv.DictReader(file)} == study.verdicts.keys()
+def test_counts_are_judged(study):
     counts = study.verdicts["narang-counts"](made(study, {"vanilla_transformer": 2.0}))
     assert counts.status == "held" and "50 print" in counts.because
 

@@ -14,6 +14,7 @@ import pytest
 from attention_research.config import ConfigError
 from attention_research.errors import RunError
 from attention_research.studies import find_studies, load_study, records, reproduce, run_study
+from attention_research.studies.verdicts import below_a_table
 from attention_research.training.workdir import locked
 
 RUN = Path("runs/fake-table-quick")
@@ -95,8 +96,8 @@ def test_a_record_counts_as_finished_and_renders_elsewhere(fake, ran):
     run_study("fake/table", scale="quick", rows=("one",), record=True)
     recorded = fake / "fake/results/table/quick"
     assert len(records.read(recorded)) == 2
-    for name in ("table.md", "verdicts.md"):
-        assert (recorded / name).read_text() == (RUN / name).read_text()
+    table, verdicts = ((RUN / name).read_text() for name in ("table.md", "verdicts.md"))
+    assert (recorded / "table.md").read_text() == f"{table}\n{below_a_table(verdicts)}"
     elsewhere = run_study("fake/table", scale="quick", workdir=Path("elsewhere"), render=True)
     assert len(ran()) == 2 and not Path("elsewhere/trials").exists()
     assert [row["notes"] for row in elsewhere["rows"]] == ["", "not run"]

@@ -1,14 +1,13 @@
 """Verdicts from numbers and their spread; the claims of the recorded studies."""
 
-import csv
 import dataclasses
 import math
 
 import pytest
 from results_of import results_of
 
-from attention_research.studies import find_studies, load_study
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of, compare, conclude, judge
+from attention_research.studies import load_study
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, compare, conclude, judge
 
 
 def losses(**rows):
@@ -110,11 +109,3 @@ def test_below_cpu_verdicts_are_computed_and_not_claimed(root):
     quick = dataclasses.replace(ablation(root), scale="quick")
     assert {one.status for one in judge(quick)} == {"not judged at this scale"}
     assert {one.to_json()["computed"] for one in judge(quick)} == {HELD, CONDITION}
-
-
-def test_every_claim_of_a_study_has_a_function(root):
-    for name in find_studies(root / "experiments"):
-        study = load_study(name, root / "experiments")
-        assert {claim["id"] for claim in claims_of(study)} == set(study.verdicts)
-    with open(root / "experiments/ablation/claims.csv", newline="") as file:
-        assert {claim["study"] for claim in csv.DictReader(file)} == {"ablation/attention"}
