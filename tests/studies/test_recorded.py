@@ -40,7 +40,7 @@ def content(page: str) -> list[list[str]]:
 @pytest.mark.parametrize("folder", RECORDED, ids=IDS)
 def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatch, root):
     monkeypatch.chdir(root)
-    monkeypatch.setattr(results, "state_of", lambda *_: Current())
+    monkeypatch.setattr(results, "states_of", lambda found, report: [Current()] * len(found))
     monkeypatch.setattr(picture_file, "save", lambda figure, path, **_: path.write_bytes(b""))
     study, scale = study_of(folder)
     summary = run_study(study, scale=scale, render=True, workdir=tmp_path)
