@@ -6,8 +6,9 @@ head, under the first digits of its hash::
     {"$shared":"5e1a0c3f92d4","value":{"backend":"cpu",...}}
     {"curves":{...},"environment":{"$shared":"5e1a0c3f92d4","date":"2026-11-21T17:18:13+00:00"},...}
 
-Shared are a trial's environment without its date, its config without its seed, and any list or dictionary of a stage
-that is long and that two trials have. Keys are sorted, numbers are written as Python writes them.
+Shared are a trial's environment without its date, its program without its config's hash, its config without its seed,
+and any list or dictionary of a stage that is long and that two trials have. Keys are sorted, numbers are written as
+Python writes them.
 """
 
 from __future__ import annotations
@@ -156,6 +157,9 @@ def _shortened(trial: Mapping[str, Any], counts: Mapping[str, int], shared: dict
     if environment := trial.get("environment"):
         date = {name: value for name, value in environment.items() if name == "date"}
         result["environment"] = reference({k: v for k, v in environment.items() if k not in date}, date)
+    if program := trial.get("program"):
+        config = {name: value for name, value in program.items() if name.split(".")[-1] == "config"}
+        result["program"] = reference({k: v for k, v in program.items() if k not in config}, config)
     if given := trial.get("given"):
         training = given.get("training", {})
         if "seed" in training:

@@ -17,6 +17,7 @@ def trial(row, seed, **measured):
         "point": None,
         "given": {"model": {"kind": "standard"}, "training": {"seed": seed, "steps": 5}},
         "environment": {"git_revision": "0123abc", "versions": {"jax": "0.10.2"}, "date": f"2026-11-2{seed}"},
+        "program": {"config": f"c{seed}", "train": "0447c2745a62", "topics.config": f"t{seed}"},
         "stages": {"measure": {"value": 0.1 + 0.2 + seed, "nothing": None, "picture": PICTURE, **measured}},
         "curves": {"train": [[1, math.nan], [2, 1.5]]},
     }
@@ -34,10 +35,10 @@ def test_what_is_written_is_read_and_a_changed_trial_changes_one_line(tmp_path):
     assert json.dumps(found, sort_keys=True) == json.dumps({one["id"]: one for one in trials}, sort_keys=True)
     assert list(found) == ["first0", "first1", "second0"] and records.read(tmp_path) is found
     before = lines(tmp_path)
-    assert len(before) == 3 + 3 + 1  # environment, config and picture stand once
+    assert len(before) == 4 + 3 + 1  # environment, program, config and picture stand once
     records.write(tmp_path, [trial("first", 1, value=2.0)])
     after = lines(tmp_path)
-    assert [old == new for old, new in zip(before, after, strict=True)] == [True] * 4 + [False] + [True] * 2
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True] * 5 + [False] + [True] * 2
     assert records.read(tmp_path)["first1"]["stages"]["measure"]["value"] == 2.0
 
 
