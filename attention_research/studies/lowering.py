@@ -28,7 +28,7 @@ def lowered(wanted: Iterable[Lowering], report: Callable[[str], None] = lambda l
 
 def _elsewhere(missing: list[Lowering]) -> dict[str, dict[str, str]]:
     environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    command = [sys.executable, "-m", "attention_research.studies.lowering"]
+    command = [sys.executable, "-c", "from attention_research.studies.lowering import main; main()"]
     asked = "".join(
         json.dumps({"key": one.key, "given": one.given, "evaluated": one.evaluated, "platform": one.platform}) + "\n"
         for one in missing
@@ -48,7 +48,3 @@ def main() -> None:
         if asked["platform"] == home_platform():
             one = Lowering(configs.resolve(asked["given"]), evaluated=asked["evaluated"], platform=asked["platform"])
             print(json.dumps({"key": asked["key"], "parts": one.run()}), flush=True)
-
-
-if __name__ == "__main__":
-    main()

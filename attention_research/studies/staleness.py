@@ -151,7 +151,8 @@ def _changed(before: Mapping[str, str], now: Mapping[str, str], prefix: str = ""
 def _stale(changed: list[str]) -> Stale:
     order = [*_PHRASES, *changed]
     first = sorted(changed, key=lambda name: order.index(name.split(".")[-1] if name not in order else name))
-    return Stale(f"{' and '.join(dict.fromkeys(map(_phrase, first)))} changed")
+    *others, last = dict.fromkeys(map(_phrase, first))
+    return Stale(f"{' and '.join([', '.join(others), last] if others else [last])} changed")
 
 
 def _phrase(name: str) -> str:

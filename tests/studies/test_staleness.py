@@ -50,6 +50,8 @@ def now(monkeypatch):
         ({"train": "u"}, {}, Stale("the train program changed")),
         ({"train": "u", "evaluate": "f"}, {}, Stale("the train program and the evaluation program changed")),
         ({"start": "r"}, {}, Stale("the initialization changed")),
+        ({"decode": "h", "start": "r", "train": "u"}, {},
+         Stale("the initialization, the train program and the decoding program changed")),
         ({"data": "x"}, {}, Stale("the data changed")),
         ({"data": None}, {}, HIDDEN),
         ({"score": "x"}, {}, Stale("the scoring changed")),
