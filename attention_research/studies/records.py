@@ -7,8 +7,8 @@ head, under the first digits of its hash::
     {"curves":{...},"environment":{"$shared":"5e1a0c3f92d4","date":"2026-11-21T17:18:13+00:00"},...}
 
 Shared are a trial's environment without its date, its program without its config's hash, its config without its seed,
-and any list or dictionary of a stage that is long and that two trials have. Keys are sorted, numbers are written as
-Python writes them.
+and any text, list or dictionary of a stage that is long and that two trials have: a sample's source, a picture. Keys
+are sorted, numbers are written as Python writes them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from attention_research.training.workdir import write_text
 
 FILE = "trials.jsonl"
 _SHARED = "$shared"
-#: The least length, in characters of JSON, of a stage's value that is written once for all trials that have it.
-_LONG = 1000
+#: The least length, in characters of JSON, of a stage's text, and of its list or dictionary, that is written once for
+#: all trials that have it.
+_LONG_TEXT, _LONG = 60, 1000
 
 
 def read(folder: Path) -> Mapping[str, dict[str, Any]]:
@@ -130,12 +131,14 @@ def _key(text: str) -> str:
 
 
 def _long(value: Any) -> Iterator[str]:
-    """The hash of each long list and dictionary within a value."""
-    if not isinstance(value, dict | list) or len(text := _line(value)) < _LONG:
+    """The hash of each long text, list and dictionary within a value."""
+    if not isinstance(value, str | dict | list) or len(text := _line(value)) < _LONG_TEXT:
         return
-    yield _key(text)
-    for inner in value.values() if isinstance(value, dict) else value:
-        yield from _long(inner)
+    if isinstance(value, str) or len(text) >= _LONG:
+        yield _key(text)
+    if not isinstance(value, str):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _long(inner)
 
 
 def _shortened(trial: Mapping[str, Any], counts: Mapping[str, int], shared: dict[str, str]) -> dict[str, Any]:
@@ -147,10 +150,12 @@ def _shortened(trial: Mapping[str, Any], counts: Mapping[str, int], shared: dict
         return {_SHARED: _key(text), **own}
 
     def replaced(value: Any) -> Any:
-        if not isinstance(value, dict | list) or len(text := _line(value)) < _LONG:
+        if not isinstance(value, str | dict | list) or len(text := _line(value)) < _LONG_TEXT:
             return value
         if counts[_key(text)] > 1:
             return reference(value, {})
+        if isinstance(value, str):
+            return value
         return {k: replaced(v) for k, v in value.items()} if isinstance(value, dict) else [replaced(v) for v in value]
 
     result = {**trial, "stages": {name: replaced(value) for name, value in trial.get("stages", {}).items()}}
