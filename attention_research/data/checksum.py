@@ -21,7 +21,7 @@ def checksum(data: Any, *, batch_size: int, split: str, rows: int, examples: int
         for name, array in sorted(batch.items()):
             content = np.ascontiguousarray(array)
             digest.update(f"\0{name} {content.dtype} {content.shape}\0".encode())
-            digest.update(content)
+            digest.update(content.data)
     return digest.hexdigest()[:12]
 
 

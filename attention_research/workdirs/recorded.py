@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def recorded(
             found = records.read(_folder(study, one))
             trials = {t.id: t for t in plan(study, one, study.rows_at(one), study.scale(one).seeds, sources)}
             there = [(trial, found[trial.id]) for trial in trials.values() if trial.id in found]
-            states = states_of(there, lambda line, name=name, one=one: report(f"{name} · {one} · {line}"))
+            states = states_of(there, partial(_report, report, f"{name} · {one}"))
             pairs = tuple(zip((trial for trial, _ in there), states, strict=True))
             tables.append(Table(name, one, pairs, len(trials) - len(there)))
     return tables
@@ -92,6 +93,10 @@ def text(tables: Sequence[Table]) -> str:
     for row, one in zip(cells, [*tables, None], strict=False):
         lines += [line(row), *(f"  {reason}" for reason in (one.reasons() if one else ()))]
     return "\n".join(text.rstrip() for text in lines)
+
+
+def _report(report: Callable[[str], None], whose: str, line: str) -> None:
+    report(f"{whose} · {line}")
 
 
 def _folder(study: Any, scale: str) -> Path:
