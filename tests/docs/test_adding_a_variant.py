@@ -100,6 +100,7 @@ def copy(root, tmp_path):
     folder = tmp_path / "repository"
     for part in ("attention_research", "configs", "experiments/vaswani2017", "tests"):
         shutil.copytree(root / part, folder / part)
+    shutil.copy(root / "experiments" / "claims.csv", folder / "experiments")
     shutil.copy(root / "pyproject.toml", folder)
     return folder
 
