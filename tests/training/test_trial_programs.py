@@ -58,7 +58,7 @@ def test_how_a_trial_is_run_is_no_part_of_its_program(hashes, root, monkeypatch)
 def test_a_fresh_process_with_another_hash_seed_gives_the_same(hashes, root):
     """Nor does the traced text depend on checks of shapes, on strict promotion or on other settings of the tests."""
     script = (
-        "import json, sys; sys.path.insert(0, 'tests/training'); import test_programs as t\n"
+        "import json, sys; sys.path.insert(0, 'tests/training'); import test_trial_programs as t\n"
         "print(json.dumps(t.program_hashes(t.config(*t.SCALED))))"
     )
     seed = str(1 + int(os.environ.get("PYTHONHASHSEED", "0").replace("random", "0")))
