@@ -76,7 +76,7 @@ CLAIMS = """"id","notes","topic","claim","study","measurement","kind"
 
 @pytest.fixture(autouse=True)
 def nothing_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers in this process take a fixed program for theirs (tests/training/test_trial_programs.py lowers real ones)."""
+    """Workers in this process take a fixed program for theirs (test_trial_programs.py lowers real ones)."""
     monkeypatch.setattr(fingerprints, "program_of", lambda stages, given: {"sources": "of a test", "train": "one"})
 
 
