@@ -189,7 +189,7 @@ def show(document: dict[str, Any]) -> None:
 
 
 def kept_environment() -> Path:
-    """Where JoeyNMT is kept when nobody says where."""
+    """The default folder of the environment that holds JoeyNMT."""
     from attention_research.data.storage import folder
 
     return folder("peers") / "joeynmt"

@@ -103,14 +103,19 @@ def study_options(parser: Parser) -> None:
     parser.add_argument("--address", metavar="HOST:PORT", help="ray: a cluster's; without one it is started here")
     parser.add_argument("--slurm", type=settings, metavar="KEY=VALUE,...", help="slurm: sbatch's own, partition=gpu")
     parser.add_argument("--workdir", type=place)
+    stale_option(parser, default="keep")
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
+
+
+def stale_option(parser: Parser, *, default: str) -> None:
+    """`--stale`, which `reproduce`, `sweep` and `record` have with defaults of their own."""
     parser.add_argument(
         "--stale",
         choices=("rerun", "keep"),
-        default="keep",
+        default=default,
         help="what becomes of finished trials whose program has changed: kept and "
         "marked (keep), or run again; one that is not comparable is always kept (status --stale says which)",
     )
-    parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
 
 
 def machines(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, no_study_overrides, place, positive
+from attention_research.cli.arguments import Overrides, Parser, no_study_overrides, place, positive, stale_option
 
 
 def options(parser: Parser) -> None:
@@ -12,7 +12,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("--scale", default="cpu")
     parser.add_argument("--hours", type=_hours, help="end within so many hours; what is unfinished goes on next time")
     parser.add_argument("--jobs", type=positive, help="trials at a time (as each study's scale says)")
-    parser.add_argument("--stale", choices=("rerun", "keep"), default="rerun", help="trials that other sources made")
+    stale_option(parser, default="rerun")
     parser.add_argument("--order", type=place, metavar="FILE", help="study names by priority (experiments/order.txt)")
     parser.add_argument("--dry-run", action="store_true", help="print the plan with its hours, start nothing")
     parser.add_argument("--allow-dirty", action="store_true", help="record from a modified tree; the tables say so")

@@ -36,7 +36,7 @@ def is_here(data: Any) -> bool:
     """Whether data can be read without being fetched, built or tokenised first. What code makes can always be."""
     if not hasattr(data, "_choice"):
         return True
-    with contextlib.suppress(Exception):  # a set that nobody has fetched: each kind says so in its own way
+    with contextlib.suppress(Exception):  # the data are not on this machine: each kind raises an error of its own
         return prepared.found(data._choice, data._new_tokenizer()) is not None
     return False
 

@@ -74,7 +74,7 @@ class Attempt:
             os._exit(SUPERSEDED)
 
     def stopped(self) -> dict[str, Any] | None:
-        """What was said by the one who asked this trial to stop; None if nobody did.
+        """The request to stop this trial; None if there is none.
 
         {"reason": ...}: the trial ends here, and its result says so. With "again": true it saves and goes on next time.
         """

@@ -93,9 +93,9 @@ def run_study(
 
     ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them), ``seeds`` and ``jobs``
     replace the scale's, ``machines`` are the runner's own settings (`runners`), ``stale`` says what becomes of trials
-    made by other sources ("keep": marked; "rerun"), ``render`` redraws without running, ``record`` keeps the trials,
-    the table, verdicts and pictures beside the study, from a modified tree only with ``allow_dirty``.
-    ("new": only if a trial is new there). ``ignore_records`` trains here what is recorded there. With a ``deadline``
+    whose program has changed ("keep": marked; "rerun"), ``render`` redraws without running. ``record`` writes the
+    trials, the table with its verdicts and the pictures beside the study ("new": only if a trial is new there); from a
+    modified tree this needs ``allow_dirty``. ``ignore_records`` trains here what is recorded there. With a ``deadline``
     some trials may stay unfinished. Raises `ConfigError` before anything starts.
     """
     if record and not allow_dirty:

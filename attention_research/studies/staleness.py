@@ -55,7 +55,7 @@ class Stale(State):
 
 
 class NotComparable(State):
-    """Nobody can tell: the record does not say what it ran, or was made with another version of JAX."""
+    """It is not known: the record does not say what it ran, or was made with another version of JAX."""
 
     name = "not comparable"
 

@@ -52,8 +52,12 @@ def _fingerprint(package: Path, files: tuple[tuple[Path, int, int], ...]) -> str
 
 def git_revision() -> str:
     """The commit, with "-dirty" where files are `modified`; "unknown" outside a checkout."""
+    return _revision(modified())
+
+
+def _revision(changed: list[str]) -> str:
     try:
-        return _git("rev-parse", "HEAD") + ("-dirty" if modified() else "")
+        return _git("rev-parse", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
@@ -96,10 +100,10 @@ def describe() -> dict[str, Any]:
     """
     import jax
 
-    devices, changed, nice = jax.devices(), modified()[:_NAMED], os.nice(0)
+    devices, changed, nice = jax.devices(), modified(), os.nice(0)
     return {
-        "git_revision": git_revision(),
-        **({"modified": changed} if changed else {}),
+        "git_revision": _revision(changed),
+        **({"modified": changed[:_NAMED]} if changed else {}),
         **({"nice": nice} if nice > 0 else {}),
         "fingerprint": fingerprint(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
