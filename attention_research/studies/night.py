@@ -46,11 +46,10 @@ class Work:
         self.missing = len(self.left) - self.stale
         costs = Costs(((trial, result) for trial, result in results.values() if result), self.folder)
         self.costs = {trial.id: costs.of(trial) for trial in self.left}
-        waiting = {trial.id for trial in self.left}
         self.unrecorded = sum(
-            self.folder.unrecorded(trial) for name, (trial, _) in results.items() if name not in waiting
+            self.folder.unrecorded(trial) for name, (trial, _) in results.items() if name not in self.costs
         )
-        self.done += len(before - {trial.id for trial in self.left})
+        self.done += len(before - self.costs.keys())
 
     @property
     def seconds(self) -> float:
