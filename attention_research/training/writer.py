@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,7 @@ class Writer:
             number = re.search(r"os_error_code='(\d+)'", str(error))  # TensorStore's way of saying errno
             reason = os.strerror(int(number[1])) if number else getattr(error, "strerror", None) or str(error)
         self.orbax = self._new()
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)  # Orbax's, at exit too
         self.complaints.silent = True
         gc.collect()
         self.complaints.silent = False

@@ -1,8 +1,10 @@
 """Checkpoints: what was given comes back to the bit; damage, disks and deletions; which ones stay. Real files."""
 
+import gc
 import json
 import resource
 import shutil
+import warnings
 from types import SimpleNamespace
 
 import jax
@@ -167,6 +169,26 @@ def test_a_disk_that_refuses_is_one_line_and_the_last_checkpoint_stays(two, tmp_
         checkpoints.wait()
         assert equal(checkpoints.restore(8, shape_of(make_state())), make_state(8))
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_what_orbax_leaves_behind_after_a_refusal_is_not_reported_later(two, tmp_path, limit_file_size):
+    """Orbax abandons coroutines; Python would warn of them after the line that tells the error, even at exit."""
+
+    async def abandoned():
+        """Never awaited."""
+
+    shutil.copytree(two, tmp_path / "run")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with Checkpoints(tmp_path / "run") as checkpoints:
+            limit_file_size(4096)
+            with pytest.raises(RunError, match="not written"):
+                checkpoints.save(8, make_state(8))
+                checkpoints.wait()
+            limit_file_size(None)
+        abandoned()
+        gc.collect()
+    assert not [warning for warning in caught if "never awaited" in str(warning.message)]
 
 
 def test_a_restore_lists_missing_unexpected_and_misshaped(tmp_path):
