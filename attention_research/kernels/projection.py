@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 
@@ -24,10 +26,28 @@ def project(
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) if _folds() else x
     # Every backend sums a bfloat16 product in float32; asking for float32 *out* would make the gradient's products
     # mixed, hence float32.
-    y = jnp.dot(rows, kernel.astype(x.dtype))
+    product = _narrowing if kernel.shape[0] > kernel.shape[1] else jnp.dot
+    y = product(rows, kernel.astype(x.dtype))
     if bias is not None:
         y = y + bias.astype(x.dtype)
     return y.reshape(*x.shape[:-1], kernel.shape[1])
+
+
+@jax.custom_jvp
+def _narrowing(x: Array, kernel: Array) -> Array:
+    """x kernel, for more inputs than outputs.
+
+    XLA's CPU backend (0.10.2) computes the gradient x^T g of such a kernel at half the rate of (g^T x)^T: 55 against
+    100 GFLOP/s for 512 inputs, 128 outputs and 2,048 rows. The barrier keeps it from turning one into the other.
+    """
+    return jnp.dot(x, kernel)
+
+
+@_narrowing.defjvp
+def _derivative(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x, kernel), (moved_x, moved_kernel) = primals, tangents
+    turned = lax.platform_dependent(moved_kernel.T, cpu=lax.optimization_barrier, default=lambda array: array)
+    return _narrowing(x, kernel), _narrowing(moved_x, kernel) + jnp.dot(x, turned.T)
 
 
 def _folds() -> bool:

@@ -10,7 +10,7 @@ A twentieth of the pictures each, by a hash of their names, is kept for validati
 `--config.data.validation=FILE --config.data.test=FILE` name files with captions for these instead.
 
 variant   parameters  GFLOP/step  steps
-cpu          342,153        6.03   1500
+cpu          342,153        5.86   1500
 smoke          4,451       0.004      4
 
 Parameters and FLOPs are `inspect`'s, of one training step. `cpu` takes minutes on two cores, `smoke` seconds. The model

@@ -8,8 +8,8 @@
 
 variant   parameters  GFLOP/step  steps
 collages     214,185        2.26   1500
-emoji        342,153        3.40   1500
-stamps       342,153        6.03   1500
+emoji        342,153        3.30   1500
+stamps       342,153        5.86   1500
 smoke          3,907        0.01      4
 
 Parameters and FLOPs are `inspect`'s, of one training step. `collages` are made of handwritten digits in colours, one to

@@ -5,7 +5,7 @@
     attention-research generate --workdir=runs/pronunciation --input="m o n o t o n i c"
 
 variant  parameters  GFLOP/step  steps  time                              phoneme error rate, %
-cpu         435,088        5.15   2000  about 3 minutes on one core       not recorded
+cpu         435,088        5.13   2000  about 3 minutes on one core       not recorded
 smoke        11,320        0.03      4  seconds                           it learns nothing
 
 Counts are `inspect`'s, of a training step of the longest words; the time is reckoned from the cost of some steps. Error

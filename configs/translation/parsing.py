@@ -6,7 +6,7 @@
 
 variant          parameters  GFLOP/step   steps  time                                       F1
 vaswani_parsing 100,384,768      17,755    100K  the paper does not say                     91.3 (the paper's, Table 4)
-cpu               1,916,928         6.2    2500  5.7 minutes on one core of an AMD EPYC     58.7 +- 9.9
+cpu               1,916,928         6.1    2500  5.7 minutes on one core of an AMD EPYC     58.7 +- 9.9
 smoke               101,888         0.4       4  seconds                                    0: it learns nothing
 
 Counts are `inspect`'s, of one training step. The paper's is on section 23 of the Wall Street Journal and was not run

@@ -5,9 +5,9 @@
     attention-research generate --workdir=runs/local --input="the big dog often sleeps"
 
 variant   parameters  GFLOP/step  steps  time                             BLEU
-monotone     481,408        2.70   1200  about 2 minutes on one core      not recorded
-local        481,408        2.70   1200  about 2 minutes on one core      not recorded
-reversed     481,408        2.70   1200  about 2 minutes on one core      not recorded
+monotone     481,408        2.66   1200  about 2 minutes on one core      not recorded
+local        481,408        2.66   1200  about 2 minutes on one core      not recorded
+reversed     481,408        2.66   1200  about 2 minutes on one core      not recorded
 smoke         21,160        0.04      4  seconds                          0: it learns nothing
 
 Counts are `inspect`'s, of a training step of the longest sentences; times are reckoned from the cost of some steps.

@@ -6,9 +6,9 @@
 variant       parameters  GFLOP/step   steps  time                                            test BLEU
 vaswani_base  63,082,496      10,914    100K  12 hours on 8 P100 (the paper's)             27.3 (the paper's, Table 2)
 vaswani_big  214,245,376      34,817    300K  3.5 days on 8 P100 (the paper's)             28.4 (the paper's, Table 2)
-cpu            1,437,696        20.9     450  5.5 minutes on one core of an AMD EPYC       3.0 +- 0.2
-quick          1,181,696        16.7     200  1.8 minutes on one core of an AMD EPYC       0.8 +- 0.4
-smoke             85,376         0.7       4  seconds                                      0: it learns nothing
+cpu            1,437,696        18.8     450  5.5 minutes on one core of an AMD EPYC       3.0 +- 0.2
+quick          1,181,696        15.6     200  1.8 minutes on one core of an AMD EPYC       0.8 +- 0.4
+smoke             85,376         0.6       4  seconds                                      0: it learns nothing
 
 Counts are `inspect`'s, of one training step. The paper's two, on WMT14 English-German, were not run here: the data must
 be brought (`attention-research data prepare` says how). BLEU and time, evaluation included, of cpu and quick are means

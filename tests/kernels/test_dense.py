@@ -74,15 +74,15 @@ def test_layer_norm_in_bfloat16_keeps_float32_statistics(normal):
     assert gradient.dtype == jnp.bfloat16
 
 
-@pytest.mark.parametrize("leading", [(), (3,), (2, 3, 7)], ids=str)
-def test_projection_is_a_product_over_the_last_axis(leading, normal):
-    x, kernel, bias = normal(*leading, 5), normal(5, 11), normal(11)
+@pytest.mark.parametrize(("leading", "D", "F"), [((), 5, 11), ((3,), 11, 5), ((2, 3, 7), 5, 11), ((2, 3, 7), 11, 5)])
+def test_projection_is_a_product_over_the_last_axis(leading, D, F, normal):
+    x, kernel, bias = normal(*leading, D), normal(D, F), normal(F)
     expected = np.asarray(x, np.float64) @ np.asarray(kernel, np.float64)
     np.testing.assert_allclose(project(x, kernel), expected, atol=1e-5)
     np.testing.assert_allclose(project(x, kernel, bias), expected + np.asarray(bias), atol=1e-5)
     with jax.enable_x64(True):
         inputs = tuple(array.astype(jnp.float64) for array in (x, kernel, bias))
-        check_grads(jax.jit(project), inputs, order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
+        check_grads(jax.jit(project), inputs, order=2, modes=["rev", "fwd"], atol=1e-6, rtol=1e-6)
 
 
 def test_projection_in_bfloat16_sums_in_float32(normal):
@@ -106,7 +106,7 @@ def likelihood64(hidden, kernel, targets, bias=None):
     return log_p[np.arange(len(targets)), np.asarray(targets)], log_p.mean(-1), log_z
 
 
-@pytest.mark.parametrize("chunk_size", [1, 7, 23, 1024])
+@pytest.mark.parametrize("chunk_size", [None, 1, 7, 1024])
 @pytest.mark.parametrize("with_bias", [False, True], ids=["no_bias", "bias"])
 def test_chunks_give_the_log_likelihood_and_its_gradient(chunk_size, with_bias, normal):
     hidden, kernel, bias = normal(M, D), normal(D, V), normal(V) if with_bias else None
@@ -138,7 +138,7 @@ def test_likelihood_gradients_are_finite_differences_in_float64(normal):
         hidden, kernel, bias = (x.astype(jnp.float64) for x in (normal(M, D), normal(D, V), normal(V)))
         targets = jnp.arange(M)
         f = lambda hidden, kernel, bias: chunked_log_likelihood(hidden, kernel, targets, bias=bias, chunk_size=7)
-        check_grads(jax.jit(f), (hidden, kernel, bias), order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
+        check_grads(jax.jit(f), (hidden, kernel, bias), order=2, modes=["rev", "fwd"], atol=1e-6, rtol=1e-6)
 
 
 def test_all_logits_never_exist_at_once(normal):
@@ -150,6 +150,27 @@ def test_all_logits_never_exist_at_once(normal):
 
     text = str(jax.make_jaxpr(jax.grad(loss, (0, 1)))(hidden, kernel))
     assert f"[64,{V}]" in text and f"[1009,{V}]" not in text and f"[16,64,{V}]" not in text
+
+
+def test_few_logits_are_kept_and_not_computed_again(normal):
+    hidden, kernel, targets = normal(M, D), normal(D, V), jnp.zeros((M,), jnp.int32)
+
+    def products(rows):
+        loss = lambda hidden, kernel: chunked_log_likelihood(hidden, kernel, targets, chunk_size=rows)[0].sum()
+        return str(jax.make_jaxpr(jax.grad(loss, (0, 1)))(hidden, kernel)).count("dot_general")
+
+    assert products(None) == products(M) - 1
+
+
+def test_the_gradient_of_a_narrowing_kernel_is_computed_transposed_on_a_cpu_alone(normal):
+    """The faster of two equal products there; the test of products checks the values."""
+
+    def barriers(inputs, outputs, platform):
+        gradient = jax.jit(jax.grad(lambda kernel, x: project(x, kernel).sum()))
+        traced = gradient.trace(normal(inputs, outputs), normal(3, inputs))
+        return traced.lower(lowering_platforms=(platform,)).as_text().count("optimization_barrier")
+
+    assert barriers(7, 5, "cpu") == 1 and barriers(5, 7, "cpu") == 0 and barriers(7, 5, "cuda") == 0
 
 
 def test_likelihood_in_bfloat16_is_float32_and_within_twice_the_dense_error(normal):
