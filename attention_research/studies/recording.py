@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from attention_research.studies.run import Stopped, refuse_modified_tree, run_st
 from attention_research.studies.runners.crew import Terminated, terminate_as_interrupt
 from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.study import EXPERIMENTS
+from attention_research.studies.trials import Folder
 from attention_research.training.failure import line_of
 from attention_research.training.workdir import Busy, json_text
 
@@ -95,15 +96,24 @@ def _run(
                 work.note = f"another process works in {work.folder.workdir}: skipped"
                 say(f"{work.study.name}: {work.note}")
             except (Stopped, KeyboardInterrupt) as stop:
-                with suppress(Exception):  # what is finished is recorded; the trials stand in their folders anyway
-                    run_study(work.study, scale=scale, render=True, record="new", **how)
+                _record_finished(works, scale, how)
                 work.look()
                 return _number(stop)
             except Exception as error:
                 work.error = line_of(error)
                 say(f"{work.study.name}: failed: {work.error}")
             work.look()
+        _record_finished(works, scale, how)
     return None
+
+
+def _record_finished(works: Sequence[Work], scale: str, how: Mapping[str, Any]) -> None:
+    """Records what is finished and is not recorded: before a stop, or by a later study that shares trials."""
+    for work in works:
+        now = Folder(work.folder.workdir, work.folder.recorded)  # with the tables that were recorded since
+        if any(map(now.unrecorded, work.trials)):
+            with suppress(Exception):  # the trials stand in their folders anyway
+                run_study(work.study, scale=scale, render=True, record="new", **how)
 
 
 def _number(stop: BaseException) -> int:

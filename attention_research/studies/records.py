@@ -43,7 +43,7 @@ def read(folder: Path) -> Mapping[str, dict[str, Any]]:
         return _one_file_a_trial(folder)
     version = (found.st_mtime_ns, found.st_size, found.st_ino)
     if path not in _CACHE or _CACHE[path][0] != version:
-        _CACHE[path] = (version, _parse(path.read_bytes()))
+        _CACHE[path] = (version, parse(path.read_bytes()))
     return _CACHE[path][1]
 
 
@@ -55,11 +55,15 @@ def is_result(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("stages", {}), dict)
 
 
-def write(folder: Path, results: Iterable[Mapping[str, Any]]) -> None:
-    """Add trials to a folder's record. Trials with the same ids are replaced, the others stay."""
-    trials = {**read(folder), **{result["id"]: result for result in results}}
+def text(folder: Path, results: Iterable[Mapping[str, Any]]) -> str:
+    """A folder's record with some trials added. Trials with the same ids are replaced, the others stay."""
+    return _text(list({**read(folder), **{result["id"]: result for result in results}}.values()))
+
+
+def write(folder: Path, text: str) -> None:
+    """Make this text a folder's record."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / FILE, _text(list(trials.values())))
+    write_text(folder / FILE, text)
     shutil.rmtree(folder / "trials", ignore_errors=True)
 
 
@@ -76,7 +80,8 @@ def _one_file_a_trial(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _parse(text: bytes) -> dict[str, dict[str, Any]]:
+def parse(text: str | bytes) -> dict[str, dict[str, Any]]:
+    """The trials that a record's text holds, by id."""
     shared: dict[str, Any] = {}
 
     def resolved(value: dict[str, Any]) -> Any:
@@ -87,7 +92,7 @@ def _parse(text: bytes) -> dict[str, dict[str, Any]]:
 
     decoder = json.JSONDecoder(object_hook=resolved)
     trials = {}
-    for line in text.split(b"\n"):
+    for line in (text.encode("utf-8") if isinstance(text, str) else text).split(b"\n"):
         try:
             found = decoder.decode(line.decode("utf-8"))
             if _SHARED in found:

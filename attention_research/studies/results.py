@@ -15,13 +15,13 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from attention_research.errors import ConfigError
 from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent
 from attention_research.studies.staleness import OLD, Current, Stale, State, states_of
 from attention_research.studies.study import Row, Study
-from attention_research.studies.trials import Folder, Trial
+from attention_research.studies.trials import Trial
 
 #: How tables said that a trial was stale when its fingerprint was that of all sources.
 MARK = "stale (made by other sources)"
@@ -232,22 +232,34 @@ def _longest_reference(sample: Mapping[str, Any]) -> int:
     return max((len(text.split()) for text in ([references] if isinstance(references, str) else references)), default=0)
 
 
+class Source(Protocol):
+    """Where trials' results are read: `trials.Folder`, `trials.Recorded`. `recorded` is the table's record."""
+
+    recorded: Path | None
+
+    def result(self, trial: Trial) -> Mapping[str, Any] | None:
+        """The finished trial's result."""
+
+    def why_missing(self, trial: Trial) -> str:
+        """Why there is none."""
+
+
 def collect(
-    study: Study, scale: str, trials: list[Trial], folder: Folder, report: Callable[[str], None] = lambda line: None
+    study: Study, scale: str, trials: list[Trial], source: Source, report: Callable[[str], None] = lambda line: None
 ) -> Results:
     """Read what is there of some planned trials. Rows that nobody plans stand in the table for their printed cells."""
     planned, printed = {trial.row for trial in trials}, published(study)
     rows = [row for row in study.rows if row.id in planned or row.id in printed]
-    found = [(trial, folder.result(trial)) for trial in trials]
+    found = [(trial, source.result(trial)) for trial in trials]
     finished = [(trial, result) for trial, result in found if result is not None]
     states = iter(states_of(finished, report))
     entries = [
-        Entry(trial, None, reason=_why_missing(folder.trial(trial)))
+        Entry(trial, None, reason=source.why_missing(trial))
         if result is None
         else Entry(trial, result, state=next(states))
         for trial, result in found
     ]
-    return Results(study, scale, tuple(rows), tuple(entries), _marked(rows, folder.recorded))
+    return Results(study, scale, tuple(rows), tuple(entries), _marked(rows, source.recorded))
 
 
 def _marked(rows: list[Row], recorded: Path | None) -> frozenset[str]:
@@ -258,13 +270,6 @@ def _marked(rows: list[Row], recorded: Path | None) -> frozenset[str]:
         return frozenset()
     names = {line.split(" | ")[0].removeprefix("| ").strip() for line in text.splitlines() if MARK in line}
     return frozenset(row.id for row in rows if row.name.replace("|", "\\|") in names)
-
-
-def _why_missing(folder: Path) -> str:
-    try:
-        return f"failed: {(folder / 'error.txt').read_text(encoding='utf-8').strip()}"
-    except FileNotFoundError:
-        return "not finished" if (folder / "trial.json").exists() else "not run"
 
 
 def published(study: Study) -> dict[str, dict[str, str]]:
@@ -334,8 +339,7 @@ def write(results: Results, workdir: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.table(columns), workdir / "results.parquet")
     with open(workdir / "table.csv", "w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(table(results))
-    text = "\n".join([heading(results) + "\n", markdown(table(results)), legend(results)])
-    (workdir / "table.md").write_text(text, encoding="utf-8")
+    (workdir / "table.md").write_text(text(results), encoding="utf-8")
 
 
 def _one_type(values: list[Any]) -> list[Any]:
@@ -345,9 +349,10 @@ def _one_type(values: list[Any]) -> list[Any]:
     return values
 
 
-def heading(results: Results) -> str:
-    """The table's title line."""
-    return f"# {results.study.name} · {results.scale}: {results.study.title}"
+def text(results: Results) -> str:
+    """The table with its title and its legend, as ``table.md`` has it."""
+    title = f"# {results.study.name} · {results.scale}: {results.study.title}"
+    return "\n".join([f"{title}\n", markdown(table(results)), legend(results)])
 
 
 def legend(results: Results) -> str:

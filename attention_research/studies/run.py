@@ -6,7 +6,6 @@ pictures and the page are rebuilt from all of them each time, so that a table ma
 
 from __future__ import annotations
 
-import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,10 +14,8 @@ from typing import Any
 
 from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
-from attention_research.studies import figures, finetuning, report, results, verdicts
-from attention_research.studies.bounds import bounded
+from attention_research.studies import figures, finetuning, report, results, table_record, verdicts
 from attention_research.studies.progress import Progress
-from attention_research.studies.records import write as write_records
 from attention_research.studies.results import Results
 from attention_research.studies.runners import find_crew
 from attention_research.studies.runners.crew import Terminated
@@ -94,9 +91,9 @@ def run_study(
     ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them), ``seeds`` and ``jobs``
     replace the scale's, ``machines`` are the runner's own settings (`runners`), ``stale`` says what becomes of trials
     whose program has changed ("keep": marked; "rerun"), ``render`` redraws without running. ``record`` writes the
-    trials, the table with its verdicts and the pictures beside the study ("new": only if a trial is new there); from a
-    modified tree this needs ``allow_dirty``. ``ignore_records`` trains here what is recorded there. With a ``deadline``
-    some trials may stay unfinished. Raises `ConfigError` before anything starts.
+    finished trials, and the table with its verdicts and the pictures that these alone give, beside the study ("new":
+    only if a trial is new there); from a modified tree this needs ``allow_dirty``. ``ignore_records`` trains here what
+    is recorded there. With a ``deadline`` some trials may stay unfinished. Raises `ConfigError` before anything starts.
     """
     if record and not allow_dirty:
         refuse_modified_tree()
@@ -104,12 +101,16 @@ def run_study(
     size = study.scale(scale)
     wanted = {row.id for row in study.rows_at(scale, rows)}
     seeds = _at_least_one("seeds", size.seeds if seeds is None else seeds)
+    if record and seeds > size.seeds:
+        raise ConfigError(f"seeds: expected at most {size.seeds}, those of a record at {scale}, got {seeds}")
     jobs = size.jobs if jobs is None and runner == "local" else jobs  # a cluster knows how many it has room for
     jobs = None if jobs is None else _at_least_one("jobs", jobs)
     if stale not in ("keep", "rerun"):
         raise ConfigError(f"stale: {stale!r} is neither keep nor rerun")
     crew = find_crew(runner, jobs=jobs, **(machines or {}))
-    trials = plan(study, scale, study.rows_at(scale), seeds, fingerprint())
+    trials = recordable = plan(study, scale, study.rows_at(scale), seeds, fingerprint())
+    if record and seeds < size.seeds:
+        recordable = plan(study, scale, study.rows_at(scale), size.seeds, fingerprint())
     workdir = workdir or RUNS / f"{study.slug}-{scale}"
     beside = records(study, scale)
     folder = Folder(workdir, None if ignore_records else beside)
@@ -122,9 +123,12 @@ def run_study(
             prepare_data(todo)
             failed = _run(crew, chosen, todo, folder, deadline, rerun=stale == "rerun", together=size.replicas)
         found = results.collect(study, scale, trials, folder, say)
-        keeps = bool(record) and (record != "new" or any(map(folder.unrecorded, trials)))
-        summary = {**publish(found, workdir, record=beside if keeps else None), "failed": failed}
+        summary = {**publish(found, workdir), "failed": failed}
         write_json(workdir / "summary.json", summary)
+        if record and beside is not None:
+            whole = Folder(workdir, beside)
+            if record != "new" or any(map(whole.unrecorded, recordable)):
+                table_record.write(study, scale, recordable, whole, say)
     return summary
 
 
@@ -141,8 +145,8 @@ def records(study: Study, scale: str) -> Path | None:
     return None if study.path is None else study.path.parent / "results" / study.path.stem / scale
 
 
-def publish(found: Results, workdir: Path, record: Path | None = None) -> dict[str, Any]:
-    """Write the table, the verdicts, the pictures and the page into the study's folder, and the record if asked."""
+def publish(found: Results, workdir: Path) -> dict[str, Any]:
+    """Write the table, the verdicts, the pictures and the page into the study's folder; returns the summary."""
     results.write(found, workdir)
     drawn = figures.draw(found, workdir / "figures")
     judged = verdicts.judge(found)
@@ -150,11 +154,9 @@ def publish(found: Results, workdir: Path, record: Path | None = None) -> dict[s
     commands = [f"attention-research reproduce {name} --scale={found.scale}"] if found.study.path else []
     commands += [f"attention-research inspect --study={name} --scale={found.scale} --json"] if found.study.path else []
     report.write(workdir / "report.html", report.page(found, judged, drawn, commands))
-    texts = [workdir / "table.md"]
     if judged:
-        texts.append(workdir / "verdicts.md")
-        write_text(texts[-1], verdicts.markdown(name, found.scale, judged))
-    summary = {
+        write_text(workdir / "verdicts.md", verdicts.markdown(name, found.scale, judged))
+    return {
         "study": name,
         "scale": found.scale,
         "workdir": str(workdir),
@@ -166,9 +168,6 @@ def publish(found: Results, workdir: Path, record: Path | None = None) -> dict[s
         "figures": [str(figure.path) for figure in drawn],
         "report": str(workdir / "report.html"),
     }
-    if record is not None:
-        _record(found, record, texts, [figure.path for figure in figures.worth_recording(drawn)])
-    return summary
 
 
 def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
@@ -179,20 +178,6 @@ def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
             key = column.key if point is None else f"{column.key}@{point}"
             cells[key] = {"mean": cell.mean, "deviation": cell.deviation, "values": list(cell.values)}
     return {"row": name, "id": row, "cells": cells, "notes": found.notes(row)}
-
-
-def _record(found: Results, record: Path, texts: list[Path], pictures: list[Path]) -> None:
-    done = [entry.result for entry in found.entries if entry.result is not None and "failed" not in entry.result]
-    if not done:
-        return  # an empty table is no record
-    write_records(record, map(bounded, done))
-    (record / "figures").mkdir(parents=True, exist_ok=True)
-    for before in (record / "figures").glob("*.png"):
-        before.unlink()
-    table, *judged = (text.read_text(encoding="utf-8") for text in texts)
-    write_text(record / "table.md", "\n".join([table, *map(verdicts.below_a_table, judged)]))
-    for picture in pictures:
-        shutil.copyfile(picture, record / "figures" / picture.name)
 
 
 def pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:

@@ -177,6 +177,14 @@ class Folder:
         """The finished trial's result, from its folder or from the records; None if it is not finished."""
         return next((found for found in self._results(trial) if found is not None), None)
 
+    def why_missing(self, trial: Trial) -> str:
+        """Why it has none: it failed, it is begun, or nobody ran it."""
+        folder = self.trial(trial)
+        try:
+            return f"failed: {(folder / 'error.txt').read_text(encoding='utf-8').strip()}"
+        except FileNotFoundError:
+            return "not finished" if (folder / "trial.json").exists() else "not run"
+
     def _results(self, trial: Trial) -> Iterator[dict[str, Any] | None]:
         """From the nearest place on; other tables are read only if it stands nowhere nearer."""
         yield read_result(self.trial(trial))
@@ -191,9 +199,9 @@ class Folder:
         return sorted(self.recorded.parents[3].glob(f"*/results/*/{self.recorded.name}"))
 
     def unrecorded(self, trial: Trial) -> bool:
-        """Whether the trial is finished in its folder and the records do not hold this result."""
-        ours = read_result(self.trial(trial))
-        if ours is None or "failed" in ours or self.recorded is None:
+        """Whether the trial is finished, here or in another table, and the table's record does not hold this result."""
+        ours = None if self.recorded is None else self.result(trial)
+        if self.recorded is None or ours is None or "failed" in ours:
             return False
         theirs = records.read(self.recorded).get(trial.id)
         return theirs is None or theirs.get("seconds") != ours.get("seconds")
@@ -217,6 +225,19 @@ class Folder:
             (folder / gone).unlink(missing_ok=True)
         write_json(folder / "trial.json", trial.to_json())
         return folder
+
+
+class Recorded:
+    """The `trials` of a table's record by id, alone: no work folder and no other table."""
+
+    def __init__(self, recorded: Path, trials: Mapping[str, Mapping[str, Any]]):
+        self.recorded, self.trials = recorded, trials
+
+    def result(self, trial: Trial) -> Mapping[str, Any] | None:
+        return self.trials.get(trial.id)
+
+    def why_missing(self, trial: Trial) -> str:
+        return "not run"
 
 
 def read_program(folder: Path) -> dict[str, str] | None:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies import Row, Scale, Study
+from attention_research.studies import Row, Scale, Study, run_study
 from attention_research.studies.results import Entry, Results
 from attention_research.studies.study import dereference, reference
 from attention_research.studies.trials import Trial
+from attention_research.studies.verdicts import below_a_table
 
 
 def trial(row: str, seed: int = 0, point: int | None = None, name: str | None = None) -> Trial:
@@ -46,3 +47,11 @@ def measured(study: Study, row: str, **settings: Any) -> dict[str, Any]:
     (found,) = study.rows_at("cpu", [row])
     (stage,) = found.stages or study.stages
     return dereference(reference(stage.function))(**{**found.settings, **settings}, seed=0)
+
+
+def page_of_the_record(study: str, scale: str, workdir: Path) -> str:
+    """The page of a recorded table as its record alone gives it, drawn in an empty folder."""
+    summary = run_study(study, scale=scale, render=True, workdir=workdir)
+    verdicts = [workdir / "verdicts.md"] if summary["verdicts"] else []
+    texts = [(workdir / "table.md").read_text(encoding="utf-8")]
+    return "\n".join([*texts, *(below_a_table(one.read_text(encoding="utf-8")) for one in verdicts)])

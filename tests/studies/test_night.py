@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from results_of import page_of_the_record
 
 from attention_research.cli import main
 from attention_research.config import ConfigError
@@ -57,6 +58,7 @@ class Crew:
     def start(self, folder: Path):
         trial = json.loads((folder / "trial.json").read_text())
         self.started.append(f"{trial['row']} {trial['seed']}")
+        (folder / "metrics.jsonl").write_text('{"step": 1, "split": "train", "loss": 2.5}\n')
         return Made(self, folder, trial)
 
 
@@ -91,9 +93,18 @@ def night(fake, monkeypatch):
     monkeypatch.setattr(recording, "lowest", lambda: None)
     monkeypatch.setattr(loop, "_POLL_SECONDS", 0.0)
 
+    pages = lambda: list(fake.glob("fake/results/*/quick/table.md"))
+
     def start(crew, *arguments):
         monkeypatch.setattr(runs, "find_crew", lambda runner, **settings: crew)
-        return main(["record", "--scale=quick", *arguments])
+        before = {page: page.stat().st_mtime_ns for page in pages()}
+        status = main(["record", "--scale=quick", *arguments])
+        for page in (one for one in pages() if before.get(one) != one.stat().st_mtime_ns):
+            study = f"fake/{page.parents[1].name}"
+            with monkeypatch.context() as patch:
+                patch.setattr(runs, "say", lambda line: None)
+                assert page.read_text() == page_of_the_record(study, "quick", fake.parent / "alone" / study)
+        return status
 
     return start
 
@@ -157,6 +168,17 @@ def test_a_failing_trial_and_a_broken_study_do_not_end_the_night(night, monkeypa
     assert err.splitlines()[-1] == "error: 2 trials and 1 studies failed; the same command runs them again"
 
 
+def test_a_table_takes_what_a_later_one_that_shares_its_trials_has_recorded(night, fake):
+    twin = SECOND.replace("return {}", "return {}\n\nfrom .table import STUDY as FIRST")
+    twin = re.sub(r"rows=.*?, scales", "rows=FIRST.rows[:2], scales", twin).replace("nothing),)", "nothing),)")
+    (fake / "fake/twin.py").write_text(twin.replace("stages=(measure(nothing),)", "stages=FIRST.stages"))
+    fails = iter([Ending("failed", "once")])
+    crew = Crew(ends=lambda row: next(fails, None) if row == "two" else None)
+    assert night(crew) == 1 and crew.started.count("two 0") == 2
+    ours, theirs = (records.read(fake / f"fake/results/{name}/quick") for name in ("table", "twin"))
+    assert ours == {**ours, **theirs} and len(ours) == 4
+
+
 def test_what_was_finished_before_a_kill_is_recorded_by_the_next_command(night, fake, capsys):
     night(Crew(), "fake/second")
     run_study("fake/table", scale="quick")  # ... and the process is killed before it records
@@ -206,7 +228,7 @@ def test_the_hours_end_in_time_and_what_was_stopped_goes_on(night, monkeypatch, 
     assert not Path("experiments/fake/results/second").exists()  # nothing new there
     assert 0 < done < 4 and cells(out)["fake/table"][:3] == [str(done), "0", str(4 - done)]
     assert cells(out)["fake/second"][:3] == ["0", "0", "1"]
-    assert "stopped  goes on next time: the time is over" in err
+    assert "stopped  loss 2.50  goes on next time: the time is over" in err
     again = Crew()
     assert night(again) == 0 and again.started == [*["one 0", "one 1", "two 0", "two 1"][done:], "three 0"]
 

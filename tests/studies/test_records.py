@@ -23,33 +23,37 @@ def trial(row, seed, **measured):
     }
 
 
+def add(folder, trials):
+    records.write(folder, records.text(folder, trials))
+
+
 def lines(folder):
     return (folder / records.FILE).read_text(encoding="utf-8").split("\n")
 
 
 def test_what_is_written_is_read_and_a_changed_trial_changes_one_line(tmp_path):
     trials = [trial("second", 0), trial("first", 1), trial("first", 0, text="é\u2028\ud800", value=math.inf)]
-    records.write(tmp_path, trials[:1])
-    records.write(tmp_path, trials[1:])
+    add(tmp_path, trials[:1])
+    add(tmp_path, trials[1:])
     found = records.read(tmp_path)
     assert json.dumps(found, sort_keys=True) == json.dumps({one["id"]: one for one in trials}, sort_keys=True)
     assert list(found) == ["first0", "first1", "second0"] and records.read(tmp_path) is found
     before = lines(tmp_path)
     assert len(before) == 4 + 3 + 1  # environment, program, config and picture stand once
-    records.write(tmp_path, [trial("first", 1, value=2.0)])
+    add(tmp_path, [trial("first", 1, value=2.0)])
     after = lines(tmp_path)
     assert [old == new for old, new in zip(before, after, strict=True)] == [True] * 5 + [False] + [True] * 2
     assert records.read(tmp_path)["first1"]["stages"]["measure"]["value"] == 2.0
 
 
 def test_a_damaged_line_is_no_trial_and_the_others_stand(tmp_path):
-    records.write(tmp_path, [trial("row", seed) for seed in range(4)])
+    add(tmp_path, [trial("row", seed) for seed in range(4)])
     *head, first, second, third, fourth, _ = lines(tmp_path)
     unknown = third.replace('"$shared":"', '"$shared":"0')
     damaged = [*head, "<<<<<<< mine", first, second[:-9], unknown, "[1]", fourth]
     (tmp_path / records.FILE).write_text("\n".join(damaged) + '\n{"id":"x","stages":3}\n', encoding="utf-8")
     assert set(records.read(tmp_path)) == {"row0", "row3"}
-    records.write(tmp_path, [trial("row", 1)])
+    add(tmp_path, [trial("row", 1)])
     assert set(records.read(tmp_path)) == {"row0", "row1", "row3"}
     (tmp_path / records.FILE).write_bytes(b"\xff\x00")
     assert records.read(tmp_path) == {} == records.read(tmp_path / "nowhere")
@@ -61,7 +65,7 @@ def test_one_file_a_trial_is_read_and_replaced(tmp_path):
         (tmp_path / "trials" / f"{one['id']}.json").write_text(json.dumps(one))
     (tmp_path / "trials/damaged.json").write_text("{")
     assert set(records.read(tmp_path)) == {"row0", "row1"}
-    records.write(tmp_path, [trial("row", 2)])
+    add(tmp_path, [trial("row", 2)])
     assert set(records.read(tmp_path)) == {"row0", "row1", "row2"} and not (tmp_path / "trials").exists()
 
 
