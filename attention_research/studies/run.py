@@ -196,28 +196,28 @@ def pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
 def _run(
     crew: Any,
     trials: list[Trial],
-    pending: list[Trial],
+    todo: list[Trial],
     folder: Folder,
     deadline: Deadline | None,
     *,
     rerun: bool,
     together: bool,
 ) -> list[dict[str, str]]:
-    """Run the pending trials, those that can in groups if `together`; returns the failed ones."""
-    if not pending:
+    """Run the trials `todo`, those that can in groups if `together`; returns the failed ones."""
+    if not todo:
         return []
-    done = {trial.id for trial in trials} - {trial.id for trial in pending}
+    done = {trial.id for trial in trials} - {trial.id for trial in todo}
     shown = list({trial.id: trial for trial in trials}.values())
-    folders = {trial.id: folder.prepare(trial, rerun_stale=rerun) for trial in pending}
+    folders = {trial.id: folder.prepare(trial, rerun_stale=rerun) for trial in todo}
     try:
         with Progress(shown, folder, done) as progress:
-            order = _in_order(pending, folder, folders, progress) if together else None
+            order = _in_order(todo, folder, folders, progress) if together else None
             wanted, report = (order, order.report) if order else (folders.values(), progress.report)
             outcome = run_crew(crew, wanted, folder.workdir, report, progress.tick, deadline=deadline)
     except KeyboardInterrupt as stop:
         number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
         raise Stopped(f"stopped; the same command continues from {folder.workdir}", number) from None
-    named = {folder.trial(trial): trial for trial in pending}
+    named = {folder.trial(trial): trial for trial in todo}
     return [
         {"id": named[path].id, "row": named[path].row, "error": line}
         for path, line in outcome.items()
@@ -225,25 +225,25 @@ def _run(
     ]
 
 
-def _in_order(pending: list[Trial], folder: Folder, folders: Mapping[str, Path], progress: Progress) -> Any:
+def _in_order(todo: list[Trial], folder: Folder, folders: Mapping[str, Path], progress: Progress) -> Any:
     """The trials' folders after those of their groups, which are shown too."""
     from attention_research.studies import groups  # imports JAX
 
     found = {}
-    for group in groups.grouped(pending, folder):
+    for group in groups.grouped(todo, folder):
         place = folder.group(group.trial.id)
         found[folder.prepare(group.trial, rerun_stale=True, folder=place)] = group
         progress.add(group.trial, place)
     return groups.InOrder(folders, found, progress.report)
 
 
-def _heading(study: Study, scale: str, trials: list[Trial], pending: list[Trial], seeds: int, workdir: Path) -> str:
+def _heading(study: Study, scale: str, trials: list[Trial], todo: list[Trial], seeds: int, workdir: Path) -> str:
     rows, count = len({trial.row for trial in trials}), len({trial.id for trial in trials})
     points = len({trial.point for trial in trials})
     size = f"{rows} rows x {seeds} seed{'s' if seeds > 1 else ''}" + (f" x {points} points" if points > 1 else "")
-    done = f"{count} trials, {count - len(pending)} already done"
-    if len({trial.row for trial in pending}) < rows and pending:
-        done = f"{count} trials, {len(pending)} to run"
+    done = f"{count} trials, {count - len(todo)} already done"
+    if len({trial.row for trial in todo}) < rows and todo:
+        done = f"{count} trials, {len(todo)} to run"
     return f"{study.name} · {scale} · {size} · {done} · {workdir}"
 
 
