@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from attention_research.analysis import picture_file
 from attention_research.studies import fingerprints
 
 STUDY_FILE = '''"""A fake study with <b>markup</b> & more.
@@ -78,6 +79,22 @@ CLAIMS = """"id","notes","topic","claim","study","measurement","kind"
 def nothing_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers in this process take a fixed program for theirs (test_trial_programs.py lowers real ones)."""
     monkeypatch.setattr(fingerprints, "program_of", lambda stages, given: {"sources": "of a test", "train": "one"})
+
+
+@pytest.fixture
+def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
+    """Name of a picture that was saved -> how many lines, areas, images and texts each of its Axes shows."""
+    pictures, save = {}, picture_file.save
+
+    def counted(figure, path, **options):
+        pictures[path.name] = [
+            len([*axes.lines, *axes.collections, *axes.patches, *axes.images, *(t for t in axes.texts if t.get_text())])
+            for axes in figure.axes
+        ]
+        save(figure, path, **options)
+
+    monkeypatch.setattr(picture_file, "save", counted)
+    return pictures
 
 
 @pytest.fixture
