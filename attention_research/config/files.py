@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from attention_research.config.annotations import plain
@@ -43,10 +44,16 @@ def _run(path: Path) -> ModuleType:
     module = ModuleType(path.stem)
     module.__file__ = str(path)
     try:
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
+        exec(_compiled(path.read_text(encoding="utf-8"), str(path)), module.__dict__)
     except Exception as error:
         raise _failure(path, error) from error
     return module
+
+
+@lru_cache(maxsize=64)
+def _compiled(text: str, path: str) -> CodeType:
+    """A study asks for the same file once for each of its rows."""
+    return compile(text, path, "exec")
 
 
 def _variants(module: ModuleType, path: str | Path) -> dict[str, str]:

@@ -8,7 +8,6 @@ that they do not pass. Otherwise the order stands: the last one counts.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -54,7 +53,7 @@ def _apply(given: dict[str, Any], run: list[Override]) -> None:
 
 def _leads_to_section(given: dict[str, Any], path: str) -> bool:
     try:
-        setting = _descend(copy.deepcopy(given), path)[0]
+        setting = _descend(plain(given), path)[0]
     except ConfigError:
         return False
     return setting is not None and setting.section is not None and not setting.many
@@ -64,7 +63,7 @@ def _set(given: dict[str, Any], path: str, value: Any) -> None:
     setting, section, key = _descend(given, path)
     if setting is None:  # a kind, or one item of a tuple of sections
         section[key] = {"kind": value} if isinstance(section, list) and isinstance(value, str) else value
-        _descend(copy.deepcopy(given), path)  # an unknown kind is refused here, under its full path
+        _descend(plain(given), path)  # an unknown kind is refused here, under its full path
         return
     try:
         parsed: Any = setting.annotation.parse(value) if isinstance(value, str) else setting.annotation.check(value)
@@ -74,7 +73,7 @@ def _set(given: dict[str, Any], path: str, value: Any) -> None:
         parsed = {**section[key], **parsed}  # the short form sets the kind alone; what else was written must fit it
     section[key] = parsed
     if isinstance(parsed, dict):
-        _descend(copy.deepcopy(given), f"{path}.kind")
+        _descend(plain(given), f"{path}.kind")
 
 
 def _descend(given: dict[str, Any], path: str) -> tuple[Setting | None, Any, Any]:

@@ -82,7 +82,7 @@ def measurements(stages: Stages, sources: Sources | None = None) -> dict[str, st
 class Lowering:
     """Programs that a config lowers to: what is asked for, and under which name the answer is kept."""
 
-    def __init__(self, config: configs.Config, *, evaluated: bool, platform: str):
+    def __init__(self, config: configs.Config, *, evaluated: bool, platform: str, package: str | None = None):
         self.given, self.evaluated, self.platform = config.given, evaluated, platform
         leaves = {
             path: value
@@ -90,7 +90,7 @@ class Lowering:
             if not path.startswith((*EXECUTION_LEAVES, "training.seed", "training.data_seed"))
         }
         flags = {name: os.environ[name] for name in _FLAGS if name in os.environ}
-        self.key = digest([leaves, evaluated, fingerprint(), versions(), platform, flags], 20)
+        self.key = digest([leaves, evaluated, package or fingerprint(), versions(), platform, flags], 20)
 
     def kept(self) -> dict[str, str] | None:
         """What was lowered before."""
@@ -110,10 +110,13 @@ class Lowering:
         return _keep(self.key, found)
 
 
-def lowerings(stages: Stages, given: Given, platform: str) -> Iterator[tuple[str, Lowering]]:
-    """The prefix of its parts' names and the `Lowering` of each run that a trial trains."""
+def lowerings(
+    stages: Stages, given: Given, platform: str, package: str | None = None
+) -> Iterator[tuple[str, Lowering]]:
+    """The prefix of its parts' names and the `Lowering` of each run that a trial trains (`package`: `sources_of`)."""
     for prefix, config, _ in finetuning.runs(stages, given or {}) if trains(stages) else ():
-        yield prefix, Lowering(config, evaluated=prefix != "" or _evaluates(stages), platform=platform)
+        evaluated = prefix != "" or _evaluates(stages)
+        yield prefix, Lowering(config, evaluated=evaluated, platform=platform, package=package)
 
 
 def contents(stages: Stages, given: Given, *, build: bool = False, sources: Sources | None = None) -> dict[str, str]:

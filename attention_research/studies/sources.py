@@ -44,7 +44,8 @@ class Sources:
         `settings` are those that it is called with. What a trial's training is made of is left out where it was
         `trained`. Nothing is imported.
         """
-        return self.measured(where, frozenset(_words(settings)), trained)
+        kinds = frozenset(word for word in _words(settings) if any(word in one for one in registry.FAMILIES.values()))
+        return self.measured(where, kinds, trained)
 
     def of_scoring(self, where: str) -> str:
         """12 hex digits of the sources of an evaluation, "module:Class", and of those in `tasks` that it imports."""
@@ -88,6 +89,7 @@ class _Reach:
         self.words: set[str] = set()
         self.builds = False
         self.modules: set[Path] = set()
+        self.done: set[tuple[str, frozenset[str]]] = set()
         self.named: dict[Path, set[str]] = {}
 
     def definitions(self, path: Path, names: Collection[str]) -> None:
@@ -125,9 +127,10 @@ class _Reach:
 
     def kinds(self, words: Collection[str]) -> None:
         """The modules of the kinds that these words name, and those of the measurement where it builds any."""
-        for word in (*words, *(self.words if self.builds else ())):
-            for kinds in registry.FAMILIES.values():
-                self._kind(kinds.get(word))
+        named = {*words, *(self.words if self.builds else ())}
+        for kinds in registry.FAMILIES.values():
+            for word in kinds.keys() & named:
+                self._kind(kinds[word])
 
     def _kind(self, where: str | None) -> None:
         if where is not None and "registry" not in self.left_out:
@@ -156,14 +159,16 @@ class _Reach:
             if PACKAGE in file.parents:
                 self._absolute(".".join((PACKAGE.name, *file.with_suffix("").relative_to(PACKAGE).parts)), ())
             else:
-                whole = set().union(*map(_bound, _parsed(file).body)) if file.stem == name else {name}
+                whole = _names(file) if file.stem == name else {name}
                 self.definitions(file, whole)
             return
 
     def _absolute(self, module: str, names: Collection[str]) -> None:
         first, *parts = module.split(".")
-        if first != PACKAGE.name or (parts and parts[0] in self.left_out):
+        wish = (module, frozenset(names))
+        if first != PACKAGE.name or (parts and parts[0] in self.left_out) or wish in self.done:
             return
+        self.done.add(wish)
         inner = {name for name in names if _file(PACKAGE.joinpath(*parts, name))}
         for name in inner if parts else inner.difference(self.left_out):
             self._absolute(f"{module}.{name}", ())
@@ -171,7 +176,7 @@ class _Reach:
         wanted = set(names) - inner
         if file is None or (inner and not wanted):
             return
-        if file.name == "__init__.py" and wanted and wanted <= set().union(*map(_bound, _parsed(file).body)):
+        if file.name == "__init__.py" and wanted and wanted <= _names(file):
             self.definitions(file, wanted)  # it hands names on
         else:
             self.module(file)
@@ -263,6 +268,17 @@ def _parsed(path: Path) -> ast.Module:
 @functools.lru_cache(maxsize=8)
 def _parse(path: Path, time: int, size: int) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _names(path: Path) -> frozenset[str]:
+    """The names that a module binds at its top."""
+    stat = path.stat()
+    return _names_in_file(path, stat.st_mtime_ns, stat.st_size)
+
+
+@functools.cache
+def _names_in_file(path: Path, time: int, size: int) -> frozenset[str]:
+    return frozenset(name for node in _parse(path, time, size).body for name in _bound(node))
 
 
 def _module_facts(path: Path) -> _Facts:

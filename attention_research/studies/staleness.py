@@ -76,15 +76,15 @@ def states_of(
     """The state of each result of a planned trial. What has to be lowered is lowered together, with a report."""
     pairs, sources = list(pairs), Sources()
     quick = [_quickly(trial, result, sources) for trial, result in pairs]
-    missing = [
-        one
+    package = fingerprints.fingerprint() if None in quick else ""
+    to_lower = {
+        trial.id: list(fingerprints.lowerings(trial.stages, trial.given, result["program"]["platform"], package))
         for (trial, result), state in zip(pairs, quick, strict=True)
         if state is None
-        for _, one in fingerprints.lowerings(trial.stages, trial.given, result["program"]["platform"])
-    ]
-    lowered = lowering.lowered(missing, report)
+    }
+    lowered = lowering.lowered([one for runs in to_lower.values() for _, one in runs], report)
     return [
-        _compared(trial, result["program"], lowered, sources) if state is None else state
+        _compared(trial, result["program"], to_lower[trial.id], lowered, sources) if state is None else state
         for (trial, result), state in zip(pairs, quick, strict=True)
     ]
 
@@ -108,7 +108,11 @@ def _quickly(trial: Trial, result: Mapping[str, Any], sources: Sources) -> State
 
 
 def _compared(
-    trial: Trial, program: Mapping[str, str], lowered: Mapping[str, Mapping[str, str]], sources: Sources
+    trial: Trial,
+    program: Mapping[str, str],
+    runs: Iterable[tuple[str, fingerprints.Lowering]],
+    lowered: Mapping[str, Mapping[str, str]],
+    sources: Sources,
 ) -> State:
     """The state by all parts. Those that no version of JAX changes come first: they tell whatever the versions are."""
     now = {
@@ -122,7 +126,7 @@ def _compared(
     other = [name for name, version in fingerprints.versions().items() if program.get(name) != version]
     if hard := [name for name in other if name in ("jax", "jaxlib")]:
         return NotComparable(f"made with {hard[0]} {program.get(hard[0], 'of another version')}")
-    for prefix, one in fingerprints.lowerings(trial.stages, trial.given, program["platform"]):
+    for prefix, one in runs:
         if one.key not in lowered:
             return NotComparable(f"made on {program['platform']}, whose programs are not lowered here")
         now |= {f"{prefix}{name}": value for name, value in lowered[one.key].items()}

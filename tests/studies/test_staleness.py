@@ -36,7 +36,7 @@ def now(monkeypatch):
     content = lambda stages, given, sources: {part: found[part] for part in CONTENT if part in found}
     monkeypatch.setattr(fingerprints, "versions", lambda: VERSIONS)
     monkeypatch.setattr(fingerprints, "contents", content)
-    monkeypatch.setattr(fingerprints, "lowerings", lambda stages, given, platform: [("", One())])
+    monkeypatch.setattr(fingerprints, "lowerings", lambda stages, given, platform, package: [("", One())])
     monkeypatch.setattr(lowering, "lowered", lower)
     stages = ({"kind": "train", "settings": {}, "function": None},)
     planned = dataclasses.replace(trial("a"), fingerprint="after", stages=stages, given={"data": {"kind": "pairs"}})
