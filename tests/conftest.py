@@ -10,6 +10,9 @@ from attention_research import allocator
 
 allocator.keep_pages()
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Tracing and compiling is what the tests do most, and what they compare needs no optimised code. Programs that tests
+# start inherit this.
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 # The older emitters compile these small programs in half the time; every run is a new process, so that this counts.
 # Newer releases have no such flag, and XLA ends a process that has one it does not know.
 if version("jaxlib").startswith("0.10."):
@@ -29,8 +32,6 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_threefry_partitionable", True)
 
 ROOT = Path(__file__).resolve().parent.parent
-# Tracing and compiling is what the tests do most; what they compare needs no optimised code.
-jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_traceback_in_locations_limit", 0)
 jax.config.update("jax_traceback_filtering", "off")
 gc.set_threshold(200_000, 20, 50)
