@@ -5,6 +5,7 @@ import os
 import shutil
 from importlib.metadata import version
 from pathlib import Path
+from types import FunctionType
 
 from attention_research import allocator
 
@@ -13,15 +14,27 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Tracing and compiling is what the tests do most, and what they compare needs no optimised code. Programs that tests
 # start inherit this.
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-# The older emitters compile these small programs in half the time; every run is a new process, so that this counts.
-# Newer releases have no such flag, and XLA ends a process that has one it does not know.
+# The older emitters compile these small programs in half the time, and one code generator instead of one a core saves
+# a third of the rest. Newer releases may lack these flags, and XLA ends a process that has one it does not know.
 if version("jaxlib").startswith("0.10."):
-    os.environ["XLA_FLAGS"] = f"--xla_cpu_use_fusion_emitters=false {os.environ.get('XLA_FLAGS', '')}".strip()
+    FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    os.environ["XLA_FLAGS"] = f"{FLAGS} {os.environ.get('XLA_FLAGS', '')}".strip()
 
-from jaxtyping import install_import_hook  # noqa: E402
+import jaxtyping  # noqa: E402
+
+checked = jaxtyping.jaxtyped
+
+
+def checked_where_public(*, typechecker):
+    """jaxtyping's decorator, but for functions inside functions (decorated anew at every call) and bare signatures."""
+    local = lambda x: "<locals>" in getattr(x, "__qualname__", "")
+    bare = lambda x: isinstance(x, FunctionType) and not x.__annotations__
+    return lambda x: x if local(x) or bare(x) else checked(x, typechecker=typechecker)
+
 
 # Shapes and dtypes of every public signature are checked while tracing (beartype), in tests only.
-install_import_hook(
+jaxtyping.jaxtyped = checked_where_public
+jaxtyping.install_import_hook(
     ["attention_research.kernels", "attention_research.layers", "attention_research.models"], "beartype.beartype"
 )
 
