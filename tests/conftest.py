@@ -40,9 +40,15 @@ jaxtyping.install_import_hook(
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+from jax._src.interpreters import partial_eval  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_threefry_partitionable", True)
+
+# A tracer without an attribute raises an AttributeError whose text JAX finds by a walk through the whole trace. Flax
+# asks every array of a module for its `sharding`: 7% of tests/config/test_every_leaf_matters.py went into that text.
+if hasattr(getattr(partial_eval, "DynamicJaxprTracer", None), "_origin_msg"):
+    partial_eval.DynamicJaxprTracer._origin_msg = lambda self: ""
 
 ROOT = Path(__file__).resolve().parent.parent
 jax.config.update("jax_traceback_in_locations_limit", 0)
