@@ -120,6 +120,7 @@ def test_the_real_bible(language):
     assert len(strange) == (language == "es"), strange  # "Ela0d", 1 Chronicles 7:21, stands so in the file
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_data_set(bible_data):
     assert {split: len(bible_data.text(split)[0]) for split in COUNTS["fr"]} == COUNTS["fr"]

@@ -206,6 +206,7 @@ def test_target_tokens_are_those_that_the_loss_counts(made_up, pair_data):
     assert len(data.target_tokens("test", 5)) == some
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_bible_in_batches(bible_data):
     assert bible_data.describe() == f"bible_translate/fr-en · {bible_data.sizes()['train']:,} pairs · 8,000 pieces"
