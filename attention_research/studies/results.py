@@ -235,7 +235,8 @@ def _longest_reference(sample: Mapping[str, Any]) -> int:
 class Source(Protocol):
     """Where trials' results are read: `trials.Folder`, `trials.Recorded`. `recorded` is the table's record."""
 
-    recorded: Path | None
+    @property
+    def recorded(self) -> Path | None: ...
 
     def result(self, trial: Trial) -> Mapping[str, Any] | None:
         """The finished trial's result."""
