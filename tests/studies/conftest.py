@@ -1,11 +1,16 @@
-"""A study of pure measurement whose functions are plain Python, run by real workers in a folder of its own."""
+"""The studies under experiments/, loaded once; one of pure measurement whose functions are plain Python, run by real
+workers in a folder of its own; and trials without a process each."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
+import jaxtyping
 import pytest
 
 from attention_research.analysis import picture_file
-from attention_research.studies import fingerprints
+from attention_research.studies import Study, attempts, fingerprints, load_study, worker
+from attention_research.studies.runners import local
 
 STUDY_FILE = '''"""A fake study with <b>markup</b> & more.
 
@@ -73,6 +78,55 @@ CLAIMS = """"id","notes","topic","claim","study","measurement","kind"
 "never-tested","000","test","Nobody looks.","fake/table","nothing","empirical"
 "another","000","test","Not ours.","other/table","nothing","empirical"
 """
+
+
+class Studies(dict[str, Study]):
+    """Name -> the study, loaded where it is first asked for."""
+
+    def __init__(self, experiments: Path):
+        super().__init__()
+        self.experiments = experiments
+
+    def __missing__(self, name: str) -> Study:
+        return self.setdefault(name, load_study(name, self.experiments))
+
+
+@pytest.fixture(scope="session")
+def studies(root: Path) -> Studies:
+    """The studies under experiments/ by name."""
+    return Studies(root / "experiments")
+
+
+@pytest.fixture(scope="module")
+def study(request: pytest.FixtureRequest, studies: Studies) -> Study:
+    """The one that the file names as its STUDY."""
+    return studies[request.module.STUDY]
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch):
+    """Trials run here, one after the other, and not each in a process that imports everything anew.
+
+    Real processes are started by test_smoke.py, test_study_reproduce.py and the runners' own tests.
+    """
+
+    def start(folder: Path, **_):
+        with jax.numpy_dtype_promotion("standard"):
+            status = worker.work(folder)
+        return SimpleNamespace(returncode=status, poll=lambda: status)
+
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # measurements pass NumPy's arrays, too
+    monkeypatch.setattr(local, "start", start)
+    monkeypatch.setattr(worker, "keep_compiled_programs", lambda: None)  # the tests have a cache of their own
+    monkeypatch.setattr(attempts.Attempt, "_watch", lambda self: None)
+    yield
+    jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def at_root(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run from the repository's root, wherever pytest was started."""
+    monkeypatch.chdir(root)
 
 
 @pytest.fixture(autouse=True)

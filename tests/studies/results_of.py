@@ -22,10 +22,14 @@ def results_of(
     *,
     scale: str = "cpu",
     points: tuple[int, ...] = (),
+    settings: Mapping[str, Any] | None = None,
     curves: Mapping[str, list[list[list[float]]]] | None = None,
     **study: Any,
 ) -> Results:
-    """Results from row -> {"train.loss": [a number a seed], ...}; with points, the lists run over them (one seed)."""
+    """Results from row -> {"train.loss": [a number a seed], ...}; with points, the lists run over them (one seed).
+
+    `settings` are the scale's.
+    """
     entries = []
     for row, columns in numbers.items():
         for index in range(max(map(len, columns.values()), default=0)):
@@ -38,7 +42,14 @@ def results_of(
             result["curves"] = {"train": curves[row][index]} if curves and row in curves else {}
             entries.append(Entry(trial(row, seed, point), result))
     rows = tuple(Row(row, row) for row in numbers)
-    made = Study(rows, {scale: Scale(points=points)}, name="by/hand", title="By hand", path=Path("hand.py"), **study)
+    made = Study(
+        rows,
+        {scale: Scale(points=points, settings=settings or {})},
+        name="by/hand",
+        title="By hand",
+        path=Path("hand.py"),
+        **study,
+    )
     return Results(made, scale, rows, tuple(entries))
 
 

@@ -42,8 +42,7 @@ def test_the_printed_cells(root, naming):
 
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu"])
-def test_rows_differ_in_what_they_are_named_for(root, monkeypatch, naming, see, scale):
-    monkeypatch.chdir(root)
+def test_rows_differ_in_what_they_are_named_for(naming, see, scale):
     study, _ = naming
     models = {row.id: configuration(study, scale, row).resolved["model"] for row in study.rows if row.scales is None}
     copy, conv = models["copy_attention"], models["conv_attention"]
@@ -62,10 +61,9 @@ def parameters(config):
     return {name: x.size for name, x in abstract(lambda rngs: parts.model(rngs=rngs))[1].items()}
 
 
-def test_the_papers_sizes_are_counted(root, monkeypatch, naming, see):
+def test_the_papers_sizes_are_counted(naming, see):
     """D 128, k1 32, k2 16, windows 18, 19, 2. See et al. 2017, section 5: 21,499,600 weights, pointing adds 1,153,
     coverage 512."""
-    monkeypatch.chdir(root)
     row = next(row for row in naming[0].rows if row.id == "copy_attention")
     own = parameters(configuration(naming[0], "gpu", row))
     body = {name: size for name, size in own.items() if not name.startswith(("vocabulary.", "cell."))}

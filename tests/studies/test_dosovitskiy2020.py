@@ -7,24 +7,13 @@ import pytest
 from results_of import results_of
 
 from attention_research.analysis.image_rollout import over_patches, shows_object
-from attention_research.studies import load_study
 from attention_research.studies.trials import configuration
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
+
+STUDY = "dosovitskiy2020/data_size"
 
 CLAIM = "attention-beyond-rnn"
 SIZES = (250, 1000, 4000, 16_000)
-
-
-@pytest.fixture(scope="module", params=["table1", "data_size"])
-def either(root, request):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        yield load_study(f"dosovitskiy2020/{request.param}", root / "experiments")
-
-
-@pytest.fixture(scope="module")
-def study(root):
-    return load_study("dosovitskiy2020/data_size", root / "experiments")
 
 
 def counted(variant):
@@ -39,15 +28,9 @@ def counted(variant):
     return {"parameters": body + (width + 1) * 1000, "without_head": body}
 
 
-def test_the_claim_has_its_verdict(study):
-    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)} == {CLAIM}
-    assert study.verdicts[CLAIM](results_of({})).status == UNTESTED
-
-
 @pytest.mark.parametrize("variant", ["b16", "b32", "l16", "l32", "h14"])
-def test_counts_are_the_closed_form_and_the_known_ones(root, variant, tmp_path, monkeypatch):
-    monkeypatch.chdir(root)
-    study = load_study("dosovitskiy2020/table1", root / "experiments")
+def test_counts_are_the_closed_form_and_the_known_ones(studies, variant, tmp_path):
+    study = studies["dosovitskiy2020/table1"]
     (row,) = study.rows_at("paper", [variant])
     config = configuration(study, "paper", row)
     (tmp_path / "trial.json").write_text(json.dumps({"given": config.given}))
@@ -65,8 +48,9 @@ def test_the_printed_307_is_no_count_of_l16():
     assert millions("l16") == {304, 303} and 307 in millions("l32")
 
 
-def test_every_row_resolves_at_every_scale(either, root, monkeypatch):
-    monkeypatch.chdir(root)
+@pytest.mark.parametrize("name", ["dosovitskiy2020/table1", STUDY])
+def test_every_row_resolves_at_every_scale(name, studies):
+    either = studies[name]
     for scale in either.scales:
         for row in either.rows_at(scale):
             resolved = configuration(either, scale, row).resolved

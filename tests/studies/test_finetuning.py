@@ -27,11 +27,6 @@ TOPICS = {"data": {**DATA, "train_examples": 11}, "training.steps": 3}
 COLUMNS = (Column("evaluate.perplexity", "perplexity", fixed(1)), Column("topics.perplexity", "topics", fixed(1)))
 
 
-@pytest.fixture(autouse=True)
-def at_root(root, monkeypatch):
-    monkeypatch.chdir(root)
-
-
 def study_of(*stages, rows=2, replicas=False, **overrides):
     """Rows of two widths."""
     overrides = {"data": DATA, **overrides, "data.tokenizer": "words"}

@@ -21,11 +21,6 @@ def planned(*over, seeds=2, replicas=True):
     return plan(study, "sweep", list(study.rows), seeds, "0" * 12)
 
 
-@pytest.fixture(autouse=True)
-def at_root(root, monkeypatch):
-    monkeypatch.chdir(root)
-
-
 def test_what_differs_in_seeds_and_scalars_alone_is_one_group(tmp_path):
     trials = planned("training.learning_rate=0.5,1", "model.dropout_rate=0,0.2", "task.label_smoothing=0.1")
     (group,) = grouped(trials, Folder(tmp_path))

@@ -5,21 +5,10 @@ from results_of import results_of
 
 from attention_research.config import build
 from attention_research.layers.structure import abstract
-from attention_research.studies import load_study
 from attention_research.studies.trials import configuration
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD
 
-
-@pytest.fixture(scope="module")
-def study(root):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        yield load_study("lectures/nonlinearity", root / "experiments")
-
-
-def test_every_claim_has_its_verdict(study):
-    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)}
-    assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
+STUDY = "lectures/nonlinearity"
 
 
 def parameters(study, row):
@@ -31,14 +20,12 @@ def parameters(study, row):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])
-def test_rows_of_a_depth_have_the_same_number_of_parameters(study, depth, root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_rows_of_a_depth_have_the_same_number_of_parameters(study, depth):
     with_it, without = (parameters(study, f"{side}_{depth}") for side in ("with", "without"))
     assert 0 < with_it - without < 0.002 * with_it
 
 
-def test_no_row_without_the_network_has_one(study, root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_no_row_without_the_network_has_one(study):
     for scale in ("smoke", "cpu"):
         for row in study.rows_at(scale):
             if row.id.split("_")[0] in ("with", "without"):

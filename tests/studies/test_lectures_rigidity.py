@@ -1,22 +1,10 @@
 """`lectures/rigidity`: every claim with its verdict, verdicts by hand."""
 
-import pytest
 from results_of import results_of
 
-from attention_research.studies import load_study
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD
 
-
-@pytest.fixture(scope="module")
-def study(root):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        yield load_study("lectures/rigidity", root / "experiments")
-
-
-def test_every_claim_has_its_verdict(study):
-    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)}
-    assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
+STUDY = "lectures/rigidity"
 
 
 def around(value):

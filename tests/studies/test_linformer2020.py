@@ -7,21 +7,10 @@ from results_of import measured, results_of
 
 from attention_research.analysis.length_cost import allocated, block, make
 from attention_research.analysis.map_spectra import described
-from attention_research.studies import load_study
 from attention_research.studies.trials import configuration
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
 
-
-@pytest.fixture(scope="module")
-def table3(root):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        yield load_study("linformer2020/table3", root / "experiments")
-
-
-def test_every_claim_has_its_verdict(table3):
-    assert set(table3.verdicts) == {claim["id"] for claim in claims_of(table3)}
-    assert all(verdict(results_of({})).status == UNTESTED for verdict in table3.verdicts.values())
+STUDY = "linformer2020/table3"
 
 
 def test_materialised_and_fused_are_one_function_and_linformer_of_full_rank_another():
@@ -40,8 +29,8 @@ def test_materialised_attention_alone_allocates_the_square_of_the_length():
     assert of("materialised", 2048) >= 2 * 2048**2 * 4
 
 
-def test_a_rank_is_measured_at_the_longer_texts(table3):
-    found = measured(table3, "k_128", rank=16, lengths=(8, 32, 64), width=8, num_heads=2, seconds=0.0)
+def test_a_rank_is_measured_at_the_longer_texts(study):
+    found = measured(study, "k_128", rank=16, lengths=(8, 32, 64), width=8, num_heads=2, seconds=0.0)
     assert found["lengths"] == [32, 64] and len(found["milliseconds"]["fused"]) == 2
     times = found["milliseconds"]
     assert found["time_64"] == times["materialised"][1] / times["linformer"][1]
@@ -55,19 +44,12 @@ def costs(materialised, fused, linformer):
     return results_of({"k_128": {f"measure.{name}": values for name, values in columns.items()}})
 
 
-def test_linear_has_to_be_linear_and_less(table3):
-    judge = lambda *costs_of: table3.verdicts["linformer-speed-memory"](costs(*costs_of)).status
+def test_linear_has_to_be_linear_and_less(study):
+    judge = lambda *costs_of: study.verdicts["linformer-speed-memory"](costs(*costs_of)).status
     square, linear = (1.0, 4.0, 16.0), (1.0, 2.0, 4.0)
     assert judge(square, (2.0, 4.0, 8.0), linear) == HELD
     assert judge(square, (1.0, 2.0, 3.0), linear) == CONDITION
     assert judge(square, square, (0.1, 0.4, 1.6)) == CONDITION and judge(linear, linear, square) == FAILED
-
-
-@pytest.fixture(scope="module")
-def figures(root):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        yield {name: load_study(f"linformer2020/{name}", root / "experiments") for name in ("figure1", "figure3")}
 
 
 def test_a_spectrum_is_of_nine_tenths_of_the_sum_by_layer():
@@ -80,21 +62,21 @@ def test_a_spectrum_is_of_nine_tenths_of_the_sum_by_layer():
     assert found["rank"] == pytest.approx(np.mean(found["ranks"])) and 0.2 < found["initial_rank"] < 0.9
 
 
-def test_a_model_is_near_to_low_rank_where_a_quarter_is_enough(figures):
+def test_a_model_is_near_to_low_rank_where_a_quarter_is_enough(studies):
     def judge(**ranks):
         rows = {row: {"measure.rank": [rank, rank + 0.01], "measure.initial_rank": [0.5, 0.5],
                       "measure.ranks": [[rank]] * 2} for row, rank in ranks.items()}  # fmt: skip
-        return figures["figure1"].verdicts["linformer-low-rank"](results_of(rows))
+        return studies["linformer2020/figure1"].verdicts["linformer-low-rank"](results_of(rows))
 
     assert judge(minilm=0.2, masked=0.1).status == HELD and judge(minilm=0.2, masked=0.4).status == CONDITION
     assert judge(minilm=0.4).status == FAILED and "before training 0.50" in judge(minilm=0.4).because
-    assert figures["figure1"].verdicts["linformer-low-rank"](results_of({})).status == UNTESTED
+    assert studies["linformer2020/figure1"].verdicts["linformer-low-rank"](results_of({})).status == UNTESTED
 
 
-def test_a_perplexity_is_near_within_a_twentieth(figures):
+def test_a_perplexity_is_near_within_a_twentieth(studies):
     def judge(**rows):
         made = {row: {"evaluate.perplexity": [value, value + 0.1]} for row, value in rows.items()}
-        return figures["figure3"].verdicts["linformer-quality"](results_of(made))
+        return studies["linformer2020/figure3"].verdicts["linformer-quality"](results_of(made))
 
     assert judge(full=40.0, k_8=41.0, k_32=39.0).status == HELD
     part = judge(full=40.0, k_8=50.0, k_32=41.0)
@@ -102,11 +84,10 @@ def test_a_perplexity_is_near_within_a_twentieth(figures):
     assert judge(full=40.0, k_8=50.0).status == FAILED and judge(k_8=50.0).status == UNTESTED
 
 
-def test_rows_of_figure_3_differ_in_their_attention_alone(figures, root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_rows_of_figure_3_differ_in_their_attention_alone(studies):
     kinds = {}
-    for row in figures["figure3"].rows_at("cpu"):
-        model = configuration(figures["figure3"], "cpu", row).resolved["model"]
+    for row in studies["linformer2020/figure3"].rows_at("cpu"):
+        model = configuration(studies["linformer2020/figure3"], "cpu", row).resolved["model"]
         attention = model["encoder"].pop("self_attention")
         model.pop("self_attention")
         kinds[row.id] = (attention["kind"], attention.get("rank"), attention.get("sharing"), str(model))

@@ -11,10 +11,11 @@ from results_of import results_of
 from attention_research.analysis.step_cost import cost, full_batch, measure_lengths, measure_step
 from attention_research.analysis.weights import shapes
 from attention_research.config import load
-from attention_research.studies import load_study
 from attention_research.studies.results import published
 from attention_research.studies.trials import configuration
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
+
+STUDY = "lra2020/table1"
 
 CLAIM = "attention-without-all-pairs"
 TASKS = ("listops", "text", "retrieval", "image", "pathfinder")
@@ -22,20 +23,7 @@ NAMES = ("standard", "linformer", "performer", "block_local", "bigbird", "linear
          "dot_synthesizer")  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def study(root):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        yield load_study("lra2020/table1", root / "experiments")
-
-
-def test_every_claim_has_its_verdict(study):
-    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)} == {CLAIM}
-    assert study.verdicts[CLAIM](results_of({})).status == UNTESTED
-
-
-def test_rows_of_a_task_differ_in_their_attention_alone(study, root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_rows_of_a_task_differ_in_their_attention_alone(study):
     for scale, tasks in {"cpu": TASKS, "paper": ("listops", "text")}.items():
         rows = {row.id: row for row in study.rows_at(scale) if not row.id.startswith("cost_")}
         assert set(rows) == {f"{task}_{name}" for task in tasks for name in NAMES}
@@ -51,8 +39,7 @@ def test_rows_of_a_task_differ_in_their_attention_alone(study, root, monkeypatch
             assert kinds == set(NAMES) and len(rest) == 1
 
 
-def test_the_released_sizes_are_those_that_the_arena_configures(study, root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_the_released_sizes_are_those_that_the_arena_configures(study):
     of = lambda row: configuration(study, "paper", next(one for one in study.rows if one.id == row)).resolved
     listops, text = of("listops_standard"), of("text_standard")
     assert (listops["max_length"], listops["model"]["num_layers"], listops["training"]["batch_size"]) == (2000, 6, 32)
@@ -85,8 +72,7 @@ SINGLE = [("model.num_layers", 1), ("model.self_attention.implementation", "refe
 
 
 @pytest.fixture
-def trial(root, tmp_path, monkeypatch):
-    monkeypatch.chdir(root)
+def trial(tmp_path):
     config = load("configs/classification/long_range.py:smoke", SINGLE)
     (tmp_path / "trial.json").write_text(json.dumps({"given": config.given}))
     return config, tmp_path

@@ -49,13 +49,11 @@ def recorded(root):
         return list(csv.DictReader(file))
 
 
-def test_every_printed_row_is_named_as_printed(root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_every_printed_row_is_named_as_printed():
     assert [row.name for row in load_study("narang2021/table1").rows] == list(ROWS)
 
 
-def test_a_few_rows_count_as_the_formulas(root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_a_few_rows_count_as_the_formulas(root):
     found = inspect_study("narang2021/table1", rows=FEW)
     assert [row["id"] for row in found] == list(FEW)
     assert_counts(found)
@@ -64,9 +62,8 @@ def test_a_few_rows_count_as_the_formulas(root, monkeypatch):
 
 
 @pytest.mark.slow
-def test_all_rows_count_as_the_formulas(root, monkeypatch, request):
+def test_all_rows_count_as_the_formulas(root, request):
     """`--rewrite-goldens` writes `counts.csv` anew, which the catalogue shows."""
-    monkeypatch.chdir(root)
     found = {row["row"]: row for row in inspect_study("narang2021/table1")}
     assert found.keys() == ROWS.keys()
     assert_counts(found.values())
@@ -81,9 +78,8 @@ def test_all_rows_count_as_the_formulas(root, monkeypatch, request):
     assert rows == recorded(root)
 
 
-def test_the_share_of_attention_is_its_products(root, monkeypatch):
+def test_the_share_of_attention_is_its_products():
     """4 D w for the projections of a token, 2 w for each pair of tokens; w = D, 12 layers (`narang2021/compute`)."""
-    monkeypatch.chdir(root)
     (found,) = inspect_study("narang2021/compute", rows=("t5_base",))
     D, S, T = 768, 512, 114
     pairs = 2 * D * (S * S + T * T + T * S)
@@ -92,9 +88,8 @@ def test_the_share_of_attention_is_its_products(root, monkeypatch):
     assert found["scores"] == pytest.approx(128 * 12 * pairs / 1e12 / found["operations"], abs=1e-3)
 
 
-def test_a_wider_layer_moves_the_count(root, monkeypatch):
+def test_a_wider_layer_moves_the_count():
     """Nothing is a formula: the modules are counted that train would build."""
-    monkeypatch.chdir(root)
     from attention_research.config import load
     from attention_research.training.inspection import inspect
 

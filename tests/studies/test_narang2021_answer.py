@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 from results_of import results_of
 
-from attention_research.studies import load_study
-
 STUDY = "narang2021/table1"
 SEEDS = 3
-
-
-@pytest.fixture(scope="module")
-def study(root):
-    return load_study(STUDY, root / "experiments")
 
 
 @pytest.fixture(scope="module")

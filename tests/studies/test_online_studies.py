@@ -5,7 +5,6 @@ import csv
 import pytest
 from results_of import results_of
 
-from attention_research.studies import load_study
 from attention_research.studies.run import run_study
 from attention_research.studies.trials import configuration, plan
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
@@ -13,17 +12,11 @@ from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTE
 NAMES = ("raffel2017/online", "chiu2018/table1")
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def study(request, root):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        yield load_study(request.param)
-
-
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu"])
-def test_rows_differ_in_their_alignment_and_data_alone(study, scale, root, monkeypatch):
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_differ_in_their_alignment_and_data_alone(studies, name, scale):
     """Encoder and decoder can be read online; nothing but the alignment, the data and what the data asks differ."""
-    monkeypatch.chdir(root)
+    study = studies[name]
     configs = [configuration(study, scale, row).resolved for row in study.rows_at(scale)]
     assert len({str(config) for config in configs}) == len(configs)
     for config in configs:
@@ -34,11 +27,9 @@ def test_rows_differ_in_their_alignment_and_data_alone(study, scale, root, monke
         assert widths == [configs[0]["model"][name] for name in ("width", "embedding_width", "dropout_rate")]
 
 
-def test_the_two_studies_share_trials(root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_the_two_studies_share_trials(studies):
     plans = []
-    for name in NAMES:
-        one = load_study(name)
+    for one in map(studies.__getitem__, NAMES):
         plans.append({trial.id: trial.row for trial in plan(one, "cpu", one.rows_at("cpu"), 3, "sources")})
     shared = {plans[0][id] for id in plans[0].keys() & plans[1].keys()}
     assert shared == {f"{task}_{kind}" for task in ("sounds", "local") for kind in ("soft", "monotonic", "mocha")}
@@ -76,9 +67,8 @@ def verdicts(study, **asked):
     return {id: function(results) for id, function in study.verdicts.items()}
 
 
-def test_verdicts_follow_the_numbers(root, monkeypatch):
-    monkeypatch.chdir(root)
-    study = load_study("raffel2017/online")
+def test_verdicts_follow_the_numbers(studies):
+    study = studies["raffel2017/online"]
     good = verdicts(study)
     assert good["monotonic-same-order"].status == HELD and "9.00 % (monotonic)" in good["monotonic-same-order"].because
     assert good["monotonic-read-more-decisions"].status == HELD
@@ -95,21 +85,16 @@ def test_verdicts_follow_the_numbers(root, monkeypatch):
     assert verdicts(study, bleu=95.0, lag=14.0)["monotonic-incremental-translation"].status == FAILED
 
 
-def test_nothing_run_is_nothing_tested(root, monkeypatch):
-    monkeypatch.chdir(root)
-    study = load_study("raffel2017/online")
-    results = results_of({}, verdicts=study.verdicts)
-    assert {function(results).status for function in study.verdicts.values()} == {UNTESTED}
-    assert len(study.verdicts) == 8
+def test_both_papers_claims_are_judged(studies):
+    assert len(studies["raffel2017/online"].verdicts) == 8
 
 
 def judged(study, claim, rows):
     return study.verdicts[claim](results_of(rows, verdicts=study.verdicts))
 
 
-def test_what_training_in_expectation_costs_is_judged(root, monkeypatch):
-    monkeypatch.chdir(root)
-    study = load_study("raffel2017/online")
+def test_what_training_in_expectation_costs_is_judged(studies):
+    study = studies["raffel2017/online"]
     losses = lambda hard: {"measure.hard_loss": hard, "measure.soft_loss": [0.3, 0.3]}
     rows = {"sounds_monotonic": losses([0.35, 0.36]), "sounds_no_noise": losses([0.5, 0.45])}
     assert judged(study, "must-hold-noise-closes-the-gap", rows).status == HELD
@@ -122,9 +107,8 @@ def test_what_training_in_expectation_costs_is_judged(root, monkeypatch):
         assert judged(study, f"must-hold-{claim}", {**rows, **worse}).status == FAILED
 
 
-def test_chunks_are_judged_on_words_that_move(root, monkeypatch):
-    monkeypatch.chdir(root)
-    study = load_study("chiu2018/table1")
+def test_chunks_are_judged_on_words_that_move(studies):
+    study = studies["chiu2018/table1"]
     row = lambda error, recall: {
         "evaluate.error_rate": [error, error + 0.1], "measure.reordered_recall": [recall, recall + 0.01]
     }  # fmt: skip
@@ -139,9 +123,8 @@ def test_chunks_are_judged_on_words_that_move(root, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_the_whole_path_at_smoke(root, monkeypatch, tmp_path):
+def test_the_whole_path_at_smoke(tmp_path, in_process):
     """Four rows trained, evaluated, measured and drawn."""
-    monkeypatch.chdir(root)
     rows = ["sounds_soft", "sounds_monotonic", "local_soft", "local_mocha"]
     summary = run_study("raffel2017/online", scale="smoke", rows=rows, workdir=tmp_path / "run")
     assert summary["failed"] == []

@@ -38,8 +38,7 @@ def content(page: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=IDS)
-def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatch, root):
-    monkeypatch.chdir(root)
+def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(results, "states_of", lambda pairs, report: [OLD for _ in pairs])  # nothing is lowered
     monkeypatch.setattr(picture_file, "save", lambda figure, path, **_: path.write_bytes(b""))
     study, scale = study_of(folder)
@@ -64,9 +63,8 @@ def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", RECORDED[:1], ids=IDS[:1])
-def test_the_page_stands_in_a_browser(folder, tmp_path, monkeypatch, root, browse):
+def test_the_page_stands_in_a_browser(folder, tmp_path, browse):
     """No error, no request but for the file itself and inline data, a table with headers, a text for every picture."""
-    monkeypatch.chdir(root)
     study, scale = study_of(folder)
     page = browse(run_study(study, scale=scale, render=True, workdir=tmp_path)["report"])
     assert page.locator("table thead th[scope=col]").count() > 3 and page.locator("tbody th[scope=row]").count() > 3

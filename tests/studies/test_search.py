@@ -81,9 +81,8 @@ class Made:
 
 
 @pytest.fixture
-def run(tmp_path, root, monkeypatch):
+def run(tmp_path, monkeypatch):
     """run(crew, over, kind, ...) -> the summary; a search without data, pictures or waiting."""
-    monkeypatch.chdir(root)
     monkeypatch.setattr(candidates, "prepare_data", lambda trials, seen: None)
     monkeypatch.setattr(candidates, "fingerprint", lambda: "sources")
     monkeypatch.setattr(candidates, "LOOK_SECONDS", 0.0)
@@ -180,8 +179,7 @@ def test_options_that_do_not_fit_are_one_line(run, tmp_path, options, line):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_grid_takes_no_ranges_and_no_trials(run, root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_a_grid_takes_no_ranges_and_no_trials(run):
     with pytest.raises(ConfigError, match=r"^--over a=1\.\.3: ranges need --search=random or tpe$"):
         sweep_study(CONFIG, ["a=1..3"])
     with pytest.raises(ConfigError, match="^--trials=3: needs --search=random or tpe; without it all combinations"):

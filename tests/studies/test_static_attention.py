@@ -1,39 +1,19 @@
 """lectures/static_attention: its rows' configs, its verdicts on numbers made by hand, its pictures, a small run."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from results_of import results_of
 
-from attention_research.studies import load_study
+from attention_research.cli import main
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
 
-CLAIMS = (
-    "tfidf-formula",
-    "tfidf-is-static-attention",
-    "rarer-terms-more-informative",
-    "adaptive-weights-task-specific",
-    "token-weights-figure",
-)
-
-
-@pytest.fixture(scope="module")
-def study(root):
-    return load_study("lectures/static_attention", root / "experiments")
-
-
-def test_every_claim_that_names_the_study_has_a_verdict(study):
-    from attention_research.studies.verdicts import claims_of
-
-    assert {claim["id"] for claim in claims_of(study)} == set(study.verdicts) == set(CLAIMS)
+STUDY = "lectures/static_attention"
 
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu"])
-def test_each_row_is_its_pooling_on_its_texts(study, scale, root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_each_row_is_its_pooling_on_its_texts(study, scale):
     rows = study.rows_at(scale)
     configs = {row.id: configuration(study, scale, row).resolved for row in rows}
     assert len(rows) == {"smoke": 19, "cpu": 34, "gpu": 34}[scale]
@@ -150,12 +130,9 @@ def test_pictures_are_drawn_from_what_was_measured_and_from_nothing_else(study, 
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_the_smallest_run_measures_every_sort_of_row(root, tmp_path):
+def test_the_smallest_run_measures_every_sort_of_row(tmp_path, in_process):
     rows = "frequent_mean,frequent_token_weight,imdb_self_attention,imdb_bag_of_words,imdb_lsa_frozen,dissimilar_qkv"
-    command = [sys.executable, "-m", "attention_research", "reproduce", "lectures/static_attention", "--scale=smoke"]
-    command += [f"--rows={rows}", f"--workdir={tmp_path}"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert main(["reproduce", STUDY, "--scale=smoke", f"--rows={rows}", f"--workdir={tmp_path}"]) == 0
     trials = [json.loads(path.read_text()) for path in tmp_path.glob("trials/*/result.json")]
     found = {trial["row"]: trial["stages"] for trial in trials}
     assert found.keys() == set(rows.split(","))

@@ -46,8 +46,7 @@ def test_a_wrong_over_is_one_line(text, line):
         parse_over(text)
 
 
-def test_rows_are_the_product_named_by_what_they_set(root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_rows_are_the_product_named_by_what_they_set():
     study = sweep_study(CONFIG, ["model.num_heads=1,4", "model.self_attention.kind=standard,unscaled"], seeds=2)
     assert [row.name for row in study.rows] == [
         "num_heads=1, self_attention=standard",
@@ -85,8 +84,7 @@ def test_a_sweep_that_contradicts_itself_is_refused(over, overrides, line):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", [True, False], ids=["cpu", "the others"])
-def test_every_recorded_study_resolves_at_every_scale(cpu, root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_every_recorded_study_resolves_at_every_scale(cpu):
     assert {"ablation/attention", "ablation/length"} <= set(find_studies())
     for name in find_studies():
         study = load_study(name)
@@ -95,8 +93,7 @@ def test_every_recorded_study_resolves_at_every_scale(cpu, root, monkeypatch):
             assert len(trials) == len(study.rows_at(scale)) * max(1, len(study.scales[scale].points))
 
 
-def test_a_trial_is_its_settings_and_not_its_name(root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_a_trial_is_its_settings_and_not_its_name():
     study = load_study("ablation/attention")
     ids = {(t.row, t.seed): t.id for t in plan(study, "cpu", study.rows_at("cpu"), 2, "sources")}
     assert ids["standard", 0] == ids["heads_4", 0] != ids["standard", 1]
@@ -105,8 +102,7 @@ def test_a_trial_is_its_settings_and_not_its_name(root, monkeypatch):
     assert again == ids
 
 
-def test_the_ablation_takes_parts_out_of_the_steps_that_its_configurations_have(root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_the_ablation_takes_parts_out_of_the_steps_that_its_configurations_have():
     study = load_study("ablation/attention")
     module = __import__("sys").modules[study.verdicts["necessary-parts"].__module__]
     for variant in ("smoke", "quick", "cpu", "vaswani_base"):
@@ -131,8 +127,7 @@ def seeds_of(*over, seeds=1, replicas=False, overrides=()):
     return [(trial.name, trial.seed, trial.given["training"].get("data_seed")) for trial in trials]
 
 
-def test_a_seed_that_was_given_is_trained(root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_a_seed_that_was_given_is_trained():
     heads = "model.num_heads=1"
     assert seeds_of("training.seed=1,2") == [("seed=1", 1, None), ("seed=2", 2, None)]
     assert [s for _, s, _ in seeds_of(heads, overrides=[("training.seed", "5")])] == [5]
@@ -140,8 +135,7 @@ def test_a_seed_that_was_given_is_trained(root, monkeypatch):
     assert [s for _, s, _ in seeds_of(heads, seeds=2)] == [0, 1]
 
 
-def test_replicas_see_the_batches_of_the_first_seed_or_those_that_were_asked_for(root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_replicas_see_the_batches_of_the_first_seed_or_those_that_were_asked_for():
     heads, given = "model.num_heads=1", [("training.seed", 5)]
     assert [x[1:] for x in seeds_of(heads, seeds=2, replicas=True)] == [(0, None), (1, 0)]
     assert [x[1:] for x in seeds_of("training.seed=0,2", replicas=True)] == [(0, None), (2, 0)]
@@ -150,9 +144,8 @@ def test_replicas_see_the_batches_of_the_first_seed_or_those_that_were_asked_for
     assert [x[1:] for x in seeds_of(heads, seeds=2, replicas=True, overrides=given)] == [(5, 9), (6, 9)]
 
 
-def test_a_rows_own_seed_holds_in_a_study(root, monkeypatch):
+def test_a_rows_own_seed_holds_in_a_study():
     """As `reproduce` plans it; the trials of rows without one, and so their ids, are what they were."""
-    monkeypatch.chdir(root)
     rows = (Row("plain", "plain"), Row("own", "own", {"training.seed": 7}), Row("again", "again"))
     study = Study(rows, {"cpu": Scale(CONFIG, seeds=2)}, name="a/b")
     trials = plan(study, "cpu", list(rows), 2, "sources")
@@ -173,8 +166,7 @@ def test_a_rows_own_seed_holds_in_a_study(root, monkeypatch):
         ("model.num_heads=1", ["--config.training.seed=2147483647", "--seeds=2"], "config.training.seed: expected"),
     ],
 )
-def test_what_would_be_one_trial_or_no_seed_is_refused(over, options, line, root, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(root)
+def test_what_would_be_one_trial_or_no_seed_is_refused(over, options, line, tmp_path, capsys):
     words = ["sweep", f"--config={CONFIG}", "--over", over, f"--workdir={tmp_path / 'sweep'}", *options]
     assert main(words) == 2
     err = capsys.readouterr().err

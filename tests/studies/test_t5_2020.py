@@ -9,16 +9,10 @@ from results_of import results_of
 
 from attention_research.config import build_experiment, resolve
 from attention_research.layers.structure import abstract
-from attention_research.studies import load_study
 from attention_research.studies.trials import configuration, plan
 
 SCALES = ("smoke", "cpu", "paper")
 CELLS = [f"{task}-{labels}.accuracy" for task in ("topic", "sentiment") for labels in (100, 400, 1600)]
-
-
-@pytest.fixture(scope="module")
-def studies(root):
-    return {name: load_study(f"t5_2020/{name}", root / "experiments") for name in ("objectives", "architectures")}
 
 
 def parameters(study, scale):
@@ -34,8 +28,9 @@ def parameters(study, scale):
 @pytest.mark.parametrize("scale", SCALES)
 def test_parameters_are_those_of_the_architectures(studies, scale):
     """One stack has what an encoder-decoder has less its encoder and attention to it, and a table of biases."""
-    count = parameters(studies["architectures"], scale)
-    model = configuration(studies["architectures"], scale, studies["architectures"].rows[0]).resolved["model"]
+    study = studies["t5_2020/architectures"]
+    count = parameters(study, scale)
+    model = configuration(study, scale, study.rows[0]).resolved["model"]
     layers, width, hidden = model["num_layers"], model["width"], model["feed_forward"]["hidden_width"]
     attention, vocabulary = 4 * width * model["num_heads"] * model["head_width"], 32128 if scale == "paper" else None
     encoder = layers * (attention + 2 * width * hidden + 2 * width) + width + 32 * model["num_heads"]
@@ -53,8 +48,8 @@ def test_parameters_are_those_of_the_architectures(studies, scale):
 
 def test_a_row_reads_what_its_architecture_can_read(studies):
     said = {
-        row.id: configuration(studies["architectures"], "cpu", row).resolved["data"]["objective"]["kind"]
-        for row in studies["architectures"].rows_at("cpu")
+        row.id: configuration(studies["t5_2020/architectures"], "cpu", row).resolved["data"]["objective"]["kind"]
+        for row in studies["t5_2020/architectures"].rows_at("cpu")
     }
     assert {row for row, kind in said.items() if kind == "language_model"} == {"language_model_lm"}
     prefix = {row for row, kind in said.items() if kind == "prefix_language_model"}
@@ -63,7 +58,7 @@ def test_a_row_reads_what_its_architecture_can_read(studies):
 
 def test_fine_tunings_are_alike_for_all_rows(studies):
     """Steps, rate of learning, labels: whatever the row, scratch too, and the vocabulary is the row's own."""
-    for study in studies.values():
+    for study in (studies[f"t5_2020/{name}"] for name in ("objectives", "architectures")):
         told = {}
         for trial in plan(study, "cpu", study.rows_at("cpu"), 1, "0" * 12):
             tuned = [resolve(stage["settings"]["given"]).resolved for stage in trial.stages[1:]]
@@ -80,7 +75,7 @@ def test_from_scratch_nothing_moves(studies, tmp_path):
     from attention_research.training.evaluation import Trained
     from attention_research.training.run import train
 
-    study = studies["objectives"]
+    study = studies["t5_2020/objectives"]
     (scratch,) = [row for row in study.rows if row.id == "scratch"]
 
     def trained(name, row, steps):
@@ -101,24 +96,24 @@ def made(study, accuracy):
 
 
 def test_verdicts_follow_the_numbers(studies):
-    judge = studies["objectives"].verdicts["pretrain-then-finetune"]
-    rows = [row.id for row in studies["objectives"].rows]
-    better = made(studies["objectives"], {row: 50 if row == "scratch" else 80 for row in rows})
-    worse = made(studies["objectives"], {row: 80 if row == "scratch" else 50 for row in rows})
+    judge = studies["t5_2020/objectives"].verdicts["pretrain-then-finetune"]
+    rows = [row.id for row in studies["t5_2020/objectives"].rows]
+    better = made(studies["t5_2020/objectives"], {row: 50 if row == "scratch" else 80 for row in rows})
+    worse = made(studies["t5_2020/objectives"], {row: 80 if row == "scratch" else 50 for row in rows})
     assert (judge(better).status, judge(worse).status) == ("held", "did not hold")
-    mixed = made(studies["objectives"], {row: 80 if row == "span_corruption" else 50 for row in rows})
+    mixed = made(studies["t5_2020/objectives"], {row: 80 if row == "span_corruption" else 50 for row in rows})
     said = judge(mixed)
     assert said.status == "held only under a named condition"
     assert said.because.startswith("held for span_corruption, topic-100, span_corruption, topic-400")
-    judge = studies["architectures"].verdicts["pretraining-architectures"]
-    rows = [row.id for row in studies["architectures"].rows]
+    judge = studies["t5_2020/architectures"].verdicts["pretraining-architectures"]
+    rows = [row.id for row in studies["t5_2020/architectures"].rows]
     half = {row: 80 if row in ("prefix_lm", "prefix_lm_lm") else 50 for row in rows}
-    said = judge(made(studies["architectures"], half))
+    said = judge(made(studies["t5_2020/architectures"], half))
     assert said.status == "held only under a named condition" and "prefix_lm_lm, sentiment-1600;" in said.because
 
 
 def test_the_picture_has_a_line_a_row(studies, tmp_path):
-    study = studies["objectives"]
+    study = studies["t5_2020/objectives"]
     results = dataclasses.replace(
         made(study, {"span_corruption": 80, "scratch": 50}), rows=(study.rows[0], study.rows[-1])
     )

@@ -3,12 +3,12 @@
 import csv
 import dataclasses
 import json
-import subprocess
 import sys
 
 import pytest
 from results_of import results_of
 
+from attention_research.cli import main
 from attention_research.config import ConfigError, build_experiment, resolve
 from attention_research.layers.structure import abstract
 from attention_research.studies import inspect_study, load_study
@@ -77,16 +77,14 @@ def test_each_row_changes_what_its_name_says(table3):
     assert base["evaluation"]["split"] == "validation"
 
 
-def test_inspect_gives_both_counts_beside_the_printed_cell(root, monkeypatch):
-    monkeypatch.chdir(root)
+def test_inspect_gives_both_counts_beside_the_printed_cell():
     (base,) = inspect_study("vaswani2017/table3", scale="paper", rows=["base"])
     assert base["parameters"] - base["parameters_at_37000"] == (40_960 - 37_000) * 512
     assert base["published"]["parameters M"] == "65" and base["published"]["perplexity"] == "4.92"
 
 
-def test_training_cost_has_both_definitions(root, monkeypatch):
+def test_training_cost_has_both_definitions():
     """Machine time by hand; model FLOPs near 6 x parameters x tokens of a side, over 100K updates."""
-    monkeypatch.chdir(root)
     rows = {row["id"]: row for row in inspect_study("vaswani2017/table2", scale="paper", rows=["base", "gnmt"])}
     base = rows["base"]
     assert base["machine"] == pytest.approx(12 * 3600 * 8 * 9.5e12) and f"{base['machine']:.1e}" == "3.3e+18"
@@ -102,9 +100,8 @@ def test_both_printed_scores_of_big_are_there(root):
 
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu"])
-def test_smaller_scales_keep_the_proportions(root, monkeypatch, table3, scale):
+def test_smaller_scales_keep_the_proportions(table3, scale):
     """20 different configurations, each the paper's change in the same ratio."""
-    monkeypatch.chdir(root)
     study, papers, _ = table3
     ours = {row.id: configuration(study, scale, row) for row in study.rows}
     assert len({config.identity for config in ours.values()}) == 20
@@ -122,9 +119,8 @@ def judged(study, scale, claim):
     return next(one for one in judge(found) if one.id == claim)
 
 
-def test_the_sizes_of_base_and_big_are_judged(root, monkeypatch, table3):
+def test_the_sizes_of_base_and_big_are_judged(table3):
     """base as claimed and as printed; big is as large as claimed, and printed otherwise under both readings."""
-    monkeypatch.chdir(root)
     study, configs, _ = table3
     verdict = judged(study, "cpu", "transformer-base-sizes")
     assert verdict.status == CONDITION and verdict.judged
@@ -176,8 +172,7 @@ def base_in_other_orders(root):
         )
 
 
-def test_the_base_model_is_the_drawn_one(root, monkeypatch, table3):
-    monkeypatch.chdir(root)
+def test_the_base_model_is_the_drawn_one(table3):
     verdict = judged(table3[0], "paper", "transformer-architecture-figure")
     assert verdict.status == HELD and verdict.verdict.because.count("6 x | ") == 2
     assert "cross_attention (StandardAttention, reads the encoder's output)" in verdict.verdict.because
@@ -220,8 +215,7 @@ def test_the_printed_parsers(root, table4):
     assert [row.id for row in table4.rows if row.scales != ("smoke", "cpu")] == [row for row, _, _ in TABLE_4]
 
 
-def test_parsers_that_are_not_run_stand_in_the_table_and_say_so(root, monkeypatch, tmp_path, table4):
-    monkeypatch.chdir(root)
+def test_parsers_that_are_not_run_stand_in_the_table_and_say_so(tmp_path, table4):
     trials = plan(table4, "cpu", table4.rows_at("cpu"), 2, "sources")
     assert list(dict.fromkeys(trial.row for trial in trials)) == TRAINED
     titles, *lines = table(collect(table4, "cpu", trials, Folder(tmp_path)))
@@ -235,9 +229,8 @@ def test_parsers_that_are_not_run_stand_in_the_table_and_say_so(root, monkeypatc
         table4.rows_at("cpu", ["dyer"])
 
 
-def test_the_papers_parser_is_counted(root, monkeypatch, table4):
+def test_the_papers_parser_is_counted(table4):
     """4 layers of width 1024, 16K and 32K pieces; section 6.3's decoding; nothing is counted of the rivals."""
-    monkeypatch.chdir(root)
     rows = {row["id"]: row for row in inspect_study("vaswani2017/table4", scale="paper")}
     assert list(rows) == [row for row, _, _ in TABLE_4] and rows["dyer"]["parameters"] is None
     for row, pieces in (("transformer", 16_000), ("transformer_semi", 32_000)):
@@ -248,19 +241,17 @@ def test_the_papers_parser_is_counted(root, monkeypatch, table4):
         assert rows[row]["parameters"] == formula(config)
 
 
-def test_without_the_treebank_the_papers_parser_is_refused(root, tmp_path):
-    command = [sys.executable, "-m", "attention_research", "reproduce", "vaswani2017/table4", "--scale=paper"]
-    done = subprocess.run([*command, f"--workdir={tmp_path}"], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("error: config.data.train: no such file: wsj/02-21.words")
+def test_without_the_treebank_the_papers_parser_is_refused(tmp_path, capsys):
+    assert main(["reproduce", "vaswani2017/table4", "--scale=paper", f"--workdir={tmp_path}"]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("error: config.data.train: no such file: wsj/02-21.words")
 
 
 @pytest.mark.slow
-def test_the_generated_trees_are_parsed_at_smoke(root, tmp_path):
+def test_the_generated_trees_are_parsed_at_smoke(tmp_path, in_process, capsys):
     """Every trained row decodes and is scored by brackets; nothing is learned in four steps, and the table says so."""
-    command = [sys.executable, "-m", "attention_research", "reproduce", "vaswani2017/table4", "--scale=smoke"]
-    done = subprocess.run([*command, f"--workdir={tmp_path}"], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert main(["reproduce", "vaswani2017/table4", "--scale=smoke", f"--workdir={tmp_path}"]) == 0
+    printed = capsys.readouterr().out
     trials = [json.loads(path.read_text()) for path in tmp_path.glob("trials/*/result.json")]
     assert sorted(trial["row"] for trial in trials) == sorted(TRAINED)
     for trial in trials:
@@ -268,5 +259,5 @@ def test_the_generated_trees_are_parsed_at_smoke(root, tmp_path):
         assert scores["sentences"] == 16 and 0 <= scores["f1"] < scores["flat_f1"] < 60
     count = {trial["row"]: trial["stages"]["inspect"]["parameters"] for trial in trials}
     assert count["transformer"] > count["layers_2"] > count["layers_1"]
-    assert done.stdout.count("untrained (") == 3 and "F1 not above one bracket's" in done.stdout
-    assert done.stdout.count("the paper's alone: not run") == 10
+    assert printed.count("untrained (") == 3 and "F1 not above one bracket's" in printed
+    assert printed.count("the paper's alone: not run") == 10

@@ -1,27 +1,11 @@
 """`wang2019/structure`: every row's settings, the verdict by hand."""
 
-import json
-import subprocess
-import sys
-
-import pytest
 from results_of import results_of
 
 from attention_research.analysis.tree_positions import FROM, POSITIONS
-from attention_research.studies import load_study
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD
 
-
-@pytest.fixture(scope="module")
-def study(root):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        yield load_study("wang2019/structure", root / "experiments")
-
-
-def test_every_claim_has_its_verdict(study):
-    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)}
-    assert all(verdict(results_of({})).status == UNTESTED for verdict in study.verdicts.values())
+STUDY = "wang2019/structure"
 
 
 def test_every_kind_of_positions_is_a_row_with_whole_trees(study):
@@ -47,14 +31,3 @@ def test_the_tree_has_to_help_at_every_distance_alone_and_beside_word_order(stud
     far = judged(study, linear=linear, dependency=(0.8, 0.8, 0.9, 0.9), both=good)
     assert far.status == CONDITION and "tree alone, subject 6-9 back" in far.because.split(";")[0]
     assert judged(study, linear=good, dependency=linear, both=good).status == FAILED
-
-
-@pytest.mark.slow
-def test_smoke(root, tmp_path):
-    command = [sys.executable, "-m", "attention_research", "reproduce", "wang2019/structure", "--scale=smoke",
-               f"--workdir={tmp_path}"]  # fmt: skip
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["finished"] == summary["trials"] > 0 and summary["figures"]
-    assert summary["verdicts"] and not any(one["judged"] for one in summary["verdicts"])

@@ -1,0 +1,125 @@
+"""What holds of every study under experiments/; and a whole run at `smoke` of those whose own file has none."""
+
+import json
+from pathlib import Path
+
+import pytest
+from results_of import results_of
+
+from attention_research.cli import main
+from attention_research.studies import find_studies
+from attention_research.studies.results import Results, published, table
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, claims_of
+
+STUDIES = tuple(find_studies(Path(__file__).parents[2] / "experiments"))
+#: Verdicts that need no trial, with what they say: computed from the modules, or from what is printed and counted.
+EXACT = {
+    "bahdanau2015/figure3": {"no-alignment-supervision": HELD},
+    "bahdanau2015/table1": {"rnnsearch-three-rnns": HELD, "score-uses-previous-state": HELD},
+    "britz2017/attention": {
+        "dot-needs-equal-widths": HELD, "bilinear-score": HELD, "reduced-rank-identity": HELD,
+        "additive-is-feed-forward": HELD,
+    },
+    "lectures/positions": {"learned-positions-count": HELD},
+    "narang2021/table1": {"narang-counts": HELD, "narang-norms-and-inits": FAILED},
+    "vaswani2017/table2": {"transformer-bleu": CONDITION},
+    "vaswani2017/table3": {"transformer-base-sizes": CONDITION, "transformer-architecture-figure": HELD},
+}  # fmt: skip
+#: Study -> a row of each kind, where it has many; of the others all.
+SMOKE = {
+    "haviv2022/nopos": "none,none_masked",
+    "haviv2022/probe": "none",
+    "press2022/extrapolation": "alibi",
+    "lectures/positions": "code_sinusoidal,sinusoid,shift_rotary,lm_concatenated",
+    "lectures/heads": "blanks",
+    "vaswani2017/table1": "attention_core,rnn,dilated",
+    "lectures/complexity": "attention_core,length_30,gpt2_small,gradient",
+    "lectures/nonlinearity": "attention,both,without_2",
+    "lectures/identity": "plain_relu",
+    "lectures/normalization": "formula_both,changes_tanh_norm,detached",
+    "lectures/attention_layer": "cross-attention-memory,dot_keys",
+    "lectures/embeddings": "embedding-is-lookup,encoder",
+    "lectures/gating": "gating-interactions,ungated",
+    "lectures/masking": "mask-to-minus-infinity,truncation",
+    "lectures/recurrent": "rnn-blind-to-later-steps,copying_8",
+    "lectures/hard_attention": "hard-zero-one,estimate,reinforce_baseline",
+    "lectures/soft_lookup": "soft-lookup-against-hard,attention,table",
+    "lectures/rigidity": "encoder_drawn,unlike_learned,largest_basic",
+    "lectures/efficient_at_scale": "performer",
+    "lectures/glue": "transformer",
+    "lectures/seq2seq_tasks": "code",
+    "lectures/agreement": "transformer_generated",
+    "linformer2020/table3": "k_128",
+    "linformer2020/figure1": "masked",
+    "linformer2020/figure3": "k_8",
+    "lra2020/table1": "listops_linear,cost_linear",
+    "dosovitskiy2020/data_size": "vit_16000",
+    "he2015/degradation": "residual_20,exact_residual",
+    "hu2018/se": "squeeze_excitation",
+    "woo2018/cbam": "cbam",
+    "li2018/landscape": "residual_56,plain_56",
+    "xu2015/table1": "hard,cut",
+    "xu2015/figures": "soft",
+    "xu2015/bottleneck": "once",
+    "lectures/image_qa": "cross_attention",
+    "lectures/convolution": "convolution-is-hard-attention,heads",
+    "linformer2020/table2": "k_32",
+    "lectures/scaling": "random_dot,heads_head,transformer_scaled_32",
+    "lectures/gradients": "",
+    "lectures/interpretability": "",
+    "lectures/rnn_vs_transformer": "",
+    "lectures/sets": "",
+    "shaw2018/table1": "",
+    "shaw2018/table2": "",
+    "shaw2018/table3": "",
+    "wang2019/structure": "",
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_claim_has_its_verdict_and_nothing_is_concluded_from_nothing(name, studies):
+    study = studies[name]
+    assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)} >= EXACT.get(name, {}).keys()
+    for claim, verdict in study.verdicts.items():
+        exact = claim in EXACT.get(name, {})
+        assert exact or verdict(Results(study, "cpu", study.rows, ())).status == UNTESTED, claim
+        assert (exact and name != "lectures/positions") or verdict(results_of({})).status == UNTESTED, claim
+
+
+@pytest.mark.parametrize(
+    ("name", "claim"),
+    [
+        pytest.param(name, claim, marks=[pytest.mark.slow] * (claim == "no-alignment-supervision"))
+        for name, claims in EXACT.items()
+        for claim in claims
+    ],
+)
+def test_exact_claims_are_judged_by_computation(name, claim, studies):
+    study = studies[name]
+    verdict = study.verdicts[claim](Results(study, "cpu", study.rows, ()))
+    assert verdict.status == EXACT[name][claim], verdict.because
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_printed_cell_has_its_row_and_nothing_is_drawn_of_nothing(name, studies, tmp_path):
+    study = studies[name]
+    assert set(published(study)) <= {row.id for row in study.rows}
+    bare = Results(study, "cpu", study.rows, ())
+    assert len(table(bare)) == 1 + len(study.rows)
+    if name != "narang2021/table1":  # whose steps a second are recorded apart
+        assert [draw(bare, tmp_path) for draw in study.figures] == [None] * len(study.figures)
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("name", SMOKE)
+def test_smoke(name, tmp_path, in_process):
+    rows = [f"--rows={SMOKE[name]}"] if SMOKE[name] else []
+    assert main(["reproduce", name, "--scale=smoke", f"--workdir={tmp_path}", *rows]) == 0
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    asked = SMOKE[name].count(",") + 1 if SMOKE[name] else summary["trials"]
+    assert summary["finished"] == asked > 0 and not summary["failed"] and summary["figures"]
+    assert len(summary["figures"]) > (
+        name in ("lectures/gradients", "lectures/interpretability", "lectures/rnn_vs_transformer")
+    )
+    assert summary["verdicts"] and not any(one["judged"] for one in summary["verdicts"])
