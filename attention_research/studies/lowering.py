@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from attention_research.studies.fingerprints import Lowering
+from attention_research.studies.orphans import die_with
 
 
 def lowered(wanted: Iterable[Lowering], report: Callable[[str], None] = lambda line: None) -> dict[str, dict[str, str]]:
@@ -28,7 +29,7 @@ def lowered(wanted: Iterable[Lowering], report: Callable[[str], None] = lambda l
 
 def _elsewhere(missing: list[Lowering]) -> dict[str, dict[str, str]]:
     environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    command = [sys.executable, "-c", "from attention_research.studies.lowering import main; main()"]
+    command = [sys.executable, "-c", f"from attention_research.studies.lowering import main; main({os.getpid()})"]
     asked = "".join(
         json.dumps({"key": one.key, "given": one.given, "evaluated": one.evaluated, "platform": one.platform}) + "\n"
         for one in missing
@@ -38,8 +39,9 @@ def _elsewhere(missing: list[Lowering]) -> dict[str, dict[str, str]]:
     return {one["key"]: one["parts"] for one in answers}
 
 
-def main() -> None:
-    """Answers what stands on standard input."""
+def main(parent: int) -> None:
+    """Answers what stands on standard input, and ends when the process `parent` does."""
+    die_with(parent)
     from attention_research import config as configs
     from attention_research.kernels.platforms import home_platform
 

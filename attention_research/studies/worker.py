@@ -9,7 +9,6 @@ JAX counts them.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -24,6 +23,8 @@ from attention_research.errors import ConfigError, Diverged, RunError
 from attention_research.studies import fingerprints
 from attention_research.studies.attempts import Attempt, spent
 from attention_research.studies.bounds import bounded
+from attention_research.studies.orphans import die_with
+from attention_research.studies.priority import nice_session
 from attention_research.studies.study import dereference
 from attention_research.studies.trials import PROGRAM, read_program, read_result, write_json
 from attention_research.training.environment import keep_compiled_programs
@@ -41,7 +42,8 @@ def work(folder: Path, *, cores: Sequence[int] = (), parent: int | None = None) 
     `cores` are those to run on; with `parent`, a process, this one dies when that one does.
     """
     if parent is not None:
-        _die_with(parent)
+        die_with(parent)
+    nice_session()
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, set(cores))
     try:
@@ -219,13 +221,3 @@ def curves(metrics: Path) -> dict[str, list[list[float]]]:
 def _numbers(outcome: dict[str, Any]) -> dict[str, Any]:
     """The same with plain Python numbers in place of NumPy's."""
     return {name: value.item() if hasattr(value, "item") else value for name, value in outcome.items()}
-
-
-def _die_with(parent: int) -> None:
-    """Ask the kernel to end this process when its parent ends (Linux), so that no orphan writes into the folder."""
-    try:
-        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    except (OSError, AttributeError):
-        return
-    if os.getppid() != parent:
-        os._exit(1)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from results_of import page_of_the_record
+from waiting import wait_for
 
 from attention_research.cli import main
 from attention_research.config import ConfigError
@@ -281,6 +282,34 @@ def test_the_lowest_priority_is_handed_on_to_workers():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.split() == ["19", str(os.SCHED_IDLE)], done.stderr
+
+
+def test_a_session_at_low_priority_is_as_a_whole_at_low_priority():
+    """Linux compares sessions before processes: a worker's own session would else get as much as any other."""
+    if not Path("/proc/self/autogroup").exists():
+        pytest.skip("a kernel without autogroups")
+    program = (
+        "from attention_research.studies.priority import lowest, nice_session; lowest(); nice_session();"
+        "print(open('/proc/self/autogroup').read().split()[-1])"
+    )
+    start = lambda new: subprocess.run([sys.executable, "-c", program], capture_output=True, start_new_session=new)
+    assert start(True).stdout == b"19\n"
+    assert start(False).stdout != b"19\n"  # the session of the tests: others are in it
+
+
+def test_a_process_that_lowers_programs_ends_with_the_one_that_asked():
+    asks = (
+        "import os, subprocess, sys, time; "
+        "program = 'from attention_research.studies.lowering import main; main(%d)' % os.getpid(); "
+        "child = [sys.executable, '-c', program]; "
+        "print(subprocess.Popen(child, stdin=0, stdout=2).pid, flush=True); time.sleep(600)"
+    )
+    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}  # stdin stays open here
+    with subprocess.Popen([sys.executable, "-c", asks], **pipe) as asking:
+        lowering = int(asking.stdout.readline())
+        asking.kill()
+        place = Path(f"/proc/{lowering}/stat")
+        wait_for(lambda: not place.exists() or place.read_text().split()[2] == "Z", seconds=60)
 
 
 def test_an_order_file_comes_first_then_the_claims(tmp_path):
