@@ -215,8 +215,9 @@ def _targets(times: dict[str, Any], memory: dict[str, dict[str, int]], length: i
         if "jax.nn" in median:
             slower = 5.0 if name.startswith("forward,") or name == "forward" else 4.0
             rows.append(target(f"{name}: jax.nn / blockwise", median["jax.nn"] / median["blockwise"], at_least=slower))
-        if "torch" in median and length >= 2048:
-            rows.append(target(f"{name}: blockwise / torch", median["blockwise"] / median["torch"], at_most=1.2))
+        if "torch" in median:
+            most = 1.0 if length >= 1024 else 1.2
+            rows.append(target(f"{name}: blockwise / torch", median["blockwise"] / median["torch"], at_most=most))
     for name in NAMES[:2]:
         ratio = medians[f"{name}, causal"]["blockwise"] / medians[name]["blockwise"]
         rows.append(target(f"{name}: causal / full", ratio, at_most=0.65))

@@ -44,9 +44,9 @@ OURS = ("ours", "plain scan")
 THEIRS = ("torch eager", "torch compiled")
 PASSES = ("forward", "forward+backward")
 #: Of PyTorch's eager time, forward and backward.
-AT_MOST = {"gru": 0.95, "lstm": 1.3}
+AT_MOST = {"gru": 0.95, "lstm": 1.1}
 #: Of PyTorch's, a training step of RNNsearch.
-STEP_AT_MOST = 1.0
+STEP_AT_MOST = 0.7
 #: Calls in one sample.
 CALLS = 5
 
