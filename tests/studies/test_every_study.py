@@ -75,8 +75,8 @@ SMOKE = {
     "shaw2018/table3": "",
     "wang2019/structure": "",
 }
-#: Their first gradient is NaN in code that is not optimised (JAX 0.10.2 on a CPU): `jnp.max` in `channel_attention`, whose
-#: gradient looks for the maximum among the values; with `argmax` in its place the gradient is finite.
+#: Their first gradient is NaN in code that is not optimised (JAX 0.10.2 on a CPU): `jnp.max` in `channel_attention`,
+#: whose gradient looks for the maximum among the values; with `argmax` in its place the gradient is finite.
 OPTIMISED = ("woo2018/cbam",)
 
 
