@@ -1,7 +1,7 @@
 """The record of a table at a scale: its trials, and the page and the pictures that these trials alone give.
 
-Nothing in a record comes from a work folder except finished trials: there a trial may also be begun or failed, or
-nobody asked for its row or its seed. So whoever has the record draws the same page from it, byte for byte.
+A record takes only finished trials from a work folder. Trials there that have failed or have not ended are left out, so
+that anyone who has the record can draw the same page from it, byte for byte.
 """
 
 from __future__ import annotations

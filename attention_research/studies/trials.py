@@ -178,7 +178,7 @@ class Folder:
         return next((found for found in self._results(trial) if found is not None), None)
 
     def why_missing(self, trial: Trial) -> str:
-        """Why it has none: it failed, it is begun, or nobody ran it."""
+        """Why the trial has no result: it failed, it is not finished, or it was not run."""
         folder = self.trial(trial)
         try:
             return f"failed: {(folder / 'error.txt').read_text(encoding='utf-8').strip()}"
@@ -200,8 +200,10 @@ class Folder:
 
     def unrecorded(self, trial: Trial) -> bool:
         """Whether the trial is finished, here or in another table, and the table's record does not hold this result."""
-        ours = None if self.recorded is None else self.result(trial)
-        if self.recorded is None or ours is None or "failed" in ours:
+        if self.recorded is None:
+            return False
+        ours = self.result(trial)
+        if ours is None or "failed" in ours:
             return False
         theirs = records.read(self.recorded).get(trial.id)
         return theirs is None or theirs.get("seconds") != ours.get("seconds")
