@@ -20,6 +20,11 @@ if version("jaxlib").startswith("0.10."):
     FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{FLAGS} {os.environ.get('XLA_FLAGS', '')}".strip()
 
+# One cache for the tests and the programs that they start, apart from the user's.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention_research" / "xla-tests"
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(CACHE)
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+
 import jaxtyping  # noqa: E402
 
 checked = jaxtyping.jaxtyped
@@ -54,9 +59,6 @@ ROOT = Path(__file__).resolve().parent.parent
 jax.config.update("jax_traceback_in_locations_limit", 0)
 jax.config.update("jax_traceback_filtering", "off")
 gc.set_threshold(200_000, 20, 50)
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention_research" / "xla-tests"
-jax.config.update("jax_compilation_cache_dir", str(CACHE))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,6 +66,17 @@ def forget_programs():
     """What a file compiled goes with it: kept to the end, the programs of all files take 6 GB a worker."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def unchanged_settings():
+    """A test that leaves a setting of JAX changed would decide what later tests of its process see."""
+    before = dict(jax.config.values)
+    yield
+    changed = {name: value for name, value in jax.config.values.items() if value != before.get(name)}
+    for name in changed:
+        jax.config.update(name, before[name])
+    assert changed == {}
 
 
 @pytest.fixture(scope="session")

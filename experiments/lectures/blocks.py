@@ -74,17 +74,17 @@ def measure_gradient(*, width: int, num_heads: int, length: int, seed: int, **_:
 
     from attention_research.layers.attention.standard import StandardAttention
 
-    jax.config.update("jax_enable_x64", True)  # a trial has a process of its own
-    keys = iter(jax.random.split(jax.random.key(seed), 64))
-    module = StandardAttention(width=width, num_heads=num_heads, head_width=None, rngs=nnx.Rngs(next(keys)))
-    draw = lambda leaf: jax.random.normal(next(keys), leaf.shape, jnp.float64) * width**-0.5
-    point = jax.tree.map(draw, (module, jnp.zeros((1, length, width))))
-    direction, weights = jax.tree.map(draw, point), jax.random.normal(next(keys), (1, length, width), jnp.float64)
-    value = jax.jit(lambda module, x: (module(x)[0] * weights).sum())
-    along = lambda step: value(*jax.tree.map(lambda at, way: at + step * way, point, direction))
-    derivative = jax.jvp(value, point, direction)[1]
-    gradient = jax.grad(value, argnums=(0, 1))(*point)
-    product = sum(jnp.vdot(*pair) for pair in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True))
-    numeric = (along(1e-5) - along(-1e-5)) / 2e-5
-    worst = max(abs(float(numeric - found)) for found in (derivative, product))
-    return {"gradient_error": worst / abs(float(numeric))}
+    with jax.enable_x64(True):
+        keys = iter(jax.random.split(jax.random.key(seed), 64))
+        module = StandardAttention(width=width, num_heads=num_heads, head_width=None, rngs=nnx.Rngs(next(keys)))
+        draw = lambda leaf: jax.random.normal(next(keys), leaf.shape, jnp.float64) * width**-0.5
+        point = jax.tree.map(draw, (module, jnp.zeros((1, length, width))))
+        direction, weights = jax.tree.map(draw, point), jax.random.normal(next(keys), (1, length, width), jnp.float64)
+        value = jax.jit(lambda module, x: (module(x)[0] * weights).sum())
+        along = lambda step: value(*jax.tree.map(lambda at, way: at + step * way, point, direction))
+        derivative = jax.jvp(value, point, direction)[1]
+        gradient = jax.grad(value, argnums=(0, 1))(*point)
+        product = sum(jnp.vdot(*pair) for pair in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True))
+        numeric = (along(1e-5) - along(-1e-5)) / 2e-5
+        worst = max(abs(float(numeric - found)) for found in (derivative, product))
+        return {"gradient_error": worst / abs(float(numeric))}
