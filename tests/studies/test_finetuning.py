@@ -198,7 +198,7 @@ SMALL = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [False, True], ids=["alone", "together"])
-def test_a_study_trains_fine_tunes_and_evaluates_once(tmp_path, monkeypatch, capfd, replicas):
+def test_a_study_trains_fine_tunes_and_evaluates_once(tmp_path, monkeypatch, capfd, in_process, replicas):
     """Two rows with one seed, or one row with two seeds in one program; killed while the first one is fine-tuned."""
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")

@@ -1,12 +1,12 @@
 """Trials trained together: which they are, and that each is what it would be alone."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from attention_research.cli import main
+from attention_research.studies import worker
 from attention_research.studies.groups import InOrder, grouped
 from attention_research.studies.sweep import sweep_study
 from attention_research.studies.trials import Folder, plan, write_json
@@ -73,23 +73,28 @@ def curves(folder):
     return json.loads((folder / "result.json").read_text())["curves"]
 
 
-def run(*arguments):
-    done = subprocess.run([sys.executable, "-m", "attention_research", *arguments], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def sweep(in_process, capsys):
+    """Runs the command; gives what it prints: the table, and what it says while it runs."""
+
+    def run(*arguments):
+        assert main(["sweep", *arguments]) == 0
+        return capsys.readouterr()
+
+    return run
 
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_a_sweep_together_is_the_sweep_alone(tmp_path):
+def test_a_sweep_together_is_the_sweep_alone(tmp_path, sweep):
     over = ("training.learning_rate=0.5,1", "model.dropout_rate=0.1")
     options = [f"--config={CONFIG}", *(f"--config.{path}={value}" for path, value in OVERRIDES)]
     options += [*(f"--over={axis}" for axis in over), "--seeds=2", "--replicas", f"--workdir={tmp_path / 'together'}"]
-    status, table, said = run("sweep", *options)
-    assert status == 0, said
+    table, said = sweep(*options)
     assert "4 together" in said and "trained 4 at a time" in table
     for trial in planned(*over):
         alone = Folder(tmp_path / "alone").prepare(trial, rerun_stale=False)
-        assert run("attempt", str(alone))[0] == 0
+        assert worker.work(alone) == 0
         ours = tmp_path / "together" / "trials" / trial.id
         assert json.loads((ours / "trial.json").read_text())["given"]["training"].get("replicas", 1) == 1
         assert curves(ours).keys() == curves(alone).keys() == {"train", "validation"}
@@ -97,15 +102,12 @@ def test_a_sweep_together_is_the_sweep_alone(tmp_path):
             np.testing.assert_allclose(points, curves(alone)[split], rtol=1e-5)
         both = [json.loads((folder / "evaluation.json").read_text()) for folder in (ours, alone)]
         np.testing.assert_allclose(both[0]["perplexity"], both[1]["perplexity"], rtol=1e-4)
-    assert run("sweep", *options)[2].splitlines()[0].endswith(f"4 trials, 4 already done · {tmp_path / 'together'}")
+    assert sweep(*options).err.splitlines()[0].endswith(f"4 trials, 4 already done · {tmp_path / 'together'}")
 
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_one_that_diverges_does_not_take_the_others_along(tmp_path):
+def test_one_that_diverges_does_not_take_the_others_along(tmp_path, sweep):
     options = [f"--config={CONFIG}", *(f"--config.{path}={value}" for path, value in OVERRIDES), "--replicas"]
-    status, table, said = run(
-        "sweep", *options, "--over=training.learning_rate=0.5,1e30", f"--workdir={tmp_path / 'x'}"
-    )
-    assert status == 0, said
+    table, said = sweep(*options, "--over=training.learning_rate=0.5,1e30", f"--workdir={tmp_path / 'x'}")
     assert "its trials run alone" in said and table.count("diverged (step") == 1
