@@ -7,6 +7,7 @@ a job that Slurm ends (its time is up, it is preempted, its node dies) has its t
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
@@ -144,7 +145,17 @@ class Supervised:
         return submitit.helpers.DelayedSubmission(Supervised(self.folder, self.directory))
 
     def _save(self) -> None:
-        if self.process is not None:
-            self.process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(_SAVING_SECONDS)
+        """Has the trial save, and waits for its end.
+
+        In a signal's handler: the `wait` of `__call__`, which the signal has interrupted, holds the lock of Popen, so
+        that a second one would see no end before its time is up.
+        """
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + _SAVING_SECONDS
+        with contextlib.suppress(ChildProcessError):  # its end has been seen already
+            while time.monotonic() < deadline:
+                if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                    return
+                time.sleep(0.1)
