@@ -112,8 +112,8 @@ def test_files_changes_and_counts_are_what_the_page_says(page, copy):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_everything_is_what_the_page_says(page, copy):
-    assert sum(map(trains, walk(page, copy))) == 3
+def test_what_trains_is_what_the_page_says(page, copy):
+    assert len(walk(page, copy, trains)) == 3
 
 
 #: Mistakes in the page's layer that its own test must find.
@@ -126,14 +126,19 @@ MISTAKES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.replace(" ", "-"))
-def test_the_oracle_finds_a_wrong_layer(page, copy, mistake):
+def test_the_oracle_finds_a_wrong_layer(page, copy):
+    """One wrong layer and its test a mistake, beside the right ones, in one run of pytest."""
     walk(page, copy, lambda command: False)
-    (right, wrong), layer = MISTAKES[mistake], (copy / LAYER).read_text(encoding="utf-8")
-    assert layer.count(right) == 1
-    (copy / LAYER).write_text(layer.replace(right, wrong), encoding="utf-8")
-    status, printed = shell(f"pytest {TEST}", copy)
-    assert status == 1 and "AssertionError" in printed, printed
+    layer, test = ((copy / path).read_text(encoding="utf-8") for path in (LAYER, TEST))
+    name = Path(LAYER).stem
+    for number, (right, wrong) in enumerate(MISTAKES.values()):
+        assert layer.count(right) == 1 and test.count(f"residuals.{name} import") == 1
+        (copy / LAYER).with_stem(f"wrong_{number}").write_text(layer.replace(right, wrong), encoding="utf-8")
+        of_wrong = test.replace(f"residuals.{name} import", f"residuals.wrong_{number} import")
+        (copy / TEST).with_stem(f"test_wrong_{number}").write_text(of_wrong, encoding="utf-8")
+    status, printed = shell("pytest tests/layers/test_wrong_*.py", copy)
+    found = set(re.findall(r"^tests/layers/test_wrong_(\d)\.py:\d+: AssertionError$", printed, re.MULTILINE))
+    assert status == 1 and found == set(map(str, range(len(MISTAKES)))), printed
 
 
 def test_what_it_adds_is_formatted_and_what_it_names_is_there(page, copy, root):
