@@ -35,8 +35,7 @@ def by_torch(torch, weights, x, norm):
     return (y @ tensors["output"]).numpy()
 
 
-def test_in_training_it_is_pytorchs(drawn):
-    torch = pytest.importorskip("torch")
+def test_in_training_it_is_pytorchs(drawn, torch):
     functional = torch.nn.functional
     norms = {
         "layer_norm": lambda _, y, gain, bias: functional.layer_norm(y, (D,), gain, bias, eps=EPSILON),
@@ -48,8 +47,7 @@ def test_in_training_it_is_pytorchs(drawn):
         np.testing.assert_allclose(apply(*drawn, name)[0], by_torch(torch, *drawn, norm), rtol=1e-4, atol=1e-4)
 
 
-def test_in_use_batch_norm_reads_what_was_kept_and_no_neighbour(drawn):
-    torch = pytest.importorskip("torch")
+def test_in_use_batch_norm_reads_what_was_kept_and_no_neighbour(drawn, torch):
     weights, x = drawn
     kept = (0.5 + jnp.arange(LAYERS * D, dtype=jnp.float32).reshape(LAYERS, D) / 10, jnp.full((LAYERS, D), 3.0))
     norm = lambda layer, y, gain, bias: torch.nn.functional.batch_norm(

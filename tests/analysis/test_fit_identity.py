@@ -20,9 +20,8 @@ def in_torch(torch, weights, x, activation, residual):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("residual", [False, True])
-def test_errors_are_those_of_adam_in_pytorch(residual):
+def test_errors_are_those_of_adam_in_pytorch(residual, torch):
     """Eleven updates on the same vectors, from the same start."""
-    torch = pytest.importorskip("torch")
     key, rate, steps, batch = jax.random.key(5), 0.01, 11, 7
     sizes = {"blocks": BLOCKS, "width": D, "activation": "tanh", "residual": residual}
     target = lambda x: x + NEAR * x**2

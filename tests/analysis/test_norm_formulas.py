@@ -29,8 +29,7 @@ def test_a_formula_is_its_slip_written_out(name, x):
     np.testing.assert_allclose(formula(name, x, epsilon=0.1), want, rtol=1e-12)
 
 
-def test_the_right_one_is_pytorchs_and_the_packages_and_the_others_are_not(x):
-    torch = pytest.importorskip("torch")
+def test_the_right_one_is_pytorchs_and_the_packages_and_the_others_are_not(x, torch):
     want = torch.nn.functional.layer_norm(torch.tensor(x), (D,), eps=0.1).numpy()
     np.testing.assert_allclose(formula("right", x, epsilon=0.1), want, rtol=1e-12)
     np.testing.assert_allclose(plain_layer_norm(jnp.asarray(x, jnp.float32), epsilon=0.1), want, atol=1e-5)
@@ -43,8 +42,7 @@ def test_a_scale_goes_through_the_root_that_is_taken_twice(x):
     np.testing.assert_allclose(formula("right", 100 * x, epsilon=0.0).std(axis=-1), 1, rtol=1e-12)
 
 
-def test_batch_norm_is_pytorchs(x):
-    torch = pytest.importorskip("torch")
+def test_batch_norm_is_pytorchs(x, torch):
     want = torch.nn.functional.batch_norm(torch.tensor(x), None, None, training=True, eps=0.1).numpy()
     np.testing.assert_allclose(batch_norm(jnp.asarray(x, jnp.float32), epsilon=0.1), want, atol=1e-5)
 

@@ -36,9 +36,8 @@ def test_slopes_of_the_paper():
 
 
 @pytest.mark.parametrize("heads", [4, 5])
-def test_the_bias_is_the_released_codes(heads):
+def test_the_bias_is_the_released_codes(heads, torch):
     """Bloom's tensor is m_n j: equal but for a constant a query. In the paper's own figure it is -m_n (i - j)."""
-    torch = pytest.importorskip("torch")
     bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
     length = 11
     tensor = bloom.build_alibi_tensor(torch.ones(1, length), heads, torch.float32).numpy()

@@ -207,8 +207,7 @@ def test_keys_in_two_parts_are_joined_by_their_log_sum_exp():
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=2e-5, rtol=2e-4), *results)
 
 
-def test_pytorch_agrees_with_output_and_gradients():
-    torch = pytest.importorskip("torch")
+def test_pytorch_agrees_with_output_and_gradients(torch):
     query, key, value, weight = arrays(heads_of_keys=N)
     bias = noise((1, N, T, S))
     leaves = [torch.tensor(np.asarray(x)).requires_grad_() for x in (query, key, value, bias)]

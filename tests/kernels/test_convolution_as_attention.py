@@ -59,8 +59,7 @@ def test_a_convolution_of_unit_size_equals_that_of_lax_to_1e_6_in_float32():
         np.testing.assert_allclose(convolution_as_attention(*inputs, mode=mode), expected, atol=1e-6, rtol=0)
 
 
-def test_a_convolution_is_that_of_pytorch():
-    torch = pytest.importorskip("torch")
+def test_a_convolution_is_that_of_pytorch(torch):
     x, kernel = arrays(5, 3)
     image, taps = torch.tensor(x.transpose(0, 3, 1, 2)), torch.tensor(kernel.transpose(3, 2, 0, 1))
     expected = torch.nn.functional.conv2d(image, taps, padding="same").numpy().transpose(0, 2, 3, 1)

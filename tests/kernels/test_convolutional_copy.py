@@ -93,8 +93,7 @@ def test_attention_is_the_equations_snippet_by_snippet(window, slopes):
     assert not got.weights[1, :, LENGTHS[1] :].any() and not got.copy_weights[1, :, LENGTHS[1] :].any()
 
 
-def test_features_are_those_of_pytorch():
-    torch = pytest.importorskip("torch")
+def test_features_are_those_of_pytorch(torch):
     (embeddings, first, first_bias, second, second_bias, _), _ = arrays(2)
     turned = lambda x, *axes: torch.tensor(x.transpose(*axes))
     with torch.no_grad():

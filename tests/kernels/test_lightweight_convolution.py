@@ -65,8 +65,7 @@ def test_dynamic_convolution_is_the_equation(N, W, is_causal, normal):
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["symmetric", "causal"])
-def test_lightweight_convolution_is_torchs_depthwise_convolution(is_causal, normal):
-    torch = pytest.importorskip("torch")
+def test_lightweight_convolution_is_torchs_depthwise_convolution(is_causal, normal, torch):
     x, kernel = normal(B, T, D), normal(3, 5)
     taps = torch.softmax(torch.tensor(np.asarray(kernel, np.float64)), -1).repeat_interleave(D // 3, 0)[:, None]
     padded = torch.nn.functional.pad(torch.tensor(np.asarray(x, np.float64)).mT, (4, 0) if is_causal else (2, 2))

@@ -77,8 +77,7 @@ def test_pooling_and_convolving_are_linear_projections_where_nothing_is_ragged_o
 
 @pytest.mark.parametrize("mask", [WHOLE, MASK], ids=["whole", "padded"])
 @pytest.mark.parametrize("kernel", ["W", "W H", "W K H"])
-def test_convolved_is_attention_over_pytorchs_depthwise_convolution(mask, kernel, normal):
-    torch = pytest.importorskip("torch")
+def test_convolved_is_attention_over_pytorchs_depthwise_convolution(mask, kernel, normal, torch):
     query, key, value = arrays(normal)
     axes = kernel.split()
     kernels = [normal(*({"W": W, "K": K, "H": width}[axis] for axis in axes)) for width in (H, HV)]

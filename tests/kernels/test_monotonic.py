@@ -80,9 +80,8 @@ def test_parallel_drifts_where_it_is_long_and_recursive_does_not():
     assert np.isfinite(drifted).all() and drifted.sum() < 0.5 and want.sum() > 0.99
 
 
-def test_parallel_is_the_released_code():
+def test_parallel_is_the_released_code(torch):
     """craffel/mad: safe_cumprod in log space, 1e-10; here with PyTorch, values and gradients, p near 0 and 1 too."""
-    torch = pytest.importorskip("torch")
     p = jnp.concatenate([uniform(B, S), uniform(B, 5) * 1e-4, 1 - uniform(B, 5) * 1e-4, uniform(B, S, seed=5)], axis=1)
     previous = jnp.asarray(np.random.default_rng(1).dirichlet(np.ones(p.shape[1]), B), jnp.float32)
     got, pull = jax.vjp(lambda *x: align(*x, mode="parallel"), p, previous)
@@ -160,9 +159,8 @@ def test_an_energy_that_is_no_scalar_is_refused():
         hard_monotonic_decode(lambda j: jnp.ones((1,)), 0, 3)
 
 
-def test_energies_are_torchs_weight_normalised_layer(normal):
+def test_energies_are_torchs_weight_normalised_layer(normal, torch):
     """g v / ||v|| is torch's weight_norm of a linear layer without bias."""
-    torch = pytest.importorskip("torch")
     query, keys, w, u, b, v = normal(2, 3, 5), normal(2, 7, 11), normal(13, 5), normal(13, 11), normal(13), normal(13)
     gain, offset = jnp.float32(0.4), jnp.float32(-1.5)
     got = jax.jit(monotonic_energy)(query, keys, w, u, b, v, gain, offset)

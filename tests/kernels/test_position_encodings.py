@@ -47,8 +47,7 @@ def test_positions_are_whole_numbers(unchecked):
         sinusoidal_at(jnp.ones((2, 3)), 4)
 
 
-def test_learned_positions_are_an_embedding(normal):
-    torch = pytest.importorskip("torch")
+def test_learned_positions_are_an_embedding(normal, torch):
     table = normal(S, D)
     positions = jnp.array([[0, 3, 3, 12], [12, 0, 0, 7]])
     weight = torch.tensor(np.asarray(table), requires_grad=True)

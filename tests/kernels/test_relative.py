@@ -151,9 +151,8 @@ SETTINGS = {"t5": (32, 128), "narrow": (8, 20), "odd": (14, 100)}
 
 @pytest.mark.parametrize("bidirectional", [True, False], ids=["bidirectional", "causal"])
 @pytest.mark.parametrize("num_buckets, max_distance", SETTINGS.values(), ids=SETTINGS)
-def test_buckets_are_those_of_the_released_code(num_buckets, max_distance, bidirectional):
+def test_buckets_are_those_of_the_released_code(num_buckets, max_distance, bidirectional, torch):
     """The released code's arithmetic (log in float32), in PyTorch as Hugging Face Transformers has it."""
-    torch = pytest.importorskip("torch")
     distance = torch.arange(-600, 601)
     relative, bucket, count = distance.clone(), torch.zeros_like(distance), num_buckets
     if bidirectional:

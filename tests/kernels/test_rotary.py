@@ -50,8 +50,7 @@ def test_rotary_in_float64_is_right_to_float64(normal):
         np.testing.assert_allclose(rotary(x, jnp.asarray(positions[0])), complex64(x, positions), atol=1e-9)
 
 
-def test_rotary_is_that_of_gpt_j_and_roformer(normal):
-    torch = pytest.importorskip("torch")
+def test_rotary_is_that_of_gpt_j_and_roformer(normal, torch):
     gptj = pytest.importorskip("transformers.models.gptj.modeling_gptj")
     roformer = pytest.importorskip("transformers.models.roformer.modeling_roformer")
     x = normal(B, T, N, H)
@@ -64,8 +63,7 @@ def test_rotary_is_that_of_gpt_j_and_roformer(normal):
     np.testing.assert_allclose(rotary(x, jnp.arange(T)), turned.transpose(1, 2), atol=1e-6)
 
 
-def test_halves_are_those_of_llama_and_the_rest_passes(normal):
-    torch = pytest.importorskip("torch")
+def test_halves_are_those_of_llama_and_the_rest_passes(normal, torch):
     llama = pytest.importorskip("transformers.models.llama.modeling_llama")
     x, width = normal(B, T, N, H), 10
     angle = np.arange(T)[:, None] * 10000.0 ** (-np.arange(0, width, 2) / width)

@@ -33,8 +33,7 @@ def dense64(x, kernel, left, seen):
 
 @pytest.mark.parametrize("masked", [False, True], ids=["whole", "padded"])
 @pytest.mark.parametrize("W, left", WINDOWS.values(), ids=WINDOWS)
-def test_it_and_its_gradients_are_pytorchs(W, left, masked, normal):
-    torch = pytest.importorskip("torch")
+def test_it_and_its_gradients_are_pytorchs(W, left, masked, normal, torch):
     x, kernel, direction = normal(B, T, D), normal(W, D, O), normal(B, T, O)
     mask = REAL if masked else None
     wide = lambda a: torch.tensor(np.asarray(a, np.float64), requires_grad=True)

@@ -63,9 +63,8 @@ def test_an_offset_is_the_position_of_the_first_query_also_when_traced(normal):
     np.testing.assert_allclose(jax.jit(attend)(jnp.int32(6)), expected, atol=5e-6, rtol=5e-5)
 
 
-def test_the_logits_are_those_of_xlnet(normal):
+def test_the_logits_are_those_of_xlnet(normal, torch):
     """Hugging Face's XLNet keeps Transformer-XL's released code; its relative keys run from S to -T + 1."""
-    torch = pytest.importorskip("torch")
     xlnet = pytest.importorskip("transformers.models.xlnet.modeling_xlnet")
     T, S = 5, 11
     shapes = (B, T, N, H), (B, S, N, H), (S, N, H), (N, H), (N, H)

@@ -183,10 +183,9 @@ def test_limits_of_the_normalisers_are_plain_attention(normal):
     assert np.abs(sink_attention(*inputs, jnp.full(1, 20.0))).max() < 1e-4
 
 
-def test_released_gemma_and_gpt_oss_agree(normal):
+def test_released_gemma_and_gpt_oss_agree(normal, torch):
     gemma = pytest.importorskip("transformers.models.gemma2.modeling_gemma2")
     gpt_oss = pytest.importorskip("transformers.models.gpt_oss.modeling_gpt_oss")
-    torch = pytest.importorskip("torch")
     inputs, sink = heads(normal), normal(N)
     seen = np.broadcast_to(MASK, (B, 1, T, S)) | (np.arange(S) == 0)
     additive = torch.tensor(np.where(seen, 0.0, -1e9))

@@ -56,8 +56,7 @@ CHANNELS = ((C, R), (R, C), (R,), (C,))
 
 
 @pytest.mark.parametrize("name", ["squeeze_excitation", "channel_attention", "spatial_attention", "cbam"])
-def test_gates_are_those_of_pytorch_image_by_image(name):
-    torch = pytest.importorskip("torch")
+def test_gates_are_those_of_pytorch_image_by_image(name, torch):
     x, *parameters, kernel, bias = make((B, Y, X, C), *CHANNELS, (7, 3, 2, 1), ())
     flat, small = narrow(*parameters), narrow(kernel, bias)
     x32, mask = jnp.asarray(x, jnp.float32), jnp.asarray(MASK)

@@ -65,8 +65,7 @@ def oracle(kind, p, x, filters, taps, is_causal, visible):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_blocks_and_their_gradients_are_pytorchs(kind, form):
-    torch = pytest.importorskip("torch")
+def test_blocks_and_their_gradients_are_pytorchs(kind, form, torch):
     filters, taps, is_causal, mask = FORMS[form]
     structure, parameters = block(kind, filters, taps)
     rng = np.random.default_rng(1)

@@ -27,8 +27,7 @@ def in_torch(torch, x, *, detached):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_outputs_and_gradients_are_pytorchs(kind):
-    torch = pytest.importorskip("torch")
+def test_outputs_and_gradients_are_pytorchs(kind, torch):
     x, direction = 2 + 3 * normal(5, 7, D), normal(5, 7, D, seed=1)
     structure, parameters, _ = split(KINDS[kind](width=D, epsilon=EPSILON, rngs=nnx.Rngs(0)))
     values = {name: normal(*array.shape, seed=2 + len(name)) for name, array in parameters.items()}

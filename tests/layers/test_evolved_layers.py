@@ -81,9 +81,8 @@ def oracle(kind, p, x, visible):
 
 
 @pytest.mark.parametrize(("kind", "mask"), MASKED, ids=["-".join(case) for case in MASKED])
-def test_layers_and_their_gradients_are_pytorchs(kind, mask):
+def test_layers_and_their_gradients_are_pytorchs(kind, mask, torch):
     """At real positions: what is computed where there is no token is nobody's business."""
-    torch = pytest.importorskip("torch")
     structure, parameters = layer(kind)
     x, direction = np.random.default_rng(1).standard_normal((2, B, T, D))
     visible = np.ones((B, T, T), bool) if MASKS[mask] is None else np.broadcast_to(MASKS[mask][:, 0], (B, T, T))

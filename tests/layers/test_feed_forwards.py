@@ -58,8 +58,7 @@ def test_dense_is_equation_2(activation, x):
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_activations_and_their_derivatives_are_pytorchs(activation):
-    torch = pytest.importorskip("torch")
+def test_activations_and_their_derivatives_are_pytorchs(activation, torch):
     functional = torch.nn.functional
     theirs = {"swish": functional.silu, "gelu": lambda x: functional.gelu(x, approximate="tanh"),
               "gelu_exact": functional.gelu}  # fmt: skip
@@ -83,9 +82,8 @@ def test_gated_is_equation_6(activation, x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("activation", "theirs"), [("gelu", "gelu_new"), ("relu", "relu"), ("swish", "silu")])
-def test_gated_without_biases_is_t5s(activation, theirs, x):
+def test_gated_without_biases_is_t5s(activation, theirs, x, torch):
     """Hugging Face's T5 v1.1 layer with the same weights: outputs and every gradient."""
-    torch = pytest.importorskip("torch")
     t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
     config = t5.T5Config(d_model=D, d_ff=F, dense_act_fn=theirs, dropout_rate=0.0)
     layer = t5.T5DenseGatedActDense(config).double()

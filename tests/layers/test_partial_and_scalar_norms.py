@@ -26,9 +26,8 @@ def with_values(module, **values):
 
 
 @pytest.mark.parametrize(("fraction", "channels"), [(0.0675, 3), (0.25, 11), (0.02, 1), (1.0, D)])
-def test_partial_rms_norm_is_its_equation(fraction, channels):
+def test_partial_rms_norm_is_its_equation(fraction, channels, torch):
     """Outputs, and gradients by PyTorch in float64."""
-    torch = pytest.importorskip("torch")
     x, scale, direction = 3 * normal(5, 7, D), normal(D, seed=1), normal(5, 7, D, seed=2)
     structure, parameters, _ = split(PartialRMSNorm(width=D, fraction=fraction, epsilon=1e-3, rngs=nnx.Rngs(0)))
     assert {n: p.shape for n, p in parameters.items()} == {"scale": (D,)}

@@ -86,8 +86,7 @@ def oracle(kind, p, table, x, is_causal, real):
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["encoder", "decoder"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_layers_weights_and_gradients_are_pytorchs(kind, is_causal):
-    torch = pytest.importorskip("torch")
+def test_layers_weights_and_gradients_are_pytorchs(kind, is_causal, torch):
     structure, parameters, table = filled(kind)
     rng = np.random.default_rng(1)
     x, direction = rng.standard_normal((2, B, T, D))

@@ -87,8 +87,7 @@ def read_out(parameters, vectors):
     return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
 
 
-def test_a_classifier_is_pytorchs_encoder_its_mean_and_two_layers(make):
-    pytest.importorskip("torch")
+def test_a_classifier_is_pytorchs_encoder_its_mean_and_two_layers(make, torch):
     structure, parameters, _ = make()
     ids = tokens(0)
     run = jax.jit(lambda p, ids: structure.merge(p).log_probabilities({"source": ids}))
@@ -99,8 +98,7 @@ def test_a_classifier_is_pytorchs_encoder_its_mean_and_two_layers(make):
     np.testing.assert_allclose(longer, log_p, atol=1e-5)
 
 
-def test_two_towers_are_one_encoder(make):
-    pytest.importorskip("torch")
+def test_two_towers_are_one_encoder(make, torch):
     structure, parameters, _ = make(("model.kind", "pair_classifier"))
     batch = {"source": tokens(1), "other": tokens(2)}
     direction = jnp.asarray(np.random.default_rng(3).normal(size=(len(LENGTHS), C)), jnp.float32)

@@ -38,9 +38,8 @@ def batch():
     return {"source": jnp.asarray(source, jnp.int32), "target": jnp.asarray(target, jnp.int32)}
 
 
-def log_likelihood(p, batch):
-    """log p of each target token, PyTorch, by the names of our parameters."""
-    torch = pytest.importorskip("torch")
+def log_likelihood(torch, p, batch):
+    """log p of each target token, by the names of our parameters."""
     t5 = pytest.importorskip("transformers").models.t5.modeling_t5
     functional = torch.nn.functional
 
@@ -128,12 +127,11 @@ def log_likelihood(p, batch):
     return functional.log_softmax(logits, -1).gather(-1, target[..., None])[..., 0]
 
 
-def test_the_model_and_every_gradient_are_the_figure_s(small, batch):
-    torch = pytest.importorskip("torch")
+def test_the_model_and_every_gradient_are_the_figure_s(small, batch, torch):
     structure, parameters = small(**EVOLVED)
     tensors = {n: torch.tensor(np.asarray(x, np.float64), requires_grad=True) for n, x in parameters.items()}
     real = np.asarray(batch["target"] != 0)
-    theirs = log_likelihood(tensors, batch)
+    theirs = log_likelihood(torch, tensors, batch)
     theirs[torch.tensor(real)].sum().backward()
 
     def value(p):

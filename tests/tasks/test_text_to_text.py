@@ -72,8 +72,7 @@ def test_the_loss_is_the_equation(arrays, smoothing):
     assert float(task.count(BATCH)) == real.sum() == 15
 
 
-def test_its_gradient_is_pytorchs_in_float64(arrays):
-    torch = pytest.importorskip("torch")
+def test_its_gradient_is_pytorchs_in_float64(arrays, torch):
     hidden, kernel = (torch.tensor(x, requires_grad=True) for x in arrays)
     logits, target = hidden @ kernel, torch.tensor(TARGET)
     each = torch.nn.functional.cross_entropy(logits.reshape(-1, V), target.reshape(-1), reduction="none")
