@@ -8,13 +8,14 @@ the same process. Processes that measure memory give every large buffer back.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -112,6 +113,18 @@ def summary(milliseconds: list[float]) -> dict[str, float]:
         "high_ms": round(max(milliseconds), 2),
         "samples": len(milliseconds),
     }
+
+
+def some_of(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
+    """The type of an argument that takes some of the known names, separated by commas."""
+
+    def read(words: str) -> tuple[str, ...]:
+        for word in words.split(","):
+            if word not in known:
+                raise argparse.ArgumentTypeError(f"{word!r} is none of {', '.join(known)}")
+        return tuple(words.split(","))
+
+    return read
 
 
 def _busy() -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """Decoding with a cache on a CPU against Hugging Face's `generate`: the same weights, interleaved in one run.
 
-    python -m benchmarks.decode [--json] [--rounds=5] [--length=128]
+    python -m benchmarks.decode [--json] [--rounds=5] [--length=128] [--layers=6]
 
 A Marian model (6+6 layers of width 256, 4 heads, hidden width 1024, 8,000 pieces, float32) with random weights, sources
 of 32 tokens, greedy and beam 4, 1 and 32 sentences; the end is made improbable, so that everybody decodes `length`
@@ -29,14 +29,14 @@ from benchmarks._interleaved import (
 )
 
 MODULE = "benchmarks.decode"
-LAYERS, WIDTH, HEADS, HIDDEN, VOCABULARY, SOURCE = 6, 256, 4, 1024, 8000, 32
+WIDTH, HEADS, HIDDEN, VOCABULARY, SOURCE = 256, 4, 1024, 8000, 32
 BATCHES = (1, 32)
 #: Of Hugging Face's time, by search and sentences.
 TARGETS = {("greedy", 1): 1.1, ("greedy", 32): 1.4, ("beam 4", 1): 1.1, ("beam 4", 32): 0.9}
 PAD, BOS, EOS = 0, 1, 2
 
 
-def our_model(length: int) -> tuple[Any, dict[str, Any]]:
+def our_model(layers: int, length: int) -> tuple[Any, dict[str, Any]]:
     """(structure, random parameters); layers unrolled, as suits a CPU."""
     import numpy as np
 
@@ -47,7 +47,7 @@ def our_model(length: int) -> tuple[Any, dict[str, Any]]:
         "kind": "transformer",
         "width": WIDTH,
         "num_heads": HEADS,
-        "num_layers": LAYERS,
+        "num_layers": layers,
         "feed_forward": {"kind": "dense", "hidden_width": HIDDEN, "activation": "swish"},
         "norm": {"kind": "layer_norm", "epsilon": 1e-5},
         "positions": {"kind": "sinusoidal_halves"},
@@ -69,14 +69,14 @@ def our_model(length: int) -> tuple[Any, dict[str, Any]]:
     return structure, {name: x.astype(np.float32) for name, x in parameters.items()}
 
 
-def names() -> Any:
+def names(layers: int) -> Any:
     """(our array, layer number or None, their name, whether transposed)."""
     yield "vocabulary.table", None, "model.shared.weight", False
     yield "vocabulary.bias", None, "final_logits_bias", False
     parts = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "out"))
     both = {"encoder": ("self_attn", "final"), "decoder": ("self_attn", "encoder_attn", "final")}
     for side, norms in both.items():
-        for layer in range(LAYERS):
+        for layer in range(layers):
             ours, theirs = f"{side}.stack.segments.0", f"model.{side}.layers.{layer}"
             dense = [(f"feed_forward.{name}", short) for name, short in (("hidden", "fc1"), ("output", "fc2"))]
             for attention, name in (("self_attention", "self_attn"), ("cross_attention", "encoder_attn")):
@@ -89,7 +89,7 @@ def names() -> Any:
                 yield f"{ours}.{norm}.bias", layer, f"{theirs}.{their}_layer_norm.bias", False
 
 
-def their_model(parameters: dict[str, Any], length: int) -> Any:
+def their_model(parameters: dict[str, Any], layers: int, length: int) -> Any:
     """Hugging Face's Marian with our weights."""
     import torch
     from transformers import MarianConfig, MarianMTModel
@@ -97,19 +97,19 @@ def their_model(parameters: dict[str, Any], length: int) -> Any:
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     model = MarianMTModel(MarianConfig(
         vocab_size=VOCABULARY, pad_token_id=PAD, eos_token_id=EOS, bos_token_id=BOS, decoder_start_token_id=BOS,
-        d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_attention_heads=HEADS,
+        d_model=WIDTH, encoder_layers=layers, decoder_layers=layers, encoder_attention_heads=HEADS,
         decoder_attention_heads=HEADS, encoder_ffn_dim=HIDDEN, decoder_ffn_dim=HIDDEN, activation_function="swish",
         scale_embedding=True, max_position_embeddings=max(length + 1, SOURCE), forced_eos_token_id=None,
     )).eval()  # fmt: skip
     state = model.state_dict()
-    for ours, layer, theirs, transposed in names():
+    for ours, layer, theirs, transposed in names(layers):
         value = parameters[ours] if layer is None else parameters[ours][layer]
         value = torch.from_numpy((value.T if transposed else value).copy())
         state[theirs].copy_(value.reshape(state[theirs].shape))
     return model
 
 
-def calls(batch: int, length: int, search: str) -> dict[str, Callable[[], Any]]:
+def calls(layers: int, batch: int, length: int, search: str) -> dict[str, Callable[[], Any]]:
     """Form -> a call that decodes and gives the tokens [B T] as NumPy, the start left out."""
     import jax
     import numpy as np
@@ -117,12 +117,12 @@ def calls(batch: int, length: int, search: str) -> dict[str, Callable[[], Any]]:
 
     from attention_research.decoding import BeamSearch, Greedy
 
-    structure, parameters = our_model(length)
+    structure, parameters = our_model(layers, length)
     source = np.random.default_rng(1).integers(4, VOCABULARY, (batch, SOURCE)).astype(np.int32)
     decode = Greedy(extra_length=length) if search == "greedy" else BeamSearch(beam_size=4, extra_length=length)
     run = jax.jit(lambda p, tokens: decode(structure.merge(p), {"tokens": tokens}, max_length=length).tokens[:, 0])
     held = jax.device_put(parameters)
-    model, inputs = their_model(parameters, length), torch.from_numpy(source).long()
+    model, inputs = their_model(parameters, layers, length), torch.from_numpy(source).long()
     options = {"num_beams": 1 if search == "greedy" else 4, "do_sample": False, "min_new_tokens": length - 1}
 
     def theirs() -> Any:
@@ -133,9 +133,9 @@ def calls(batch: int, length: int, search: str) -> dict[str, Callable[[], Any]]:
     return {"ours": lambda: np.asarray(run(held, source)), "generate": theirs}
 
 
-def time_worker(batch: int, length: int, search: str, rounds: int) -> dict[str, Any]:
+def time_worker(layers: int, batch: int, length: int, search: str, rounds: int) -> dict[str, Any]:
     """Times by form, milliseconds a decoded position beside them, and whether the tokens are equal."""
-    both = calls(batch, length, search)
+    both = calls(layers, batch, length, search)
     ours, theirs = (both[form]()[:, : length - 1] for form in ("ours", "generate"))  # ours ends with a forced end
     same = bool((ours == theirs).all())
     if search == "greedy" and not same:
@@ -145,20 +145,21 @@ def time_worker(batch: int, length: int, search: str, rounds: int) -> dict[str, 
     return {**interleaved(both, rounds), "equal_tokens": same}
 
 
-def measure(length: int = 128, rounds: int = 5) -> dict[str, Any]:
+def measure(length: int = 128, rounds: int = 5, layers: int = 6) -> dict[str, Any]:
     """The whole benchmark as one JSON document."""
     times, targets = {}, []
     for search in ("greedy", "beam 4"):
         for batch in BATCHES:
             name = f"{search}, B={batch}"
             log(f"{name}: {rounds} interleaved rounds of {length} tokens")
-            times[name] = worker(MODULE, KEEP_PAGES, "time", str(batch), str(length), search, str(rounds))
+            sizes = (str(layers), str(batch), str(length))
+            times[name] = worker(MODULE, KEEP_PAGES, "time", *sizes, search, str(rounds))
             ratio = times[name]["ours"]["median_ms"] / times[name]["generate"]["median_ms"]
             targets.append(target(f"{name}: ours / generate", ratio, at_most=TARGETS[search, batch]))
     return {
         "benchmark": "decode",
         "shape": {
-            "layers": LAYERS, "width": WIDTH, "heads": HEADS, "hidden_width": HIDDEN, "vocabulary": VOCABULARY,
+            "layers": layers, "width": WIDTH, "heads": HEADS, "hidden_width": HIDDEN, "vocabulary": VOCABULARY,
             "source": SOURCE, "length": length, "dtype": "float32",
         },
         **made(),
@@ -175,9 +176,9 @@ def show(document: dict[str, Any]) -> None:
     print_targets(document["targets"])
 
 
-def main(json: bool = False, length: int = 128, rounds: int = 5) -> None:
+def main(json: bool = False, length: int = 128, rounds: int = 5, layers: int = 6) -> None:
     """Measures and prints: tables, or with `json` one JSON document."""
-    present(measure(length, rounds), json, show)
+    present(measure(length, rounds, layers), json, show)
 
 
 if __name__ == "__main__" and not serves({"time": time_worker}):
@@ -185,5 +186,6 @@ if __name__ == "__main__" and not serves({"time": time_worker}):
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=6, help="of the encoder, and as many of the decoder")
     given = parser.parse_args()
-    main(given.json, given.length, given.rounds)
+    main(given.json, given.length, given.rounds, given.layers)

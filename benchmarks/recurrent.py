@@ -1,6 +1,7 @@
 """GRU, LSTM and RNNsearch on a CPU against PyTorch's, interleaved in one run.
 
     python -m benchmarks.recurrent [--json] [--rounds=7] [--batch=64] [--length=50] [--width=256]
+                                 [--peers=eager,compiled]
 
 One layer, one direction, float32, all positions real: our cells under `layers.recurrent.scan.run` and under a plain
 `jax.lax.scan`, `torch.nn.GRU` and `torch.nn.LSTM`, eager and compiled (where a C++ compiler is there). Forward, and
@@ -33,6 +34,7 @@ from benchmarks._interleaved import (
     print_targets,
     print_times,
     serves,
+    some_of,
     target,
     versions,
     worker,
@@ -42,6 +44,7 @@ MODULE = "benchmarks.recurrent"
 CELLS = {"gru": "GRU", "lstm": "LSTM"}
 OURS = ("ours", "plain scan")
 THEIRS = ("torch eager", "torch compiled")
+PEERS = ("eager", "compiled")
 PASSES = ("forward", "forward+backward")
 #: Of PyTorch's eager time, forward and backward.
 AT_MOST = {"gru": 0.95, "lstm": 1.1}
@@ -152,21 +155,22 @@ def torch_calls(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, 
     return {"forward": once, "forward+backward": with_gradients}
 
 
-def theirs() -> list[str]:
-    """The forms of PyTorch that this machine can run."""
+def theirs(peers: tuple[str, ...]) -> list[str]:
+    """The forms of PyTorch among the peers that this machine can run."""
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-    return [form for form in THEIRS if has("torch") and (form == "torch eager" or compiler)]
+    asked = [form for form in THEIRS if form.removeprefix("torch ") in peers]
+    return [form for form in asked if has("torch") and (form == "torch eager" or compiler)]
 
 
 def calls_of(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, Callable[[], dict[str, Any]]]:
     return (our_calls if form in OURS else torch_calls)(form, kind, sizes)
 
 
-def time_worker(kind: str, batch: int, length: int, width: int, rounds: int) -> dict[str, Any]:
+def time_worker(kind: str, batch: int, length: int, width: int, rounds: int, *peers: str) -> dict[str, Any]:
     """Times of a pass by form, and the largest difference of any result from ours."""
     import numpy as np
 
-    calls = {form: calls_of(form, kind, (batch, length, width)) for form in (*OURS, *theirs())}
+    calls = {form: calls_of(form, kind, (batch, length, width)) for form in (*OURS, *theirs(peers))}
     ours = calls["ours"]["forward+backward"]()
     difference = 0.0
     for form in calls:
@@ -230,7 +234,9 @@ def program_worker(kind: str, batch: int, length: int, width: int) -> dict[str, 
     return {"milliseconds": milliseconds(call.text, call)}
 
 
-def measure(batch: int = 64, length: int = 50, width: int = 256, rounds: int = 7) -> dict[str, Any]:
+def measure(
+    batch: int = 64, length: int = 50, width: int = 256, rounds: int = 7, peers: tuple[str, ...] = PEERS
+) -> dict[str, Any]:
     """The whole benchmark as one JSON document."""
     sizes = tuple(map(str, (batch, length, width)))
     times: dict[str, Any] = {}
@@ -239,12 +245,13 @@ def measure(batch: int = 64, length: int = 50, width: int = 256, rounds: int = 7
     differences: dict[str, float] = {}
     targets = []
     for kind, most in AT_MOST.items():
-        log(f"{kind}: {rounds} interleaved rounds of {', '.join([*OURS, *theirs()])}")
-        done = worker(MODULE, KEEP_PAGES, "time", kind, *sizes, str(rounds))
+        log(f"{kind}: {rounds} interleaved rounds of {', '.join([*OURS, *theirs(peers)])}")
+        done = worker(MODULE, KEEP_PAGES, "time", kind, *sizes, str(rounds), *peers)
         times[kind], differences[kind] = done["times"], done["largest_difference"]
         log(f"{kind}: first calls, and where the time goes")
         first[kind] = {
-            form: worker(MODULE, KEEP_PAGES, "first", form, kind, *sizes)["seconds"] for form in ("ours", *theirs())
+            form: worker(MODULE, KEEP_PAGES, "first", form, kind, *sizes)["seconds"]
+            for form in ("ours", *theirs(peers))
         }
         programs[kind] = worker(MODULE, KEEP_PAGES, "program", kind, *sizes)
         both = times[kind]["forward+backward"]
@@ -287,9 +294,16 @@ def show(document: dict[str, Any]) -> None:
     print_targets(document["targets"])
 
 
-def main(json: bool = False, batch: int = 64, length: int = 50, width: int = 256, rounds: int = 7) -> None:
+def main(
+    json: bool = False,
+    batch: int = 64,
+    length: int = 50,
+    width: int = 256,
+    rounds: int = 7,
+    peers: tuple[str, ...] = PEERS,
+) -> None:
     """Measures and prints: tables, or with `json` one JSON document."""
-    present(measure(batch, length, width, rounds), json, show)
+    present(measure(batch, length, width, rounds, peers), json, show)
 
 
 WORKERS = {"time": time_worker, "first": first_worker, "program": program_worker, "rnnsearch": rnnsearch_worker}
@@ -299,5 +313,6 @@ if __name__ == "__main__" and not serves(WORKERS):
     parser.add_argument("--json", action="store_true")
     for name, default in (("batch", 64), ("length", 50), ("width", 256), ("rounds", 7)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--peers", type=some_of(PEERS), default=PEERS, help="comma-separated, for the GRU and LSTM")
     given = parser.parse_args()
-    main(given.json, given.batch, given.length, given.width, given.rounds)
+    main(given.json, given.batch, given.length, given.width, given.rounds, given.peers)

@@ -1,6 +1,7 @@
 """A training step of a causal language model on a CPU, against PyTorch's, interleaved in one run.
 
-    python -m benchmarks.train [--json] [--rounds=5] [--layers=6]
+    python -m benchmarks.train [--json] [--rounds=5] [--layers=6] [--batch=16]
+                             [--forms=unrolled,scan,remat,eager,compiled]
 
 6 layers of width 256, 4 heads, hidden width 1024, pre-norm, tied embedding of 8,000, batch 16 x 256, float32, AdamW,
 no dropout: our `transformer_decoder` with its layers unrolled, scanned, and scanned with remat, and the same model in
@@ -36,25 +37,28 @@ from benchmarks._interleaved import (
     print_targets,
     print_times,
     serves,
+    some_of,
     target,
     versions,
     worker,
 )
 
 MODULE = "benchmarks.train"
-WIDTH, HEADS, HIDDEN, VOCABULARY, BATCH, LENGTH = 256, 4, 1024, 8000, 16, 256
+WIDTH, HEADS, HIDDEN, VOCABULARY, LENGTH = 256, 4, 1024, 8000, 256
 OURS = {"unrolled": {"unroll": True}, "scan": {}, "scan, remat": {"remat": True}}
 THEIRS = ("torch eager", "torch compiled")
+#: How the command line names the forms.
+FORMS = dict(zip(("unrolled", "scan", "remat", "eager", "compiled"), (*OURS, *THEIRS), strict=True))
 
 
-def tokens() -> Any:
+def tokens(batch: int) -> Any:
     """[B T] ids of words."""
     import numpy as np
 
-    return np.random.default_rng(0).integers(4, VOCABULARY, (BATCH, LENGTH)).astype(np.int32)
+    return np.random.default_rng(0).integers(4, VOCABULARY, (batch, LENGTH)).astype(np.int32)
 
 
-def trainer(form: str, layers: int) -> Any:
+def trainer(form: str, layers: int, batch: int) -> Any:
     """Our model by the door of every experiment."""
     from attention_research.config import resolve
     from attention_research.training.trainer import Trainer
@@ -72,7 +76,7 @@ def trainer(form: str, layers: int) -> Any:
     }
     training = {
         "steps": 1000,
-        "batch_size": BATCH,
+        "batch_size": batch,
         "learning_rate": 1e-4,
         "optimizer": {"kind": "adamw", "weight_decay": 0.01},
         "schedule": {"kind": "constant"},
@@ -81,24 +85,24 @@ def trainer(form: str, layers: int) -> Any:
     return Trainer(resolve({**sizes, "data": data, "model": model, "training": training}))
 
 
-def our_step(form: str, layers: int) -> tuple[Callable[[], float], dict[str, Any]]:
+def our_step(form: str, layers: int, batch: int) -> tuple[Callable[[], float], dict[str, Any]]:
     """(one update, which waits for it and gives its loss; the parameters at the start)."""
     import jax
 
-    execution = trainer(form, layers).execution
+    execution = trainer(form, layers, batch).execution
     held = {"state": execution.start()}
     first = jax.device_get(held["state"]["parameters"])
-    batch = execution.place({"target": tokens()})
+    placed = execution.place({"target": tokens(batch)})
 
     def step() -> float:
-        held["state"], metrics = execution.step(held["state"], batch)
+        held["state"], metrics = execution.step(held["state"], placed)
         jax.block_until_ready(held["state"])
         return float(metrics["loss"])
 
     return step, first
 
 
-def torch_step(form: str, parameters: dict[str, Any], layers: int) -> Callable[[], float]:
+def torch_step(form: str, parameters: dict[str, Any], layers: int, batch: int) -> Callable[[], float]:
     """One update in PyTorch, which gives its loss."""
     import torch
 
@@ -109,11 +113,11 @@ def torch_step(form: str, parameters: dict[str, Any], layers: int) -> Callable[[
     model = Decoder(parameters, layers=layers, heads=HEADS, length=LENGTH)
     optimizer = adamw(model)
     run = torch.compile(model) if form == "torch compiled" else model
-    batch = torch.from_numpy(tokens()).long()
+    words = torch.from_numpy(tokens(batch)).long()
 
     def step() -> float:
         optimizer.zero_grad()
-        loss = run(batch)
+        loss = run(words)
         loss.backward()
         optimizer.step()
         return float(loss.detach())
@@ -121,26 +125,29 @@ def torch_step(form: str, parameters: dict[str, Any], layers: int) -> Callable[[
     return step
 
 
-def theirs() -> list[str]:
-    """The forms of PyTorch that this machine can run."""
+def runs_here(form: str) -> bool:
+    """Whether this machine can run a form: one of PyTorch's needs it, and its compiler one of C++."""
+    if form in OURS:
+        return True
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-    return [form for form in THEIRS if has("torch") and (form == "torch eager" or compiler)]
+    return has("torch") and (form == "torch eager" or compiler is not None)
 
 
-def time_worker(layers: int, rounds: int) -> dict[str, Any]:
+def time_worker(layers: int, batch: int, rounds: int, *forms: str) -> dict[str, Any]:
     """Times of one step by form, and the first loss of each."""
     calls, parameters = {}, None
-    for form in OURS:
-        calls[form], parameters = our_step(form, layers)
-    for form in theirs():
-        calls[form] = torch_step(form, parameters, layers)
+    for form in forms:  # ours first
+        if form in OURS:
+            calls[form], parameters = our_step(form, layers, batch)
+        else:
+            calls[form] = torch_step(form, parameters, layers, batch)
     losses = {form: call() for form, call in calls.items()}
     if max(losses.values()) - min(losses.values()) > 1e-3:
         raise SystemExit(f"these are not the same model: first losses {losses}")
     return {"step": interleaved(calls, rounds), "first_loss": losses}
 
 
-def first_worker(form: str, layers: int) -> dict[str, Any]:
+def first_worker(form: str, layers: int, batch: int) -> dict[str, Any]:
     """Seconds from a config to the end of the first step, imports apart."""
     import jax
 
@@ -151,18 +158,18 @@ def first_worker(form: str, layers: int) -> dict[str, Any]:
     keep_compiled_programs()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     began = time.perf_counter()
-    our_step(form, layers)[0]()
+    our_step(form, layers, batch)[0]()
     return {"seconds": round(time.perf_counter() - began, 2)}
 
 
-def memory_worker(layers: int) -> dict[str, Any]:
+def memory_worker(layers: int, batch: int) -> dict[str, Any]:
     """Peak resident bytes of PyTorch's eager step above what weights, moments and inputs hold."""
-    step = torch_step("torch eager", our_step("scan", layers)[1], layers)
+    step = torch_step("torch eager", our_step("scan", layers, batch)[1], layers, batch)
     step()
     return {"peak_bytes": peak_of(step)}
 
 
-def program_worker(form: str, layers: int) -> dict[str, Any]:
+def program_worker(form: str, layers: int, batch: int) -> dict[str, Any]:
     """Bytes of temporaries, milliseconds by kind of instruction, GFLOP/s of the products and of one alone."""
     import jax
     import jax.numpy as jnp
@@ -170,18 +177,18 @@ def program_worker(form: str, layers: int) -> dict[str, Any]:
     from attention_research.training.inspection import inspect
     from benchmarks._where import milliseconds
 
-    run = trainer(form, layers)
+    run = trainer(form, layers, batch)
     held = {"state": run.execution.start()}
-    batch = run.execution.place({"target": tokens()})
-    program = run.execution.step.lower(held["state"], batch).compile()
+    placed = run.execution.place({"target": tokens(batch)})
+    program = run.execution.step.lower(held["state"], placed).compile()
 
     def step() -> None:
-        held["state"], _ = run.execution.step(held["state"], batch)
+        held["state"], _ = run.execution.step(held["state"], placed)
         jax.block_until_ready(held["state"])
 
     time_in = milliseconds(program.as_text(), step)
     product = jax.jit(jnp.dot)
-    rows, kernel = jnp.ones((BATCH * LENGTH, WIDTH)), jnp.ones((WIDTH, HIDDEN))
+    rows, kernel = jnp.ones((batch * LENGTH, WIDTH)), jnp.ones((WIDTH, HIDDEN))
     alone = interleaved({"product": lambda: [product(rows, kernel) for _ in range(20)][-1].block_until_ready()}, 5)
     flops = inspect(run.config)["flops"]
     return {
@@ -189,14 +196,14 @@ def program_worker(form: str, layers: int) -> dict[str, Any]:
         "milliseconds": time_in,
         "step_gflop": round(flops / 1e9, 1),
         "products_gflops": round(flops / 1e6 / time_in["products"], 1),
-        "one_product_gflops": round(20 * 2 * BATCH * LENGTH * WIDTH * HIDDEN / 1e6 / alone["product"]["low_ms"], 1),
+        "one_product_gflops": round(20 * 2 * batch * LENGTH * WIDTH * HIDDEN / 1e6 / alone["product"]["low_ms"], 1),
     }
 
 
-def allocator_worker(form: str, layers: int, steps: int) -> dict[str, Any]:
+def allocator_worker(form: str, layers: int, batch: int, steps: int) -> dict[str, Any]:
     """What a step takes of the machine after two others: milliseconds of wall clock, user and system, and page faults;
     and the peak resident bytes of the whole process."""
-    step, _ = our_step(form, layers)
+    step, _ = our_step(form, layers, batch)
     for _ in range(2):
         step()
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
@@ -217,39 +224,43 @@ def _median_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return sorted(rows, key=lambda row: row["wall_ms"])[len(rows) // 2]
 
 
-def measure(layers: int = 6, rounds: int = 5) -> dict[str, Any]:
-    """The whole benchmark as one JSON document."""
-    log(f"{rounds} interleaved rounds of {', '.join([*OURS, *theirs()])}")
-    times = worker(MODULE, KEEP_PAGES, "time", str(layers), str(rounds))
+def measure(
+    layers: int = 6, rounds: int = 5, batch: int = 16, forms: tuple[str, ...] = (*OURS, *THEIRS)
+) -> dict[str, Any]:
+    """The whole benchmark as one JSON document; of the forms those that this machine can run."""
+    forms = tuple(form for form in (*OURS, *THEIRS) if form in forms and runs_here(form))
+    ours, sizes = [form for form in forms if form in OURS], (str(layers), str(batch))
+    log(f"{rounds} interleaved rounds of {', '.join(forms)}")
+    times = worker(MODULE, KEEP_PAGES, "time", *sizes, str(rounds), *forms)
     first: dict[str, dict[str, float]] = {}
-    for form in OURS:
+    for form in ours:
         log(f"first step, {form}: with an empty cache and with a warm one")
         with tempfile.TemporaryDirectory() as folder:
             settings = {**KEEP_PAGES, "JAX_COMPILATION_CACHE_DIR": folder}
             first[form] = {
-                name: worker(MODULE, settings, "first", form, str(layers))["seconds"] for name in ("cold", "warm")
+                name: worker(MODULE, settings, "first", form, *sizes)["seconds"] for name in ("cold", "warm")
             }
     log("a step with the program's settings of malloc and without them, in turn")
     mallocs = {"kept pages": KEEP_PAGES, "plain malloc": PLAIN_MALLOC}
     took: dict[str, list[dict[str, Any]]] = {name: [] for name in mallocs}
     for _ in range(min(rounds, 3)):
         for name, settings in mallocs.items():
-            took[name].append(worker(MODULE, settings, "allocator", "scan", str(layers), "5"))
+            took[name].append(worker(MODULE, settings, "allocator", "scan", *sizes, "5"))
     log("the compiled programs, and memory")
-    programs = {form: worker(MODULE, KEEP_PAGES, "program", form, str(layers)) for form in OURS}
+    programs = {form: worker(MODULE, KEEP_PAGES, "program", form, *sizes) for form in ours}
     memory = {form: row["temporary_bytes"] for form, row in programs.items()}
-    if theirs():
-        memory["torch eager"] = worker(MODULE, RETURN_PAGES, "memory", str(layers))["peak_bytes"]
+    if "torch eager" in forms:
+        memory["torch eager"] = worker(MODULE, RETURN_PAGES, "memory", *sizes)["peak_bytes"]
     median = {form: row["median_ms"] for form, row in times["step"].items() if isinstance(row, dict)}
     targets = []
-    for form in OURS:
+    for form in ours:
         if "torch eager" in median:
             targets.append(target(f"step: {form} / torch eager", median[form] / median["torch eager"], at_most=1.0))
     return {
         "benchmark": "train",
         "shape": {
             "layers": layers, "width": WIDTH, "heads": HEADS, "hidden_width": HIDDEN, "vocabulary": VOCABULARY,
-            "batch": BATCH, "length": LENGTH, "dtype": "float32", "optimizer": "adamw",
+            "batch": batch, "length": LENGTH, "dtype": "float32", "optimizer": "adamw",
         },
         **made(),
         "versions": versions("jax", "jaxlib", "torch"),
@@ -281,9 +292,11 @@ def show(document: dict[str, Any]) -> None:
     print_targets(document["targets"])
 
 
-def main(json: bool = False, layers: int = 6, rounds: int = 5) -> None:
+def main(
+    json: bool = False, layers: int = 6, rounds: int = 5, batch: int = 16, forms: tuple[str, ...] = (*OURS, *THEIRS)
+) -> None:
     """Measures and prints: tables, or with `json` one JSON document."""
-    present(measure(layers, rounds), json, show)
+    present(measure(layers, rounds, batch, forms), json, show)
 
 
 WORKERS = {
@@ -299,5 +312,11 @@ if __name__ == "__main__" and not serves(WORKERS):
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=16, help="sequences of 256 tokens a step")
+    parser.add_argument(
+        "--forms", type=some_of(FORMS), default=tuple(FORMS), help="comma-separated, one of ours at least"
+    )
     given = parser.parse_args()
-    main(given.json, given.layers, given.rounds)
+    if not any(FORMS[word] in OURS for word in given.forms):
+        parser.error("--forms needs one of unrolled, scan and remat: PyTorch's start from its weights")
+    main(given.json, given.layers, given.rounds, given.batch, tuple(FORMS[word] for word in given.forms))

@@ -19,12 +19,14 @@ from benchmarks import _joeynmt, scaling, translate
 from benchmarks._where import kinds
 
 
-def document(root, name: str, *arguments: str) -> dict:
-    """What the benchmark prints, with optimised code."""
-    optimised = {key: value for key, value in os.environ.items() if key != "JAX_DISABLE_MOST_OPTIMIZATIONS"}
+def document(root, name: str, *arguments: str, optimised: bool = True) -> dict:
+    """What the benchmark prints, with optimised code or with that of the tests."""
+    environment = dict(os.environ)
+    if optimised:
+        environment.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{name}", "--json", *arguments],
-        cwd=root, capture_output=True, text=True, check=True, env=optimised,
+        cwd=root, capture_output=True, text=True, check=True, env=environment,
     )  # fmt: skip
     found = json.loads(done.stdout)
     assert {"git_revision", "date", "processor", "cores", "versions"} <= set(found)
@@ -62,10 +64,10 @@ def test_the_attention_benchmark_prints_one_document(root):
 
 @pytest.mark.slow
 def test_the_training_benchmark_trains_the_same_model_in_every_form(root):
-    found = document(root, "train", "--layers=1", "--rounds=1")
-    forms = {"unrolled", "scan", "scan, remat"}
+    found = document(root, "train", "--layers=1", "--rounds=1", "--batch=3", "--forms=unrolled,remat,eager")
+    forms = {"unrolled", "scan, remat"}  # the plain scan runs in the part about malloc
     losses = found["times"]["first_loss"]
-    assert {*forms, "torch eager"} <= set(losses) and max(losses.values()) - min(losses.values()) <= 1e-3
+    assert {*forms, "torch eager"} == set(losses) and max(losses.values()) - min(losses.values()) <= 1e-3
     assert all(ordered(found["times"]["step"][form]) for form in losses)
     assert all(0 < row["warm"] < row["cold"] for row in found["first_step_seconds"].values())
     for form in forms:
@@ -73,13 +75,13 @@ def test_the_training_benchmark_trains_the_same_model_in_every_form(root):
         assert program["milliseconds"]["products"] > 0 and found["memory"][form] > 0
     kept, plain = found["allocator"]["kept pages"], found["allocator"]["plain malloc"]
     assert kept["page_faults"] < plain["page_faults"] and min(kept["peak_bytes"], plain["peak_bytes"]) > 0
-    assert found["programs"]["scan, remat"]["step_gflop"] > found["programs"]["scan"]["step_gflop"]
+    assert found["programs"]["scan, remat"]["step_gflop"] > found["programs"]["unrolled"]["step_gflop"]
     assert promised(found["targets"]) == {f"step: {form} / torch eager" for form in forms}
 
 
 @pytest.mark.slow
 def test_the_decoding_benchmark_finds_equal_tokens(root):
-    found = document(root, "decode", "--length=8", "--rounds=1")
+    found = document(root, "decode", "--length=8", "--layers=2", "--rounds=1", optimised=False)
     assert set(found["times"]) == {f"{search}, B={batch}" for search in ("greedy", "beam 4") for batch in (1, 32)}
     for name, row in found["times"].items():
         assert ordered(row["ours"]) and ordered(row["generate"])
@@ -89,7 +91,7 @@ def test_the_decoding_benchmark_finds_equal_tokens(root):
 
 @pytest.mark.slow
 def test_the_recurrent_benchmark_runs_the_same_networks_in_every_form(root):
-    found = document(root, "recurrent", "--batch=3", "--length=5", "--width=16", "--rounds=1")
+    found = document(root, "recurrent", "--batch=3", "--length=5", "--width=16", "--rounds=1", "--peers=eager")
     for kind in ("gru", "lstm"):
         for which in ("forward", "forward+backward"):
             forms = {"ours", "plain scan", "torch eager"}
@@ -161,7 +163,8 @@ def test_a_mechanism_measured_anew_replaces_its_numbers_alone(root):
 @pytest.mark.slow
 @pytest.mark.data
 def test_the_replicas_benchmark_compares_every_seed_with_its_own_run(root):
-    found = document(root, "replicas", "--config=configs/translation/transformer.py:smoke", "--seeds=2", "--steps=10")
+    asked = ("--config=configs/translation/transformer.py:smoke", "--seeds=2", "--steps=10")
+    found = document(root, "replicas", *asked, optimised=False)
     assert len(found["alone_s"]) == 2 and found["together_s"] > 0
     assert found["largest_difference"] < 1e-4
     assert promised(found["targets"]) == {"seeds in one program / one after the other"}
@@ -170,7 +173,7 @@ def test_the_replicas_benchmark_compares_every_seed_with_its_own_run(root):
 @pytest.mark.slow
 def test_the_rows_of_narang2021_take_turns(root):
     rows = ("vanilla_transformer", "geglu", "rezero", "block_sharing")
-    found = document(root, "narang2021", "--scale=smoke", "--rounds=2", f"--rows={','.join(rows)}")
+    found = document(root, "narang2021", "--scale=smoke", "--rounds=2", f"--rows={','.join(rows)}", optimised=False)
     assert tuple(found["steps_per_second"]) == rows and all(ordered(found["times"][row]) for row in rows)
     assert found["paper_steps_per_second"]["geglu"] == 3.55 and "4 rows" in found["rank_correlation"]
 
