@@ -21,8 +21,7 @@ def test_is_the_equation_and_the_mean_stays(epsilon, normal):
         np.testing.assert_allclose(rms_norm(x, scale, epsilon=epsilon), norm64(x, scale, epsilon), rtol=1e-5, atol=1e-7)
 
 
-def test_gradients_are_pytorchs_and_finite_differences(normal):
-    torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
+def test_gradients_are_pytorchs_and_finite_differences(normal, torch):
     x, scale, weight = normal(3, 7, 11), normal(11), normal(3, 7, 11)
     leaves = [torch.tensor(np.asarray(array)).requires_grad_() for array in (x, scale)]
     output = torch.nn.functional.rms_norm(leaves[0], (11,), leaves[1], eps=1e-6)

@@ -56,8 +56,7 @@ def converted(kind, module, suffix, of):
 
 
 @pytest.mark.parametrize("kind", THEIRS)
-def test_two_bidirectional_layers_are_pytorchs_packed_ones(kind):
-    torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
+def test_two_bidirectional_layers_are_pytorchs_packed_ones(kind, torch):
     torch.manual_seed(0)
     theirs = getattr(torch.nn, THEIRS[kind])(I, D, num_layers=2, bidirectional=True, batch_first=True).double()
     for parameter in theirs.parameters():
