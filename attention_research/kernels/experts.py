@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from attention_research.kernels.largest import largest
+
 
 class Routing(NamedTuple):
     """Which token takes which place of which expert: `dispatch` and, times the gate, `combine`, both [G S E C]; each
@@ -56,9 +58,9 @@ def top_2_routing(
     if gates.shape[-1] < 2:
         raise ValueError(f"logits: axis E: expected at least 2 experts, got {gates.shape[-1]}")
     # Twice the best of a token: `lax.top_k` is not partitioned, and would gather the tokens of all devices.
-    first, p1 = jnp.argmax(gates, axis=-1), jnp.max(gates, axis=-1)
+    first, p1 = jnp.argmax(gates, axis=-1), largest(gates, -1)
     others = jnp.where(_one_hot(first, gates.shape[-1]) > 0, -1.0, gates)
-    second, p2 = jnp.argmax(others, axis=-1), jnp.max(others, axis=-1)
+    second, p2 = jnp.argmax(others, axis=-1), largest(others, -1)
     g1, g2 = p1 / (p1 + p2 + 1e-9), p2 / (p1 + p2 + 1e-9)
     used = g2 > (threshold if key is None else threshold * jax.random.uniform(key, g2.shape, jnp.float32))
     chosen = _only(real, _one_hot(first, gates.shape[-1]))

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
+from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
+from jax.interpreters import partial_eval
 
 from attention_research.catalogue import Mechanism, mechanisms
 from tests.kernels import edge_laws
@@ -128,6 +130,29 @@ def transforms(mechanism: Mechanism) -> None:
         close(again, pull(one, cotangents)[1])
 
 
+def compared_maxima(jaxpr: Jaxpr) -> list[str]:
+    """The comparisons of values with their own maximum, as the gradient of `jnp.max` makes them.
+
+    XLA may compute the values anew for the comparison: none then equals the maximum, and the gradient is 0 / 0.
+    """
+    found, maxima = [], {}  # the maximum, however it is reshaped -> the values
+    for equation in jaxpr.eqns:
+        name, inputs = equation.primitive.name, [x for x in equation.invars if not isinstance(x, Literal)]
+        if name in ("reduce_max", "reduce_min"):
+            maxima[equation.outvars[0]] = inputs[0]
+        elif (
+            name in ("broadcast_in_dim", "reshape", "squeeze", "convert_element_type")
+            and inputs[:1]
+            and (inputs[0] in maxima)
+        ):
+            maxima[equation.outvars[0]] = maxima[inputs[0]]
+        elif name == "eq" and any(maxima.get(one) is other for one in inputs for other in inputs):
+            found.append(str(equation))
+        for inner in jaxprs_in_params(equation.params):
+            found += compared_maxima(inner)
+    return found
+
+
 def gradients(mechanism: Mechanism) -> None:
     """Every float input has a gradient, that of finite differences in float64; `flat` ones have none at all."""
     names, step = mechanism.floats(), 1e-6
@@ -136,6 +161,9 @@ def gradients(mechanism: Mechanism) -> None:
         pull = programs(mechanism).pull
         cotangents = weigh(floating(jax.eval_shape(mechanism.call, inputs)))
         found = dict(zip(names, pull(inputs, cotangents)[1], strict=True))
+        jaxpr = pull.trace(inputs, cotangents).jaxpr.jaxpr
+        used, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+        assert compared_maxima(used) == [], "use kernels.largest"
         for name, gradient in found.items():
             gradient = np.asarray(gradient)
             assert np.isfinite(gradient).all(), name

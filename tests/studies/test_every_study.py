@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import jax
 import pytest
 from results_of import results_of
 
@@ -75,17 +74,6 @@ SMOKE = {
     "shaw2018/table3": "",
     "wang2019/structure": "",
 }
-#: Their first gradient is NaN in code that is not optimised (JAX 0.10.2 on a CPU): `jnp.max` in `channel_attention`,
-#: whose gradient looks for the maximum among the values; with `argmax` in its place the gradient is finite.
-OPTIMISED = ("woo2018/cbam",)
-
-
-@pytest.fixture
-def optimised():
-    """Compiles as outside of the tests."""
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -125,9 +113,7 @@ def test_every_printed_cell_has_its_row_and_nothing_is_drawn_of_nothing(name, st
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", SMOKE)
-def test_smoke(name, tmp_path, in_process, request):
-    if name in OPTIMISED:
-        request.getfixturevalue("optimised")
+def test_smoke(name, tmp_path, in_process):
     rows = [f"--rows={SMOKE[name]}"] if SMOKE[name] else []
     assert main(["reproduce", name, "--scale=smoke", f"--workdir={tmp_path}", *rows]) == 0
     summary = json.loads((tmp_path / "summary.json").read_text())

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.largest import largest
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 
@@ -111,7 +112,7 @@ def convolutional_copy_attention(
     visible = None if mask is None else mask[:, None]
     alpha, kappa = (softmax_or_zero(logits[row], visible) for row in (0, 1))
     meta = logits[2] if visible is None else jnp.where(visible, logits[2], -jnp.inf)
-    copy_probability = jax.nn.sigmoid(jnp.max(meta, axis=-1, initial=-jnp.inf) + meta_bias.astype(dtype))
+    copy_probability = jax.nn.sigmoid(largest(meta, -1) + meta_bias.astype(dtype))
     context = einsum("BTS,BSD->BTD", alpha.astype(embeddings.dtype), embeddings).astype(embeddings.dtype)
     return CopyAttention(context, alpha, kappa, copy_probability)
 

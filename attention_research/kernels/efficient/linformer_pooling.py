@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention import dot_product_attention
 from attention_research.kernels.efficient.blocks import real_keys, split
+from attention_research.kernels.largest import largest
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
@@ -57,8 +58,8 @@ def _pool(
     """The mean or the largest of the real positions of each cell, 0 where there are none; sums in float32."""
     cells, real = split(x, stride), real[..., None, None]
     if pooling == "max":
-        largest = jnp.max(jnp.where(real, cells, -jnp.inf), axis=2)
-        return jnp.where(jnp.any(real, axis=2), largest, jnp.zeros_like(largest))
+        top = largest(jnp.where(real, cells, -jnp.inf), 2)
+        return jnp.where(jnp.any(real, axis=2), top, jnp.zeros_like(top))
     cells = jnp.where(real, cells, jnp.zeros_like(cells)).astype(accumulator(x.dtype))
     count = jnp.maximum(jnp.sum(real, axis=2, dtype=jnp.int32), 1).astype(cells.dtype)
     return (jnp.sum(cells, axis=2) / count).astype(x.dtype)

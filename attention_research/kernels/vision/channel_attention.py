@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from attention_research.kernels.largest import largest
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.vision.squeeze_excitation import excitation, gate_channels, mean_over_pixels
 
@@ -35,10 +36,11 @@ def channel_attention(
     )  # fmt: skip
     lowest = jnp.finfo(x.dtype).min
     real = x if mask is None else jnp.where(mask[..., None], x, lowest)
-    largest = jnp.max(real, axis=(1, 2), initial=lowest if 0 in x.shape[1:3] else None)
+    B, Y, X, C = x.shape
+    top = largest(real.reshape(B, Y * X, C), 1, of_none=float(lowest))
     if mask is not None:
-        largest = jnp.where(mask.any(axis=(1, 2))[:, None], largest, jnp.zeros((), x.dtype))
-    pooled = jnp.stack([mean_over_pixels(x, mask).astype(x.dtype), largest])
+        top = jnp.where(mask.any(axis=(1, 2))[:, None], top, jnp.zeros((), x.dtype))
+    pooled = jnp.stack([mean_over_pixels(x, mask).astype(x.dtype), top])
     parameters = (reduce_kernel, expand_kernel, reduce_bias, expand_bias)
-    average, largest = jax.vmap(lambda z: excitation(z, *parameters))(pooled)
-    return gate_channels(x, jax.nn.sigmoid(average + largest), mask)
+    average, top = jax.vmap(lambda z: excitation(z, *parameters))(pooled)
+    return gate_channels(x, jax.nn.sigmoid(average + top), mask)

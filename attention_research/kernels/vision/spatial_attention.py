@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from attention_research.kernels.largest import largest
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.vision.squeeze_excitation import only_real
@@ -44,7 +45,7 @@ def spatial_logits(
 ) -> Float[Array, "B Y X"]:
     """What the sigmoid is taken of, in float32 or wider: the convolution of the channels' mean and maximum."""
     dtype = accumulator(x.dtype)
-    pooled = jnp.stack([jnp.mean(x.astype(dtype), axis=-1), jnp.max(x, axis=-1).astype(dtype)], axis=-1)
+    pooled = jnp.stack([jnp.mean(x.astype(dtype), axis=-1), largest(x, -1).astype(dtype)], axis=-1)
     return jax.lax.conv_general_dilated(
         only_real(pooled, mask), kernel.astype(dtype), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
     )[..., 0]

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from attention_research.kernels.largest import largest
 from attention_research.layers.dropout import dropout
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.layers import RecurrentLayers
@@ -73,4 +74,4 @@ class BahdanauDecoder(StepwiseDecoder):
         """t_i, maxout over pairs of neighbours."""
         both = self.from_state(given["state"]) + self.from_input(x) + self.from_context(given["context"])
         pairs = both.reshape(*both.shape[:-1], self.output_width, 2)
-        return dropout(jnp.max(pairs, axis=-1), self.dropout_rate, key)
+        return dropout(largest(pairs, -1), self.dropout_rate, key)
