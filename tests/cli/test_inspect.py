@@ -7,6 +7,7 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.config import load, variants
+from tests.tiers import fast_are
 
 GOLDENS = Path(__file__).with_name("goldens.jsonl")  # a line a variant
 CONFIGS = sorted(Path(__file__).parents[2].joinpath("configs").rglob("*.py"))
@@ -30,10 +31,14 @@ def inspected():
     return lambda spec, *overrides: cache.setdefault((spec, overrides), inspect(load(spec, overrides)))
 
 
-@pytest.mark.parametrize(
-    ("variant", "sizes"),
-    [("vaswani_base", (37000, 6, 512, 2048)), ("vaswani_big", (37000, 6, 1024, 4096)), ("cpu", (4000, 2, 128, 512))],
-)
+SIZES = {
+    "vaswani_base-sizes0": ("vaswani_base", (37000, 6, 512, 2048)),
+    "vaswani_big-sizes1": ("vaswani_big", (37000, 6, 1024, 4096)),
+    "cpu-sizes2": ("cpu", (4000, 2, 128, 512)),
+}
+
+
+@pytest.mark.parametrize(("variant", "sizes"), fast_are(["cpu-sizes2"], SIZES, several=True))
 def test_parameters_are_the_closed_form(inspected, variant, sizes):
     assert inspected(f"{CONFIG}:{variant}")["parameters"] == parameters(*sizes)
 
@@ -52,6 +57,7 @@ def test_flops_of_the_cpu_variant_are_the_closed_form(inspected):
     assert inspected(f"{CONFIG}:cpu")["flops"] == pytest.approx(3 * forward + 3 * output, rel=0.01)
 
 
+@pytest.mark.slow
 def test_scanned_and_unrolled_stacks_count_the_same(inspected):
     unrolled = inspected(f"{CONFIG}:cpu")
     scanned = inspected(f"{CONFIG}:cpu", ("model.encoder.unroll", "false"), ("model.decoder.unroll", "false"))
@@ -65,12 +71,12 @@ def test_json_is_one_document(capsys, monkeypatch, root):
     assert document["parameters"] == parameters(2000, 1, 64, 64) and document["config"]["model"]["width"] == 64
 
 
-#: Files of many variants, or of ones that take long to trace.
-LONG = ("narang2021", "t5_2020", "long_range", "recurrent", "parsing", "vision_transformer")
-MARKED = [pytest.param(file, marks=[pytest.mark.slow] * (file.stem in LONG)) for file in CONFIGS]
+#: The other files have many variants, or ones that take long to trace.
+FAST = ("classification-text", "language_modelling-transformer")
+FILES = {f"{file.parent.name}-{file.stem}": file for file in CONFIGS}
 
 
-@pytest.mark.parametrize("file", MARKED, ids=[f"{file.parent.name}-{file.stem}" for file in CONFIGS])
+@pytest.mark.parametrize("file", fast_are(FAST, FILES))
 def test_goldens_of_every_variant(file, inspected, request):
     """Resolved hash, parameters, FLOPs and the tree of names; `--rewrite-goldens -n 0` writes them anew."""
     now = {}

@@ -115,9 +115,7 @@ def unchecked(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # shapes are checked elsewhere; here, time
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in ("cnn", "hard") else [pytest.mark.slow]) for n in CONFIGS]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "cnn" else [pytest.mark.slow]) for n in CONFIGS])
 def test_every_setting_matters(name):
     config = resolve(CONFIGS[name])
     first, dead = probe(config), []

@@ -59,6 +59,7 @@ def test_an_installed_class_is_a_kind_whose_signature_is_inherited(install):
     assert list(signature("norm", "other")) == ["rank"], "of a base that a relative import names"
 
 
+@pytest.mark.slow
 def test_every_command_knows_it(install, root):
     folder = install(POINTS)
     (folder / "somewhere" / "__init__.py").write_text("")

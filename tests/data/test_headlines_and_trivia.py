@@ -10,6 +10,7 @@ import pytest
 
 from attention_research.data import near_duplicates, news, sources, trivia
 from attention_research.data.registry_package import Package
+from tests.tiers import fast_are
 
 SPLITS = ("train", "validation", "test")
 
@@ -120,6 +121,7 @@ def test_trivia_through_the_builder(data_home, tmp_path, monkeypatch):
     assert answers[("nile",),] == set(SPLITS)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_headlines(monkeypatch):
     monkeypatch.delenv("ATTENTION_RESEARCH_DATA", raising=False)
@@ -131,6 +133,7 @@ def test_the_real_headlines(monkeypatch):
     assert "Ad sales boost Time Warner profit" in {one["summary"] for _, one in found}
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_trivia(monkeypatch):
     monkeypatch.delenv("ATTENTION_RESEARCH_DATA", raising=False)
@@ -146,7 +149,7 @@ def test_the_real_trivia(monkeypatch):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", ["reviews/imdb", "reviews/rotten_tomatoes", "news/bbc"])
+@pytest.mark.parametrize("name", fast_are(["news/bbc"], ["reviews/imdb", "reviews/rotten_tomatoes", "news/bbc"]))
 def test_no_real_labelled_text_is_in_two_splits(monkeypatch, name):
     monkeypatch.delenv("ATTENTION_RESEARCH_DATA", raising=False)
     sources.prepare_dataset(name, lambda line: None)

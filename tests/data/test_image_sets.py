@@ -81,6 +81,7 @@ def test_fashion_images_are_the_files_arrays(data_home, monkeypatch):
         assert found == {image.tobytes(): int(label) for image, label in pairs}
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_digit_images_are_those_of_pixels():
     sources.prepare("digit_images")

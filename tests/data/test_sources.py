@@ -58,6 +58,7 @@ def test_a_set_that_is_not_there_says_how_to_provide_it(data_home, monkeypatch):
     assert str(data_home / "tfds") in line and "array_record" in line
 
 
+@pytest.mark.slow
 def test_nothing_is_left_in_the_temporary_folder(bible_data, tmp_path, monkeypatch):
     """Of a set that is prepared, and of one that is not."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

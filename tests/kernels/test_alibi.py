@@ -60,6 +60,7 @@ def test_the_bias_by_distance_is_every_pairs(T, S, bidirectional):
             np.testing.assert_allclose([dense[0, n, i, j], row[n, j - i + T - 1]], expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_cached_step_is_the_last_row_of_causal_attention(normal):
     T = 13
     query, key, value = normal(B, T, N, H), normal(B, T, N, H), normal(B, T, N, H)

@@ -19,6 +19,7 @@ from attention_research.kernels import (
 )
 from attention_research.kernels.attention import layout
 from tests.kernels.conftest import attention64
+from tests.tiers import fast_are
 
 B, T, S, N, K, H, HV = 2, 13, 11, 6, 3, 5, 7
 IMPLEMENTATIONS = ("reference", "blockwise", "xla")
@@ -106,7 +107,22 @@ def value_and_gradients(implementation: str, case: dict, given: tuple[jax.Array,
     return output, gradients
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+#: Each argument once, in the cases that take the most ways through the blocks.
+FAST = (
+    "plain",
+    "causal",
+    "mask_full",
+    "bias_over_queries",
+    "window",
+    "lengths_causal",
+    "segments_window",
+    "offset_array",
+    "soft_cap",
+    "sink_one",
+)
+
+
+@pytest.mark.parametrize("case", fast_are(FAST, CASES))
 def test_reference_and_blockwise_are_the_equation_and_gradients_agree(case):
     given = arrays()
     expected, weights = attention64(*given[:3], **case)
@@ -121,9 +137,10 @@ def test_reference_and_blockwise_are_the_equation_and_gradients_agree(case):
     np.testing.assert_allclose(got, weights, atol=2e-6, rtol=2e-5)
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", "mask_keys", "bias_over_queries", "window_causal", "window_right", "segments_window"]
-)
+XLA = ("plain", "mask_keys", "bias_over_queries", "window_causal", "window_right", "segments_window")
+
+
+@pytest.mark.parametrize("name", fast_are(["mask_keys", "window_right"], XLA))
 def test_xla_is_the_equation_and_gradients_agree(name):
     given = arrays(value_width=H)
     expected, _ = attention64(*given[:3], **CASES[name])
@@ -133,7 +150,7 @@ def test_xla_is_the_equation_and_gradients_agree(name):
         np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-4)
 
 
-@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+@pytest.mark.parametrize("implementation", fast_are(["blockwise"], ["reference", "blockwise"]))
 def test_gradients_are_finite_differences_in_float64(implementation):
     with jax.enable_x64(True):
         *qkv, _ = arrays(dtype=jnp.float64)
@@ -150,7 +167,7 @@ def test_gradients_are_finite_differences_in_float64(implementation):
         check_grads(jax.jit(attend), (*qkv, bias), order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+@pytest.mark.parametrize("implementation", fast_are(["blockwise"], ["reference", "blockwise"]))
 def test_log_sum_exp_and_its_gradient(implementation):
     """[B T N] against float64, its gradient against finite differences; an empty row has -inf and gradient 0."""
     with jax.enable_x64(True):
@@ -207,6 +224,7 @@ def test_keys_in_two_parts_are_joined_by_their_log_sum_exp():
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=2e-5, rtol=2e-4), *results)
 
 
+@pytest.mark.slow
 def test_pytorch_agrees_with_output_and_gradients(torch):
     query, key, value, weight = arrays(heads_of_keys=N)
     bias = noise((1, N, T, S))
@@ -270,7 +288,7 @@ def test_order_of_keys_and_padding_do_not_matter_and_queries_move_along(implemen
     np.testing.assert_array_equal(other, attend(query, key, value, hidden))
 
 
-@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+@pytest.mark.parametrize("implementation", fast_are(["blockwise"], ["reference", "blockwise"]))
 def test_grouped_heads_equal_repeated_heads(implementation):
     query, key, value, weight = arrays()
     output, (_, keys, values) = value_and_gradients(implementation, {"is_causal": True}, (query, key, value, weight))
@@ -281,7 +299,7 @@ def test_grouped_heads_equal_repeated_heads(implementation):
         np.testing.assert_allclose(got, want.reshape(B, S, K, N // K, -1).sum(3), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+@pytest.mark.parametrize("implementation", fast_are(["blockwise"], ["reference", "blockwise"]))
 def test_numbers_and_masks_say_the_same(implementation):
     query, key, value, _ = arrays()
     rows, columns = jnp.arange(T)[:, None], jnp.arange(S)[None, :]
@@ -302,7 +320,7 @@ def test_numbers_and_masks_say_the_same(implementation):
         np.testing.assert_allclose(got, want, atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+@pytest.mark.parametrize("implementation", fast_are(["blockwise"], ["reference", "blockwise"]))
 def test_jax_transforms_change_nothing(implementation):
     query, key, value, weight = arrays()
     bias = noise((1, N, T, S))
@@ -351,6 +369,7 @@ def derivatives(implementation: str, dtype=jnp.float32, only: tuple[str, ...] = 
     return {name: jax.jit(form)(*inputs) for name, form in forms.items() if name in only or not only}
 
 
+@pytest.mark.slow  # `test_laws_exact` has these laws of `blockwise` among the fast tests
 @pytest.mark.parametrize("implementation", ["blockwise", "xla"])
 def test_both_modes_and_second_derivatives_are_those_of_the_reference(implementation):
     want = derivatives("reference")
@@ -370,7 +389,7 @@ def test_reference_derivatives_are_finite_differences():
         np.testing.assert_allclose(product, differences, atol=1e-7)
 
 
-@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+@pytest.mark.parametrize("implementation", fast_are(["blockwise"], ["reference", "blockwise"]))
 def test_forward_mode_in_bfloat16(implementation):
     exact = derivatives("reference", only=("jvp",))["jvp"]
     for name, got in derivatives(implementation, jnp.bfloat16, only=("jvp", "linearize")).items():
@@ -392,7 +411,7 @@ def test_blockwise_inside_shard_map_sums_the_gradient_of_what_is_shared():
     np.testing.assert_allclose(jax.jit(mapped)(*inputs), jax.jit(gradient)(*inputs), atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("case", ["plain", "bias_over_queries", "window_causal"])
+@pytest.mark.parametrize("case", fast_are(["window_causal"], ["plain", "bias_over_queries", "window_causal"]))
 def test_bfloat16_blockwise_is_within_twice_the_error_of_bfloat16_reference(case):
     case = CASES[case]
     exact = value_and_gradients("reference", case, arrays())
@@ -444,7 +463,9 @@ ERRORS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("implementation", [None, "reference", "blockwise", "xla", "pallas"])
+@pytest.mark.parametrize(
+    "implementation", fast_are(["None", "pallas"], [None, "reference", "blockwise", "xla", "pallas"])
+)
 @pytest.mark.parametrize("empty", ["B", "T", "S"])
 def test_an_empty_axis_gives_zeros_with_zero_gradients(empty, implementation):
     sizes = {"B": B, "T": T, "S": S} | {empty: 0}
@@ -459,7 +480,7 @@ def test_an_empty_axis_gives_zeros_with_zero_gradients(empty, implementation):
     assert attention_weights(query, key, **case).shape == (batch, N, rows, columns)
 
 
-@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+@pytest.mark.parametrize("implementation", fast_are(["blockwise"], ["reference", "blockwise"]))
 def test_a_scale_may_be_traced_and_has_a_gradient(implementation):
     query, key, value, weight = arrays()
     attend = lambda scale: dot_product_attention(query, key, value, scale=scale, implementation=implementation)
@@ -469,7 +490,7 @@ def test_a_scale_may_be_traced_and_has_a_gradient(implementation):
     np.testing.assert_allclose(jax.grad(loss)(jnp.float32(0.3)), slope, rtol=1e-2)
 
 
-@pytest.mark.parametrize("dtype", [jnp.uint8, jnp.int16])
+@pytest.mark.parametrize("dtype", fast_are(["uint8"], {"uint8": jnp.uint8, "int16": jnp.int16}))
 def test_lengths_and_segments_of_every_width_are_the_same(dtype):
     query, key, value, _ = arrays()
     segments = {"query_segments": QUERY_SEGMENTS, "key_segments": KEY_SEGMENTS}

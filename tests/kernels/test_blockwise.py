@@ -133,6 +133,7 @@ def test_a_window_reads_only_the_keys_it_sees():
     assert products and max(shape[1] for shape in products) <= layout.SMALLEST_BLOCK + 128
 
 
+@pytest.mark.slow
 def test_real_block_sizes_agree_with_the_reference():
     """T = 1031, S = 521: three ragged blocks of 344 queries, all arguments at once."""
     random = np.random.default_rng(0)

@@ -9,6 +9,7 @@ import pytest
 from jax.test_util import check_grads
 
 from attention_research.kernels import chunked_log_likelihood, layer_norm, project, sinusoidal_positions
+from tests.tiers import fast_are
 
 
 @pytest.mark.parametrize("length, width", [(11, 6), (7, 5), (1, 1)])
@@ -53,6 +54,7 @@ def test_layer_norm_gradients_are_pytorchs_and_finite_differences(normal, torch)
         check_grads(jax.jit(layer_norm), inputs, order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_layer_norm_has_a_second_derivative(normal):
     """Loss landscapes ask for Hessian-vector products: forward over reverse."""
     x, scale, bias, direction = normal(3, 11), normal(11), normal(11), normal(3, 11)
@@ -73,7 +75,13 @@ def test_layer_norm_in_bfloat16_keeps_float32_statistics(normal):
     assert gradient.dtype == jnp.bfloat16
 
 
-@pytest.mark.parametrize(("leading", "D", "F"), [((), 5, 11), ((3,), 11, 5), ((2, 3, 7), 5, 11), ((2, 3, 7), 11, 5)])
+PRODUCTS = {
+    "leading0-5-11": ((), 5, 11), "leading1-11-5": ((3,), 11, 5), "leading2-5-11": ((2, 3, 7), 5, 11),
+    "leading3-11-5": ((2, 3, 7), 11, 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("leading", "D", "F"), fast_are(["leading2-5-11"], PRODUCTS, several=True))
 def test_projection_is_a_product_over_the_last_axis(leading, D, F, normal):
     x, kernel, bias = normal(*leading, D), normal(D, F), normal(F)
     expected = np.asarray(x, np.float64) @ np.asarray(kernel, np.float64)
@@ -105,7 +113,7 @@ def likelihood64(hidden, kernel, targets, bias=None):
     return log_p[np.arange(len(targets)), np.asarray(targets)], log_p.mean(-1), log_z
 
 
-@pytest.mark.parametrize("chunk_size", [None, 1, 7, 1024])
+@pytest.mark.parametrize("chunk_size", fast_are(["None", "7"], [None, 1, 7, 1024]))
 @pytest.mark.parametrize("with_bias", [False, True], ids=["no_bias", "bias"])
 def test_chunks_give_the_log_likelihood_and_its_gradient(chunk_size, with_bias, normal):
     hidden, kernel, bias = normal(M, D), normal(D, V), normal(V) if with_bias else None
@@ -132,6 +140,7 @@ def test_chunks_give_the_log_likelihood_and_its_gradient(chunk_size, with_bias, 
         np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_likelihood_gradients_are_finite_differences_in_float64(normal):
     with jax.enable_x64(True):
         hidden, kernel, bias = (x.astype(jnp.float64) for x in (normal(M, D), normal(D, V), normal(V)))

@@ -67,6 +67,7 @@ def test_a_bfloat16_product_has_forward_mode():
     np.testing.assert_allclose(product, 3 * jax.grad(loss)(a), rtol=2**-6)  # the loss is of degree 4
 
 
+@pytest.mark.slow
 def test_layer_norm_has_derivatives_of_every_mode():
     """Against the formula, differentiated by JAX."""
     with jax.enable_x64(True):

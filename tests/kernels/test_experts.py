@@ -42,6 +42,7 @@ def test_routing_is_the_papers_token_by_token(capacity):
     assert (np.asarray(got.dropped) > 0).any() == (capacity < 11)
 
 
+@pytest.mark.slow
 def test_the_balance_is_one_where_experts_are_chosen_alike_and_its_gradient_evens_them():
     even = jnp.tile(20.0 * jnp.eye(E), (1, 3, 1))
     assert switch_routing(even, capacity=4).balance == pytest.approx(1.0)

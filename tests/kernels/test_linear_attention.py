@@ -129,12 +129,14 @@ def test_blocks_of_features_are_orthogonal_and_their_lengths_as_asked():
 
 
 def test_every_row_is_a_standard_normal_vector():
-    draws = np.asarray(jax.vmap(lambda key: orthogonal_features(key, 7, 5))(jax.random.split(jax.random.key(1), 3000)))
+    each = jax.jit(jax.vmap(lambda key: orthogonal_features(key, 7, 5)))
+    draws = np.asarray(each(jax.random.split(jax.random.key(1), 3000)))
     error = 1 / np.sqrt(len(draws))  # of a mean; every row and component by itself, signs included
     assert np.abs(draws.mean(0)).max() < 5 * error
     assert np.abs(np.einsum("smi,smj->mij", draws, draws) / len(draws) - np.eye(5)).max() < 5 * np.sqrt(2) * error
 
 
+@pytest.mark.slow
 def test_the_estimate_of_exp_is_unbiased_and_varies_less_with_more_and_with_orthogonal_features():
     q, k = jnp.asarray(np.random.default_rng(2).standard_normal((2, 8)) * 0.4, jnp.float32)
     exact, draws = float(jnp.exp(q @ k)), 4000
@@ -157,6 +159,7 @@ def test_the_estimate_of_exp_is_unbiased_and_varies_less_with_more_and_with_orth
     assert mirrored.var() < spread[8, False]  # the hyperbolic estimator
 
 
+@pytest.mark.slow
 def test_with_many_features_the_performer_is_softmax_attention(normal):
     query, key, value = (x * 0.5 for x in arrays(normal, False))
     mask = jnp.asarray(REAL)
@@ -171,6 +174,7 @@ def test_with_many_features_the_performer_is_softmax_attention(normal):
     assert many.max() < 0.1 and many.mean() < few.mean() / 5
 
 
+@pytest.mark.slow
 def test_memory_is_linear_in_the_length():
     """The temporary memory of a causal value and gradient, twice the length: about twice, far from T^2 floats."""
 

@@ -107,6 +107,7 @@ def given() -> list[jax.Array]:
     return [*arrays, jnp.array([7, T], jnp.int32)]
 
 
+@pytest.mark.slow
 def test_one_program_for_several_platforms_runs_here():
     program = exported(FORMS["gradient"](attend), "cpu", "cuda", "tpu")
     assert calls(program.mlir_module()) == {"triton": 4, "mosaic": 4}
@@ -128,6 +129,7 @@ def test_on_the_home_platform_program_and_numbers_are_those_of_the_implementatio
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.slow
 def test_forward_mode_and_second_derivatives_are_those_of_the_implementation_alone():
     query, key, value, lengths = given()
 

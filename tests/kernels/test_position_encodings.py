@@ -127,6 +127,7 @@ def test_positions_in_attention_are_the_equation(is_causal, normal):
         np.testing.assert_allclose(got[b : b + 1], expected, atol=5e-6, rtol=5e-5)
 
 
+@pytest.mark.slow
 def test_positions_left_out_are_not_added_and_one_query_is_its_row(normal):
     query, key, value = normal(B, T, N, H), normal(B, S, K, H), normal(B, S, K, HV)
     of_query, of_key = normal(T, 1, H), normal(S, 1, H)

@@ -135,6 +135,7 @@ def test_buckets_are_the_nearest_of_the_rotated_directions_and_keep_neighbours_t
     assert together(query + 0.1 * normal(B, T, N, H)) > 0.8 > 0.4 > together(normal(B, T, N, H)) > together(-query) == 0
 
 
+@pytest.mark.slow
 def test_memory_is_linear_in_the_length():
     def measured(length):
         shape = jax.ShapeDtypeStruct((1, length, 1, 8), jnp.float32)

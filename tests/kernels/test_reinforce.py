@@ -100,6 +100,7 @@ def test_the_moving_average_lowers_the_variance():
     assert estimates("to_go", 0.0).var(axis=0).sum() < none.var(axis=0).sum()
 
 
+@pytest.mark.slow
 def test_semi_sampling_lowers_the_variance_further():
     """Half of the minibatches give the soft gradient, which has none; the mean stays between the two gradients."""
 

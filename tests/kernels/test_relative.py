@@ -17,6 +17,7 @@ from attention_research.kernels import (
 )
 from attention_research.kernels.attention import layout
 from tests.kernels.conftest import softmax64
+from tests.tiers import fast_are
 
 B, N, K, H, HV = 2, 6, 3, 5, 7
 LENGTHS = {"longer_keys": (5, 11), "longer_queries": (11, 5), "one_query": (1, 7), "one_key": (7, 1)}
@@ -77,7 +78,7 @@ BLOCKS = {  # T, S, k, causal
 }
 
 
-@pytest.mark.parametrize("T, S, k, is_causal", BLOCKS.values(), ids=BLOCKS)
+@pytest.mark.parametrize("T, S, k, is_causal", fast_are(["longer_keys_causal", "longer_queries"], BLOCKS, several=True))
 def test_blockwise_is_the_equation_and_its_gradients_are_the_dense_ones(T, S, k, is_causal, normal, small_blocks):
     inputs = arrays(normal, T, S, k)
     mask = jnp.asarray(np.random.default_rng(1).random((B, 1, T, S)) < 0.7)
@@ -178,7 +179,7 @@ def test_buckets_of_the_paper():
     np.testing.assert_array_equal(t5_buckets(distances, bidirectional=True), expected)
 
 
-@pytest.mark.parametrize("T, S", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("T, S", fast_are(["longer_keys"], LENGTHS, several=True))
 @pytest.mark.parametrize("offset", [0, 9])
 def test_t5_bias_looks_each_pair_up_and_its_gradient_counts_them(T, S, offset, normal):
     table = normal(14, 3)

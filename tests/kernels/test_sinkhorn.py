@@ -100,6 +100,7 @@ def test_sinkhorn_attention_is_the_equation(combine, masked, is_causal, arrays):
     np.testing.assert_allclose(got, attention64(*arrays, mask, 3, is_causal, combine), atol=3e-6)
 
 
+@pytest.mark.slow
 def test_a_sharp_permutation_is_attention_to_one_other_block(arrays):
     query, key, value, _ = (x[:, :20] for x in arrays)
     order = np.array([3, 0, 4, 1, 2])
@@ -112,6 +113,7 @@ def test_a_sharp_permutation_is_attention_to_one_other_block(arrays):
     )
 
 
+@pytest.mark.slow
 def test_one_block_is_full_attention(arrays):
     query, key, value, scores = arrays
     got = jax.jit(partial(sinkhorn_attention, block_size=29))(query, key, value, scores[:, :, :1, :1])

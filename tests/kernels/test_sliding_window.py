@@ -65,6 +65,7 @@ def test_sliding_window_is_dense_attention_with_the_pattern(window, block_size, 
     np.testing.assert_allclose(got, expected, atol=5e-6, rtol=5e-5)
 
 
+@pytest.mark.slow
 def test_a_number_of_global_tokens_is_the_first_ones(normal):
     inputs = arrays(normal)
     first = jnp.broadcast_to(jnp.arange(3, dtype=jnp.int32), (B, 3))

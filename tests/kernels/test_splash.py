@@ -12,6 +12,7 @@ import pytest
 from attention_research.kernels.attention import reference, refusals, splash
 from attention_research.kernels.attention.arguments import prepare
 from tests.kernels.conftest import attention64
+from tests.tiers import fast_are
 
 #: Two blocks of 128 queries, one of keys, or the other way about; both ragged.
 B, T, S, N, K, H, HV = 2, 131, 11, 4, 2, 5, 7
@@ -60,7 +61,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("settings, swapped", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "settings, swapped", fast_are(["causal_window_swapped_lengths", "segments"], CASES, several=True)
+)
 def test_splash_is_the_equation_and_gradients_agree(settings, swapped):
     """Among these rows are empty ones: beyond a window, a length, in a segment without keys, and in whole blocks."""
     given = inputs(swapped)
@@ -96,6 +99,7 @@ def test_a_mask_of_keys_is_that_mask():
         np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_causal_attention_has_exactly_no_gradient_from_the_future_and_padding_does_not_matter():
     query, key, value, weight = inputs(swapped=True)
     row = 6
@@ -111,6 +115,7 @@ def test_causal_attention_has_exactly_no_gradient_from_the_future_and_padding_do
     np.testing.assert_array_equal(others[0], gradients[0])
 
 
+@pytest.mark.slow
 def test_bfloat16_is_near_the_bfloat16_reference():
     settings, low = (None, True, None, None, None), inputs(True, jnp.bfloat16)
     exact = value_and_gradients(reference.attend, inputs(True), *settings)

@@ -108,6 +108,7 @@ def test_structural_attention_is_the_equation(with_values, normal):
     np.testing.assert_allclose(got, expected, atol=5e-6, rtol=5e-5)
 
 
+@pytest.mark.slow
 def test_a_chain_or_distances_of_word_order_are_shaws_attention(normal):
     query, key, value = normal(B, T, N, H), normal(B, T, K, H), normal(B, T, K, HV)
     tables = normal(7, H), normal(5, HV)

@@ -87,6 +87,7 @@ def test_the_reference_is_chosen_and_the_others_say_why_not():
             explain_implementation(query, key, key, implementation=name)
 
 
+@pytest.mark.slow
 def test_masks_windows_lengths_and_gradients_at_any_size():
     rows, queries, keys = export.symbolic_shape("b, t, s")
 

@@ -16,6 +16,7 @@ from attention_research.kernels import (
     window_mask,
 )
 from tests.kernels.conftest import softmax64
+from tests.tiers import fast_are
 
 B, N, K, H, HV, D = 2, 6, 3, 5, 7, 17
 LENGTHS = {"memory": (5, 11), "no_memory": (7, 7), "one_query": (1, 7)}
@@ -44,7 +45,7 @@ def arrays(normal, T: int, S: int):
     return tuple(normal(*shape) for shape in shapes)
 
 
-@pytest.mark.parametrize("T, S", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("T, S", fast_are(["memory"], LENGTHS, several=True))
 def test_transformer_xl_is_the_equation(T, S, normal):
     inputs = arrays(normal, T, S)
     mask = jnp.asarray(np.random.default_rng(1).random((B, 1, T, S)) < 0.7)
@@ -125,7 +126,9 @@ def by_segments(run, count, x, segment, length):
     return jnp.concatenate(outputs, axis=1)
 
 
-@pytest.mark.parametrize("segment, length", [(5, 7), (5, 3), (1, 3)])
+@pytest.mark.parametrize(
+    "segment, length", fast_are(["5-3"], {"5-7": (5, 7), "5-3": (5, 3), "1-3": (1, 3)}, several=True)
+)
 def test_segments_with_memory_are_one_pass_under_a_mask(segment, length, normal):
     """A query sees its own segment and `length` positions before it; segments of 1 are a window, exactly."""
     T, count = (13 if segment > 1 else 7), 2

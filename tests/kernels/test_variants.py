@@ -26,6 +26,7 @@ from attention_research.kernels import (
     temperature_attention,
 )
 from tests.kernels.conftest import attention64, softmax64
+from tests.tiers import fast_are
 
 B, T, S, N, K, H, HV = 2, 11, 13, 6, 3, 5, 7
 MASK = np.random.default_rng(5).random((B, 1, T, S)) < 0.6
@@ -75,7 +76,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", fast_are(["temperature", "l2"], CHANGED.keys()))
 def test_another_scale_or_norm_is_the_equation(name, normal):
     kernel, oracle, shapes, settings = CHANGED[name]
     inputs, parameters = heads(normal), [jnp.abs(normal(*shape)) + 0.5 for shape in shapes]
@@ -90,6 +91,7 @@ def test_another_scale_or_norm_is_the_equation(name, normal):
         np.testing.assert_allclose(call(*inputs, *parameters, bias), expected, atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_temperature_of_the_width_is_plain_attention(normal):
     inputs = heads(normal)
     got = temperature_attention(*inputs, jnp.full(N, H**0.5))
@@ -157,7 +159,7 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("name", ["softcap", "sigmoid", "sigmoid_of_length", "sink"])
+@pytest.mark.parametrize("name", fast_are(["softcap", "sigmoid"], ["softcap", "sigmoid", "sigmoid_of_length", "sink"]))
 def test_another_normaliser_is_the_equation(name, normal):
     inputs, parameters = heads(normal), normal(N)
     kernel, weigh = normalisers(parameters)[name]
@@ -175,6 +177,7 @@ def test_another_normaliser_is_the_equation(name, normal):
         np.testing.assert_allclose(call(*inputs), expected, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_limits_of_the_normalisers_are_plain_attention(normal):
     inputs = heads(normal)
     plain, _ = attention64(*inputs)
@@ -183,6 +186,7 @@ def test_limits_of_the_normalisers_are_plain_attention(normal):
     assert np.abs(sink_attention(*inputs, jnp.full(1, 20.0))).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_released_gemma_and_gpt_oss_agree(normal, torch):
     gemma = pytest.importorskip("transformers.models.gemma2.modeling_gemma2")
     gpt_oss = pytest.importorskip("transformers.models.gpt_oss.modeling_gpt_oss")

@@ -28,6 +28,7 @@ def errors(**rows):
     return {row: {"measure.train_error": value, "measure.test_error": value + 0.1} for row, value in rows.items()}
 
 
+@pytest.mark.slow
 def test_plain_networks_have_to_degrade_in_training(studies):
     judge = lambda claim, **rows: status(studies["he2015/degradation"], claim, **errors(**rows))
     good = {"plain_20": 0.1, "plain_56": 0.3, "residual_20": 0.1, "residual_56": 0.1}

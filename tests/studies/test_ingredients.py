@@ -98,7 +98,7 @@ def test_forms_of_adding_are_told_apart(studies):
 
 @pytest.mark.parametrize(
     "attention",
-    ["absolute", "rotary", *(pytest.param(one, marks=pytest.mark.slow) for one in ("alibi", "relative", "t5"))],
+    ["rotary", *(pytest.param(one, marks=pytest.mark.slow) for one in ("absolute", "alibi", "relative", "t5"))],
 )
 def test_a_shift_moves_the_weights_of_absolute_positions_alone(attention, studies):
     moved = measured(studies["lectures/positions"], f"shift_{attention}")["moved"]

@@ -16,7 +16,7 @@ NAMES = ("vaswani2017/table1", "lectures/complexity")
     ("row", "powers", "chain", "path"),
     [
         ("attention_core", (2, 1, None), [2, 2], [1, 1]),
-        ("rnn", (1, 2, None), [5, 9], [5, 9]),
+        pytest.param("rnn", (1, 2, None), [5, 9], [5, 9], marks=pytest.mark.slow),
         ("convolution", (1, 2, 1), [1, 1], [4, 8]),
         ("restricted_core", (1, 1, 1), [2, 2], [4, 8]),
     ],

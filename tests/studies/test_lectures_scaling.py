@@ -1,6 +1,7 @@
 """`lectures/scaling`: measures on random vectors by formula, verdicts by hand, every row's config."""
 
 import numpy as np
+import pytest
 from results_of import measured, results_of
 
 from attention_research.studies.trials import configuration
@@ -16,6 +17,7 @@ def test_every_row_resolves_at_every_scale(study):
                 assert configuration(study, scale, row).resolved["data"]["kind"] == "copying"
 
 
+@pytest.mark.slow
 def test_the_variance_of_random_logits_is_the_width(study):
     sizes = {"random_widths": (4, 64), "keys": 64, "rows": 512, "factors": (0.1, 30.0)}
     plain, scaled = (measured(study, f"random_{score}", **sizes) for score in ("dot", "scaled_dot"))

@@ -13,6 +13,7 @@ from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTE
 STUDY = "linformer2020/table3"
 
 
+@pytest.mark.slow
 def test_materialised_and_fused_are_one_function_and_linformer_of_full_rank_another():
     x = jax.random.normal(jax.random.key(1), (1, 24, 12))
     sizes = {"width": 12, "num_heads": 3, "rank": 5, "key": jax.random.key(0)}
@@ -29,6 +30,7 @@ def test_materialised_attention_alone_allocates_the_square_of_the_length():
     assert of("materialised", 2048) >= 2 * 2048**2 * 4
 
 
+@pytest.mark.slow
 def test_a_rank_is_measured_at_the_longer_texts(study):
     found = measured(study, "k_128", rank=16, lengths=(8, 32, 64), width=8, num_heads=2, seconds=0.0)
     assert found["lengths"] == [32, 64] and len(found["milliseconds"]["fused"]) == 2

@@ -53,6 +53,7 @@ def test_every_printed_row_is_named_as_printed():
     assert [row.name for row in load_study("narang2021/table1").rows] == list(ROWS)
 
 
+@pytest.mark.slow
 def test_a_few_rows_count_as_the_formulas(root):
     found = inspect_study("narang2021/table1", rows=FEW)
     assert [row["id"] for row in found] == list(FEW)
@@ -78,6 +79,7 @@ def test_all_rows_count_as_the_formulas(root, request):
     assert rows == recorded(root)
 
 
+@pytest.mark.slow
 def test_the_share_of_attention_is_its_products():
     """4 D w for the projections of a token, 2 w for each pair of tokens; w = D, 12 layers (`narang2021/compute`)."""
     (found,) = inspect_study("narang2021/compute", rows=("t5_base",))

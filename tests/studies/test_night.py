@@ -284,6 +284,7 @@ def test_the_lowest_priority_is_handed_on_to_workers():
     assert done.stdout.split() == ["19", str(os.SCHED_IDLE)], done.stderr
 
 
+@pytest.mark.slow
 def test_a_session_at_low_priority_is_as_a_whole_at_low_priority():
     """Linux compares sessions before processes: a worker's own session would else get as much as any other."""
     if not Path("/proc/self/autogroup").exists():

@@ -114,6 +114,7 @@ def shown():
     return {"imdb_token_weight": row, "imdb_self_attention": {"measure.moved": [moved]}}
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_from_what_was_measured_and_from_nothing_else(study, tmp_path, saved):
     results = results_of(shown())
     object.__setattr__(results.study, "scales", study.scales)

@@ -16,6 +16,7 @@ from attention_research.errors import RunError
 from attention_research.studies import find_studies, load_study, records, reproduce, run_study
 from attention_research.studies.verdicts import below_a_table
 from attention_research.training.workdir import locked
+from tests.tiers import fast_are
 
 RUN = Path("runs/fake-table-quick")
 
@@ -78,6 +79,7 @@ def test_a_killed_worker_is_retried_and_a_failing_trial_stops_nobody(fake, ran, 
     assert "&lt;such&gt;" in Path("runs/fake-table-deaths/report.html").read_text()
 
 
+@pytest.mark.slow
 def test_only_the_sources_of_a_measurement_make_it_stale(fake, ran):
     """Not a docstring, a comment, a row's name or a verdict in the same file, but a function that it calls."""
     run_study("fake/table", scale="quick", rows=("one",), seeds=1)
@@ -92,6 +94,7 @@ def test_only_the_sources_of_a_measurement_make_it_stale(fake, ran):
     assert rerun(stale="rerun")["rows"][0]["notes"] == "" and len(ran()) == 2
 
 
+@pytest.mark.slow
 def test_a_record_counts_as_finished_and_renders_elsewhere(fake, ran):
     run_study("fake/table", scale="quick", rows=("one",), record=True)
     recorded = fake / "fake/results/table/quick"
@@ -157,6 +160,7 @@ def test_tables_share_rows_by_name_and_trials_by_their_records(fake, ran):
     assert len(ran()) == 4
 
 
+@pytest.mark.slow
 def test_claims_are_judged_from_cpu_on(fake):
     cpu = {one["id"]: one for one in run_study("fake/table", scale="cpu", rows=("one", "two"))["verdicts"]}
     assert set(cpu) == {"one-below-two", "never-tested"}
@@ -168,7 +172,10 @@ def test_claims_are_judged_from_cpu_on(fake):
     assert "## never-tested: not tested" in said and "another" not in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+SIGNALS = {number.name: number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)}
+
+
+@pytest.mark.parametrize("number", fast_are(["SIGTERM"], SIGNALS))
 def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     program = (
         "from attention_research.studies import reproduce\nreproduce('fake/table', scale='sleep', rows=['asleep'])"

@@ -229,6 +229,7 @@ def test_parsers_that_are_not_run_stand_in_the_table_and_say_so(tmp_path, table4
         table4.rows_at("cpu", ["dyer"])
 
 
+@pytest.mark.slow
 def test_the_papers_parser_is_counted(table4):
     """4 layers of width 1024, 16K and 32K pieces; section 6.3's decoding; nothing is counted of the rivals."""
     rows = {row["id"]: row for row in inspect_study("vaswani2017/table4", scale="paper")}

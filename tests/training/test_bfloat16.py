@@ -153,6 +153,7 @@ def distance(a, b):
     return np.sqrt(sum(np.sum(np.square(a[name].astype(np.float64) - b[name])) for name in b))
 
 
+@pytest.mark.slow
 def test_gradients_are_as_far_from_float32s_as_rounded_weights_make_them(gradients):
     """Within 3 times what rounding the weights alone costs (measured: 1.4); each parameter's own within 12 roundings
     of its norm (8.4), or of a hundredth of all's where it is 0 but for rounding (key biases)."""

@@ -171,6 +171,7 @@ def test_a_disk_that_refuses_is_one_line_and_the_last_checkpoint_stays(two, tmp_
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_orbax_leaves_behind_after_a_refusal_is_not_reported_later(two, tmp_path, limit_file_size):
     """Orbax abandons coroutines; Python would warn of them after the line that tells the error, even at exit."""
 

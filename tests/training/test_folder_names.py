@@ -103,6 +103,7 @@ SMALL = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mock_data")
 def test_every_command_works_in_a_folder_of_any_name(tmp_path, capsys):
     folder = tmp_path / "x[1]*?'q' \"d\"#%20\\gs:é" / "two\nlines"

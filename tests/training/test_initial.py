@@ -1,7 +1,6 @@
 """`training.initial` on tiny files: what a run takes from another, to the bit; what it refuses; what it remembers."""
 
 import copy
-import functools
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from attention_research.config import Config, ConfigError, resolve
-from attention_research.training import initial, run
+from attention_research.training import initial
 from attention_research.training.clock import Clock
 from attention_research.training.evaluation import Trained
 from attention_research.training.interruption import Interrupted
@@ -22,6 +21,7 @@ from attention_research.training.run import train
 from attention_research.training.trainer import Trainer, mean_losses
 from attention_research.training.workdir import read_metrics
 from tests.parallel.programs import environment
+from tests.tiers import fast_are
 
 SEEDS = (3, 4)
 
@@ -53,13 +53,12 @@ def config(data, steps, **training):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, programs_once):
     """A folder with two texts, `first` of six letters and `second` of five of them and one more."""
     folder = tmp_path_factory.mktemp("initial")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTENTION_RESEARCH_DATA", str(folder / "home"))
         patch.chdir(folder)
-        patch.setattr(run, "describe", functools.cache(run.describe))  # as slow as a run is here
         yield folder
 
 
@@ -108,7 +107,7 @@ def begun(config):
     return initial.start(Trainer(config), lambda line: None)
 
 
-@pytest.mark.parametrize("wanted", ["last", "2"])
+@pytest.mark.parametrize("wanted", fast_are(["2"], ["last", "2"]))
 def test_parameters_are_the_other_runs_and_the_rest_is_new(trained, tuned, wanted):
     """Fresh ones of the same seed are others: the trained run has that seed too."""
     settings = tuned(initial_checkpoint=wanted)
@@ -124,7 +123,10 @@ def test_parameters_are_the_other_runs_and_the_rest_is_new(trained, tuned, wante
     )
 
 
-@pytest.mark.parametrize(("before", "after"), [("learned", "random_frozen"), ("random_frozen", "learned")])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("learned", "random_frozen"), pytest.param("random_frozen", "learned", marks=pytest.mark.slow)],
+)
 def test_a_part_is_the_other_runs_and_the_rest_is_drawn(place, before, after):
     """Between models of other poolings, where one trains the table that the other keeps frozen."""
 
@@ -187,6 +189,7 @@ def test_what_was_taken_stands_in_the_environment(trained, whole):
     assert len(taken["fingerprint"]) == 12
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_without_the_other(place, trained, tuned, whole, monkeypatch):
     """After the third step the other run's checkpoints are away; the continued run is the uninterrupted one."""
     count, fetch = iter(range(1, 100)), Clock.next
@@ -209,7 +212,10 @@ def test_an_interrupted_run_goes_on_without_the_other(place, trained, tuned, who
     assert ours["initial"] == theirs["initial"]
 
 
-@pytest.mark.parametrize("path", ["seed-{seed}", f"seed-{SEEDS[1]}"], ids=["each-its-seed", "all-the-same"])
+PATHS = {"each-its-seed": "seed-{seed}", "all-the-same": f"seed-{SEEDS[1]}"}
+
+
+@pytest.mark.parametrize("path", fast_are(["each-its-seed"], PATHS))
 def test_replicas_start_from_the_run_of_their_seed_or_all_from_one(place, tuned, path):
     state, taken = begun(tuned(path, replicas=2))
     runs = [place / path.replace("{seed}", str(seed)) for seed in SEEDS]

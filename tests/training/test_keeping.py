@@ -14,6 +14,7 @@ from attention_research.registry import FAMILIES, lookup
 from attention_research.tokens import EOS
 from attention_research.training import keeping
 from attention_research.training.workdir import load_config
+from tests.tiers import fast_are
 
 FILES = [f"corpus/{split}.{side}" for split in ("train", "validation", "test") for side in ("fr", "en")]
 SMALL = {
@@ -41,7 +42,7 @@ def arguments(root, workdir, **settings):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory, root):
+def trained(tmp_path_factory, root, programs_once):
     """(the folder in which the run was trained, what evaluate and generate gave there)."""
     home = tmp_path_factory.mktemp("keeping")
     with pytest.MonkeyPatch.context() as patch:
@@ -124,6 +125,7 @@ def test_other_files_are_evaluated_without_the_text_of_the_run(place, capsys):
         assert f"error: {line}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_copied_project_is_used_where_it_is(place, monkeypatch):
     """Whether or not the first place is still there and unchanged; the text is looked for at both places."""
     before, copied = scores(place / "run"), place.parent / "copied"
@@ -155,7 +157,7 @@ def content(folder):
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("split", ["train", "validation"])
+@pytest.mark.parametrize("split", fast_are(["train"], ["train", "validation"]))
 def test_training_does_not_go_on_with_a_changed_text(place, root, capsys, monkeypatch, split):
     """One line that names the file; nothing in the folder is written over."""
     monkeypatch.chdir(place)
@@ -184,6 +186,7 @@ def test_what_a_run_keeps_is_checked(place, capsys):
         file.unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version(place, capsys):
     """Without data.json: used where the text gives its vocabulary, refused in one line where it does not."""
     (place / "run/data.json").unlink()

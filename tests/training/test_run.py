@@ -27,6 +27,7 @@ from attention_research.training.interruption import Interrupted
 from attention_research.training.lengthening import stretched
 from attention_research.training.run import train
 from attention_research.training.workdir import locked, read_metrics
+from tests.tiers import fast_are
 
 SMALL = (
     ("max_length", 61), ("vocabulary_size", 8000), ("model.width", 8), ("model.num_heads", 2), ("model.num_layers", 1),
@@ -44,7 +45,7 @@ def config(steps, *overrides):
     )
 
 
-pytestmark = pytest.mark.usefixtures("mock_data")
+pytestmark = pytest.mark.usefixtures("mock_data", "programs_once")
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +122,7 @@ def test_a_signal_saves_and_the_continued_run_is_the_uninterrupted_one_bit_for_b
     assert_same_run(workdir, whole[0])
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_with_one_line_and_the_same_command_continues_it(whole, tmp_path, monkeypatch, capfd):
     """When the checkpoint of step 4 is to be written, the kernel lets no file grow beyond 20 kB; that of 2 is there."""
     workdir, before, save = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE), Checkpoints.save
@@ -155,6 +157,7 @@ def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before(whole, tmp_pa
     assert_same_run(workdir, whole[0])
 
 
+@pytest.mark.slow
 def test_the_checkpoint_of_the_lowest_validation_loss_stays(tmp_path, monkeypatch):
     """Validation after each of 5 steps, by losses of the test's own; the schedule saves at the end only."""
     losses = iter([3.0, 1.0, 2.0, float("nan"), 4.0])
@@ -200,9 +203,13 @@ def test_another_config_is_refused_with_the_difference(whole):
         train(config(5), whole[0])
 
 
-@pytest.mark.parametrize(
-    "end", [RunError("no room"), ValueError("a bug"), Interrupted(15, "stopped"), KeyboardInterrupt()]
-)
+ENDS = {
+    "end0": RunError("no room"), "end1": ValueError("a bug"), "end2": Interrupted(15, "stopped"),
+    "end3": KeyboardInterrupt(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", fast_are(["end0"], ENDS))
 def test_a_failed_start_leaves_the_folder_as_it_was(end, whole, tmp_path, at_step, monkeypatch):
     """New, made by the user, and of a run that was to go on with more steps: a mended config may be another one."""
 
@@ -263,6 +270,7 @@ def test_what_does_not_fit_the_devices_writes_nothing(tmp_path):
         assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_start_that_was_killed_claims_nothing(whole, tmp_path):
     """Its files are there, of another vocabulary; the run is that of the config that is given then."""
     other = config(9, ("vocabulary_size", 7000), ("model.dropout_rate", 0.5))
@@ -297,6 +305,7 @@ def test_a_second_process_is_refused(whole):
         train(config(6), whole[0])
 
 
+@pytest.mark.slow
 def test_replicas_are_logged_by_seed(tmp_path):
     train(config(2, ("training.replicas", 2), ("training.seed", 7)), tmp_path / "run")
     lines = [line for line in read_metrics(tmp_path / "run") if line["split"] == "train"]
@@ -325,11 +334,12 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_the_last_good_checkpoin
     with pytest.raises(
         Diverged, match=r"^step 3, seed 0: the loss is \d.*, the gradient of encoder\.\S+ is not finite"
     ):
-        train(config(6), workdir)
+        train(config(8), workdir)  # a config of no other test: its program is traced here
     assert [path.name for path in (workdir / "checkpoints").iterdir()] == ["2"]
     assert [line["step"] for line in read_metrics(workdir) if line["split"] == "train"] == [1, 2]
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_in_a_run_is_one_line(tmp_path, at_step):
     """XLA is really asked for petabytes, beside the first step."""
     at_step(1, lambda: jax.jit(lambda x: jnp.sort(jnp.broadcast_to(x, (2**49,))))(1.0))
@@ -361,6 +371,7 @@ def test_what_is_trained_on_a_mesh_is_read_on_one_device(whole, tmp_path):
     assert ours.keys() == theirs.keys() and all((ours[name] == theirs[name]).all() for name in ours)
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_evaluated(whole, tmp_path, capsys):
     """The losses of step 4's own parameters, where the log says that its validation loss is the lower one."""
     workdir = tmp_path / "run"

@@ -93,6 +93,7 @@ def test_a_step_is_adam_on_the_mean_token_loss():
     assert int(state["step"]) == 3
 
 
+@pytest.mark.slow
 def test_replicas_equal_single_runs(small_state):
     """Two replicas by vmap follow the two seeds' own runs, dropout and all."""
     start, step, batch = small_state
@@ -108,7 +109,7 @@ def test_replicas_equal_single_runs(small_state):
 
 @pytest.fixture(scope="module")
 def small_state():
-    return small_run(dropout_rate=0.3)
+    return small_run(dropout_rate=0.3, num_layers=1)
 
 
 def small_run(accumulation_steps=1, **model):
@@ -200,6 +201,7 @@ def test_accumulation_is_the_large_batch(name):
     assert_same_updates(followed(ACCUMULATING[name]()), followed(plain(*bigrams())))
 
 
+@pytest.mark.slow
 def test_accumulation_of_a_transformer_is_its_large_batch():
     whole, parts = (small_run(steps, dropout_rate=0.0, num_layers=1) for steps in (1, 3))
     assert_same_updates(followed(plain(parts[1], parts[0])), followed(plain(whole[1], whole[0])))

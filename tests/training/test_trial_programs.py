@@ -38,6 +38,7 @@ def test_two_attentions_are_two_programs_of_one_initialization(hashes):
     assert [name for name in scaled if scaled[name] == unscaled[name]] == ["start"]
 
 
+@pytest.mark.slow
 def test_a_kernels_scale_changes_the_programs_that_call_it_and_no_other(hashes, root, monkeypatch):
     kernel = standard.dot_product_attention
     monkeypatch.setattr(standard, "dot_product_attention", lambda query, *rest, **how: kernel(query * 2, *rest, **how))
@@ -55,6 +56,7 @@ def test_how_a_trial_is_run_is_no_part_of_its_program(hashes, root, monkeypatch)
     assert program_hashes(config(*spread), evaluated=False) == {n: x for n, x in hashes[0].items() if n != "decode"}
 
 
+@pytest.mark.slow
 def test_a_fresh_process_with_another_hash_seed_gives_the_same(hashes, root):
     """Nor does the traced text depend on checks of shapes, on strict promotion or on other settings of the tests."""
     script = (

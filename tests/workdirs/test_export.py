@@ -158,6 +158,7 @@ def test_export_s_mistakes_are_one_line(trained, tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_status_compare_and_report_of_a_trained_run(trained, tmp_path, capsys):
     """The folder that `train` and `evaluate` really write says all that these commands look for."""
     workdir, _ = trained
