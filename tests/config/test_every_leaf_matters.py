@@ -461,9 +461,7 @@ def before(model):
 SECTIONS = ("data", "model.encoder", "model.decoder", "model", "")
 
 
-@pytest.mark.parametrize(
-    "section", fast_are(["data", "model", "rest"], {section or "rest": section for section in SECTIONS})
-)
+@pytest.mark.parametrize("section", fast_are(["data", "rest"], {section or "rest": section for section in SECTIONS}))
 def test_every_leaf_of_the_first_config(section):
     deeper = [other for other in SECTIONS if other != section and other.startswith(section)]
     assert dead(FIRST, within=section, but_under=tuple(deeper)) == []

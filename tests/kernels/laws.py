@@ -25,7 +25,7 @@ def applicable(family: str) -> list:
     """Parameters (mechanism, law) of a family.
 
     Where a file has several mechanisms (modes, sharings), the laws that its code obeys or breaks in all of them alike
-    are among the fast tests for its first one only; the dearest laws, for the first one of the family only.
+    are among the fast tests for its first one only; the dearest laws, for a family's first one and `BY_HAND` only.
     """
     found, files = [], set()
     for mechanism in mechanisms(family):
@@ -45,7 +45,7 @@ def applicable(family: str) -> list:
             "derivatives": edge_laws.derivatives if mechanism.floats() else None,
         }
         later = {"transforms", "bfloat16", "shapes", "permutations", "emptied"} if mechanism.file in files else set()
-        if found:
+        if found and mechanism.name not in BY_HAND:
             later |= {"transforms", "bfloat16", "emptied", "integers"}
         if mechanism.name not in BY_HAND:
             later.add("derivatives")

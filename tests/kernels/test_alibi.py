@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from attention_research.kernels import alibi_bias, alibi_distance_bias, alibi_slopes, dot_product_attention
+from tests.tiers import fast_are
 
 B, N, H = 2, 3, 5
 LENGTHS = {"longer_keys": (5, 11), "longer_queries": (11, 5), "one_query": (1, 7), "one_key": (7, 1)}
@@ -35,7 +36,7 @@ def test_slopes_of_the_paper():
         alibi_slopes(0)
 
 
-@pytest.mark.parametrize("heads", [4, 5])
+@pytest.mark.parametrize("heads", fast_are(["5"], [4, 5]))
 def test_the_bias_is_the_released_codes(heads, torch):
     """Bloom's tensor is m_n j: equal but for a constant a query. In the paper's own figure it is -m_n (i - j)."""
     bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,12 +67,13 @@ def test_padding_takes_no_place_and_is_not_counted(route):
     at = np.array([1, 2, 4, 5, 6, 8])
     padded, real = np.full((1, 10, 3), 7.0, np.float32), np.zeros((1, 10), bool)
     padded[:, at], real[:, at] = logits, True
-    alone = route(jnp.asarray(logits), capacity=2)
-    found = route(jnp.asarray(padded), capacity=2, real=jnp.asarray(real))
+    route = jax.jit(functools.partial(route, capacity=2))
+    alone = route(jnp.asarray(logits))
+    found = route(jnp.asarray(padded), real=jnp.asarray(real))
     np.testing.assert_array_equal(found.dispatch[:, at], alone.dispatch)
     np.testing.assert_allclose(found.combine[:, at], alone.combine, rtol=1e-6)
     np.testing.assert_allclose(found.balance, alone.balance, rtol=1e-6)
     np.testing.assert_allclose(found.dropped, alone.dropped, atol=1e-6)
     assert not np.any(np.asarray(found.dispatch)[~real])
-    nothing = route(jnp.asarray(padded), capacity=2, real=jnp.zeros((1, 10), bool))
+    nothing = route(jnp.asarray(padded), real=jnp.zeros((1, 10), bool))
     assert all(np.all(np.asarray(x) == 0) for x in nothing)

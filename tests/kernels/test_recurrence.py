@@ -106,7 +106,8 @@ DERIVATIVES = {
 }
 
 
-@pytest.mark.parametrize("body", [gru, pytest.param(decoder, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("body", [gru, decoder])
 def test_second_derivatives_and_forward_mode_are_those_of_lax_scan(body):
     with jax.enable_x64(True):
         weights, carry, xs = given(body, jnp.float64)

@@ -26,7 +26,7 @@ REFUSES = {
 }  # fmt: skip
 #: Cut by hand into the pieces of devices before they are called.
 APART = {"ring", "causal_ring"}
-#: Compared at other lengths among the fast tests; all of them are in the slow tier.
+#: Exported, and compared at other lengths, among the fast tests; all of them are in the slow tier.
 QUICK = {"reference", "scaled_dot_scores", "softcap", "causal_shaw"}
 
 
@@ -48,7 +48,10 @@ def open_shapes(mechanism: Mechanism) -> dict[str, jax.ShapeDtypeStruct]:
 WALKED = [one for one in mechanisms() if lengths(one) and one.name not in APART]
 
 
-@pytest.mark.parametrize("mechanism", WALKED, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "mechanism",
+    [pytest.param(one, id=one.name, marks=[] if one.name in QUICK | REFUSES else pytest.mark.slow) for one in WALKED],
+)
 def test_a_mechanism_takes_symbolic_lengths_or_refuses_them(mechanism):
     program = lambda: export.export(jax.jit(mechanism.call))(open_shapes(mechanism))
     if mechanism.name not in REFUSES:

@@ -423,6 +423,7 @@ def test_hours_come_from_the_trial_its_row_its_study_or_what_it_has_done(fake, m
     assert Costs([], folder).of(trained) == Cost(70.0, "begun", 70.0)
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_repository_needs_no_jax(root):
     program = (
         "import sys; from attention_research.cli import main\n"

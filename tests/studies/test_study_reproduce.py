@@ -58,6 +58,7 @@ def test_a_study_runs_once_and_says_everything(fake, ran, capsys):
     assert json.loads(out) == summary
 
 
+@pytest.mark.slow
 def test_only_the_wanted_rows_run_and_the_others_stay_blank(fake, ran):
     summary = run_study("fake/table", scale="quick", rows=("two",), seeds=1)
     assert ran() == ["2.0 0"]

@@ -231,6 +231,7 @@ def test_every_tokenizer_is_kept(place, root, monkeypatch, kind):
     assert load_config(place / "run") if kind != "from_run" else True
 
 
+@pytest.mark.slow
 def test_what_is_left_out_cut_or_there_twice_is_said(place, root, monkeypatch, capsys):
     """On stderr once, when training starts; data.json keeps the numbers."""
     monkeypatch.chdir(place)

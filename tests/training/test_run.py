@@ -321,6 +321,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path):
     assert not read_metrics(tmp_path / "run") and not list((tmp_path / "run" / "checkpoints").glob("*"))
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_not_finite_stops_the_run_and_the_last_good_checkpoint_stays(tmp_path, monkeypatch):
     """sqrt(0 x) is 0 and its derivative 0 / 0: the loss stays what it is."""
     workdir, loss = tmp_path / "run", Translation.loss

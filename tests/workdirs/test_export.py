@@ -1,5 +1,6 @@
 """`export` and its loader, of a run that was really trained, on TFDS's mock of wmt14_translate/fr-en."""
 
+import functools
 import json
 
 import jax
@@ -50,15 +51,19 @@ def file(trained, tmp_path_factory):
     return path
 
 
-def answers(structure, parameters, statistics):
-    """Log-probabilities of every next piece after `ROWS`' first, and of `ROWS` as targets of themselves."""
-
+@functools.cache
+def program(structure):
     def answer(parameters, statistics, rows):
         model = structure.merge(parameters, statistics)
         cache = model.start(model.encode({"tokens": rows}), 5)
         return model.step(cache, rows[:, 0])[1], model.log_likelihood({"source": rows, "target": rows})[0]
 
-    next_piece, targets = jax.jit(answer)(parameters, statistics, ROWS)
+    return jax.jit(answer)
+
+
+def answers(structure, parameters, statistics):
+    """Log-probabilities of every next piece after `ROWS`' first, and of `ROWS` as targets of themselves."""
+    next_piece, targets = program(structure)(parameters, statistics, ROWS)
     return np.concatenate([np.ravel(next_piece), np.ravel(targets["log_likelihood"])])
 
 
