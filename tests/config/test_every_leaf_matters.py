@@ -95,7 +95,7 @@ LONG = {
     "bigbird", "reformer", "sinkhorn", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
     "random_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "funnel", "copying", "agreement",
     "transparent", "adafactor", "shared_transformer", "transformer_decoder", "prefix", "t5", "hugging_face_beam",
-    "shrinking_beam", "adaptive_universal", "linformer",
+    "shrinking_beam", "adaptive_universal", "linformer", "language_model", "sampling", "performer",
 }  # fmt: skip
 #: Kinds that mean something only with data of their own, which these probes do not have -> the test of what they do.
 ELSEWHERE = {

@@ -90,6 +90,7 @@ def test_evaluation_sees_every_picture_once_and_has_all_its_references(written, 
     assert sum((ids >= 0).sum() for ids in some) == 5 and set(np.concatenate(some)) - {-1} <= set(captioned)
 
 
+@pytest.mark.slow
 def test_a_smaller_training_set_is_that_many_pictures_with_their_own_words(written):
     few = data(train_examples=9).prepare()
     numbers = {

@@ -278,6 +278,7 @@ def test_shape_questions_through_the_builder(data_home, tmp_path, monkeypatch):
             np.testing.assert_array_equal(one["image"], images[part, number])
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_shapes():
     archive = fetch(shape_questions.PACKAGE)

@@ -292,6 +292,7 @@ def test_medians_are_cut_to_whole_numbers():
     assert all(median(v) == int(statistics.median(v)) for v in ([1, 2], [9, 8], [3], [4, 0, 7]))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_digits():
     """500 of each class, on the real package; a nearest-centroid classifier finds them to be digits."""

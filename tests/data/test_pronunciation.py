@@ -96,6 +96,7 @@ def test_its_names_are_known_and_a_wrong_one_is_one_line():
         names.check_name("pronunciation/em")
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_package():
     """The counts; no word in two splits; 39 phonemes and 27 letters."""

@@ -111,13 +111,11 @@ def value_and_gradients(implementation: str, case: dict, given: tuple[jax.Array,
 #: Each argument once, in the cases that take the most ways through the blocks.
 FAST = (
     "plain",
-    "causal",
     "mask_full",
     "bias_over_queries",
     "window",
     "segments_window",
     "offset_array",
-    "soft_cap",
     "sink_one",
 )
 
@@ -251,7 +249,7 @@ EMPTY = {
 
 
 @pytest.mark.parametrize("implementation", fast_are(["reference", "blockwise"], IMPLEMENTATIONS))
-@pytest.mark.parametrize("case", EMPTY.values(), ids=EMPTY)
+@pytest.mark.parametrize("case", fast_are(["mask", "key_length"], EMPTY))
 def test_an_empty_row_is_zero_with_zero_gradients(case, implementation):
     query, key, value, weight = arrays(value_width=H)
     row = 12 if "local_window_size" in case else 4
@@ -417,7 +415,8 @@ def test_blockwise_inside_shard_map_sums_the_gradient_of_what_is_shared():
     np.testing.assert_allclose(jax.jit(mapped)(*inputs), jax.jit(gradient)(*inputs), atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("case", fast_are(["window_causal"], ["plain", "bias_over_queries", "window_causal"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["plain", "bias_over_queries", "window_causal"])
 def test_bfloat16_blockwise_is_within_twice_the_error_of_bfloat16_reference(case):
     case = CASES[case]
     exact = value_and_gradients("reference", case, arrays())

@@ -114,7 +114,7 @@ def likelihood64(hidden, kernel, targets, bias=None):
     return log_p[np.arange(len(targets)), np.asarray(targets)], log_p.mean(-1), log_z
 
 
-@pytest.mark.parametrize("chunk_size", fast_are(["None", "7"], [None, 1, 7, 1024]))
+@pytest.mark.parametrize("chunk_size", fast_are(["7"], [None, 1, 7, 1024]))
 @pytest.mark.parametrize("with_bias", [False, True], ids=["no_bias", "bias"])
 def test_chunks_give_the_log_likelihood_and_its_gradient(chunk_size, with_bias, normal):
     hidden, kernel, bias = normal(M, D), normal(D, V), normal(V) if with_bias else None

@@ -128,6 +128,7 @@ def test_blocks_of_features_are_orthogonal_and_their_lengths_as_asked():
         orthogonal_features(jax.random.key(0), 13, 5, norms="other")
 
 
+@pytest.mark.slow
 def test_every_row_is_a_standard_normal_vector():
     each = jax.jit(jax.vmap(lambda key: orthogonal_features(key, 7, 5)))
     draws = np.asarray(each(jax.random.split(jax.random.key(1), 3000)))

@@ -44,6 +44,7 @@ def test_linformer_is_the_equation(per_head, normal):
         np.testing.assert_allclose(linformer_attention(*inputs, mask=mask), expected, atol=5e-6, rtol=5e-5)
 
 
+@pytest.mark.slow
 def test_one_matrix_for_keys_and_values_gets_both_gradients(normal):
     *inputs, e, _ = arrays(normal, False)
     shared = jax.grad(lambda e: linformer_attention(*inputs, e, e, mask=MASK).sum())(e)
@@ -69,6 +70,7 @@ def test_padding_does_not_matter_and_an_example_of_padding_is_zero(normal):
         assert not np.any(gradient)
 
 
+@pytest.mark.slow
 def test_the_identity_projection_is_plain_attention_and_the_order_of_positions_is_the_projections(normal):
     query, key, value, e, f = arrays(normal, False)
     identity = jnp.eye(S)

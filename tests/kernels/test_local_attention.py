@@ -113,6 +113,7 @@ def test_windows_give_the_weights_and_contexts_of_the_whole_sequence(half_width,
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half_width", fast_are(["2"], [0, 2]))
 def test_a_window_is_the_whole_positions_within_reach_of_its_centre(half_width, normal):
     keys, real = normal(B, S, D), np.arange(S) < np.array([[13], [6]])

@@ -157,6 +157,7 @@ def test_an_empty_row_is_zero_with_zero_gradients():
             assert not np.any(gradient), f"{name}: {which}"
 
 
+@pytest.mark.slow
 def test_causal_attention_has_exactly_no_gradient_from_the_future():
     query, key, value, weight = inputs()
     row = 9

@@ -77,6 +77,7 @@ def attend(x, is_causal=False):
     return dot_product_attention(heads, heads, heads, is_causal=is_causal)[:, :, 0]
 
 
+@pytest.mark.slow
 def test_without_positions_only_causal_attention_knows_the_order(normal):
     x, order = normal(B, T, D), np.random.default_rng(0).permutation(T)
     table = sinusoidal_positions(T, D)[None]

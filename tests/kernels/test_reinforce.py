@@ -154,6 +154,7 @@ def test_entropy_is_that_of_scipy(normal):
     np.testing.assert_allclose(uniform, np.log(7), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_entropys_gradient_survives_weights_that_underflow():
     scores = jnp.array([[[0.0, -200.0, 1.0]]])
     value, gradient = jax.value_and_grad(lambda x: attention_entropy(x).sum())(scores)

@@ -71,6 +71,7 @@ def test_balancing_is_division_by_sums(is_causal, normal):
         np.testing.assert_allclose(got[b, k], sinkhorn64(scores[b, k], real[b], 3, is_causal, 0.7), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_iterations_give_a_doubly_stochastic_matrix_and_a_low_temperature_a_permutation(normal):
     scores = normal(B, K, C, C)
     soft = jax.jit(partial(sinkhorn, iterations=50))(scores)

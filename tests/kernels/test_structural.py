@@ -73,6 +73,7 @@ def test_the_distances_of_a_sentence():
     assert got[4].tolist() == [-4, -3, -2, -1, 0]
 
 
+@pytest.mark.slow
 def test_trees_of_a_batch_do_not_mix():
     chain, star = TREES["chain"], TREES["star"]
     both = structural_distances(jnp.asarray([chain, star]))

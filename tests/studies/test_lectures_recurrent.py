@@ -102,6 +102,7 @@ def test_more_compute_and_less_time_are_two_cases(studies):
     assert found.status == CONDITION and "2.00 times rnnsearch's operations" in found.because
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_of_what_there_is(studies, tmp_path):
     lists = [[-0.1 * k for k in range(9)]] * 3
     recalls = {"measure.delays": [[0, 1, 2]] * 3, "measure.recalls": [[1.0, 0.5, 0.2]] * 3, "measure.far": around(0.2)}

@@ -125,6 +125,7 @@ def test_most_have_to_cost_less_and_half_of_these_to_keep_the_score(study):
     assert judge({"linear": less}, keeps).status == UNTESTED
 
 
+@pytest.mark.slow
 def test_the_pictures_show_what_was_measured(study, tmp_path):
     results = made({"standard": (1.0, 100.0), "linear": (2.0, 10.0)}, {"standard": 64, "linear": 63})
     drawn = [draw(results, tmp_path) for draw in study.figures]

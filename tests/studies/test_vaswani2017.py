@@ -77,6 +77,7 @@ def test_each_row_changes_what_its_name_says(table3):
     assert base["evaluation"]["split"] == "validation"
 
 
+@pytest.mark.slow
 def test_inspect_gives_both_counts_beside_the_printed_cell():
     (base,) = inspect_study("vaswani2017/table3", scale="paper", rows=["base"])
     assert base["parameters"] - base["parameters_at_37000"] == (40_960 - 37_000) * 512

@@ -5,24 +5,45 @@ import functools
 
 import pytest
 
+from attention_research.config import Config, build_experiment
 from attention_research.training import evaluation, initial, run
 from attention_research.training.trainer import Trainer
+
+#: Settings of `training` that no program holds; `steps` is in those of some schedules.
+OUTSIDE = {"seed", "data_seed", "log_every", "eval_every", "checkpoint_every", "eval_batches", "keep", "keep_best"}
+CONSTANT = {"noam", "constant"}
+
+
+def computed(config):
+    """What a config's programs depend on, as something to look them up by."""
+    settings = config.resolved["training"]
+    left_out = OUTSIDE if settings["replicas"] == 1 else OUTSIDE - {"seed"}
+    left_out = left_out | ({"steps"} if settings["schedule"]["kind"] in CONSTANT else set())
+    kept = {name: section for name, section in config.resolved.items() if name not in ("evaluation", "decoding")}
+    return Config({}, {**kept, "training": {name: x for name, x in settings.items() if name not in left_out}}).hash
 
 
 @pytest.fixture(scope="module")
 def programs_once():
-    """Runs of one config share the programs that the first one traces and compiles; data and state are each run's own.
+    """Runs of the same computation trace and compile it once; data, state and settings are each run's own.
 
     The fingerprint of the sources, which takes as long as a run does, is computed once.
     """
     made = {}
 
     def shared(config, *, alone=False):
-        if (config, alone) not in made:
-            made[config, alone] = Trainer(config, alone=alone)
-            assert callable(made[config, alone]._evaluation_step)  # a cached property: the copies hold it
-        trainer = copy.copy(made[config, alone])
-        trainer.config, trainer.data = config, trainer.parts.data()
+        key = computed(config), alone
+        if key not in made:
+            made[key] = Trainer(config, alone=alone)
+            assert callable(made[key]._evaluation_step)  # a cached property: the copies hold it
+        trainer = copy.copy(made[key])
+        parts = build_experiment(config)
+        trainer.config, trainer.parts, trainer.settings, trainer.data = config, parts, parts.training(), parts.data()
+        if trainer.replicas > 1:
+            return trainer
+        trainer.seeds, trainer.execution = [trainer.settings.seed], copy.copy(trainer.execution)
+        start = trainer.step_and_start[1]
+        trainer.execution.start = lambda: trainer.execution.made(start, trainer.settings.seed)
         return trainer
 
     with pytest.MonkeyPatch.context() as patch:
