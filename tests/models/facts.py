@@ -33,7 +33,7 @@ def facts_of(structure, batch, width):
         values, _ = structure.merge(p).log_likelihood(batch)
         return -jnp.sum(values["log_likelihood"], where=values["mask"]), values
 
-    def stepped(p):
+    def stepped(p, memory):
         model = structure.merge(p)
 
         def step(carry, target):
@@ -41,13 +41,11 @@ def facts_of(structure, batch, width):
             cache, log_p, _ = model.step(cache, token)
             return (cache, target), jnp.take_along_axis(log_p, target[:, None], 1)[:, 0]
 
-        memory = model.encode({"tokens": batch["source"]})
         first = (model.start(memory, length + 2), jnp.full((rows,), BOS, jnp.int32))
         return jax.lax.scan(step, first, batch["target"].T)[1].T
 
-    def seen(p, extra):
+    def seen(p, memory, extra):
         model = structure.merge(p)
-        memory = model.encode({"tokens": batch["source"]})
         x = model.vocabulary.target(jnp.roll(batch["target"], 1, 1).at[:, 0].set(BOS)) + extra
         mask = model.encoder.memory_mask((batch["source"] != 0)[:, None, None, :])
         hidden, _ = model.decoder(x, jnp.arange(length, dtype=jnp.int32)[None], None, memory["hidden"], mask)
@@ -55,12 +53,13 @@ def facts_of(structure, batch, width):
 
     def everything(p):
         (_, values), gradients = jax.value_and_grad(loss, has_aux=True)(p)
+        memory = structure.merge(p).encode({"tokens": batch["source"]})
         return {
             **values,
             "gradients": gradients,
-            "stepped": stepped(p),
+            "stepped": stepped(p, memory),
             "alone": structure.merge(p).log_likelihood(wide)[0]["log_likelihood"],
-            "seen": jax.grad(seen, argnums=1)(p, jnp.zeros((rows, length, width))),
+            "seen": jax.grad(seen, argnums=2)(p, memory, jnp.zeros((rows, length, width))),
         }
 
     compiled = jax.jit(everything, compiler_options=QUICKLY)

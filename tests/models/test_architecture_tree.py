@@ -114,7 +114,13 @@ def reader(lines, parameters, batch):
     raise AssertionError("the tree has no output")
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+#: Other orders of steps: the other variants are slow tests.
+QUICK = ("pre_norm", "another_order")
+
+
+@pytest.mark.parametrize(
+    "variant", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in VARIANTS]
+)
 def test_the_lines_say_what_the_model_computes(small, variant):
     structure, parameters = small(**VARIANTS[variant])
     rng = np.random.default_rng(3)

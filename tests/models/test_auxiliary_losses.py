@@ -159,7 +159,11 @@ def halted(side, x, inputs, key):
     return output, {**losses, "segment_0.loss.ponder": jnp.mean(ponder, axis=1)}
 
 
-@pytest.mark.parametrize("case", CASES)
+#: The other case, which has experts too, is quicker.
+QUICK = [pytest.param(case, marks=[SLOW] * (case == "experts")) for case in CASES]
+
+
+@pytest.mark.parametrize("case", QUICK)
 def test_they_are_those_of_the_layers_one_by_one(case, model, batch, scanned):
     layers = {"experts": applied, "pondering": halted}[case]
 
@@ -213,8 +217,9 @@ def test_the_optimised_loss_holds_them_and_teaches_by_them(case, model, batch, s
         assert (of_layers > 1e-2).all(), segment
 
 
+@SLOW
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("way", [way if way == "rematerialised" else pytest.param(way, marks=SLOW) for way in WAYS])
+@pytest.mark.parametrize("way", WAYS)
 def test_losses_and_gradients_are_the_same_in_every_way(case, way, model, batch, scanned):
     _, state, want = scanned(case)
     structure, parameters = model(case, **WAYS[way])
@@ -265,7 +270,9 @@ def test_a_run_logs_them_by_name_and_their_sum(tmp_path):
     assert max(line["dropped"] for line in lines) > 0
 
 
-@pytest.mark.parametrize("kind", ["switch", "switch_released", "mixture_of_experts"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("switch", marks=SLOW), "switch_released", pytest.param("mixture_of_experts", marks=SLOW)]
+)
 def test_longer_padding_changes_no_likelihood_and_no_balance(kind, small, batch):
     """Padding takes no expert's place in the encoder or the decoder. Here every token finds a place, since the number
     of places depends on the padded length."""

@@ -78,7 +78,7 @@ def reference(kind, model, ids):
 @pytest.mark.parametrize("kind", [kind for kind in POOLINGS if kind != "bidirectional_recurrent"])
 def test_a_pooling_is_its_equation(kind, batch):
     model = built(kind)
-    log_p, aux = model.log_probabilities(batch)
+    log_p, aux = jax.jit(model.log_probabilities)(batch)
     head = np.asarray(model.head.kernel[...], np.float64)
     for row, tokens in enumerate(np.asarray(batch["source"])):
         vector, weights = reference(kind, model, tokens[tokens != 0])
@@ -174,7 +174,8 @@ def test_without_positions_the_order_of_the_words_says_nothing(kind, batch):
     first = {name: x[:1] for name, x in batch.items()}
     shuffled = {name: x[:, order] if x.ndim == 2 else x for name, x in first.items()}
     model = built(kind)
-    (log_p, aux), (again, moved) = model.log_probabilities(first), model.log_probabilities(shuffled)
+    run = jax.jit(model.log_probabilities)
+    (log_p, aux), (again, moved) = run(first), run(shuffled)
     assert np.allclose(log_p, again, atol=1e-6)
     assert np.allclose(aux["pooling"]["weights"][:, order], moved["pooling"]["weights"], atol=1e-6)
 

@@ -29,12 +29,14 @@ def maker(kind, **settings):
 
 @pytest.fixture(scope="module")
 def model():
-    return maker("cloze_classifier", num_classes=C)(nnx.Rngs(1))
+    return jax.jit(lambda: maker("cloze_classifier", num_classes=C)(nnx.Rngs(1)))()
 
 
 def test_a_class_is_a_token_scored_by_the_mean_state(model):
-    found, aux = model.log_probabilities({"source": jnp.asarray(TOKENS)})
-    hidden = np.asarray(model.encode({"tokens": jnp.asarray(TOKENS)})["hidden"], np.float64)
+    tokens = jnp.asarray(TOKENS)
+    both = jax.jit(lambda tokens: (model.log_probabilities({"source": tokens}), model.encode({"tokens": tokens})))
+    (found, aux), memory = both(tokens)
+    hidden = np.asarray(memory["hidden"], np.float64)
     table = np.asarray(model.vocabulary.table[...], np.float64)
     for row, length in enumerate((5, 3)):
         scores = table[[V - 2 - number for number in range(C)]] @ hidden[row, :length].mean(axis=0)

@@ -136,7 +136,7 @@ def allamanis64(p, body, target, copies):
     return found
 
 
-@pytest.mark.parametrize("kind", ["conv_attention", "copy_attention"])
+@pytest.mark.parametrize("kind", with_slow("conv_attention", only=("conv_attention", "copy_attention")))
 def test_convolutional_attention_is_the_papers(kind, built):
     _, parameters, _, got = built(kind)
     p = {name: np.asarray(x, np.float64) for name, x in parameters.items()}
@@ -258,7 +258,7 @@ def test_padding_and_the_names_of_unknown_words_change_nothing(kind, built):
         np.testing.assert_array_equal(again["steps"][row], got["steps"][1])
 
 
-@pytest.mark.parametrize("kind", with_slow(*SLOW, "conv_attention", "attention"))
+@pytest.mark.parametrize("kind", with_slow(*SLOW, "conv_attention", "attention", "copy_attention"))
 def test_every_parameter_has_a_gradient(kind, built):
     structure, parameters, *_ = built(kind)
     task = Coverage() if kind.endswith("coverage") else Translation(label_smoothing=0.0)
@@ -291,7 +291,7 @@ def test_a_beams_prices_are_those_of_the_likelihood(kind, built):
     np.testing.assert_array_equal(one.tokens, greedy.tokens)
 
 
-@pytest.mark.parametrize("kind", list(MAKERS))
+@pytest.mark.parametrize("kind", with_slow(*SLOW, "attention"))
 def test_bfloat16_keeps_its_states_and_gives_float32(kind):
     """Traced only: a carry of another dtype would not be scanned."""
     make = partial(MAKERS[kind], vocabulary_size=V, max_length=T, width=D, dtype="bfloat16")

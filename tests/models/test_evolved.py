@@ -127,6 +127,7 @@ def log_likelihood(torch, p, batch):
     return functional.log_softmax(logits, -1).gather(-1, target[..., None])[..., 0]
 
 
+@pytest.mark.slow
 def test_the_model_and_every_gradient_are_the_figure_s(small, batch, torch):
     structure, parameters = small(**EVOLVED)
     tensors = {n: torch.tensor(np.asarray(x, np.float64), requires_grad=True) for n, x in parameters.items()}
@@ -146,6 +147,7 @@ def test_the_model_and_every_gradient_are_the_figure_s(small, batch, torch):
         assert float(tensor.grad.abs().max()) > 1e-6, name
 
 
+@pytest.mark.slow
 def test_unrolled_and_rematerialised_stacks_equal_the_scan(small, batch):
     def run(**settings):
         sides = {side: {**EVOLVED[side], **settings} for side in ("encoder", "decoder")}
@@ -179,11 +181,16 @@ def test_a_sum_of_steps_may_be_of_any_children(small, small_config, batch):
     x = jax.random.normal(jax.random.key(0), (3, 7, D))
     memory = {"memory": jax.random.normal(jax.random.key(1), (3, 5, D)), "mask": None}
     inputs = {"self_attention": {"is_causal": True}, "cross_attention": memory}
-    y, collected = block(x, inputs)
+    y, collected = jax.jit(lambda x: block(x, inputs))(x)
     assert collected.keys() == {"self_attention", "feed_forward", "cross_attention"}
-    normal = block.norm(x)
-    want = x + block.self_attention(normal, is_causal=True)[0] + block.feed_forward(normal)[0]
-    want = want + block.cross_attention(block.norm_2(want), **memory)[0]
+
+    @jax.jit
+    def by_hand(x):
+        normal = block.norm(x)
+        after = x + block.self_attention(normal, is_causal=True)[0] + block.feed_forward(normal)[0]
+        return after + block.cross_attention(block.norm_2(after), **memory)[0]
+
+    want = by_hand(x)
     np.testing.assert_allclose(y, want, atol=1e-5)
     caches = block.start(3, 7, x.dtype, inputs)
     assert {name: set(of) for name, of in caches.items()} == {
@@ -197,6 +204,7 @@ def test_a_sum_of_steps_may_be_of_any_children(small, small_config, batch):
         small_config(decoder={"steps": (("norm", "self_attention+feed_forwards"),)})
 
 
+@pytest.mark.slow
 def test_kernels_start_by_their_fan_in(small_config):
     """Under Mesh TensorFlow's start: matrices N(0, 1 / fan_in) cut off at two deviations; filters as their layers
     draw them."""

@@ -177,7 +177,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="module", params=[Marian, T5], ids=["marian", "t5"])
+@pytest.fixture(scope="module", params=[pytest.param(Marian, marks=pytest.mark.slow), T5], ids=["marian", "t5"])
 def pair(request, small_config):
     """The same weights in both: kind, their model, our structure and parameters."""
     kind = request.param
@@ -253,7 +253,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("rule", list(RULES))
+@pytest.mark.parametrize("rule", [pytest.param("their_defaults", marks=pytest.mark.slow), "a_true_bound", "first_come"])
 def test_beams_are_theirs(pair, rule):
     """All four hypotheses of every source, and their scores."""
     settings, source = RULES[rule], sentences(8, 11, seed=3)

@@ -82,11 +82,22 @@ def disturbed(arrays, seed=0):
     return {name: x + 0.2 * jnp.asarray(rng.random(x.shape) - 0.5, x.dtype) for name, x in arrays.items()}
 
 
-@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+NETWORKS = {
+    "identity": ("identity", "none"), "plain": ("none", "none"),
+    "projection_with_gates": ("projection", "squeeze_excitation"),
+}  # fmt: skip
+#: Each way of running and two of the networks: the others are slow tests.
+QUICK = ("identity-training", "plain-evaluation")
+CASES = {
+    f"{name}-{mode}": (*network, mode == "training")
+    for mode in ("evaluation", "training")
+    for name, network in NETWORKS.items()
+}
+
+
 @pytest.mark.parametrize(
-    ("shortcut", "gate"),
-    [("identity", "none"), ("none", "none"), ("projection", "squeeze_excitation")],
-    ids=["identity", "plain", "projection_with_gates"],
+    ("shortcut", "gate", "training"),
+    [pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, case in CASES.items()],
 )
 def test_residual_networks_are_those_of_pytorch(shortcut, gate, training):
     settings = {"reduction": 3} if gate != "none" else {}
@@ -162,9 +173,8 @@ GATES = {
 }
 
 
-@pytest.mark.parametrize(
-    "gate", [pytest.param(g, marks=[] if g in ("normalized_cbam", "sca") else [pytest.mark.slow]) for g in GATES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("gate", GATES)
 def test_every_weight_of_a_gate_is_learned(gate):
     """And what a gate gives beside its output has the shapes of channels and pixels, of every block."""
     make = classifier(gate=gate, depth=14, **GATES[gate])

@@ -1,5 +1,7 @@
 """Questions on pictures: the reader and the readout in float64, padding, and what each reader can know of places."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from attention_research.layers.structure import abstract, initializer
 WIDTH, HEADS, LENGTH, CELLS = 12, 3, 7, 9
 
 
+@functools.cache
 def model(reader):
     """(structure, parameters, statistics), no parameter 0 or 1."""
     config = resolve(
@@ -45,6 +48,9 @@ def batch():
     return {"image": jnp.asarray(rng.integers(0, 256, (3, 5, 5, 3)), jnp.uint8), "source": jnp.asarray(source)}
 
 
+READERS = ["cross_attention", pytest.param("pooled", marks=pytest.mark.slow)]
+
+
 def linear(w, name, x):
     return x @ np.float64(w[f"{name}.kernel"]) + np.float64(w[f"{name}.bias"])
 
@@ -67,7 +73,7 @@ def readout(w, words, cells, real, reader):
     return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
 
 
-@pytest.mark.parametrize("reader", ["cross_attention", "pooled"])
+@pytest.mark.parametrize("reader", READERS)
 def test_an_answer_is_the_equation(reader, batch):
     structure, parameters, statistics = model(reader)
 
@@ -90,7 +96,7 @@ def test_an_answer_is_the_equation(reader, batch):
     assert (np.ptp(weights) < 1e-6) == (reader == "pooled")
 
 
-@pytest.mark.parametrize("reader", ["cross_attention", "pooled"])
+@pytest.mark.parametrize("reader", READERS)
 def test_padding_changes_nothing_and_every_parameter_learns(reader, batch):
     structure, parameters, statistics = model(reader)
 

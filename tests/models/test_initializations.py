@@ -122,6 +122,7 @@ def test_embeddings_biases_and_gains_stay_as_their_kinds_draw_them(started):
     assert same == {n for n in built if not n.endswith(".kernel") and not n.endswith("shared.table")}
 
 
+@pytest.mark.slow
 def test_experts_and_routers_have_the_released_tenth(started):
     _, arrays = started("experts")
     sparse = {n: x for n, x in arrays.items() if "feed_forward" in n and n.endswith(".kernel")}
@@ -154,7 +155,8 @@ def test_fixup_s_encoder_begins_as_the_identity(started, small_config):
     structure, *_ = model_of(small_config, "fixup")
     model = structure.merge({name: jnp.asarray(x, jnp.float32) for name, x in arrays.items()})
     tokens = jnp.asarray([[5, 9, 4, 0]], jnp.int32)
-    np.testing.assert_array_equal(model.encode({"tokens": tokens})["hidden"], model.vocabulary.source(tokens))
+    both = jax.jit(lambda tokens: (model.encode({"tokens": tokens})["hidden"], model.vocabulary.source(tokens)))
+    np.testing.assert_array_equal(*both(tokens))
     assert residual_branches(model) == 5 * L
 
 
@@ -163,7 +165,7 @@ def model_of(small_config, kind):
     return abstract(lambda rngs: section(rngs=rngs))
 
 
-@pytest.mark.parametrize("kind", ["release", "fixup"])
+@pytest.mark.parametrize("kind", [pytest.param("release", marks=pytest.mark.slow), "fixup"])
 def test_a_function_of_the_key_alone(started, kind):
     """Again under jit, and replicas under vmap: the same bits from the same key, others from another."""
     init, arrays = started(kind)

@@ -194,7 +194,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-FEW = ("vanilla_transformer", "switch_transformer")
+FEW = ("vanilla_transformer",)
 MARKED = [pytest.param(row, marks=[] if row in FEW else [pytest.mark.slow]) for row in ROWS]
 
 

@@ -13,8 +13,19 @@ def tokens():
     return jnp.asarray(np.random.default_rng(0).integers(4, 29, (3, 11)), jnp.int32)
 
 
-@pytest.mark.parametrize("unroll", [False, True], ids=["scanned", "unrolled"])
-@pytest.mark.parametrize("kind", ["standard", "relative", "t5", "unscaled"])
+#: Each kind once: the others are slow tests.
+QUICK = ("standard-scanned", "relative-unrolled", "t5-scanned")
+CASES = {
+    f"{kind}-{way}": (kind, way == "unrolled")
+    for way in ("scanned", "unrolled")
+    for kind in ("standard", "relative", "t5", "unscaled")
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "unroll"),
+    [pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, case in CASES.items()],
+)
 def test_decoder_only_steps_equal_the_full_forward(small, tokens, kind, unroll):
     sections = {"self_attention": {"kind": kind}, "decoder": {"unroll": unroll}}
     structure, parameters = small(kind="transformer_decoder", **sections)
@@ -47,10 +58,10 @@ def test_decoder_only_is_causal(small, tokens):
 def test_encoder_only_sees_both_sides_and_generates_nothing(small, tokens):
     structure, parameters = small(kind="transformer_encoder")
     model = structure.merge(parameters)
-    hidden = lambda t: model.encode({"tokens": t})["hidden"]
+    hidden = jax.jit(lambda t: model.encode({"tokens": t})["hidden"])
     assert (hidden(tokens)[:, 2] != hidden(tokens.at[:, 9].set(5))[:, 2]).any()
     assert not hasattr(model, "start") and not hasattr(model, "step")
-    values, _ = model.log_likelihood({"source": tokens, "target": tokens.at[:, ::2].set(0)})
+    values, _ = jax.jit(model.log_likelihood)({"source": tokens, "target": tokens.at[:, ::2].set(0)})
     assert values["mask"].sum() == 3 * 5 and (values["log_likelihood"] < 0).all()
 
 

@@ -224,20 +224,30 @@ def log_likelihood(variant, parameters, batch):
     return np.take_along_axis(log_p, batch["target"][..., None], -1)[..., 0]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+def run(small, batch, variant, key=None, **settings):
+    """The log-likelihoods of our model, with dropout if there is a key."""
+    sides = {side: {**VARIANTS[variant][side], **settings} for side in SUBLAYERS}
+    structure, parameters = small(**{**VARIANTS[variant], **sides, "dropout_rate": 0.3})
+    both = {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}
+    of_model = lambda p: structure.merge(p).log_likelihood(both, key=key)[0]["log_likelihood"]
+    return np.asarray(jax.jit(of_model)(parameters))
+
+
+@pytest.mark.parametrize(
+    "variant", [pytest.param(v, marks=[pytest.mark.slow] * (v == "funnel_of_two")) for v in VARIANTS]
+)
 def test_the_model_is_its_equations(variant, small, batch):
-    """Scanned, and unrolled with rematerialisation; these equal each other with dropout too."""
     want, real = log_likelihood(variant, small(**VARIANTS[variant])[1], batch), batch["target"] != 0
+    np.testing.assert_allclose(run(small, batch, variant)[real], want[real], atol=1e-4)
 
-    def run(key=None, **settings):
-        sides = {side: {**VARIANTS[variant][side], **settings} for side in SUBLAYERS}
-        structure, parameters = small(**{**VARIANTS[variant], **sides, "dropout_rate": 0.3})
-        both = {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}
-        of_model = lambda p: structure.merge(p).log_likelihood(both, key=key)[0]["log_likelihood"]
-        return np.asarray(jax.jit(of_model)(parameters))
 
-    np.testing.assert_allclose(run()[real], want[real], atol=1e-4)
-    noisy, again = (run(key=jax.random.key(3), unroll=unroll, remat=unroll) for unroll in (False, True))
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_unrolled_and_rematerialised_stacks_equal_the_scan(variant, small, batch):
+    """With dropout, which changes the likelihoods."""
+    want, real = log_likelihood(variant, small(**VARIANTS[variant])[1], batch), batch["target"] != 0
+    key = jax.random.key(3)
+    noisy, again = (run(small, batch, variant, key, unroll=unroll, remat=unroll) for unroll in (False, True))
     np.testing.assert_allclose(again, noisy, atol=1e-4)
     assert np.abs(noisy - want)[real].max() > 0.1
 
@@ -245,7 +255,8 @@ def test_the_model_is_its_equations(variant, small, batch):
 def test_pondering_costs(small, batch):
     """Each row's mean of steps and remainder, times the weight; positions differ in how long they ponder."""
     structure, parameters = small(**VARIANTS["adaptive"])
-    _, aux = structure.merge(parameters).log_likelihood({name: jnp.asarray(x, jnp.int32) for name, x in batch.items()})
+    both = {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}
+    aux = jax.jit(lambda p: structure.merge(p).log_likelihood(both)[1])(parameters)
     p = under({name: np.asarray(x, np.float64) for name, x in parameters.items()}, "encoder")
     x, real = np.asarray(parameters["vocabulary.table"])[batch["source"]] * np.sqrt(12), batch["source"] != 0
     _, ponder = adaptive(p, x, lambda one, y: layer(one, y, real, p["shared.table"])[0])

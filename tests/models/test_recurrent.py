@@ -75,7 +75,11 @@ def built(**section):
     return structure, {name: jnp.asarray(value(x), x.dtype) for name, x in sorted(shapes.items())}
 
 
-@pytest.fixture(scope="module", params=list(KINDS))
+#: Further starts, cells and alignments: their layers' own tests see them too.
+SLOW = ("encdec", "luong_not_fed", "local_monotonic", "location", "monotonic", "sutskever", "zeros")
+
+
+@pytest.fixture(scope="module", params=[pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KINDS])
 def case(request):
     """(kind, structure, parameters, log-likelihoods [B T], weights [B T S]) of every kind, computed once."""
     structure, parameters = built(**KINDS[request.param])
@@ -235,7 +239,9 @@ PAPERS = {
 }
 
 
-@pytest.mark.parametrize("case", list(PAPERS), indirect=True)
+@pytest.mark.parametrize(
+    "case", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in PAPERS], indirect=True
+)
 def test_log_likelihoods_and_weights_are_the_papers(case):
     kind, _, parameters, values, weights = case
     for row in range(len(SOURCE)):
@@ -287,7 +293,7 @@ def test_padding_and_neighbours_change_nothing_and_everything_takes_part(case):
     assert all(np.all(np.isfinite(g)) for g in gradients.values())
 
 
-@pytest.mark.parametrize("kind", ["bahdanau", "luong", "mocha"])
+@pytest.mark.parametrize("kind", [pytest.param("bahdanau", marks=pytest.mark.slow), "luong", "mocha"])
 def test_a_beams_prices_are_those_of_the_whole_forward(kind):
     structure, parameters = built(**KINDS[kind])
 

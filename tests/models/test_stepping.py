@@ -31,8 +31,15 @@ def source():
     return {"tokens": jnp.asarray(tokens, jnp.int32)}
 
 
-@pytest.mark.parametrize("unroll", [False, True], ids=["scanned", "unrolled"])
-@pytest.mark.parametrize("kind", list(KINDS))
+#: One of each: the others are slow tests.
+QUICK = ("standard-scanned", "t5-unrolled")
+CASES = {f"{kind}-{way}": (kind, way == "unrolled") for way in ("scanned", "unrolled") for kind in KINDS}
+
+
+@pytest.mark.parametrize(
+    ("kind", "unroll"),
+    [pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, case in CASES.items()],
+)
 def test_a_beams_prices_are_those_of_the_full_forward(kind, unroll, small, source):
     """Three prefixes a row, reordered on the way; what prices them anew takes no step. (A shared vocabulary, or
     small weights, would make a random model repeat one token.)"""
