@@ -20,7 +20,7 @@ TEXT = Text(np.arange(200, dtype=np.int32) % 11, np.arange(90, dtype=np.int32) %
 def test_only_a_masked_model_sees_what_comes(kind):
     attention = CheapAttention(kind, width=8, num_heads=2, length=7, cheap=CHEAP, rngs=nnx.Rngs(0))
     x = jnp.asarray(np.random.default_rng(1).standard_normal((1, 7, 8)), jnp.float32)
-    heard = jnp.abs(jax.grad(lambda x: attention(x)[0][0, 4].sum())(x)).sum(axis=-1)[0]
+    heard = jnp.abs(jax.jit(jax.grad(lambda x: attention(x)[0][0, 4].sum()))(x)).sum(axis=-1)[0]
     assert bool((heard[5:] > 0).all()) == (kind not in CAUSAL) and bool((heard[2:5] > 0).all())
     assert bool(heard[0] > 0) == (kind != "window")  # position 4 sees 1 to 4
 
@@ -30,17 +30,21 @@ def test_a_window_as_wide_as_the_row_is_full_attention():
     make = lambda kind: CheapAttention(kind, width=8, num_heads=2, length=7, cheap=wide, rngs=nnx.Rngs(0))
     full, window = make("full"), make("window")
     x = jnp.asarray(np.random.default_rng(1).standard_normal((2, 7, 8)), jnp.float32)
-    np.testing.assert_allclose(full(x)[0], window(x)[0], atol=1e-5)
+    np.testing.assert_allclose(*jax.jit(lambda x: (full(x)[0], window(x)[0]))(x), atol=1e-5)
 
 
 def test_losses_are_cross_entropies_of_what_is_asked_for():
     model = TextModel("full", **SIZES, rngs=nnx.Rngs(0))
-    logits = np.asarray(model(jnp.asarray(ROWS[:, :-1])), np.float64)
+    key, rows = jax.random.key(0), jnp.asarray(ROWS)
+    found = jax.jit(
+        lambda rows: (model(rows[:, :-1]), losses(model, "full", rows, key), mean_loss(model, "full", rows, key))
+    )
+    logits, each, mean = found(rows)
+    logits = np.asarray(logits, np.float64)
     log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     wanted = -np.take_along_axis(log_p, ROWS[:, 1:, None].astype(int), axis=-1)[..., 0]
-    key = jax.random.key(0)
-    np.testing.assert_allclose(losses(model, "full", jnp.asarray(ROWS), key), wanted, atol=1e-5)
-    assert float(mean_loss(model, "full", jnp.asarray(ROWS), key)) == pytest.approx(wanted.mean(), rel=1e-5)
+    np.testing.assert_allclose(each, wanted, atol=1e-5)
+    assert float(mean) == pytest.approx(wanted.mean(), rel=1e-5)
 
 
 def test_a_masked_model_is_asked_for_what_it_does_not_see():

@@ -34,6 +34,14 @@ def made(small):
     return small()
 
 
+@pytest.fixture(scope="module")
+def alone(made):
+    """The maps of each example by itself: title -> map."""
+    words = lambda ids: [str(i) for i in ids]
+    pairs = zip(SOURCES, TARGETS, strict=True)
+    return [{one.title: one for one in attention_maps(*made, source, target, words)} for source, target in pairs]
+
+
 @pytest.mark.parametrize(
     ("place", "title"),
     [
@@ -42,12 +50,11 @@ def made(small):
         (("decoder", "self_attention"), "decoder self-attention"),
     ],
 )
-def test_they_are_those_of_each_example_alone(place, title, made):
+def test_they_are_those_of_each_example_alone(place, title, made, alone):
     found = list(example_maps(trained(made), place))
     assert len(found) == len(SOURCES)
-    for (tokens, maps), source, target in zip(found, SOURCES, TARGETS, strict=True):
-        alone = {one.title: one for one in attention_maps(*made, source, target, lambda ids: [str(i) for i in ids])}
-        np.testing.assert_allclose(maps, alone[title].weights, atol=2e-6)
+    for (tokens, maps), source, target, by_itself in zip(found, SOURCES, TARGETS, alone, strict=True):
+        np.testing.assert_allclose(maps, by_itself[title].weights, atol=2e-6)
         assert all(list(tokens[name]) == {"source": source, "target": target}[name] for name in tokens)
 
 

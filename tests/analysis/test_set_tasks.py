@@ -45,7 +45,9 @@ def test_orders_keep_the_elements_and_padding_behind_them():
     assert np.array_equal(np.asarray(other) == 0, np.asarray(tokens) == 0)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "attention_positions")) for kind in MODELS]
+)
 def test_only_positions_and_recurrence_know_the_order(kind):
     make = lambda rngs: SetClassifier(kind, SETS, num_classes=5, rngs=rngs, **SIZES)
     structure, *_ = abstract(make)

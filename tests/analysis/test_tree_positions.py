@@ -110,7 +110,9 @@ def test_attention_by_distance_is_shaws_equation_with_the_distances_of_each_head
     np.testing.assert_allclose(run(jnp.asarray(x, jnp.float32)), want, atol=2e-5)
 
 
-@pytest.mark.parametrize("kind", POSITIONS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in ("linear", "dependency"))) for kind in POSITIONS]
+)
 def test_a_model_knows_word_order_or_the_tree_as_its_kind_says(kind, sentences):
     """Other heads are seen by those that know the tree; words in another order, their heads with them, by all but none
     (distances in the tree have the sign of the order)."""

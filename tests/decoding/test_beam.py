@@ -10,9 +10,14 @@ from attention_research.decoding import BeamSearch, Greedy
 SOURCES = [[5, 3, 4, 2], [4, 2], [3, 3, 3, 6, 5, 2], [6, 5, 4, 3, 5, 6, 2], [6, 2]]
 
 
-def decode(model, sources, *, max_length, width=None, **settings):
+def searching(model, *, max_length, **settings):
+    """A batch -> what is found."""
     search = BeamSearch(**settings)
-    return jax.jit(lambda source: search(model, source, max_length=max_length))(batch_of(sources, width))
+    return jax.jit(lambda source: search(model, source, max_length=max_length))
+
+
+def decode(model, sources, **settings):
+    return searching(model, **settings)(batch_of(sources))
 
 
 def assert_is(decoded, row, rank, expected):
@@ -39,9 +44,20 @@ def test_as_wide_as_the_tree_is_exhaustive_search(alpha):
         np.testing.assert_allclose(np.exp(decoded.log_probabilities[row, 0]), np.exp(ranked[0][1]), rtol=1e-5)
 
 
-@pytest.mark.parametrize("eos", [0.0, -2.0], ids=["short", "long"])
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
-@pytest.mark.parametrize("beam_size", [1, 2, 5])
+#: Every size, penalty and length once or twice: the other combinations are slow tests.
+QUICK = ("1-0.6-short", "2-0.0-long", "2-2.0-short", "5-0.0-short", "5-0.6-long")
+CASES = {
+    f"{size}-{alpha}-{name}": (size, alpha, eos)
+    for name, eos in (("short", 0.0), ("long", -2.0))
+    for alpha in (0.0, 0.6, 2.0)
+    for size in (1, 2, 5)
+}
+
+
+@pytest.mark.parametrize(
+    ("beam_size", "alpha", "eos"),
+    [pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, case in CASES.items()],
+)
 def test_a_narrow_beam_is_the_search_by_hand_to_the_limit(beam_size, alpha, eos):
     model = TableModel(11, seed=7, eos=eos)
     settings = dict(max_length=17, beam_size=beam_size, alpha=alpha, extra_length=9)
@@ -87,9 +103,9 @@ def test_width_one_without_penalty_is_greedy(exact):
 def test_a_row_depends_on_no_other_row_nor_on_padding(exact):
     model = TableModel(11, seed=17, eos=-1.0)
     settings = dict(max_length=23, beam_size=3, alpha=0.6, extra_length=13, exact=exact)
-    alone = [decode(model, [source], **settings) for source in SOURCES]
-    order = [3, 0, 4, 1, 2]
-    together = decode(model, [SOURCES[i] for i in order] + [[], []], width=19, **settings)
+    run, order = searching(model, **settings), [3, 0, 4, 1, 2]
+    alone = [run(batch_of([source], 7)) for source in SOURCES]
+    together = run(batch_of([SOURCES[i] for i in order] + [[], []], 19))
     for row, i in enumerate(order):
         for one, all_rows in zip(alone[i], together, strict=True):
             np.testing.assert_array_equal(one[0], all_rows[row])

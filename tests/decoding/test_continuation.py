@@ -12,7 +12,7 @@ from attention_research.decoding.beam import BeamSearch
 from attention_research.decoding.continuation import Continued
 from attention_research.decoding.greedy import Greedy
 from attention_research.decoding.sampling import Sampling
-from attention_research.layers.structure import split
+from attention_research.layers.structure import abstract
 from attention_research.tokens import BOS, EOS, PAD
 
 V, T, S, EXTRA = 13, 11, 7, 4
@@ -36,9 +36,7 @@ def model(request, root):
         common = {"max_length": T, "vocabulary_size": V, "data.batching.boundaries": "11"}
         common = {k: v for k, v in common.items() if k != "data.batching.boundaries" or "recurrent" in spec}
         parts = build_experiment(load(spec, [*common.items(), *settings.items()]))
-    from flax import nnx
-
-    structure, parameters, _ = split(parts.model(rngs=nnx.Rngs(0)))
+    structure, parameters, _ = abstract(lambda rngs: parts.model(rngs=rngs))
     random = np.random.default_rng(3)
     arrays = {name: jnp.asarray(0.5 * random.standard_normal(x.shape), x.dtype) for name, x in parameters.items()}
     return structure.merge(arrays)
@@ -58,9 +56,14 @@ def next_log_p(model):
     return of
 
 
-def decoded(model, search, prompts=PROMPTS):
+def searching(model, search):
+    """Prompts -> what is found."""
     run = jax.jit(partial(search, Continued(model), max_length=T))
-    return jax.tree.map(np.asarray, run({"tokens": jnp.asarray(prompts)}))
+    return lambda prompts: jax.tree.map(np.asarray, run({"tokens": jnp.asarray(prompts)}))
+
+
+def decoded(model, search):
+    return searching(model, search)(PROMPTS)
 
 
 def test_greedy_is_the_argmax_of_full_forward_passes(model, next_log_p):
@@ -82,12 +85,13 @@ def test_greedy_is_the_argmax_of_full_forward_passes(model, next_log_p):
     ids=["greedy", "beam", "sampling"],
 )  # fmt: skip
 def test_every_search_keeps_the_prompt_and_its_rows_know_nothing_of_each_other(model, search):
-    together = decoded(model, search)
+    run = searching(model, search)
+    together = run(PROMPTS)
     for row, prompt in enumerate(PROMPTS[:-1]):
         given = prompt[(prompt != PAD) & (prompt != EOS)]
         assert (together.tokens[row, :, : len(given)] == given).all() and np.isfinite(together.scores[row, 0])
         assert (together.lengths[row] > len(given)).all()
-        alone = decoded(model, search, prompt[None])
+        alone = run(prompt[None])
         np.testing.assert_array_equal(alone.tokens[0], together.tokens[row])
 
 

@@ -10,9 +10,13 @@ from attention_research.decoding import Greedy
 SOURCES = [[5, 3, 4, 2], [4, 2], [3, 3, 3, 6, 5, 2], [6, 5, 4, 3, 5, 6, 2], [6, 2]]
 
 
-def decode(model, sources, *, extra_length, max_length, width=None):
-    search = jax.jit(lambda source: Greedy(extra_length=extra_length)(model, source, max_length=max_length))
-    return search(batch_of(sources, width))
+def searching(model, *, extra_length, max_length):
+    """A batch -> what is found."""
+    return jax.jit(lambda source: Greedy(extra_length=extra_length)(model, source, max_length=max_length))
+
+
+def decode(model, sources, *, extra_length, max_length):
+    return searching(model, extra_length=extra_length, max_length=max_length)(batch_of(sources))
 
 
 @pytest.mark.parametrize("eos", [0.0, -3.0], ids=["short", "long"])
@@ -51,9 +55,9 @@ def test_pad_and_bos_are_never_taken():
 
 def test_an_empty_row_ends_at_once_and_a_row_does_not_depend_on_the_others():
     model = TableModel(11, seed=4, eos=-1.0)
-    alone = [decode(model, [source], extra_length=13, max_length=23) for source in SOURCES]
-    order = [3, 0, 4, 1, 2]
-    together = decode(model, [SOURCES[i] for i in order] + [[]], extra_length=13, max_length=23, width=19)
+    run, order = searching(model, extra_length=13, max_length=23), [3, 0, 4, 1, 2]
+    alone = [run(batch_of([source], 7)) for source in SOURCES]
+    together = run(batch_of([SOURCES[i] for i in order] + [[]], 19))
     for row, i in enumerate(order):
         for one, all_rows in zip(alone[i], together, strict=True):
             np.testing.assert_array_equal(one[0], all_rows[row])

@@ -14,9 +14,13 @@ from attention_research.decoding.sampling import truncated
 SOURCES = [[5, 3, 4, 2], [4, 2], [3, 3, 3, 6, 5, 2]]
 
 
-def decode(model, sources, *, width=None, max_length=6, **settings):
-    search = jax.jit(lambda source: Sampling(extra_length=2, **settings)(model, source, max_length=max_length))
-    return search(batch_of(sources, width))
+def searching(model, *, max_length=6, **settings):
+    """A batch -> what is found."""
+    return jax.jit(lambda source: Sampling(extra_length=2, **settings)(model, source, max_length=max_length))
+
+
+def decode(model, sources, **settings):
+    return searching(model, **settings)(batch_of(sources))
 
 
 def truncated_by_hand(p, temperature, top_k, top_p):
@@ -92,9 +96,9 @@ def test_scores_are_the_models_own_and_samples_differ():
 
 def test_a_rows_draws_do_not_depend_on_the_others_but_on_the_seed():
     model = TableModel(11, seed=4, eos=-1.0)
-    alone = [decode(model, [source], num_samples=3) for source in SOURCES]
-    order = [2, 0, 1]
-    together = decode(model, [SOURCES[i] for i in order] + [[]], num_samples=3, width=11)
+    run, order = searching(model, num_samples=3), [2, 0, 1]
+    alone = [run(batch_of([source], 6)) for source in SOURCES]
+    together = run(batch_of([SOURCES[i] for i in order] + [[]], 11))
     for row, i in enumerate(order):
         for one, all_rows in zip(alone[i], together, strict=True):
             np.testing.assert_array_equal(one[0], all_rows[row])

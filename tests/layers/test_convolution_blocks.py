@@ -63,8 +63,15 @@ def oracle(kind, p, x, filters, taps, is_causal, visible):
     return linear(linear(torch.stack(rows).reshape(B, T, D), "pointwise"), "output")
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", KINDS)
+#: Each form of one of the blocks: the others are slow tests.
+QUICK = ("lightweight-packed_decoder", "dynamic-packed", "dynamic-decoder", "lightweight-as_run")
+CASES = {f"{kind}-{form}": (kind, form) for kind in KINDS for form in FORMS}
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, case in CASES.items()],
+)
 def test_blocks_and_their_gradients_are_pytorchs(kind, form, torch):
     filters, taps, is_causal, mask = FORMS[form]
     structure, parameters = block(kind, filters, taps)
@@ -113,7 +120,7 @@ def test_the_convolution_inside_is_the_tested_kernel(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("taps", [1, 5, 13])
+@pytest.mark.parametrize("taps", [pytest.param(1, marks=pytest.mark.slow), 5, pytest.param(13, marks=pytest.mark.slow)])
 def test_steps_equal_the_causal_form(kind, taps):
     """The cache is W - 1 gated inputs, however long the sequence."""
     structure, parameters = block(kind, None, taps)

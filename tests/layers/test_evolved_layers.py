@@ -80,7 +80,14 @@ def oracle(kind, p, x, visible):
     return beside(separable(hidden, "separable", False), D)
 
 
-@pytest.mark.parametrize(("kind", "mask"), MASKED, ids=["-".join(case) for case in MASKED])
+#: Packed rows show what these show.
+SLOW = (("decoder", "none"), ("decoder", "padding"), ("encoder_even", "packed"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "mask"),
+    [pytest.param(*case, id="-".join(case), marks=[pytest.mark.slow] * (case in SLOW)) for case in MASKED],
+)
 def test_layers_and_their_gradients_are_pytorchs(kind, mask, torch):
     """At real positions: what is computed where there is no token is nobody's business."""
     structure, parameters = layer(kind)
@@ -111,7 +118,7 @@ def test_layers_and_their_gradients_are_pytorchs(kind, mask, torch):
         assert np.abs(gradients[0][name]).max() > 1e-4, name
 
 
-@pytest.mark.parametrize("taps", [1, 5, 17])
+@pytest.mark.parametrize("taps", [pytest.param(1, marks=pytest.mark.slow), 5, pytest.param(17, marks=pytest.mark.slow)])
 def test_steps_equal_the_causal_form(taps):
     """The caches are each convolution's last W - 1 inputs, however long the sequence; before the first are zeros."""
     make = lambda rngs: EvolvedDecoderConvolution(

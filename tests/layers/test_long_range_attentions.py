@@ -1,6 +1,8 @@
 """The Long Range Arena's self-attentions against their equations in float64 NumPy from dense weights, and what padding,
 length and gradients must do in each of them."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +26,7 @@ KINDS = {
 REAL = np.arange(T) < np.array([[T], [7]])
 
 
+@functools.cache
 def made(kind):
     """(structure, parameters, statistics) of a layer with biases of 0."""
     make = lambda rngs: lookup("encoder_attention", kind)(**SIZES, **KINDS[kind], rngs=rngs)
@@ -137,7 +140,11 @@ def test_it_is_its_equation(kind):
     np.testing.assert_allclose(aux["attention_weights"] * rows[:, None], weights * rows[:, None], atol=5e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+#: Their equation, which hides padding, is in the fast tests.
+SLOW = ("reformer", "sinkhorn", "performer")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW)) for kind in KINDS])
 def test_padding_changes_nothing_and_every_parameter_is_used(kind):
     structure, parameters, statistics = made(kind)
     x = jax.random.normal(jax.random.key(0), (B, T, D))

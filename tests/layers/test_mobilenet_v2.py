@@ -101,7 +101,9 @@ def grid_of(read, image, key=None, **settings):
     return np.asarray(grid)
 
 
-@pytest.mark.parametrize(("stride", "channels"), [(8, 32), (16, 96), (32, 1280)])
+@pytest.mark.parametrize(
+    ("stride", "channels"), [*(pytest.param(*x, marks=pytest.mark.slow) for x in ((8, 32), (16, 96))), (32, 1280)]
+)
 def test_the_map_is_pytorchs(tensors, stride, channels):
     """Of a side that no stride divides."""
     image = images((75, 53))

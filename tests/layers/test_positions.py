@@ -1,5 +1,6 @@
 """Layers of positions against their formulas, in float64."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ def test_all_sines_stand_before_all_cosines(width):
     layer = SinusoidalHalves(width=width, max_length=23, rngs=nnx.Rngs(0))
     x = np.random.default_rng(0).standard_normal((2, 5, width)).astype(np.float32)
     positions = np.array([[0, 1, 2, 3, 4], [22, 7, 7, 0, 13]], np.int32)
-    got = np.asarray(layer(jnp.asarray(x), jnp.asarray(positions))) - x
+    got = np.asarray(jax.jit(lambda *given: layer(*given))(x, positions)) - x
     sines = -(-width // 2)
     for row, t, column in np.ndindex(got.shape):
         pair, function = (column, np.sin) if column < sines else (column - sines, np.cos)
@@ -30,7 +31,7 @@ def test_concatenated_positions_are_projected_beside_the_embeddings():
     angles = positions[..., None] / 10000 ** (np.arange(0, 6, 2) / 6)
     encoding = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(2, 3, 6)
     want = np.concatenate([x, encoding], axis=-1) @ np.asarray(layer.kernel[...], np.float64)
-    np.testing.assert_allclose(layer(jnp.asarray(x), jnp.asarray(positions)), want, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(lambda *given: layer(*given))(x, positions), want, atol=1e-5)
 
 
 def test_rows_longer_than_the_table_are_refused_and_packed_ones_are_not():

@@ -107,7 +107,7 @@ def resolved_model(section):
 
 def check_module(make):
     """Raises AssertionError naming the attribute that plain JAX would get silently wrong."""
-    module, seen = make(nnx.Rngs(0)), {}
+    seen = {}
 
     def static_ok(value):
         if isinstance(value, tuple):
@@ -132,9 +132,16 @@ def check_module(make):
             else:
                 assert static_ok(value), f"{here}: {type(value).__name__} cannot be a static attribute"
 
-    walk(module, type(module).__name__)
-    assert jax.tree.structure(module) == jax.tree.structure(make(nnx.Rngs(1))), "two builds differ in structure"
-    stacked = jax.eval_shape(jax.vmap(lambda k: make(nnx.Rngs(k))), jax.random.split(jax.random.key(0), 2))
+    def built(key):
+        module = make(nnx.Rngs(key))
+        walk(module, type(module).__name__)
+        return module
+
+    key = jax.random.key(0)
+    module = jax.eval_shape(built, key)
+    again = jax.eval_shape(lambda key: make(nnx.Rngs(key)), key)
+    assert jax.tree.structure(module) == jax.tree.structure(again), "two builds differ in structure"
+    stacked = jax.eval_shape(jax.vmap(lambda k: make(nnx.Rngs(k))), jax.random.split(key, 2))
     assert jax.tree.structure(stacked) == jax.tree.structure(module), "built under vmap it has another structure"
 
 
@@ -150,24 +157,20 @@ def test_model_is_a_plain_pytree(kind):
 
 @pytest.mark.parametrize("kind", list(FAMILIES["encoder_attention"]))
 def test_a_call_leaves_the_module_as_it_was(kind):
-    make = maker("encoder_attention", kind)
-    module, target = make(nnx.Rngs(0)), lookup("encoder_attention", kind)
-    shared = None
-    if hasattr(target, "owned_by_stack"):
-        shared = target.owned_by_stack(
-            width=12,
-            num_heads=3,
-            num_buckets=32,
-            max_distance=128,
-            rank=5,
-            max_length=11,
-            sharing="headwise",
-            rngs=nnx.Rngs(0),
-        )
-    before, leaves = jax.tree.structure(module), jax.tree.leaves(module)
-    module(jnp.ones((2, 11, 12)), shared=shared)
-    after = jax.tree.leaves(module)
-    assert before == jax.tree.structure(module) and all(a is b for a, b in zip(leaves, after, strict=True))
+    make, target = maker("encoder_attention", kind), lookup("encoder_attention", kind)
+    owned = dict(width=12, num_heads=3, num_buckets=32, max_distance=128, rank=5, max_length=11, sharing="headwise")
+
+    def called(key, x):
+        module, shared = make(nnx.Rngs(key)), None
+        if hasattr(target, "owned_by_stack"):
+            shared = target.owned_by_stack(**owned, rngs=nnx.Rngs(key))
+        before, leaves = jax.tree.structure(module), jax.tree.leaves(module)
+        y, _ = module(x, shared=shared)
+        after = jax.tree.leaves(module)
+        assert before == jax.tree.structure(module) and all(a is b for a, b in zip(leaves, after, strict=True))
+        return y
+
+    assert jax.eval_shape(called, jax.random.key(0), jnp.ones((2, 11, 12))).shape == (2, 11, 12)
 
 
 def test_the_check_catches_what_it_is_for():

@@ -1,6 +1,7 @@
 """Layers that know distances against their equations in float64 NumPy, and what they promise of them: ALiBi, rotary,
 Shaw's tables on keys, on values and on both."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,6 +18,10 @@ def made(kind, **settings):
     layer = lookup("causal_attention", kind)(width=D, num_heads=N, head_width=None, rngs=nnx.Rngs(0), **settings)
     x = np.random.default_rng(1).standard_normal((B, T, D))
     return layer, x
+
+
+def called(layer, x, is_causal):
+    return jax.jit(lambda x: layer(x, is_causal=is_causal))(jnp.asarray(x, jnp.float32))
 
 
 def projected(layer, x):
@@ -52,7 +57,7 @@ def test_it_is_its_equation(kind, scores, is_causal):
     layer, x = made(kind)
     query, key, value = projected(layer, x)
     want, weights = attended(layer, scores(query, key), value, is_causal=is_causal)
-    got, aux = layer(jnp.asarray(x, jnp.float32), is_causal=is_causal)
+    got, aux = called(layer, x, is_causal)
     np.testing.assert_allclose(got, want, atol=2e-5)
     np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
 
@@ -76,7 +81,7 @@ def test_shaws_tables_are_on_what_the_kind_names(kind, k, is_causal):
     context = np.einsum("bnts,bsnh->btnh", weights, value)
     context += np.einsum("bnts,tsh->btnh", weights, tables.get("value_table", np.zeros((T, T, H))))
     want = context.reshape(B, T, D) @ np.asarray(layer.output.kernel[...], np.float64)
-    got, aux = layer(jnp.asarray(x, jnp.float32), is_causal=is_causal)
+    got, aux = called(layer, x, is_causal)
     np.testing.assert_allclose(got, want + np.asarray(layer.output.bias[...]), atol=2e-5)
     np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
 
@@ -85,18 +90,18 @@ def test_with_one_distance_positions_are_gone():
     """Shaw et al. 2018, Table 2, k = 0: whatever the order of the keys, the same; its one key vector does nothing."""
     layer, x = made("relative", max_distance=0)
     x = jnp.asarray(x, jnp.float32)
-    order = np.random.default_rng(2).permutation(T)
-    plain, _ = layer(x)
-    np.testing.assert_allclose(layer(x[:, order])[0], plain[:, order], atol=2e-6)
+    order, run = np.random.default_rng(2).permutation(T), jax.jit(lambda layer, x: layer(x)[0])
+    plain = run(layer, x)
+    np.testing.assert_allclose(run(layer, x[:, order]), plain[:, order], atol=2e-6)
     layer.key_table[...] = layer.key_table[...] + 5.0
-    np.testing.assert_allclose(layer(x)[0], plain, atol=2e-5)
+    np.testing.assert_allclose(run(layer, x), plain, atol=2e-5)
 
 
 def test_the_base_is_that_of_the_frequencies():
     layer, x = made("rotary", base=50.0)
     query, key, value = projected(layer, x)
     want, _ = attended(layer, rotary_scores(query, key, base=50.0), value, is_causal=True)
-    np.testing.assert_allclose(layer(jnp.asarray(x, jnp.float32), is_causal=True)[0], want, atol=2e-5)
+    np.testing.assert_allclose(called(layer, x, True)[0], want, atol=2e-5)
 
 
 @pytest.mark.parametrize("is_causal", [True, False])
@@ -107,7 +112,7 @@ def test_positions_are_added_to_queries_keys_and_values(is_causal):
     query, key, value = (part + places for part in projected(layer, x))
     scores = np.einsum("btnh,bsnh->bnts", query, key) / np.sqrt(H)
     want, weights = attended(layer, scores, value, is_causal=is_causal)
-    got, aux = layer(jnp.asarray(x, jnp.float32), is_causal=is_causal)
+    got, aux = called(layer, x, is_causal)
     np.testing.assert_allclose(got, want, atol=2e-5)
     np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
 
@@ -116,12 +121,17 @@ def test_positions_are_added_to_queries_keys_and_values(is_causal):
 def test_only_distances_count(kind):
     """Queries and keys further down the sequence have the weights of the same ones at its beginning."""
     layer, x = made(kind)
-    x = jnp.asarray(x, jnp.float32)
-    query, (key, value) = layer.queries(x[:, :2]), layer.keys_values(x)
-    _, here = layer.mix(query, key[:, :3], value[:, :3], offset=1)
-    later = jnp.pad(key[:, :3], ((0, 0), (4, 0), (0, 0), (0, 0)))
-    seen = (jnp.arange(7) >= 4)[None, None, None]
-    _, there = layer.mix(query, later, jnp.pad(value[:, :3], ((0, 0), (4, 0), (0, 0), (0, 0))), offset=5, mask=seen)
+
+    @jax.jit
+    def mixed(x):
+        query, (key, value) = layer.queries(x[:, :2]), layer.keys_values(x)
+        _, here = layer.mix(query, key[:, :3], value[:, :3], offset=1)
+        later = jnp.pad(key[:, :3], ((0, 0), (4, 0), (0, 0), (0, 0)))
+        seen = (jnp.arange(7) >= 4)[None, None, None]
+        later_value = jnp.pad(value[:, :3], ((0, 0), (4, 0), (0, 0), (0, 0)))
+        return here, layer.mix(query, later, later_value, offset=5, mask=seen)[1]
+
+    here, there = mixed(jnp.asarray(x, jnp.float32))
     np.testing.assert_allclose(there[..., 4:], here, atol=2e-6)
 
 

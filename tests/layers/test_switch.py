@@ -22,7 +22,7 @@ def layer(**settings):
 def test_each_token_goes_through_its_expert_while_there_is_a_place():
     """Against a loop over tokens in float64; with fewer places than tokens, some find none."""
     switch, x = layer(capacity_factor=0.6), np.random.default_rng(0).standard_normal((B, T, D)).astype(np.float32)
-    y, aux = switch(jnp.asarray(x))
+    y, aux = jax.jit(lambda x: switch(x))(jnp.asarray(x))
     places, wanted, dropped = max(int(T * 0.6 / E), FEWEST_PLACES), np.zeros((B, T, D)), np.zeros(B)
     weight = lambda variable: np.asarray(variable[...], np.float64)
     hidden, output = switch.experts.hidden, switch.experts.output
@@ -66,7 +66,7 @@ def test_losses_are_logged_by_name_and_figures_as_a_layers_mean():
 def test_the_balance_reaches_the_router():
     x = jax.random.normal(jax.random.key(0), (B, T, D))
     balance = lambda switch: switch(x)[1]["loss"]["balance"].sum()
-    assert np.abs(jax.grad(balance)(layer(balance_weight=1.0)).router.kernel[...]).max() > 1e-3
+    assert np.abs(jax.jit(jax.grad(balance))(layer(balance_weight=1.0)).router.kernel[...]).max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["switch", "switch_released", "mixture_of_experts"])
@@ -74,7 +74,7 @@ def test_padding_gets_nothing_and_changes_no_real_token(kind):
     expert = Constructor(DenseFeedForward, {"width": 4, "hidden_width": 5})
     layer = lookup("feed_forward", kind)(width=4, num_experts=2, expert=expert, rngs=nnx.Rngs(0))
     x, real = np.random.default_rng(0).standard_normal((1, 8, 4)).astype(np.float32), np.arange(8)[None] < 5
-    one, _ = layer(jnp.asarray(x), real=jnp.asarray(real))
-    other, _ = layer(jnp.asarray(np.where(real[..., None], x, 9)).astype(jnp.float32), real=jnp.asarray(real))
+    run = jax.jit(lambda x: layer(x, real=jnp.asarray(real))[0])
+    one, other = (run(jnp.asarray(y, jnp.float32)) for y in (x, np.where(real[..., None], x, 9)))
     np.testing.assert_array_equal(one, other)
     assert not np.any(np.asarray(one)[~real]) and np.any(np.asarray(one)[real])

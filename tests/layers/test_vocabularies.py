@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.layers.structure import split
+from attention_research.layers.structure import abstract
 from attention_research.registry import FAMILIES, Constructor, lookup
 
 V, D = 13, 6
@@ -97,21 +97,29 @@ SETTINGS = {
 def test_is_its_equations(kind):
     rng = np.random.default_rng(0)
     more = SETTINGS.get(kind, {})
-    make = lookup("vocabulary", kind)(vocabulary_size=V, width=D, dtype="float32", **more, rngs=nnx.Rngs(0))
-    structure, parameters, _ = split(make)
+    make = lookup("vocabulary", kind)
+    structure, parameters, _ = abstract(
+        lambda rngs: make(vocabulary_size=V, width=D, dtype="float32", **more, rngs=rngs)
+    )
     arrays = {name: rng.standard_normal(x.shape) for name, x in parameters.items()}
     vocabulary = structure.merge({name: jnp.asarray(x, jnp.float32) for name, x in arrays.items()})
     source, target, logits = SAYS[kind](arrays)
 
     ids, hidden = rng.integers(0, V, (2, 5)), rng.standard_normal((2, 5, D))
-    np.testing.assert_allclose(vocabulary.source(jnp.asarray(ids)), source[ids], atol=1e-5)
-    np.testing.assert_allclose(vocabulary.target(jnp.asarray(ids)), target[ids], atol=1e-5)
+
+    @jax.jit
+    def uses(ids, hidden):
+        embedded = vocabulary.source(ids), vocabulary.target(ids)
+        log_p = vocabulary.log_probabilities(hidden[:, 2])
+        return embedded, vocabulary.logits(hidden), log_p, vocabulary.log_likelihood(hidden, ids)
+
+    embedded, ours, ours_log_p, values = uses(jnp.asarray(ids), jnp.asarray(hidden, jnp.float32))
+    np.testing.assert_allclose(embedded[0], source[ids], atol=1e-5)
+    np.testing.assert_allclose(embedded[1], target[ids], atol=1e-5)
     want = logits(hidden)
     log_p = want - np.log(np.exp(want).sum(-1, keepdims=True))
-    low = jnp.asarray(hidden, jnp.float32)
-    np.testing.assert_allclose(vocabulary.logits(low), want, atol=1e-4)
-    np.testing.assert_allclose(vocabulary.log_probabilities(low[:, 2]), log_p[:, 2], atol=1e-4)
-    values = vocabulary.log_likelihood(low, jnp.asarray(ids))
+    np.testing.assert_allclose(ours, want, atol=1e-4)
+    np.testing.assert_allclose(ours_log_p, log_p[:, 2], atol=1e-4)
     of_ids = np.take_along_axis(log_p, ids[..., None], -1)[..., 0]
     np.testing.assert_allclose(values["log_likelihood"], of_ids, atol=1e-4)
     np.testing.assert_allclose(values["smooth_log_likelihood"], log_p.mean(-1), atol=1e-4)

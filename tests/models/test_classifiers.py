@@ -101,13 +101,13 @@ def test_idf_over_occurrences_is_tf_idf_over_distinct_terms(batch):
 def test_tokens_of_all_texts_weigh_nothing_and_alone_give_the_zero_vector(batch):
     everywhere = {**batch, "document_frequency": jnp.where(batch["source"] == 0, 0, N)}
     model = built("idf")
-    log_p, aux = model.log_probabilities(everywhere)
+    log_p, aux = jax.jit(model.log_probabilities)(everywhere)
     assert np.all(aux["pooling"]["weights"] == 0) and np.allclose(log_p, -np.log(C))
 
 
 def test_sigmoid_weights_are_divided_by_their_sum(batch):
     model = built("token_weight", normalization="sigmoid")
-    _, aux = model.log_probabilities(batch)
+    _, aux = jax.jit(model.log_probabilities)(batch)
     ids = np.asarray(batch["source"])[1, :4]
     weights = 1 / (1 + np.exp(-np.asarray(model.pooling.weight[...], np.float64)[ids]))
     assert np.allclose(aux["pooling"]["weights"][1, :4], weights / weights.sum(), atol=1e-6)

@@ -62,8 +62,8 @@ def test_the_loss_is_the_equation(arrays, smoothing):
     z = 0.01 * np.square(log_z)[real].sum()
     nll = -np.take_along_axis(log_p, TARGET[..., None], -1)[..., 0][real].sum()
     task = TextToText(z_loss=0.01, label_smoothing=smoothing)
-    trained, sums = task.loss(Linear(*low(arrays)), BATCH, KEY)
-    validated, plain = task.loss(Linear(*low(arrays)), BATCH, None)
+    both = jax.jit(lambda *arrays: [task.loss(Linear(*arrays), BATCH, key) for key in (KEY, None)])
+    (trained, sums), (validated, plain) = both(*low(arrays))
     assert z > 0.05 * cross_entropy and float(trained) == pytest.approx(cross_entropy + z, rel=1e-5)
     assert float(sums["z_loss"]) == pytest.approx(z, rel=1e-5) and "z_loss" not in plain
     assert float(validated) == pytest.approx(cross_entropy, rel=1e-5)
@@ -80,7 +80,7 @@ def test_its_gradient_is_pytorchs_in_float64(arrays, torch):
     ((each + 0.01 * z)[target.reshape(-1) != 0]).sum().backward()
     with jax.enable_x64(True):
         loss = lambda hidden, kernel: TextToText(z_loss=0.01).loss(Linear(hidden, kernel), BATCH, KEY)[0]
-        found = jax.grad(loss, (0, 1))(*(jnp.asarray(x) for x in arrays))
+        found = jax.jit(jax.grad(loss, (0, 1)))(*(jnp.asarray(x) for x in arrays))
     for mine, theirs in zip(found, (hidden.grad, kernel.grad), strict=True):
         np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-9, atol=1e-10)
 
@@ -99,16 +99,15 @@ def test_without_z_loss_it_is_translation(arrays, key):
 
 @pytest.mark.parametrize("kind", WITHOUT_Z)
 def test_a_vocabulary_without_one_softmax_has_no_z_loss(kind):
-    vocabulary = lookup("vocabulary", kind)(
-        vocabulary_size=V, width=D, dtype="float32", **WITHOUT_Z[kind], rngs=nnx.Rngs(0)
-    )
+    make = lookup("vocabulary", kind)
+    sizes = {"vocabulary_size": V, "width": D, "dtype": "float32", **WITHOUT_Z[kind]}
 
     class Model:
         def log_likelihood(self, batch, *, key=None):
-            values = vocabulary.log_likelihood(jnp.ones((*TARGET.shape, D)), batch["target"])
+            values = make(**sizes, rngs=nnx.Rngs(0)).log_likelihood(jnp.ones((*TARGET.shape, D)), batch["target"])
             return {**values, "mask": batch["target"] != 0}, {}
 
-    loss, sums = TextToText(z_loss=0.5).loss(Model(), BATCH, KEY)
+    loss, sums = jax.jit(lambda: TextToText(z_loss=0.5).loss(Model(), BATCH, KEY))()
     assert float(loss) == float(sums["negative_log_likelihood"]) > 1 and "z_loss" not in sums
 
 

@@ -84,7 +84,13 @@ def saved(make, folder, dtype=None):
     return model.float()
 
 
-@pytest.fixture(scope="module", params=MAKERS)
+#: T5's first form and Marian show what these add together.
+SLOW = ("t5-unscaled", "t5-1.1")
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW)) for kind in MAKERS]
+)
 def both(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     model = saved(MAKERS[request.param], folder)
