@@ -96,6 +96,9 @@ LONG = {
     "random_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "funnel", "copying", "agreement",
     "transparent", "adafactor", "shared_transformer", "transformer_decoder", "prefix", "t5", "hugging_face_beam",
     "shrinking_beam", "adaptive_universal", "linformer", "language_model", "sampling", "performer",
+    "bert", "t5_untied_output", "t5_untied_encoder", "t5_untied", "factorized_shared", "adaptive_input",
+    "partial_rms_norm", "low_rank_synthesizer", "dynamic_convolution", "dense_synthesizer_plus_alpha", "learned_normed",
+    "product_key_memory",
 }  # fmt: skip
 #: Kinds that mean something only with data of their own, which these probes do not have -> the test of what they do.
 ELSEWHERE = {

@@ -10,7 +10,6 @@ import pytest
 from attention_research.data import bible, sources
 from attention_research.data.registry_package import Package, fetch
 from attention_research.errors import RunError
-from tests.tiers import fast_are
 
 CASES = [
     ("fr", "(3:3) Combien qui disent à mon sujet!", "Combien qui disent à mon sujet!"),
@@ -105,8 +104,9 @@ COUNTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.parametrize("language", fast_are(["de"], COUNTS.keys()))
+@pytest.mark.parametrize("language", COUNTS)
 def test_the_real_bible(language):
     archive = fetch(bible.PACKAGE)
     chapters, counts, texts = {}, dict.fromkeys(COUNTS["fr"], 0), []

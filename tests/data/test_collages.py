@@ -13,6 +13,7 @@ from attention_research.data.collage_captions import Collages
 from attention_research.data.collage_questions import FORMS, CollageQuestions
 from attention_research.data.collages import COLOURS, DIGITS, Layout
 from attention_research.data.pixels import Pixels
+from tests.tiers import fast_are
 
 SPLITS = ("train", "validation", "test")
 
@@ -48,7 +49,7 @@ def objects(image, split, grid=3):
     {}, {"max_objects": 7, "min_objects": 7, "clutter": 0.0},
     {"grid": 5, "side": 65, "min_objects": 2, "max_objects": 25, "max_length": 127, "clutter": 0.9},
 ], ids=["up-to-5", "always-7", "up-to-25"])  # fmt: skip
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", fast_are(["train"], SPLITS))
 def test_a_caption_says_what_is_in_the_picture_in_reading_order(split, settings):
     data, grid = captioned(**settings), settings.get("grid", 3)
     for ids, batch in data.evaluation_batches(split, 19):
@@ -126,7 +127,7 @@ def answer(question, there, grid):
 
 @pytest.mark.parametrize("settings", [{}, {"grid": 4, "side": 60, "max_objects": 16, "questions": 7}],
                          ids=["3x3", "4x4"])  # fmt: skip
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", fast_are(["validation"], SPLITS))
 def test_answers_are_those_of_the_pixels(split, settings):
     data, grid = asked(**settings), settings.get("grid", 3)
     texts, answers = data.text(split)

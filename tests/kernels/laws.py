@@ -44,7 +44,11 @@ def applicable(family: str) -> list:
             "emptied": edge_laws.emptied,
             "derivatives": edge_laws.derivatives if mechanism.floats() else None,
         }
-        later = {"transforms", "bfloat16", "shapes", "permutations", "emptied"} if mechanism.file in files else set()
+        later = (
+            {"transforms", "bfloat16", "shapes", "permutations", "emptied", "causality"}
+            if mechanism.file in files
+            else set()
+        )
         if found and mechanism.name not in BY_HAND:
             later |= {"transforms", "bfloat16", "emptied", "integers"}
         if mechanism.name not in BY_HAND:

@@ -10,6 +10,7 @@ import pytest
 from attention_research.kernels import dot_product_attention, relative_attention
 from attention_research.kernels.attention import layout
 from attention_research.kernels.attention.arguments import Options, band
+from tests.tiers import fast_are
 
 WINDOWS = {
     "all": (False, None),
@@ -67,7 +68,7 @@ LINEAR = {
 }
 
 
-@pytest.mark.parametrize("case", LINEAR.values(), ids=LINEAR)
+@pytest.mark.parametrize("case", fast_are(["causal", "bias_scores", "segments"], LINEAR))
 def test_forward_and_backward_hold_nothing_larger_than_a_block_of_scores_or_an_input(case):
     """Traced, not run: B = 3, N = 5, T = S = 2053, where all scores would be 63 million numbers."""
     length = 2053
@@ -106,7 +107,7 @@ HIDDEN = {
 }
 
 
-@pytest.mark.parametrize("where, rows, unread", HIDDEN.values(), ids=HIDDEN)
+@pytest.mark.parametrize("where, rows, unread", fast_are(["segments"], HIDDEN, several=True))
 def test_keys_of_other_segments_and_beyond_the_lengths_are_not_read(where, rows, unread):
     """NaN in keys that no query of the first blocks may see: were they read, 0 times NaN would show."""
     random = np.random.default_rng(0)

@@ -13,6 +13,7 @@ from attention_research.kernels import (
     lightweight_convolution,
     lightweight_convolution_step,
 )
+from tests.tiers import fast_are
 
 B, T, D = 2, 11, 6
 REAL = np.arange(T) < np.array([[8], [0]])
@@ -39,7 +40,7 @@ def convolved64(x, kernels, is_causal, real):
     return y
 
 
-@pytest.mark.parametrize("N, W, is_causal", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("N, W, is_causal", fast_are(["even", "causal"], SETTINGS, several=True))
 def test_lightweight_convolution_is_the_equation(N, W, is_causal, normal):
     x, kernel = normal(B, T, D), normal(N, W)
     kernels = np.broadcast_to(np.asarray(kernel, np.float64), (B, T, N, W))
@@ -49,7 +50,7 @@ def test_lightweight_convolution_is_the_equation(N, W, is_causal, normal):
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("N, W, is_causal", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("N, W, is_causal", fast_are(["even", "causal"], SETTINGS, several=True))
 def test_dynamic_convolution_is_the_equation(N, W, is_causal, normal):
     x, weight, bias = normal(B, T, D), normal(N, W, D), normal(N, W)
     kernels = np.zeros((B, T, N, W))

@@ -17,6 +17,7 @@ from attention_research.kernels import (
     projected_additive_scores,
     recurrence,
 )
+from tests.tiers import fast_are
 
 T, B, I, D, S, A = 7, 3, 5, 11, 4, 2
 
@@ -83,7 +84,7 @@ def gradients(scan, body, reverse, weights, carry, xs):
 CASES = {"gru": (gru, False), "lstm": (lstm, True), "decoder": (decoder, True)}
 
 
-@pytest.mark.parametrize(("body", "reverse"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("body", "reverse"), fast_are(["gru", "lstm"], CASES, several=True))
 def test_is_lax_scan_in_values_and_gradients(body, reverse):
     with jax.enable_x64(True):
         arguments = given(body, jnp.float64)

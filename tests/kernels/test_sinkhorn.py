@@ -93,7 +93,9 @@ def test_gumbel_noise_is_added_to_the_scores(normal):
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("combine, masked", [("joint", False), ("joint", True), ("sum", True)])
+@pytest.mark.parametrize(
+    "combine, masked", [pytest.param("joint", False, marks=pytest.mark.slow), ("joint", True), ("sum", True)]
+)
 def test_sinkhorn_attention_is_the_equation(combine, masked, is_causal, arrays):
     mask = REAL if masked else np.ones((B, T), bool)
     attend = partial(sinkhorn_attention, block_size=P, iterations=3, is_causal=is_causal, combine=combine)

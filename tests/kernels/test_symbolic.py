@@ -27,7 +27,7 @@ REFUSES = {
 #: Cut by hand into the pieces of devices before they are called.
 APART = {"ring", "causal_ring"}
 #: Exported, and compared at other lengths, among the fast tests; all of them are in the slow tier.
-QUICK = {"reference", "scaled_dot_scores", "softcap", "causal_shaw"}
+QUICK = {"reference", "causal_shaw"}
 
 
 def lengths(mechanism: Mechanism) -> set[str]:

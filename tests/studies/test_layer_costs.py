@@ -18,7 +18,7 @@ NAMES = ("vaswani2017/table1", "lectures/complexity")
         ("attention_core", (2, 1, None), [2, 2], [1, 1]),
         pytest.param("rnn", (1, 2, None), [5, 9], [5, 9], marks=pytest.mark.slow),
         ("convolution", (1, 2, 1), [1, 1], [4, 8]),
-        ("restricted_core", (1, 1, 1), [2, 2], [4, 8]),
+        pytest.param("restricted_core", (1, 1, 1), [2, 2], [4, 8], marks=pytest.mark.slow),
     ],
 )
 def test_a_layer_is_counted_chained_and_followed(row, powers, chain, path, studies):

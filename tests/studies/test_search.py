@@ -22,6 +22,7 @@ from attention_research.studies.objectives import read_objective
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.supervision import Ending
 from attention_research.studies.sweep import sweep_study
+from tests.tiers import fast_are
 
 CONFIG = "configs/translation/transformer.py:smoke"
 RATE = "training.learning_rate"
@@ -246,7 +247,7 @@ def test_tpe_learns_where_it_is_good(run, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["random", "tpe"])
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", fast_are(["3"], [1, 3]))
 def test_an_interrupted_search_loses_nothing_and_doubles_nothing(run, tmp_path, kind, jobs):
     def at(count):
         def ends(number, given):

@@ -10,6 +10,7 @@ from results_of import results_of
 from attention_research.config import build_experiment, resolve
 from attention_research.layers.structure import abstract
 from attention_research.studies.trials import configuration, plan
+from tests.tiers import fast_are
 
 SCALES = ("smoke", "cpu", "paper")
 CELLS = [f"{task}-{labels}.accuracy" for task in ("topic", "sentiment") for labels in (100, 400, 1600)]
@@ -25,7 +26,7 @@ def parameters(study, scale):
     return found
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", fast_are(["paper"], SCALES))
 def test_parameters_are_those_of_the_architectures(studies, scale):
     """One stack has what an encoder-decoder has less its encoder and attention to it, and a table of biases."""
     study = studies["t5_2020/architectures"]

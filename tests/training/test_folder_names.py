@@ -13,6 +13,7 @@ from attention_research.errors import RunError
 from attention_research.training import writer
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.plain_path import plain_path
+from tests.tiers import fast_are
 
 #: Wildcards, quotes, escapes, URLs, other scripts, names that are not UTF-8, the longest name.
 NAMES = {
@@ -25,7 +26,9 @@ STATE = {"parameters": {"a": jnp.arange(15.0).reshape(3, 5), "b": jnp.ones((2, 2
 ABSTRACT = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), STATE)
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize(
+    "name", fast_are(["brackets", "star", "quotes", "newline", "cloud", "bytes", "writing", "long"], NAMES)
+)
 def test_a_checkpoint_in_a_folder_of_any_name_is_read_back(name, tmp_path):
     folder = tmp_path / name / name / ".." / name
     with Checkpoints(folder) as checkpoints:

@@ -40,6 +40,7 @@ def batch_of(seed=0):
     return batch
 
 
+@pytest.mark.slow
 def test_a_rematerialised_steps_losses_and_gradients_are_the_same():
     """Three updates of a batch in two parts, dropout on: its masks are drawn again from the same keys."""
     states, losses = {}, {}
