@@ -47,11 +47,14 @@ def model(kind, dtype="float32"):
         }
     )  # fmt: skip
     constructor = build(config.resolved["model"], "model")
-    structure = abstract(lambda rngs: constructor(rngs=rngs))[0]
-    parameters, statistics = jax.jit(initializer(lambda rngs: constructor(rngs=rngs)))(jax.random.key(0))
+    structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
+    start = initializer(lambda rngs: constructor(rngs=rngs))
+    statistics = jax.jit(lambda key: start(key)[1])(jax.random.key(0))
     rng = np.random.default_rng(1)
-    noisy = lambda x: x + 0.3 * jnp.asarray(rng.random(x.shape), x.dtype)
-    return structure, {name: noisy(x) for name, x in parameters.items()}, statistics
+    value = lambda x: (
+        rng.normal(size=x.shape) * (x.shape[-2] ** -0.5 if x.ndim > 1 else 0.3) + 0.3 * rng.random(x.shape)
+    )
+    return structure, {name: jnp.asarray(value(x), x.dtype) for name, x in sorted(shapes.items())}, statistics
 
 
 @pytest.fixture(scope="module")
@@ -116,12 +119,13 @@ def test_word_by_word_is_the_whole_text(kind, batch):
         captioner = structure.merge(parameters, statistics)
         values, _ = captioner.log_likelihood(batch)
         cache = captioner.start(captioner.encode({"image": batch["image"]}), LENGTH)
-        word, found = jnp.ones(3, jnp.int32), []
-        for t in range(LENGTH):
-            cache, log_p, _ = captioner.step(cache, word)
-            word = batch["target"][:, t]
-            found.append(jnp.take_along_axis(log_p, word[:, None], axis=1)[:, 0])
-        return values["log_likelihood"], jnp.stack(found, axis=1)
+
+        def step(carry, target):
+            cache, log_p, _ = captioner.step(*carry)
+            return (cache, target), jnp.take_along_axis(log_p, target[:, None], axis=1)[:, 0]
+
+        _, found = jax.lax.scan(step, (cache, jnp.ones(3, jnp.int32)), batch["target"].T)
+        return values["log_likelihood"], found.T
 
     whole, stepped = jax.jit(run)(batch)
     real = np.asarray(batch["target"]) != 0
@@ -206,5 +210,5 @@ def test_every_place_once_costs_nothing():
     alpha = np.random.default_rng(0).dirichlet(np.ones(5), (2, 3)).astype(np.float32)
     mask = np.array([[True, True, False], [True, True, True]])
     expected = sum((1 - alpha[row][mask[row]].sum(0)) @ (1 - alpha[row][mask[row]].sum(0)) for row in range(2))
-    assert float(doubly_stochastic(jnp.asarray(alpha), jnp.asarray(mask))) == pytest.approx(expected, rel=1e-5)
-    assert attention_entropy(jnp.zeros((1, 1, 4)))[0, 0] == pytest.approx(np.log(4))
+    assert float(jax.jit(doubly_stochastic)(alpha, mask)) == pytest.approx(expected, rel=1e-5)
+    assert jax.jit(attention_entropy)(jnp.zeros((1, 1, 4)))[0, 0] == pytest.approx(np.log(4))

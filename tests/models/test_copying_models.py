@@ -68,13 +68,15 @@ def built():
                 model = structure.merge(parameters)
                 values, aux = model.log_likelihood(batch)
                 cache = model.start(model.encode({"tokens": batch["source"]}))
-                tokens, steps = jnp.full(batch["target"].shape[0], BOS, jnp.int32), []
-                for t in range(T):
-                    cache, log_probabilities, collected = model.step(cache, tokens)
-                    steps.append((log_probabilities, collected["decoder"]))
-                    tokens = batch["target"][:, t]
-                stacked = jax.tree.map(lambda *x: jnp.stack(x, 1), *steps)
-                return {"values": values, "aux": aux["decoder"], "steps": stacked[0], "collected": stacked[1]}
+
+                def step(carry, target):
+                    cache, log_probabilities, collected = model.step(*carry)
+                    return (cache, target), (log_probabilities, collected["decoder"])
+
+                first = jnp.full(batch["target"].shape[0], BOS, jnp.int32)
+                _, steps = jax.lax.scan(step, (cache, first), batch["target"].T)
+                steps, collected = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), steps)
+                return {"values": values, "aux": aux["decoder"], "steps": steps, "collected": collected}
 
             made[kind] = structure, parameters, run, jax.device_get(run(parameters, BATCH))
         return made[kind]

@@ -82,6 +82,15 @@ def disturbed(arrays, seed=0):
     return {name: x + 0.2 * jnp.asarray(rng.random(x.shape) - 0.5, x.dtype) for name, x in arrays.items()}
 
 
+def drawn(shapes, seed=1):
+    """Arrays of these shapes: kernels that keep the size of what they are given, gains and variances near 1."""
+    rng = np.random.default_rng(seed)
+    fan = lambda x: float(np.prod(x.shape[-4:-1])) if x.ndim > 3 else float(x.shape[-2])
+    small = lambda name, x: 0.2 * (rng.random(x.shape) - 0.5) + name.endswith(("scale", "variance"))
+    value = lambda name, x: rng.normal(size=x.shape) * fan(x) ** -0.5 if "kernel" in name else small(name, x)
+    return {name: jnp.asarray(value(name, x), x.dtype) for name, x in sorted(shapes.items())}
+
+
 NETWORKS = {
     "identity": ("identity", "none"), "plain": ("none", "none"),
     "projection_with_gates": ("projection", "squeeze_excitation"),
@@ -101,9 +110,8 @@ CASES = {
 )
 def test_residual_networks_are_those_of_pytorch(shortcut, gate, training):
     settings = {"reduction": 3} if gate != "none" else {}
-    make = classifier(shortcut, gate, **settings)
-    structure = abstract(make)[0]
-    parameters, statistics = map(disturbed, jax.jit(initializer(make))(jax.random.key(1)))
+    structure, *shapes = abstract(classifier(shortcut, gate, **settings))
+    parameters, statistics = map(drawn, shapes)
     image = np.random.default_rng(2).integers(0, 256, (3, 11, 13, 3)).astype(np.uint8)
     label = np.array([6, 0, 3])
 

@@ -30,14 +30,14 @@ def model(reader):
         }
     )  # fmt: skip
     make = build(config.resolved["model"], "model")
-    structure = abstract(lambda rngs: make(rngs=rngs))[0]
-    parameters, statistics = jax.jit(initializer(lambda rngs: make(rngs=rngs)))(jax.random.key(0))
+    structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))
+    start = initializer(lambda rngs: make(rngs=rngs))
+    statistics = jax.jit(lambda key: start(key)[1])(jax.random.key(0))
     rng = np.random.default_rng(1)
-    return (
-        structure,
-        {n: x + 0.3 * jnp.asarray(rng.random(x.shape), x.dtype) for n, x in parameters.items()},
-        statistics,
+    value = lambda x: (
+        rng.normal(size=x.shape) * (x.shape[-2] ** -0.5 if x.ndim > 1 else 0.3) + 0.3 * rng.random(x.shape)
     )
+    return structure, {n: jnp.asarray(value(x), x.dtype) for n, x in sorted(shapes.items())}, statistics
 
 
 @pytest.fixture(scope="module")
