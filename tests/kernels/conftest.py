@@ -58,6 +58,12 @@ def logits64(query, key, bias, mask, scale, is_causal, query_seq_lengths, key_va
     """(logits, which are visible), [B N T S]."""
     query, key = (np.asarray(x, np.float64) for x in (query, key))
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
+    # An entry of a JAX array is a program of its own.
+    query_seq_lengths, key_value_seq_lengths, query_segments, key_segments = (
+        None if x is None else np.asarray(x)
+        for x in (query_seq_lengths, key_value_seq_lengths, query_segments, key_segments)
+    )
+    by_distance = None if distance_bias is None else np.asarray(distance_bias, np.float64)
     offsets = np.broadcast_to(np.asarray(query_offset), (B,))
     left, right = (
         (local_window_size,) * 2 if isinstance(local_window_size, int) else local_window_size or (T + S, T + S)
@@ -75,8 +81,8 @@ def logits64(query, key, bias, mask, scale, is_causal, query_seq_lengths, key_va
             and (key_value_seq_lengths is None or j < key_value_seq_lengths[b])
             and (query_segments is None or query_segments[b, i] == key_segments[b, j] != 0)
         )
-        if distance_bias is not None:
-            logits[b, n, i, j] += np.asarray(distance_bias, np.float64)[n % len(distance_bias), j - i + T - 1]
+        if by_distance is not None:
+            logits[b, n, i, j] += by_distance[n % len(by_distance), j - i + T - 1]
     if bias is not None:
         logits = logits + np.asarray(bias, np.float64)
     if mask is not None:

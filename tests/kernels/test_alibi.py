@@ -56,6 +56,7 @@ def test_the_bias_by_distance_is_every_pairs(T, S, bidirectional):
         dense = alibi_bias(N, T, S, query_offset=offset, bidirectional=bidirectional)
         row = alibi_distance_bias(N, T, S, query_offset=jnp.int32(offset), bidirectional=bidirectional)
         assert dense.shape == (1, N, T, S) and row.shape == (N, T + S - 1)
+        dense, row = np.asarray(dense), np.asarray(row)
         for n, i, j in np.ndindex(N, T, S):
             distance = j - i - offset
             expected = released_slopes(N)[n] * (-abs(distance) if bidirectional else distance)

@@ -21,7 +21,7 @@ def arrays(normal):
 
 
 def local64(query, key, value, *, block_size, mask, is_causal, strided):
-    pattern = np.zeros((B, 1, T, T), bool)
+    pattern, mask = np.zeros((B, 1, T, T), bool), np.asarray(mask)
     for b, i, j in np.ndindex(B, T, T):
         same = i % (T // block_size + 1) == j % (T // block_size + 1) if strided else i // block_size == j // block_size
         pattern[b, 0, i, j] = same and bool(mask[b, j]) and (j <= i or not is_causal)

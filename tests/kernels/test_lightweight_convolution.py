@@ -54,8 +54,9 @@ def test_lightweight_convolution_is_the_equation(N, W, is_causal, normal):
 def test_dynamic_convolution_is_the_equation(N, W, is_causal, normal):
     x, weight, bias = normal(B, T, D), normal(N, W, D), normal(N, W)
     kernels = np.zeros((B, T, N, W))
+    wide, inputs = np.asarray(weight, np.float64), np.asarray(x)
     for b, i, n, w in np.ndindex(B, T, N, W):
-        kernels[b, i, n, w] = np.asarray(weight[n, w], np.float64) @ np.asarray(x[b, i])
+        kernels[b, i, n, w] = wide[n, w] @ inputs[b, i]
     for added, mask in ((None, None), (bias, REAL)):
         got = dynamic_convolution(
             x, weight, added, mask=None if mask is None else jnp.asarray(mask), is_causal=is_causal

@@ -21,7 +21,7 @@ KINDS = {"local_m": False, "local_p": True}
 
 def local64(scores, centers, half_width, gaussian, mask):
     """Equation 10 with plain numbers: a window, its softmax, its Gaussian."""
-    weights = np.zeros((B, T, S))
+    weights, (scores, centers, mask) = np.zeros((B, T, S)), map(np.asarray, (scores, centers, mask))
     for b, t in np.ndindex(B, T):
         p = float(centers[b, t])
         window = [s for s in range(S) if p - half_width <= s <= p + half_width and mask[b, t, s]]

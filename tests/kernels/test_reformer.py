@@ -126,8 +126,9 @@ def test_lsh_attention_is_hugging_faces(rounds, before, is_causal, normal, torch
 def test_buckets_are_the_nearest_of_the_rotated_directions_and_keep_neighbours_together(normal):
     query, rotations = normal(B, T, N, H), normal(H, R, 2)
     found = lsh_buckets(query, rotations)
+    rows, turned, found = map(np.asarray, (query, rotations, found))
     for b, t, n, r in np.ndindex(found.shape):
-        products = [float(query[b, t, n] @ rotations[:, r, c]) for c in range(2)]
+        products = [float(rows[b, t, n] @ turned[:, r, c]) for c in range(2)]
         products += [-p for p in products]
         assert found[b, t, n, r] == products.index(max(products))
     np.testing.assert_array_equal(lsh_buckets(3.0 * query, rotations), found)

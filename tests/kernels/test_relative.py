@@ -194,6 +194,7 @@ def test_t5_bias_looks_each_pair_up_and_its_gradient_counts_them(T, S, offset, n
     np.testing.assert_allclose(bias(table, offset), got, atol=1e-6)
     row = t5_distance_bias(table, T, S, bidirectional=True, max_distance=20, query_offset=offset)
     assert row.shape == (3, T + S - 1)
+    row, got = np.asarray(row), np.asarray(got)
     for i, j in np.ndindex(T, S):
         np.testing.assert_array_equal(row[:, j - i + T - 1], got[0, :, i, j])
     weight = normal(1, 3, T, S)

@@ -70,6 +70,7 @@ def test_location_scores_and_weights_use_the_top_part_and_ignore_what_lies_beyon
 
     scores, early, context, late = run(query, weight, jnp.asarray(values, jnp.float32))
     assert scores.shape == early.shape == late.shape == (B, T, length)
+    scores, early, late, query = map(np.asarray, (scores, early, late, query))
     for b, t in np.ndindex(B, T):
         logits = np.asarray(weight, np.float64) @ np.asarray(query[b, t], np.float64)
         exponentials = np.exp(logits - logits.max())
@@ -108,6 +109,7 @@ def test_attend_is_the_softmax_of_what_is_visible_times_the_values(kind, normal)
         context, weights = jax.jit(attend)(scores, values, None if mask is None else jnp.asarray(mask))
     expected = softmax64(np.asarray(scores, np.float64), visible)
     np.testing.assert_allclose(weights, expected, atol=1e-6)
+    context, weights, values = map(np.asarray, (context, weights, values))
     for b, t in np.ndindex(B, T):
         np.testing.assert_allclose(context[b, t], expected[b, t] @ np.asarray(values[b], np.float64), atol=1e-5)
     if kind in ("keys", "pairs", "-inf"):
@@ -152,8 +154,9 @@ def test_concat_is_additive_with_the_weight_split_and_the_papers_simplification_
     np.testing.assert_allclose(joined, turned.swapaxes(1, 2), atol=1e-5)
     W, v = normal(DK, DQ), normal(DK)
     simplified = concat_scores(query, keys, jnp.concatenate([W, jnp.eye(DK)], axis=1), v)
+    simplified, query, keys, W, v = map(np.asarray, (simplified, query, keys, W, v))
     for b, t, s in np.ndindex(B, T, S):
-        expected = np.asarray(v) @ np.tanh(np.asarray(W) @ np.asarray(query[b, t]) + np.asarray(keys[b, s]))
+        expected = v @ np.tanh(W @ query[b, t] + keys[b, s])
         np.testing.assert_allclose(simplified[b, t, s], expected, atol=1e-5)
 
 

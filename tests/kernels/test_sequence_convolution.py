@@ -23,7 +23,7 @@ def seen_of(W, seed=0):
 
 def dense64(x, kernel, left, seen):
     """y_i = sum_w x_(i+w-left) K_w, tap by tap, 0 outside and where nothing is seen."""
-    x, kernel = np.asarray(x, np.float64), np.asarray(kernel, np.float64)
+    x, kernel, seen = np.asarray(x, np.float64), np.asarray(kernel, np.float64), np.asarray(seen)
     y = np.zeros((B, T, kernel.shape[2]))
     for b, i, w in np.ndindex(B, T, len(kernel)):
         if 0 <= (j := i + w - left) < T and seen[b, i, w]:
@@ -74,6 +74,7 @@ def test_what_a_tap_does_not_see_has_no_gradient(kind, normal):
         "depthwise": lambda x: convolve(x, filters[None, None], left, seen),
     }[kind]
     moved = np.abs(jax.jit(jax.jacobian(lambda x: run(x).sum((0, 2))))(x)).max(-1)  # [T B T]
+    seen = np.asarray(seen)
     for b, i, j in np.ndindex(B, T, T):
         inside = 0 <= (w := j - i + left) < W and bool(seen[b, i, w])
         assert (moved[i, b, j] > 0) == inside, (b, i, j)

@@ -39,8 +39,8 @@ def sinkhorn64(scores, real, iterations, is_causal, temperature=1.0):
 
 def attention64(query, key, value, scores, mask, iterations, is_causal, combine):
     """For each query: its own block, and the mixture of blocks, token by token."""
-    query, key, value = (np.asarray(x, np.float64) for x in (query, key, value))
-    out = np.zeros((B, T, N, HV))
+    query, key, value, scores = (np.asarray(x, np.float64) for x in (query, key, value, scores))
+    out, mask = np.zeros((B, T, N, HV)), np.asarray(mask)
     for b, n in np.ndindex(B, N):
         head = n // (N // K)
         real = np.array([j < T and bool(mask[b, j]) for j in range(C * P)])

@@ -97,7 +97,7 @@ def test_structural_attention_is_the_equation(with_values, normal):
     inputs, distances, key_table, value_table, mask = arrays(normal)
     got = jax.jit(structural_attention)(*inputs, distances, key_table, value_table if with_values else None, mask=mask)
     query, key, value, of_key, of_value = (np.asarray(x, np.float64) for x in (*inputs, key_table, value_table))
-    logits = np.zeros((B, N, T, S))
+    logits, distances = np.zeros((B, N, T, S)), np.asarray(distances)
     for b, n, i, j in np.ndindex(*logits.shape):
         row = min(max(int(distances[b, i, j]), -3), 3) + 3
         logits[b, n, i, j] = query[b, i, n] @ (key[b, j, n // 2] + of_key[row]) / np.sqrt(H)
@@ -132,10 +132,12 @@ def test_no_tensor_of_queries_keys_and_width_is_formed(normal):
 def test_the_absolute_encoding_is_a_tanh_of_two_projections(normal):
     sequential, structural, of_order, of_depth = normal(1, T, 3), normal(B, T, 7), normal(3, 5), normal(7, 5)
     expected = np.zeros((B, T, 5))
+    got = structural_encoding(sequential, structural, of_order, of_depth)
+    sequential, structural, of_order, of_depth = map(np.asarray, (sequential, structural, of_order, of_depth))
     for b, t, d in np.ndindex(B, T, 5):
         total = sum(float(sequential[0, t, p]) * float(of_order[p, d]) for p in range(3))
         expected[b, t, d] = np.tanh(total + sum(float(structural[b, t, q]) * float(of_depth[q, d]) for q in range(7)))
-    np.testing.assert_allclose(structural_encoding(sequential, structural, of_order, of_depth), expected, atol=1e-6)
+    np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
 def test_errors_name_the_axis(normal, unchecked):

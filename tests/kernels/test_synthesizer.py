@@ -130,11 +130,11 @@ def test_a_mixture_is_the_equation_in_every_form(alphas, normal):
     alpha = None if alphas is None else normal(*alphas)
     share = np.ones(N) if alpha is None else 1 / (1 + np.exp(-np.broadcast_to(np.asarray(alpha, np.float64), (N,))))
     for scale in (None, 1.0):
-        scores = np.zeros((B, N, T, S))
+        scores, (queries, keys, added) = np.zeros((B, N, T, S)), map(np.float64, (query, key, table))
         for b, n, i, j in np.ndindex(B, N, T, S):
-            dot = np.asarray(query[b, i, n], np.float64) @ np.asarray(key[b, j, n]) * (scale or H**-0.5)
+            dot = queries[b, i, n] @ keys[b, j, n] * (scale or H**-0.5)
             first = 1 if alpha is None else 1 - share[n]
-            scores[b, n, i, j] = first * dot + share[n] * float(table[0, n, i, j])
+            scores[b, n, i, j] = first * dot + share[n] * added[0, n, i, j]
         for is_causal in (False, True):
             got = mixture_synthesizer_attention(query, key, value, table, alpha, MASK, scale=scale, is_causal=is_causal)
             np.testing.assert_allclose(got, mixed64(scores, value, MASK, is_causal), atol=1e-5, rtol=1e-4)

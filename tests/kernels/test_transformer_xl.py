@@ -28,9 +28,10 @@ def transformer_xl64(query, key, value, relative_key, u, v, mask=None, offset=No
     (B, T, N, H), (S, K, Hv) = query.shape, value.shape[1:]
     first = S - T if offset is None else offset
     logits, visible = np.zeros((B, N, T, S)), np.zeros((B, N, T, S), bool)
+    shown = np.broadcast_to(True if mask is None else np.asarray(mask), logits.shape)
     for b, n, i, j in np.ndindex(*logits.shape):
         if j <= first + i:
-            visible[b, n, i, j] = True if mask is None else np.broadcast_to(mask, logits.shape)[b, n, i, j]
+            visible[b, n, i, j] = shown[b, n, i, j]
             k, r = key[b, j, n // (N // K)], relative_key[first + i - j, n]
             logits[b, n, i, j] = (query[b, i, n] @ k + query[b, i, n] @ r + u[n] @ k + v[n] @ r) / np.sqrt(H)
     weights = softmax64(logits, visible)

@@ -114,12 +114,12 @@ def weighed64(query, key, value, weigh, scale, is_causal, window, mask=MASK):
     """weigh(logits of the visible keys, head) -> their weights, row by row."""
     query, key, value = wide(query, key, value)
     T, S = query.shape[1], key.shape[1]
-    out = np.zeros((B, T, N, value.shape[-1]))
+    out, shown = np.zeros((B, T, N, value.shape[-1])), np.broadcast_to(np.asarray(mask), (B, 1, T, S))
     for b, i, n in np.ndindex(B, T, N):
         seen = [
             j
             for j in range(S)
-            if np.broadcast_to(mask, (B, 1, T, S))[b, 0, i, j]
+            if shown[b, 0, i, j]
             and not (is_causal and j > i)
             and (window is None or i - window[0] <= j <= i + window[1])
         ]
@@ -250,10 +250,11 @@ def test_differential_attention_is_the_equations(normal):
     share = np.exp(q1 @ k1) - np.exp(q2 @ k2) + lambda_init
     np.testing.assert_allclose(differential_lambda(*vectors, lambda_init=lambda_init), share, rtol=1e-5)
     maps = [attention64(query[..., p, :], key[..., p, :], value, mask=MASK)[1] for p in (0, 1)]
-    expected = np.zeros((B, T, N, HV))
+    expected, weights = np.zeros((B, T, N, HV)), maps[0] - share * maps[1]
+    values, gains = wide(value, gain)
     for b, i, n in np.ndindex(B, T, N):
-        head = (maps[0] - share * maps[1])[b, n, i] @ np.asarray(value[b, :, n // (N // K)], np.float64)
-        expected[b, i, n] = (1 - lambda_init) * rms(head, np.asarray(gain, np.float64), 1e-5)
+        head = weights[b, n, i] @ values[b, :, n // (N // K)]
+        expected[b, i, n] = (1 - lambda_init) * rms(head, gains, 1e-5)
     for implementation in ("reference", "blockwise"):
         call = jax.jit(partial(differential_attention, lambda_init=lambda_init, implementation=implementation))
         got = call(query, key, value, *vectors, gain, jnp.asarray(MASK))
