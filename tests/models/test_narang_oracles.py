@@ -253,19 +253,24 @@ def our_values(pair, source, target, shifted, mode):
     def loss(parameters):
         model = pair.structure.merge(parameters)
         values, aux = model.log_likelihood({"source": source, "target": target}, key=key)
+        sparse = [aux[side]["segment_1"]["feed_forward"] for side in aux] if pair.row == "switch_transformer" else []
+        balance = [jnp.mean(layer["loss"]["balance"]) / WEIGHT for layer in sparse]
+        dropped = [layer["metrics"]["dropped"] for layer in sparse]
+        total = BALANCE * sum(balance, jnp.zeros(())) - jnp.sum(values["log_likelihood"], where=values["mask"])
+        return total, ([values["log_likelihood"], *balance], dropped)
+
+    def logits(parameters):
+        model = pair.structure.merge(parameters)
         memory = model.encode({"tokens": source}, key=key)
         hidden, _ = model.decoder(
             model.vocabulary.target(shifted), jnp.arange(TARGET, dtype=jnp.int32)[None], None, memory["hidden"],
             model.encoder.memory_mask((source != PAD)[:, None, None, :]), key=key,
         )  # fmt: skip
-        sparse = [aux[side]["segment_1"]["feed_forward"] for side in aux] if pair.row == "switch_transformer" else []
-        balance = [jnp.mean(layer["loss"]["balance"]) / WEIGHT for layer in sparse]
-        dropped = [layer["metrics"]["dropped"] for layer in sparse]
-        total = BALANCE * sum(balance, jnp.zeros(())) - jnp.sum(values["log_likelihood"], where=values["mask"])
-        return total, ([model.vocabulary.logits(hidden), values["log_likelihood"], *balance], dropped)
+        return model.vocabulary.logits(hidden)
 
-    (_, (values, dropped)), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(pair.parameters)
-    return values, gradients, dropped
+    both = jax.jit(lambda p: (logits(p), jax.value_and_grad(loss, has_aux=True)(p)))
+    of_target, ((_, (values, dropped)), gradients) = both(pair.parameters)
+    return [of_target, *values], gradients, dropped
 
 
 def test_logits_losses_and_gradients_are_theirs(pair):

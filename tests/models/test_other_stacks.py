@@ -318,8 +318,9 @@ def test_settings_that_cannot_be_are_refused(sections, message, small_config):
 
 def test_as_many_memories_as_decoder_layers(small, batch):
     structure, parameters = small(**{**VARIANTS["transparent"], "num_layers": 3})
+    both = {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}
     with pytest.raises(ValueError, match="2 memories for the decoder's 3 layers"):
-        structure.merge(parameters).log_likelihood({name: jnp.asarray(x, jnp.int32) for name, x in batch.items()})
+        jax.eval_shape(lambda p: structure.merge(p).log_likelihood(both), parameters)
 
 
 #: Rows of Narang et al.'s Table 1 (reference: their released code's graphs): sections -> parameters. A Funnel here has

@@ -279,15 +279,14 @@ def test_padding_and_neighbours_change_nothing_and_everything_takes_part(case):
     """A row alone and unpadded is the row in its batch; each parameter has a gradient (a table only at its words)."""
     kind, structure, parameters, values, _ = case
 
-    @jax.jit
     def total(p, rows):
         found, _ = structure.merge(p).log_likelihood(rows)
         return jnp.sum(found["log_likelihood"], where=found["mask"]), found["log_likelihood"]
 
     source, target = jnp.asarray([read(SOURCE[1])], jnp.int32), jnp.asarray([read(TARGET[1])], jnp.int32)
-    _, alone = total(parameters, {"source": source, "target": target})
+    both = jax.jit(lambda p, rows: (total(p, rows)[1], jax.grad(lambda p: total(p, batch())[0])(p)))
+    alone, gradients = both(parameters, {"source": source, "target": target})
     np.testing.assert_allclose(alone[0], values[1, : target.shape[1]], atol=2e-5)
-    gradients = jax.jit(jax.grad(lambda p: total(p, batch())[0]))(parameters)
     flat = [name for name, g in gradients.items() if g.size and not np.any(np.asarray(g))]
     assert flat == [], f"{kind}: no gradient"
     assert all(np.all(np.isfinite(g)) for g in gradients.values())

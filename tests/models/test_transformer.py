@@ -220,7 +220,7 @@ def test_an_unmasked_decoder_predicts_a_token_by_looking_at_it(small, batch):
 def test_a_one_sided_encoder_does_not_see_what_follows(small, batch):
     def reached(**sections):
         structure, parameters = small(**sections)
-        encode = lambda tokens: structure.merge(parameters).encode({"tokens": tokens})["hidden"]
+        encode = jax.jit(lambda tokens: structure.merge(parameters).encode({"tokens": tokens})["hidden"])
         later = encode(batch["source"].at[0, T_SEEN + 1].add(1)) - encode(batch["source"])
         return float(jnp.abs(later[0, : T_SEEN + 1]).max()), float(jnp.abs(later[0, T_SEEN + 1 :]).max())
 
