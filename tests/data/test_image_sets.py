@@ -155,6 +155,7 @@ def few_emoji(data_home, tmp_path, monkeypatch):
     return drawings
 
 
+@pytest.mark.slow
 def test_a_few_emoji_through_the_builder(few_emoji):
     for language in ("en", "de"):
         sources.prepare(f"emoji_names/{language}")

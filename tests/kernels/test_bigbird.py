@@ -97,6 +97,7 @@ def test_enough_random_blocks_are_all_of_attention(normal):
     np.testing.assert_allclose(got, jax.jit(dot_product_attention)(*inputs), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_block_sparse_attention_of_hugging_face_gives_the_same(torch):
     transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
     from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdModel

@@ -91,6 +91,7 @@ def test_one_chunk_for_all_is_attention_to_all_other_positions(arrays):
         np.testing.assert_allclose(attend(query, value, buckets), expected, atol=3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("rounds, before", [(3, 0), (1, 1)])
 def test_lsh_attention_is_hugging_faces(rounds, before, is_causal, normal, torch):

@@ -87,6 +87,7 @@ def test_splash_is_the_equation_and_gradients_agree(settings, swapped):
     assert not np.any(np.asarray(gradients[0])[empty])
 
 
+@pytest.mark.slow
 def test_a_mask_of_keys_is_that_mask():
     """With every key of one element hidden; beside causality and lengths."""
     given, mask = inputs(), jnp.asarray(np.random.default_rng(5).random((B, 1, 1, S)) < 0.5).at[1].set(False)

@@ -43,6 +43,7 @@ def test_a_layer_of_the_lectures_is_counted_and_timed(studies):
     assert found["chains"] == [2, 2] and found["chains_backward"] == [4, 4]
 
 
+@pytest.mark.slow
 def test_a_block_is_counted_and_its_gradient_exact(studies):
     study = studies["lectures/complexity"]
     found = measured(study, "length_30", seconds=0.0, width=32, num_heads=4)

@@ -121,6 +121,7 @@ def judged(study, scale, claim):
     return next(one for one in judge(found) if one.id == claim)
 
 
+@pytest.mark.slow
 def test_the_sizes_of_base_and_big_are_judged(table3):
     """base as claimed and as printed; big is as large as claimed, and printed otherwise under both readings."""
     study, configs, _ = table3

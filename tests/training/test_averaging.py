@@ -12,6 +12,7 @@ from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.evaluation import Trained
 from attention_research.training.trainer import Trainer
 from attention_research.training.workdir import load_config, write_text
+from tests.tiers import fast_are
 
 PAIR = (("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"))
 SMALL = (
@@ -58,7 +59,10 @@ def by_hand(workdir, *steps):
 
 
 @pytest.mark.parametrize(
-    ("average", "steps"), [(None, (4, 6, 7)), (2, (6, 7)), (1, (7,))], ids=["the-config's", "given", "none"]
+    ("average", "steps"),
+    fast_are(
+        ["the-config's"], {"the-config's": (None, (4, 6, 7)), "given": (2, (6, 7)), "none": (1, (7,))}, several=True
+    ),
 )
 def test_the_newest_on_the_schedule_are_averaged(workdir, average, steps):
     trained = Trained(workdir, average=average)

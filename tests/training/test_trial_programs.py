@@ -50,6 +50,7 @@ def test_a_kernels_scale_changes_the_programs_that_call_it_and_no_other(hashes, 
     assert changed == [["train", "evaluate"], []]
 
 
+@pytest.mark.slow
 def test_how_a_trial_is_run_is_no_part_of_its_program(hashes, root, monkeypatch):
     monkeypatch.chdir(root)
     spread = [("parallel.mesh.data", 8), ("training.replicas", 2), ("training.log_every", 3), ("training.seed", 5)]
