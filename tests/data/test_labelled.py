@@ -157,6 +157,7 @@ def test_of_unlike_pairs_single_words_say_nothing_and_pairs_everything():
         assert len(sides[0] & sides[1]) == label and len(sides[0]) == len(sides[1]) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_reviews_and_news_are_counted(monkeypatch):
     monkeypatch.delenv("ATTENTION_RESEARCH_DATA", raising=False)

@@ -99,6 +99,7 @@ def test_bytes_and_line_breaks_become_text(made_up):
     assert len(list(texts)) == len(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_a_missing_split_of_the_real_bible(bible_data):
     line = r"^bible_translate/fr-en has no split 'valid'; it has train, validation, test$"
