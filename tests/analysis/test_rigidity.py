@@ -68,7 +68,7 @@ def test_a_pooled_reader_does_not_hear_padding():
     reader = Reader("learned", width=5, inner=3, hidden=11, classes=4, pooled=True, rngs=nnx.Rngs(0))
     x = jnp.asarray(X[None], jnp.float32)
     real = jnp.arange(7)[None, None] < 4
-    heard = jnp.abs(jax.grad(lambda x: reader(x, real).sum())(x)).sum(axis=-1)[0]
+    heard = jnp.abs(jax.jit(jax.grad(lambda x: reader(x, real).sum()))(x)).sum(axis=-1)[0]
     assert bool(jnp.all(heard[:4] > 0)) and not heard[4:].any()
 
 

@@ -274,8 +274,8 @@ def packed(batch):
 @pytest.mark.parametrize(
     "name",
     [
-        *("standard", "t5", "dynamic_convolution"),
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("relative", "alibi", "rotary", "learned", "evolved")),
+        *("standard", "dynamic_convolution"),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("relative", "t5", "alibi", "rotary", "learned", "evolved")),
     ],
 )
 def test_packed_rows_equal_the_examples_apart(name, small):
