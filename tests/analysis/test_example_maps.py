@@ -42,6 +42,7 @@ def alone(made):
     return [{one.title: one for one in attention_maps(*made, source, target, words)} for source, target in pairs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "title"),
     [

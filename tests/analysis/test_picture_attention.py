@@ -139,6 +139,7 @@ TRANSFORMER = {"kind": "transformer_captioner", "width": 12, "num_layers": 2, "n
                "feed_forward": {"hidden_width": 17}, "encoder": {"positions": {"kind": "none"}}}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "section", [{"kind": "recurrent_captioner", "width": 12}, TRANSFORMER], ids=lambda s: s["kind"]
 )

@@ -48,6 +48,7 @@ def test_without_a_head_its_part_of_the_sum_is_gone(made):
     assert float(jnp.abs(hidden(changed) - hidden(parameters)).max()) > 1e-3
 
 
+@pytest.mark.slow
 def test_the_words_it_finds_are_the_most_likely(made):
     structure, parameters, batch = made
     data = SimpleNamespace(evaluation_batches=lambda *_, **__: [(np.array([0, 1, 2, 3, 4, -1]), batch)])

@@ -47,6 +47,7 @@ def test_it_reads_as_well_as_scikit_learns(states, found):
     assert abs(found[1] - theirs) < 0.15
 
 
+@pytest.mark.slow
 def test_the_states_are_the_embeddings_and_those_after_each_layer(small):
     structure, parameters = small(kind="transformer_decoder", dropout_rate=0.0)
     model = structure.merge(parameters[0], parameters[1])

@@ -18,6 +18,7 @@ from attention_research.analysis.recurrent_tasks import (
 TRAINED = {"symbols": 4, "steps": 400, "batch_size": 32, "rate": 0.02, "seed": 0}
 
 
+@pytest.mark.slow
 def test_a_copier_knows_its_source_and_what_it_wrote_before():
     copier, tokens = Copier(5, 7, rngs=nnx.Rngs(0)), jnp.array([[1, 2, 3, 4]])
     run = jax.jit(lambda tokens: copier(tokens))
@@ -35,6 +36,7 @@ def test_a_tagger_sees_ahead_with_two_directions_alone(directions):
     assert (change[2:] > 1e-5).all()
 
 
+@pytest.mark.slow
 def test_a_memory_of_pairs_is_a_set_to_attention_and_a_sequence_to_a_state():
     keys, values, query = jnp.array([[0, 1, 2]]), jnp.array([[3, 4, 0]]), jnp.array([1])
     order = jnp.array([2, 0, 1])

@@ -80,6 +80,7 @@ def test_greedy_is_the_argmax_of_full_forward_passes(model, next_log_p):
         np.testing.assert_allclose(found.log_probabilities[row, 0], score, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "search", [Greedy(extra_length=EXTRA), BeamSearch(beam_size=3, extra_length=EXTRA), Sampling(seed=5)],
     ids=["greedy", "beam", "sampling"],

@@ -40,6 +40,7 @@ def test_layer_norm_is_the_equation_far_from_zero_too(normal):
     np.testing.assert_allclose(layer_norm(x, scale, bias, epsilon=0.5), norm64(x, scale, bias, 0.5), atol=2e-4)
 
 
+@pytest.mark.slow
 def test_layer_norm_gradients_are_pytorchs_and_finite_differences(normal, torch):
     x, scale, bias, weight = normal(3, 7, 11), normal(11), normal(11), normal(3, 7, 11)
     leaves = [torch.tensor(np.asarray(array)).requires_grad_() for array in (x, scale, bias)]

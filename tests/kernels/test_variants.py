@@ -241,6 +241,7 @@ def test_nothing_of_queries_times_keys_is_formed(name, normal):
     assert products and all((shape[-1] < length / 5) == (name == "streaming") for shape in products)
 
 
+@pytest.mark.slow
 def test_differential_attention_is_the_equations(normal):
     pairs = lambda length, heads: normal(B, length, heads, 2, H)
     query, key, value = pairs(T, N), pairs(S, K), normal(B, S, K, HV)

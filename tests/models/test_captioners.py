@@ -167,6 +167,7 @@ def test_a_picture_reaches_the_words_by_cross_attention_alone(batch):
     assert np.abs(change(parameters)).max() > 1e-3 and np.abs(change(cut)).max() == 0
 
 
+@pytest.mark.slow
 def test_hard_attention_learns_from_what_its_choices_cost(batch):
     """The gradient of the scores is lambda_r (cost - b) d log p(s) - lambda_e dH for drawn places; the expected context
     where the coin says so; the baseline moves towards the cost."""

@@ -32,6 +32,7 @@ def model():
     return jax.jit(lambda: maker("cloze_classifier", num_classes=C)(nnx.Rngs(1)))()
 
 
+@pytest.mark.slow
 def test_a_class_is_a_token_scored_by_the_mean_state(model):
     tokens = jnp.asarray(TOKENS)
     both = jax.jit(lambda tokens: (model.log_probabilities({"source": tokens}), model.encode({"tokens": tokens})))

@@ -98,6 +98,7 @@ def test_a_classifier_is_pytorchs_encoder_its_mean_and_two_layers(make, torch):
     np.testing.assert_allclose(longer, log_p, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_towers_are_one_encoder(make, torch):
     structure, parameters, _ = make(("model.kind", "pair_classifier"))
     batch = {"source": tokens(1), "other": tokens(2)}
@@ -114,6 +115,7 @@ def test_two_towers_are_one_encoder(make, torch):
     assert all(np.abs(gradient).max() > 1e-7 for gradient in gradients.values())
 
 
+@pytest.mark.slow
 def test_towers_drop_out_apart(make):
     """With one key the same sequence in both towers does not meet the same dropout."""
     structure, parameters, _ = make(("model.kind", "pair_classifier"), ("model.dropout_rate", 0.5))

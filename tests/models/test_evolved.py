@@ -170,6 +170,7 @@ def test_the_tree_says_what_is_added(small):
     )
 
 
+@pytest.mark.slow
 def test_a_sum_of_steps_may_be_of_any_children(small, small_config, batch):
     """GPT-J's layer in the decoder: x + Attention(LN(x)) + FFN(LN(x)), in training and step by step, against the
     same arrays in two steps, which differ."""

@@ -96,6 +96,7 @@ def test_an_answer_is_the_equation(reader, batch):
     assert (np.ptp(weights) < 1e-6) == (reader == "pooled")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_padding_changes_nothing_and_every_parameter_learns(reader, batch):
     structure, parameters, statistics = model(reader)

@@ -121,6 +121,7 @@ def theirs(parameters):
     return model
 
 
+@pytest.mark.slow
 def test_likelihoods_are_those_of_gpt2(point, batch):
     """Each row alone: its source, BOS and its target, no padding anywhere; the mask is the definition of a prefix."""
     if point["kind"] not in ("causal", "prefix"):

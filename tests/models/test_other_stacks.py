@@ -234,7 +234,7 @@ def run(small, batch, variant, key=None, **settings):
 
 
 @pytest.mark.parametrize(
-    "variant", [pytest.param(v, marks=[pytest.mark.slow] * (v == "funnel_of_two")) for v in VARIANTS]
+    "variant", [pytest.param(v, marks=[pytest.mark.slow] * (v not in ("funnel", "transparent"))) for v in VARIANTS]
 )
 def test_the_model_is_its_equations(variant, small, batch):
     want, real = log_likelihood(variant, small(**VARIANTS[variant])[1], batch), batch["target"] != 0
@@ -252,6 +252,7 @@ def test_unrolled_and_rematerialised_stacks_equal_the_scan(variant, small, batch
     assert np.abs(noisy - want)[real].max() > 0.1
 
 
+@pytest.mark.slow
 def test_pondering_costs(small, batch):
     """Each row's mean of steps and remainder, times the weight; positions differ in how long they ponder."""
     structure, parameters = small(**VARIANTS["adaptive"])

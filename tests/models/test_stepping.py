@@ -69,6 +69,7 @@ def loop_bodies(text: str) -> str:
     return "\n".join(computations[name] for name in sorted(reached))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads the program of XLA's CPU backend")
 def test_a_step_of_an_unrolled_stack_moves_no_cache(small, source):
     """One position is written in place: no copy, no transpose as large as a layer's cache [5 3 11 4] or memory's."""

@@ -28,6 +28,7 @@ def test_the_variance_of_random_logits_is_the_width(study):
     assert even < scaled["jacobian_by_factor"][0] < 1.05 * even
 
 
+@pytest.mark.slow
 def test_the_kernel_divides_by_the_heads_width(study):
     sizes = {"model_width": 32, "heads": (1, 4), "keys": 64, "rows": 512}
     head, model = (measured(study, f"heads_{divisor}", **sizes) for divisor in ("head", "model"))

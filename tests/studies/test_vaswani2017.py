@@ -44,6 +44,7 @@ def formula(config):
     return config.resolved["vocabulary_size"] * d + 3 * n * attention + 2 * n * feed_forward + norms + learned
 
 
+@pytest.mark.slow
 def test_every_row_has_the_formulas_parameters_and_ten_of_eleven_cells_round(table3):
     _, configs, printed = table3
     assert len(configs) == 20 and configs.keys() == printed.keys()

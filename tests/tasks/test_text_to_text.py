@@ -72,6 +72,7 @@ def test_the_loss_is_the_equation(arrays, smoothing):
     assert float(task.count(BATCH)) == real.sum() == 15
 
 
+@pytest.mark.slow
 def test_its_gradient_is_pytorchs_in_float64(arrays, torch):
     hidden, kernel = (torch.tensor(x, requires_grad=True) for x in arrays)
     logits, target = hidden @ kernel, torch.tensor(TARGET)

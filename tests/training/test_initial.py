@@ -165,6 +165,7 @@ def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(place, traine
     assert_same(state["parameters"], Trained(copied, checkpoint=2).state["parameters"])
 
 
+@pytest.mark.slow
 def test_the_first_loss_is_the_trained_models(trained, tuned, whole):
     """The batch has the trained run's tokens for the second text: the letter that it lacks is unknown."""
     other = Trained(trained)

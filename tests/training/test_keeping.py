@@ -80,6 +80,7 @@ def other_words(place, *splits):
             (place / name).write_text(text)
 
 
+@pytest.mark.slow
 def test_the_training_text_may_change_or_go(place, capsys):
     """`evaluate` gives the same numbers, `generate` the same text, from another folder and with nothing cached."""
     before, written = scores(place / "run"), []

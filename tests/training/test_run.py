@@ -96,6 +96,7 @@ def at_step(monkeypatch):
     return arrange
 
 
+@pytest.mark.slow
 def test_wmt14_trains_from_packed_rows(whole):
     workdir, summary = whole
     lines = read_metrics(workdir)
@@ -168,6 +169,7 @@ def test_the_checkpoint_of_the_lowest_validation_loss_stays(tmp_path, monkeypatc
         assert checkpoints.best() == [2] and checkpoints.latest() == 5
 
 
+@pytest.mark.slow
 def test_a_step_never_waits_for_the_host(tmp_path, monkeypatch):
     """Nothing is fetched from the devices before the first line is logged, and nothing sent that was not placed."""
     steps, fetched, value = [], [], ArrayImpl._value

@@ -163,6 +163,7 @@ def test_what_is_never_written_has_no_probability(both):
     assert silent and (np.asarray(loaded.parameters[name])[silent] == -1e4).all()
 
 
+@pytest.mark.slow
 def test_gpt2_continues_prompts_of_several_lengths_as_theirs(tmp_path):
     model = saved(gpt2, tmp_path)
     loaded, end = load(tmp_path), V - 1
