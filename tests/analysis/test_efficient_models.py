@@ -16,6 +16,7 @@ ROWS = np.random.default_rng(0).integers(0, 13, (2, 8)).astype(np.int32)
 TEXT = Text(np.arange(200, dtype=np.int32) % 11, np.arange(90, dtype=np.int32) % 11, 13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_a_masked_model_sees_what_comes(kind):
     attention = CheapAttention(kind, width=8, num_heads=2, length=7, cheap=CHEAP, rngs=nnx.Rngs(0))

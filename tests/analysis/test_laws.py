@@ -33,7 +33,7 @@ def test_every_claim_has_one_law():
 
 
 #: One of most modules is tried in the fast tests.
-QUICK = ("attention-three-steps", "embedding-is-lookup", "hard-zero-one", "convolution-is-hard-attention")
+QUICK = ("embedding-is-lookup", "hard-zero-one", "convolution-is-hard-attention")
 
 
 @pytest.mark.parametrize("claim", [pytest.param(c, marks=[] if c in QUICK else [pytest.mark.slow]) for c in LAWS])

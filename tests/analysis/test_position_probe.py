@@ -33,6 +33,7 @@ def found(states):
     return errors(*map(jnp.asarray, states), Probe(hidden_width=32, steps=800), jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_it_reads_what_is_there_and_nothing_else(found):
     assert found[0] < 0.1 and found[1] < 1.0
     assert T / 4 - 0.3 < found[2] < (T**2 - 1) / (3 * T) + 0.3

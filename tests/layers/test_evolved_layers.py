@@ -81,7 +81,7 @@ def oracle(kind, p, x, visible):
 
 
 #: Packed rows show what these show.
-SLOW = (("decoder", "none"), ("decoder", "padding"), ("encoder_even", "packed"))
+SLOW = (("decoder", "none"), ("decoder", "padding"), ("decoder", "packed"), ("encoder_even", "packed"))
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,7 @@ def test_likelihoods_are_those_of_gpt2(point, batch):
         np.testing.assert_allclose(point["log_likelihood"][row][: len(target)], expected.numpy(), atol=2e-5)
 
 
+@pytest.mark.slow
 def test_the_source_of_a_causal_one_does_not_look_ahead_and_that_of_a_prefix_does(small, batch):
     """By gradient: what the first token of a source becomes, by the embedding of its last."""
     for kind, sees in (("causal", False), ("prefix", True)):

@@ -202,6 +202,7 @@ def test_padding_and_batch_size_change_nothing(points, batch):
     assert_alone_as_in_the_batch(points[0], batch)
 
 
+@pytest.mark.slow
 def test_an_unmasked_decoder_predicts_a_token_by_looking_at_it(small, batch):
     """The ablation of the mask: log p(y_t) depends on y_t and on what follows; with the mask, on neither."""
 
