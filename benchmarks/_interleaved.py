@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -45,6 +46,12 @@ def log(line: str) -> None:
 def has(package: str) -> bool:
     """Whether an optional peer is installed."""
     return find_spec(package) is not None
+
+
+def runs_torch(form: str) -> bool:
+    """Whether this machine can run a form of PyTorch, "torch eager" or "torch compiled", which needs a C++ compiler."""
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    return has("torch") and (form == "torch eager" or compiler is not None)
 
 
 def versions(*packages: str) -> dict[str, str]:

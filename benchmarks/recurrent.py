@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import time
 from collections.abc import Callable
 from typing import Any
@@ -33,6 +32,7 @@ from benchmarks._interleaved import (
     present,
     print_targets,
     print_times,
+    runs_torch,
     serves,
     some_of,
     target,
@@ -157,9 +157,7 @@ def torch_calls(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, 
 
 def theirs(peers: tuple[str, ...]) -> list[str]:
     """The forms of PyTorch among the peers that this machine can run."""
-    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-    asked = [form for form in THEIRS if form.removeprefix("torch ") in peers]
-    return [form for form in asked if has("torch") and (form == "torch eager" or compiler)]
+    return [form for form in THEIRS if form.removeprefix("torch ") in peers and runs_torch(form)]
 
 
 def calls_of(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, Callable[[], dict[str, Any]]]:

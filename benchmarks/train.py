@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,7 +27,6 @@ from benchmarks._interleaved import (
     KEEP_PAGES,
     PLAIN_MALLOC,
     RETURN_PAGES,
-    has,
     interleaved,
     log,
     made,
@@ -36,6 +34,7 @@ from benchmarks._interleaved import (
     present,
     print_targets,
     print_times,
+    runs_torch,
     serves,
     some_of,
     target,
@@ -123,14 +122,6 @@ def torch_step(form: str, parameters: dict[str, Any], layers: int, batch: int) -
         return float(loss.detach())
 
     return step
-
-
-def runs_here(form: str) -> bool:
-    """Whether this machine can run a form: one of PyTorch's needs it, and its compiler one of C++."""
-    if form in OURS:
-        return True
-    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-    return has("torch") and (form == "torch eager" or compiler is not None)
 
 
 def time_worker(layers: int, batch: int, rounds: int, *forms: str) -> dict[str, Any]:
@@ -228,7 +219,7 @@ def measure(
     layers: int = 6, rounds: int = 5, batch: int = 16, forms: tuple[str, ...] = (*OURS, *THEIRS)
 ) -> dict[str, Any]:
     """The whole benchmark as one JSON document; of the forms those that this machine can run."""
-    forms = tuple(form for form in (*OURS, *THEIRS) if form in forms and runs_here(form))
+    forms = tuple(form for form in (*OURS, *THEIRS) if form in forms and (form in OURS or runs_torch(form)))
     ours, sizes = [form for form in forms if form in OURS], (str(layers), str(batch))
     log(f"{rounds} interleaved rounds of {', '.join(forms)}")
     times = worker(MODULE, KEEP_PAGES, "time", *sizes, str(rounds), *forms)

@@ -11,8 +11,8 @@ import jaxtyping
 import numpy as np
 import pytest
 from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
-from jax.interpreters import partial_eval
 
+from attention_research.accounting.programs import without_dead_code
 from attention_research.catalogue import Mechanism, mechanisms
 from tests.kernels import edge_laws
 from tests.kernels.rounding import rounded
@@ -167,8 +167,7 @@ def gradients(mechanism: Mechanism) -> None:
         pull = programs(mechanism).pull
         cotangents = weigh(floating(jax.eval_shape(mechanism.call, inputs)))
         found = dict(zip(names, pull(inputs, cotangents)[1], strict=True))
-        jaxpr = pull.trace(inputs, cotangents).jaxpr.jaxpr
-        used, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+        used = without_dead_code(pull.trace(inputs, cotangents).jaxpr)
         assert compared_maxima(used) == [], "use kernels.largest"
         for name, gradient in found.items():
             gradient = np.asarray(gradient)

@@ -6,17 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.interpreters import partial_eval
 
+from attention_research.accounting.programs import trace
 from attention_research.kernels.experts import top_2_routing
 from attention_research.kernels.largest import largest
 from tests.kernels.laws import compared_maxima
-
-
-def used(function, *arguments):
-    """The jaxpr of a function without what its results do not need."""
-    jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
-    return partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -44,14 +38,14 @@ def test_extremes():
 
 def test_the_comparison_is_found_where_it_is():
     x = jnp.ones((2, 3))
-    assert len(compared_maxima(used(jax.grad(lambda x: jnp.max(x, axis=-1).sum()), x))) == 1
-    assert compared_maxima(used(jax.grad(lambda x: largest(x, -1).sum()), x)) == []
+    assert len(compared_maxima(trace(jax.grad(lambda x: jnp.max(x, axis=-1).sum()), x).jaxpr)) == 1
+    assert compared_maxima(trace(jax.grad(lambda x: largest(x, -1).sum()), x).jaxpr) == []
 
 
 def test_experts_do_not_compare():
     logits = jax.random.normal(jax.random.key(0), (1, 4, 3))
     routed = jax.grad(lambda x: top_2_routing(x, capacity=2).combine.sum())
-    assert compared_maxima(used(routed, logits)) == []
+    assert compared_maxima(trace(routed, logits).jaxpr) == []
 
 
 def test_modules_take_maxima_by_it(root):
