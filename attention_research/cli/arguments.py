@@ -96,6 +96,11 @@ def no_study_overrides(overrides: Overrides) -> None:
 def study_options(parser: Parser) -> None:
     """What `reproduce` and `sweep` have in common."""
     parser.add_argument("--seeds", type=positive, help="random seeds of each row: training.seed (0) and those after it")
+    runner_options(parser)
+
+
+def runner_options(parser: Parser) -> None:
+    """Where the trials of a study run, and what becomes of those that are there: `reproduce`, `sweep`, `budget`."""
     parser.add_argument("--runner", default="local", metavar="local|ray|slurm", help="where trials run (local)")
     parser.add_argument("--jobs", type=positive, help="trials at a time")
     parser.add_argument("--cores", type=positive, help="ray, slurm: cores a trial")

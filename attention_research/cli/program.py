@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "sweep": "run a config over lists of values and compare them in a table",
     "reproduce": "run a study and print its table",
     "record": "run and record what is missing or stale of all studies, by priority, for some hours",
+    "budget": "steps, learning rates and hours a row of a study, by validation loss alone",
     "inspect": "parameters, FLOPs, memory and sharding of a config or a study; allocates nothing",
     "attempt": "run one planned trial of a study or sweep, as the runners do",
     "status": "runs and studies that are there: state, step, loss, speed, time left; a line each",

@@ -3,6 +3,7 @@
 Nothing here imports JAX except what runs inside a worker, so that finding, planning and rendering are quick.
 """
 
+from attention_research.studies.budget import Budget
 from attention_research.studies.finetuning import finetune, text_to_text
 from attention_research.studies.inspection import inspect_study
 from attention_research.studies.run import reproduce, run_study
@@ -20,6 +21,7 @@ from attention_research.studies.study import (
 from attention_research.studies.sweep import sweep
 
 __all__ = [
+    "Budget",
     "Row",
     "Scale",
     "Stage",

@@ -89,3 +89,20 @@ def started(result: Mapping[str, Any]) -> float | None:
     if not {"stage_seconds", "seconds", "compile_seconds"} <= train.keys():
         return None
     return train["stage_seconds"] - train["seconds"] + train["compile_seconds"]
+
+
+def seconds_a_step(result: Mapping[str, Any]) -> float | None:
+    """Seconds of a training step; of what was trained together with others its part."""
+    train = result["stages"].get("train", {})
+    speed = train.get("steps_per_second")
+    return 1 / (speed * train.get("replicas", 1)) if speed else None
+
+
+def after_training(result: Mapping[str, Any]) -> float | None:
+    """Seconds of the stages after training: evaluations, measurements, fine-tunings."""
+    times = [
+        one["stage_seconds"]
+        for name, one in result["stages"].items()
+        if name != "train" and isinstance(one, Mapping) and "stage_seconds" in one
+    ]
+    return sum(times) if times else None

@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from attention_research.config import Config, ConfigError
+from attention_research.studies.budget import Budget, check
 from attention_research.studies.columns import QUALITY, Column
 
 EXPERIMENTS = Path("experiments")
@@ -117,7 +118,8 @@ class Study:
     gives a measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's
     configuration beside these, ``against`` what it says of all that against the paper's cells. ``figures`` are
     functions ``(results, folder) -> Figure | None`` (`studies.figures`) that draw what the study alone has, beside the
-    pictures that every study gets.
+    pictures that every study gets. ``budgets`` say for which rows the command `budget` finds steps and learning rates:
+    one for each group of rows whose losses can be compared.
     """
 
     rows: tuple[Row, ...]
@@ -135,6 +137,7 @@ class Study:
     against: Callable[[Row, Mapping[str, Any], Mapping[str, str]], dict] | None = None
     figures: tuple[Callable[..., Any], ...] = ()
     notes: tuple[str, ...] = ()
+    budgets: tuple[Budget, ...] = ()
     name: str = ""
     path: Path | None = None
 
@@ -143,6 +146,7 @@ class Study:
         twice = sorted({i for i in ids if ids.count(i) > 1})
         if twice:
             raise ConfigError(f"study {self.name or self.title!r}: the row id {twice[0]!r} is used twice")
+        check(self.budgets, ids, self.name or self.title)
 
     @property
     def slug(self) -> str:

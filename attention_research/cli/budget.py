@@ -1,0 +1,24 @@
+"""`budget`: steps, learning rates and hours a row of a study whose models are to have learned."""
+
+from __future__ import annotations
+
+import argparse
+
+from attention_research.cli.arguments import Overrides, Parser, ids, machines, no_study_overrides, runner_options
+
+
+def options(parser: Parser) -> None:
+    parser.add_argument("study")
+    parser.add_argument("--scale", default="cpu")
+    parser.add_argument("--rows", type=ids, help="id,id,...: only the families of these rows (all of the scale's)")
+    runner_options(parser)
+
+
+def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    no_study_overrides(overrides)
+    from attention_research.studies.budgeting import budget
+
+    return budget(
+        arguments.study, scale=arguments.scale, rows=arguments.rows, runner=arguments.runner, jobs=arguments.jobs,
+        machines=machines(arguments), workdir=arguments.workdir, stale=arguments.stale, as_json=arguments.json,
+    )  # fmt: skip
