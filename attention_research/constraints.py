@@ -186,6 +186,22 @@ def whole_accumulation_steps(section: Section, sections: list[Section]) -> Broke
     return ("accumulation_steps", f"{parts} does not divide batch_size {rows}") if rows % parts else None
 
 
+def a_checkpoint_to_choose(section: Section, sections: list[Section]) -> Broken:
+    """The best one has to be kept, and is no mean of several."""
+    settings = section.settings
+    chosen = settings.get("chosen_checkpoint", "last")
+    if chosen == "last":
+        return None
+    if chosen != "best":
+        return "chosen_checkpoint", f"expected last or best; got {chosen!r}"
+    if not settings["keep_best"]:
+        return "chosen_checkpoint", "best, but no best checkpoint is kept; set keep_best=1"
+    averages = [one.settings.get("average", 1) for one in sections if one.family == "evaluation"]
+    if any(average > 1 for average in averages):
+        return "chosen_checkpoint", "best, but evaluation.average takes a mean of several; leave one of the two out"
+    return None
+
+
 def a_checkpoint_that_can_be(section: Section, sections: list[Section]) -> Broken:
     """As `evaluate --checkpoint` words it."""
     wanted = section.settings.get("initial_checkpoint", "last")
@@ -240,6 +256,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("decoding", "sampling", nucleus_within_all),
     ("training", "*", whole_accumulation_steps),
     ("training", "*", a_checkpoint_that_can_be),
+    ("training", "*", a_checkpoint_to_choose),
     ("evaluation", "*", averaged_are_kept),
     ("optimizer", "sgd", nesterov_needs_momentum),
 )

@@ -32,6 +32,7 @@ _ANY: Any = object()
 #: they are no part of a trial's identity, so that a new setting orphans no record. `name:kind`: a section of that kind.
 LATER_LEAVES: dict[str, Any] = {
     "training.accumulation_steps": 1,
+    "training.chosen_checkpoint": "last",
     "training.data_seed": None,
     "training.initial": None,
     "training.initial_checkpoint": "last",

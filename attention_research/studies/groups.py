@@ -64,7 +64,9 @@ def _group(found: list[tuple[Trial, Config]], folder: Folder) -> Group:
     leaves = [flat(config.resolved) for config in configs]
     differ = [path for path in leaves[0] if may_vary(path) and len({str(mine[path]) for mine in leaves}) > 1]
     lists = [f"{path}={','.join(spell(mine[path]) for mine in leaves)}" for path in dict.fromkeys([SEED, *differ])]
-    joint = configs[0].override([("training.replicas", len(found)), ("training.varied", tuple(lists))])
+    joint = configs[0].override(
+        [("training.replicas", len(found)), ("training.varied", tuple(lists)), *_each_best(configs[0])]
+    )
     for trial, config, member in zip(trials, configs, member_configs(joint), strict=True):
         if member.identity != config.identity:
             raise ConfigError(f"trial {trial.id}: what it would be in a group is another trial")
@@ -85,6 +87,14 @@ def _group(found: list[tuple[Trial, Config]], folder: Folder) -> Group:
         ),
         tuple(trials),
     )
+
+
+def _each_best(config: Config) -> list[tuple[str, Any]]:
+    """Where members are read at their best checkpoints, those of all evaluations are kept: the best ones differ."""
+    training = config.resolved["training"]
+    if training["chosen_checkpoint"] != "best":
+        return []
+    return [("training.keep_best", training["steps"] // training["eval_every"] + 1)]
 
 
 class InOrder:

@@ -30,7 +30,8 @@ class Trained:
     """A checkpoint of a workdir: its config, data, model, and a jitted translator.
 
     `checkpoint` is "last", "best" (the lowest validation loss) or a step. Without it the parameters are the mean of the
-    newest `average` checkpoints (None: as many as `evaluation.average` says). `selection` says which were read.
+    newest `average` checkpoints; without either they are what `training.chosen_checkpoint` or `evaluation.average`
+    says. `selection` says which were read.
     """
 
     def __init__(
@@ -52,6 +53,8 @@ class Trained:
         self.settings = self.trainer.settings
         self.data, self.evaluation, self.decoding = self.trainer.data, parts.evaluation(), parts.decoding()
         checkpoints = Checkpoints(workdir, self.settings, report)
+        if checkpoint is None and average is None and self.settings.chosen_checkpoint == "best":
+            checkpoint = "best"
         self.selection = select(checkpoints, checkpoint, self.evaluation.average if average is None else average)
         self.averaged, self.step = self.selection.steps, self.selection.steps[-1]
         keeping.ready(self.data, workdir, report)

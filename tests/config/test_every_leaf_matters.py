@@ -40,6 +40,7 @@ RUN, CHECKPOINTS, INITIAL = (f"tests/training/test_{name}.py::" for name in ("ru
 BEHAVIOUR = {
     "training.checkpoint_every": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
     "training.keep": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
+    "training.chosen_checkpoint": "tests/training/test_selection.py::test_a_run_may_be_read_at_its_best_checkpoint",
     "training.keep_best": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
     "training.log_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.eval_every": f"{RUN}test_wmt14_trains_from_packed_rows",

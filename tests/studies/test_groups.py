@@ -29,6 +29,12 @@ def test_what_differs_in_seeds_and_scalars_alone_is_one_group(tmp_path):
     assert [stage["kind"] for stage in group.trial.stages] == ["train", "deal"]
 
 
+def test_members_that_are_read_at_their_best_have_every_evaluation_kept(tmp_path):
+    for best, kept in (((), 1), (("training.chosen_checkpoint=best",), 3)):
+        (group,) = grouped(planned("training.learning_rate=0.5,1", *best), Folder(tmp_path))
+        assert group.trial.given["training"].get("keep_best", 1) == kept
+
+
 def test_what_has_another_shape_or_other_batches_is_not(tmp_path):
     shapes = grouped(planned("model.num_heads=1,2", seeds=3), Folder(tmp_path))
     assert [len(group.members) for group in shapes] == [3, 3]

@@ -11,7 +11,7 @@ import pytest
 import safetensors
 
 from attention_research.cli import main
-from attention_research.config import load
+from attention_research.config import ConfigError, load
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.evaluation import Trained
 from attention_research.training.selection import Selection
@@ -78,6 +78,34 @@ def test_the_parameters_are_those_of_the_checkpoint_asked_for(workdir, case):
     for leaf, x in trained.state["parameters"].items():
         want = np.mean([one[leaf] for one in each], axis=0, dtype=np.float64)
         np.testing.assert_allclose(x, want, rtol=1e-6, atol=1e-7, err_msg=leaf)
+
+
+CHOSEN = {
+    "nothing said": ({}, "best", 5),
+    "last": ({"checkpoint": "last"}, "last", 7),
+    "no mean": ({"average": 1}, "last", 7),
+}
+
+
+def test_a_run_may_be_read_at_its_best_checkpoint(workdir):
+    best = [("training.chosen_checkpoint", "best"), ("evaluation.average", 1)]
+    write_text(workdir / "config.json", load("configs/translation/transformer.py:smoke", [*SMALL, *best]).to_json())
+    for arguments, name, step in CHOSEN.values():
+        assert Trained(workdir, **arguments).selection == Selection(name, [step])
+
+
+REFUSED = {
+    "a step": ({"training.chosen_checkpoint": "5"}, "expected last or best; got '5'"),
+    "none is kept": ({"training.chosen_checkpoint": "best", "training.keep_best": 0}, "no best checkpoint is kept"),
+    "a mean": ({"training.chosen_checkpoint": "best", "evaluation.average": 2}, "evaluation.average takes a mean"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_choice_that_cannot_be_is_refused(case):
+    settings, message = REFUSED[case]
+    with pytest.raises(ConfigError, match=f"config.training.chosen_checkpoint: .*{message}"):
+        load("configs/translation/transformer.py:smoke", settings.items())
 
 
 def harm(workdir, step):
