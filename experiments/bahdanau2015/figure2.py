@@ -16,7 +16,7 @@ from pathlib import Path
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.teacher_forced import measure_maps
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
@@ -172,6 +172,13 @@ STUDY = Study(
         Column("measure.bleu_longest", "longest bucket", fixed(1), better="higher"),
         Column("measure.longest_share", "longest, % of the best", fixed(0, 100), better="higher"),
         Column("measure.length_slope", "BLEU a word", fixed(2)),
+    ),
+    budgets=(
+        Budget("search", {"encdec": ("encdec_30",)}),
+        Budget(
+            "generated_search",
+            {"generated_search": ("generated_search_30",), "generated_encdec": ("generated_encdec_30",)},
+        ),
     ),
     claims="../claims.csv",
     verdicts={

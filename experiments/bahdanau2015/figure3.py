@@ -15,7 +15,7 @@ from pathlib import Path
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
@@ -193,6 +193,7 @@ STUDY = Study(
         Column("measure.reordered_recall", "recall in reordered spans", fixed(2), better="higher"),
         Column("measure.reordered_diagonal", "the diagonal's", fixed(2), spread=False),
     ),
+    budgets=(Budget("search"), Budget("local", {"local": ("monotone", "reversed")})),
     claims="../claims.csv",
     verdicts={
         "no-alignment-supervision": differentiable,

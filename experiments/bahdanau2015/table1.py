@@ -16,7 +16,7 @@ from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.teacher_forced import measure_maps
 from attention_research.analysis.weights import shapes, weights_without_biases
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
@@ -196,6 +196,7 @@ STUDY = Study(
         Column("measure.start_share", "BLEU % lost without start", fixed(0, 100)),
         Column("measure.context_share", "BLEU % lost with one context", fixed(0, 100)),
     ),
+    budgets=(Budget("search", {"encdec": ("encdec_30", "start_only")}),),
     published="table1.csv",
     claims="../claims.csv",
     counts=weights_without_biases,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.weights import weights_without_biases
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
@@ -214,6 +214,9 @@ STUDY = Study(
         PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY,
         Column("measure.bleu_fitting", "BLEU", fixed(1), better="higher"),
         Column("measure.bleu_every_length", "BLEU, whole test", fixed(1), better="higher"),
+    ),
+    budgets=(
+        Budget("add_512", {"mul_512": ("mul_128", "mul_256", "mul_1024"), "none_state": ("none_input",)}),
     ),
     published="attention.csv",
     claims="../claims.csv",

@@ -10,7 +10,7 @@ two, which the paper's chunks are for. Six of the rows are rows of `raffel2017/o
 
 from __future__ import annotations
 
-from attention_research.studies import Row, Study
+from attention_research.studies import Budget, Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
@@ -71,6 +71,10 @@ STUDY = Study(
         AVERAGE_LAG,
         ONLINE_EQUAL,
         Column("measure.reordered_recall", "moved words aligned %", fixed(1, 100), better="higher"),
+    ),
+    budgets=(
+        Budget("sounds_soft", {"sounds_monotonic": (), "sounds_mocha_2": ("sounds_mocha_4", "sounds_mocha_8")}),
+        Budget("local_soft", {"local_monotonic": (), "local_mocha_2": ("local_mocha_4", "local_mocha_8")}),
     ),
     published="table1.csv",
     claims="../claims.csv",

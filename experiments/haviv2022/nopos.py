@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attention_research.studies import Row, Scale, Study
+from attention_research.studies import Budget, Row, Scale, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
 
 from .nopos_verdict import close, draw
@@ -69,6 +69,13 @@ STUDY = Study(
         "gpu": Scale(f"{CONFIG}:cpu", GPU, seeds=3),
     },
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY),
+    budgets=(
+        Budget(
+            "sinusoidal",
+            {"none": ("none_short",), "sinusoidal_small": ("learned_small", "alibi_small"), "none_small": ()},
+        ),
+        Budget("sinusoidal_masked", {"sinusoidal_masked": ("learned_masked", "alibi_masked"), "none_masked": ()}),
+    ),
     published="nopos.csv",
     claims="../claims.csv",
     verdicts={"no-positions-still-works": close},

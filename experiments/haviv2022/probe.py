@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attention_research.analysis.position_probe import measure_probe
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PERPLEXITY, Column, fixed
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
@@ -101,6 +101,7 @@ STUDY = Study(
         Column("measure.best_untrained", "best, untrained", fixed(1)),
         PERPLEXITY,
     ),
+    budgets=(Budget("sinusoidal", {"none": ()}),),
     claims="../claims.csv",
     verdicts={"position-probe-by-layer": carried},
     figures=(draw,),

@@ -14,7 +14,7 @@ from __future__ import annotations
 from attention_research.analysis.teacher_forced import measure_gold
 from attention_research.analysis.unknown_words import measure as unknown_words
 from attention_research.analysis.weights import weights_without_biases
-from attention_research.studies import Row, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Study, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
@@ -146,6 +146,10 @@ STUDY = Study(
         CENTRE_DISTANCE,
         Column("measure.bleu_before_unk", "BLEU before unk", fixed(1), better="higher"),
         Column("measure.bleu_after_unk", "after unk", fixed(1), better="higher"),
+    ),
+    budgets=(
+        Budget("global_feed", {"dropout": ("base", "reverse", "last_state_feed")}),
+        Budget("generated_global", {"generated_global": ("generated_local_p", "generated_local_m", "generated_unk")}),
     ),
     published="table1.csv",
     claims="../claims.csv",

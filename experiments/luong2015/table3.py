@@ -8,7 +8,7 @@ Below `paper` the same systems translate Bible verses, German to English, with A
 from __future__ import annotations
 
 from attention_research.analysis.weights import weights_without_biases
-from attention_research.studies import Row, Study, evaluate, train
+from attention_research.studies import Budget, Row, Study, evaluate, train
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
@@ -71,6 +71,7 @@ STUDY = Study(
         BLEU,
         Column("measure.bleu_every_length", "BLEU, whole test", fixed(1), better="higher"),
     ),
+    budgets=(Budget("dot_dropout_feed", {"base": ()}),),
     published="table3.csv",
     claims="../claims.csv",
     counts=weights_without_biases,

@@ -14,7 +14,7 @@ from pathlib import Path
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
 from attention_research.analysis.weights import weights_without_biases
-from attention_research.studies import Row, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Study, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
@@ -151,6 +151,10 @@ STUDY = Study(
         Column("measure.alignment_error_rate", "AER (generated)", fixed(2), better="lower"),
         Column("measure.alignment_accuracy", "accuracy", fixed(2), better="higher"),
         CENTRE_DISTANCE,
+    ),
+    budgets=(
+        Budget("global_general"),
+        Budget("generated_global_general", {"generated_global_general": tuple(twin.id for _, twin in PAIRS)}),
     ),
     published="table4.csv",
     claims="../claims.csv",

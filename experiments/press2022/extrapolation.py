@@ -13,7 +13,7 @@ import statistics
 from pathlib import Path
 
 from attention_research.analysis.extrapolation import measure_lengths
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PERPLEXITY, Column, significant
 from attention_research.studies.figures import Figure, canvas, mark_plainly, save, styles
 from attention_research.studies.results import Results
@@ -89,6 +89,7 @@ STUDY = Study(
         Column("measure.ratio_8", "8x / 1x", significant(3), better="lower"),
         PERPLEXITY,
     ),
+    budgets=(Budget("sinusoidal", {"alibi": ("t5", "rotary"), "none": ()}),),
     published="extrapolation.csv",
     claims="../claims.csv",
     verdicts=VERDICTS,

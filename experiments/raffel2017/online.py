@@ -17,7 +17,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies import Row, Study
+from attention_research.studies import Budget, Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.figures import Figure, canvas, heat_maps, save, styles
 from attention_research.studies.results import Results
@@ -237,6 +237,17 @@ STUDY = Study(
         Column("measure.mode_difference", "parallel off by", lambda value: f"{value:.1e}"),
         Column("measure.monotone_steps", "steps forward %", fixed(1, 100)),
         Column("measure.alignment_error_rate", "AER", fixed(2), better="lower"),
+    ),
+    budgets=(
+        Budget("sounds_soft", {"sounds_monotonic": ("sounds_no_noise", "sounds_parallel"), "sounds_mocha": ()}),
+        Budget(
+            "local_soft",
+            {
+                "local_soft": ("monotone_soft", "reversed_soft"),
+                "local_monotonic": ("monotone_monotonic", "reversed_monotonic"),
+                "local_mocha": ("monotone_mocha",),
+            },
+        ),
     ),
     published="online.csv",
     claims="../claims.csv",

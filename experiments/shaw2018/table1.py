@@ -9,7 +9,7 @@ embeddings. The rows `both` add the sinusoids to that, which the paper says gave
 
 from __future__ import annotations
 
-from attention_research.studies import Study
+from attention_research.studies import Budget, Study
 
 from .figures import draw_rows
 from .systems import COLUMNS, NOTES, attention, row, scales
@@ -30,6 +30,9 @@ STUDY = Study(
     rows=ROWS,
     scales=scales({}),
     columns=COLUMNS,
+    budgets=(
+        Budget("base_absolute", {"base_relative": ("base_both",), "big_absolute": (), "big_relative": ("big_both",)}),
+    ),
     published="table1.csv",
     claims="../claims.csv",
     verdicts={"relative-positions-help": relative_helps},

@@ -9,7 +9,7 @@ pieces at `cpu` and `gpu`, so that there k = 64 and k = 256 clip nothing and dif
 
 from __future__ import annotations
 
-from attention_research.studies import Study
+from attention_research.studies import Budget, Study
 
 from .figures import draw_clipping
 from .systems import COLUMNS, NOTES, attention, row, scales
@@ -19,6 +19,7 @@ STUDY = Study(
     rows=tuple(row(f"k_{k}", f"k = {k}", attention("relative", k), smoke=k in (0, 2)) for k in DISTANCES),
     scales=scales({"evaluation.split": "validation"}),
     columns=COLUMNS,
+    budgets=(Budget("k_16"),),
     published="table2.csv",
     claims="../claims.csv",
     verdicts={"relative-clipping-distance": clipping},

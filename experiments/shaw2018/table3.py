@@ -8,7 +8,7 @@ tells.
 
 from __future__ import annotations
 
-from attention_research.studies import Study
+from attention_research.studies import Budget, Study
 
 from .figures import draw_rows
 from .systems import COLUMNS, NO_POSITIONS, NOTES, attention, row, scales
@@ -23,6 +23,7 @@ STUDY = Study(
     ),
     scales=scales({"evaluation.split": "validation"}),
     columns=COLUMNS,
+    budgets=(Budget("both", {"none": ()}),),
     published="table3.csv",
     claims="../claims.csv",
     verdicts={"relative-keys-or-values": keys_or_values},

@@ -15,7 +15,7 @@ from pathlib import Path
 from attention_research.analysis import sentence_vectors
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.weights import weights_without_biases
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
 from attention_research.studies.figures import Figure
 from attention_research.studies.results import Results
@@ -100,6 +100,7 @@ STUDY = Study(
         Column("measure.giver_silhouette_untrained", "before training", fixed(2)),
         Column("measure.variance_share", "variance in the picture %", fixed(0, 100)),
     ),
+    budgets=(Budget("reversed"),),
     claims="../claims.csv",
     counts=weights_without_biases,
     verdicts={"must-hold-word-order-shows": order_matters},

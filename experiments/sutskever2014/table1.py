@@ -19,7 +19,7 @@ import math
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.sentence_vectors import measure as sentence_vectors
 from attention_research.analysis.weights import weights_without_biases
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
@@ -212,6 +212,10 @@ STUDY = Study(
         Column("measure.bleu_fitting", "BLEU", fixed(1), better="higher"),
         Column("measure.bleu_every_length", "BLEU, whole test", fixed(1), better="higher"),
         Column("measure.length_slope", "BLEU a word", fixed(2)),
+    ),
+    budgets=(
+        Budget("reversed", {"gru": (), "vanilla": ()}),
+        Budget("same_forward", {"same_forward": ("same_reversed", "opposite_forward", "opposite_reversed")}),
     ),
     published="table1.csv",
     claims="../claims.csv",

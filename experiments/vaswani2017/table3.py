@@ -18,7 +18,7 @@ import dataclasses
 from typing import Any
 
 from attention_research.config import Config, resolve
-from attention_research.studies import Row, Scale, Study
+from attention_research.studies import Budget, Row, Scale, Study
 from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
 from attention_research.studies.results import Results, published
 from attention_research.studies.trials import configuration
@@ -286,6 +286,7 @@ STUDY = Study(
         "paper": Scale(f"{CONFIG}:vaswani_base", SIZES["paper"].base() | {"vocabulary_size": EMBEDDING_ROWS}, seeds=1),
     },
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU),
+    budgets=(Budget("base", {"width_1024": ("big",)}),),
     published="table3.csv",
     claims="../claims.csv",
     counts=parameters_at_37000,

@@ -12,7 +12,7 @@ it is not to be compared with the printed column, and the floor is one bracket a
 
 from __future__ import annotations
 
-from attention_research.studies import Row, Scale, Study
+from attention_research.studies import Budget, Row, Scale, Study
 from attention_research.studies.columns import F1, FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
 
 CONFIG = "configs/translation/parsing.py"
@@ -65,5 +65,6 @@ STUDY = Study(
         Column("evaluate.complete_match", "complete match %", fixed(1), better="higher"),
         Column("evaluate.malformed", "no tree %", fixed(1), better="lower"),
     ),
+    budgets=(Budget("transformer"),),
     published="table4.csv",
 )

@@ -102,6 +102,22 @@ def test_families():
     ]
 
 
+def declared(root=Path(__file__).parents[2] / "experiments"):
+    files = sorted(path for path in root.glob("*/*.py") if "    budgets=(" in path.read_text(encoding="utf-8"))
+    return [path.relative_to(root).with_suffix("").as_posix() for path in files]
+
+
+@pytest.mark.parametrize("name", declared())
+def test_a_declared_budget_covers_all_rows(name, studies):
+    """At `cpu`, where every reference row and every representative is trained."""
+    study = studies[name]
+    trained = [row.id for row in study.rows_at("cpu") if any(s.kind == "train" for s in row.stages or study.stages)]
+    found = families_at(study.budgets, trained)
+    for budget, families in zip(study.budgets, found, strict=True):
+        assert list(families) == list(dict.fromkeys((budget.row, *budget.families)))
+    assert sorted(row for families in found for rows in families.values() for row in rows) == sorted(trained)
+
+
 MISTAKES = {
     "a row that is not there": (lambda: Budget("bas"), "names the row 'bas', which is not there"),
     "a row in a family": (lambda: Budget("base", {"two": ("tow",)}), "names the row 'tow'"),
