@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +29,7 @@ EXECUTION_LEAVES = (
 )
 
 _ANY: Any = object()
+_ABSENT = "(absent)"
 #: Settings that came when there were recorded trials, with the value that means what was done before: at that value
 #: they are no part of a trial's identity, so that a new setting orphans no record. `name:kind`: a section of that kind.
 LATER_LEAVES: dict[str, Any] = {
@@ -116,13 +118,23 @@ def resolve(given: dict[str, Any], overrides: Iterable[Override] = (), *, spec: 
 def difference(old: Config | dict[str, Any], new: Config | dict[str, Any]) -> list[str]:
     """``path: old -> new``, a line a leaf that differs, in the old one's order."""
     before, after = (flat(c.resolved if isinstance(c, Config) else c) for c in (old, new))
-    absent = "(absent)"
-    spelled = lambda leaves, path: spell(leaves[path]) if path in leaves else absent
+    spelled = lambda leaves, path: spell(leaves[path]) if path in leaves else _ABSENT
     return [
         f"{path}: {spelled(before, path)} -> {spelled(after, path)}"
         for path in dict.fromkeys([*before, *after])
         if path not in before or path not in after or not _same(before[path], after[path])
     ]
+
+
+def is_newer_setting(line: str) -> bool:
+    """Whether a line of `difference` only says that a setting came after the old config, and what it is at now means
+    what was done before.
+
+    >>> is_newer_setting("training.chosen_checkpoint: (absent) -> last")
+    True
+    """
+    named = {re.sub(r":\w+", "", path): value for path, value in LATER_LEAVES.items()}
+    return line in {f"{path}: {_ABSENT} -> {spell(value)}" for path, value in flat(named).items()}
 
 
 def flat(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:

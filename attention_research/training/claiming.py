@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attention_research.config import Config, ConfigError, difference
+from attention_research.config import Config, ConfigError, difference, is_newer_setting
 from attention_research.data import kept
 from attention_research.errors import Diverged, RunError
 from attention_research.training.workdir import LOCK, load_config, locked, read_metrics, write_text
@@ -35,7 +35,7 @@ def check(workdir: Path, config: Config) -> None:
     if not os.path.exists(workdir / "config.json") or reached(workdir) < 0:
         return
     before = load_config(workdir)
-    changes = difference(before, config)
+    changes = [line for line in difference(before, config) if not is_newer_setting(line)]
     more_steps = config.resolved["training"]["steps"] >= before.resolved["training"]["steps"]
     allowed = ("parallel.mesh.", *(["training.steps:"] if more_steps else []))
     changes = [line for line in changes if not line.startswith(allowed)]

@@ -5,7 +5,9 @@ import resource
 
 import pytest
 
+from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
+from attention_research.training.claiming import check
 from attention_research.training.workdir import MetricsLog, read_metrics, validation_losses, write_text
 
 
@@ -56,3 +58,14 @@ def test_validation_losses_are_means_over_seeds_of_numbers(tmp_path):
     log.write(step=6, split="train", loss=0.0)
     log.close()
     assert validation_losses(tmp_path) == {2: 4.5, 6: 3.0}
+
+
+def test_a_run_that_is_older_than_a_setting_goes_on_where_the_setting_means_what_was_done(tmp_path):
+    config = load("configs/translation/transformer.py:smoke")
+    document = json.loads(config.to_json())
+    del document["resolved"]["training"]["chosen_checkpoint"]
+    write_text(tmp_path / "config.json", json.dumps(document))
+    write_text(tmp_path / "metrics.jsonl", '{"step": 3, "split": "train"}\n')
+    check(tmp_path, config)
+    with pytest.raises(ConfigError, match=r"another config \(training.chosen_checkpoint: \(absent\) -> best\)"):
+        check(tmp_path, config.override([("training.chosen_checkpoint", "best")]))
