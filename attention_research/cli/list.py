@@ -1,4 +1,4 @@
-"""`list`: the names that other commands take."""
+"""`list`: the names that other commands take, and the claims with their verdicts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,28 @@ def options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
+    if arguments.what == "claims":
+        return _claims(as_json=arguments.json)
     if arguments.what not in LISTS:
         word = arguments.what or "list"
-        raise ConfigError(f"{word}: no such list{nearest(word, [*LISTS])}")
+        raise ConfigError(f"{word}: no such list{nearest(word, [*LISTS, 'claims'])}")
     entries = LISTS[arguments.what]()
     if arguments.json:
         return print_json([{"name": name, "title": title} for name, title in entries.items()])
     width = max(map(len, entries), default=0)
     print("\n".join(f"{name:<{width}}  {title}" for name, title in entries.items()))
+    return 0
+
+
+def _claims(*, as_json: bool) -> int:
+    """Every claim of the lectures with its verdict, read from the recorded tables."""
+    from attention_research.studies import claims_page
+
+    if as_json:
+        return print_json(claims_page.entries(Path()))
+    lines = [[claim["id"], found.status, claims_page.in_words(found)] for claim, found in claims_page.judged(Path())]
+    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
+    print("\n".join(f"{id:<{widths[0]}}  {status:<{widths[1]}}  {learned}" for id, status, learned in lines))
     return 0
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from attention_research.errors import ConfigError
+from attention_research.studies import competence
 from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent
 from attention_research.studies.staleness import OLD, Current, Stale, State, states_of
 from attention_research.studies.study import Row, Study
@@ -192,7 +193,7 @@ class Results:
         return f"untrained ({'; '.join(missed)})" if missed else ""
 
     def notes(self, row: str) -> str:
-        """What must be said beside a row: not run and why, seeds missing, untrained, stopped early, stale."""
+        """What must be said beside a row: not run and why, seeds missing, stopped early, stale, not learned."""
         entries = self.of(row)
         if not entries:
             printed = any(row == one.id and one.scales == () for one in self.rows)
@@ -218,7 +219,7 @@ class Results:
         said += dict.fromkeys(entry.state.note for entry in entries if entry.stale)
         if row in self.marked and OLD in {entry.state for entry in entries}:
             said.append(MARK)
-        return "; ".join([*said, *filter(None, [self.untrained(row)])])
+        return "; ".join([*said, *filter(None, [self.untrained(row), competence.note(self, row)])])
 
     @property
     def shows_training(self) -> bool:

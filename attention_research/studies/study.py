@@ -26,6 +26,7 @@ from typing import Any
 from attention_research.config import Config, ConfigError
 from attention_research.studies.budget import Budget, check
 from attention_research.studies.columns import QUALITY, Column
+from attention_research.studies.competence import Competence
 
 EXPERIMENTS = Path("experiments")
 #: The scales in order of size; claims are judged from `cpu` on.
@@ -114,7 +115,10 @@ class Study:
     """A published or planned table as code. See the module's docstring and ``experiments/ablation``.
 
     ``published`` is a CSV beside the study file with a column ``row`` of row ids; ``claims`` a CSV in the form of
-    ``experiments/claims.csv``, ``verdicts`` a function a claim id, called with the study's `results.Results`; ``count``
+    ``experiments/claims.csv``, ``verdicts`` a function a claim id, called with the study's `results.Results`;
+    ``competence`` says when the models have learned their task (`studies.competence`; (): the study trains none; None:
+    it does not say, and no claim that rests on models is judged), ``untrained`` are the claims of kind "empirical" or
+    "figure" that rest on no trained model though others of the study do; ``count``
     gives a measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's
     configuration beside these, ``against`` what it says of all that against the paper's cells. ``figures`` are
     functions ``(results, folder) -> Figure | None`` (`studies.figures`) that draw what the study alone has, beside the
@@ -132,6 +136,8 @@ class Study:
     published: str | None = None
     claims: str | None = None
     verdicts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    competence: tuple[Competence, ...] | None = None
+    untrained: tuple[str, ...] = ()
     count: Callable[..., dict] | None = None
     counts: Callable[[Config], dict] | None = None
     against: Callable[[Row, Mapping[str, Any], Mapping[str, str]], dict] | None = None

@@ -13,8 +13,9 @@ import math
 import re
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from attention_research.studies import competence
 from attention_research.studies.study import JUDGED, Study
 
 if TYPE_CHECKING:
@@ -41,22 +42,29 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """A claim with its verdict, and whether this scale may say it."""
+    """A claim with its verdict, and whether this scale may say it.
+
+    ``computed`` is the status by the claim's function, also where models that have not learned their task leave the
+    claim not tested; ``competence`` says whether they have (None: no model is trained).
+    """
 
     id: str
     claim: str
     measurement: str
     verdict: Verdict
     judged: bool
+    computed: str
+    competence: tuple[competence.Met, ...] | None
 
     @property
     def status(self) -> str:
         return self.verdict.status if self.judged else "not judged at this scale"
 
-    def to_json(self) -> dict[str, str | bool]:
-        computed = self.verdict.status
+    def to_json(self) -> dict[str, Any]:
+        learned = self.competence[0].to_json() if self.competence else None
         texts = {"id": self.id, "claim": self.claim, "measurement": self.measurement, "status": self.status}
-        return {**texts, "computed": computed, "because": self.verdict.because, "judged": self.judged}
+        said = {"computed": self.computed, "because": self.verdict.because, "judged": self.judged}
+        return {**texts, **said, "competence": learned}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +92,10 @@ def clearly_above(ours: Sequence[float], theirs: Sequence[float]) -> bool:
 
 
 def compare(results: Results, better: str, worse: str, key: str = "train.loss", *, higher: bool = False) -> Comparison:
-    """Compare two rows by id; ``gain`` is positive where ``better`` is better (lower, or higher with ``higher``)."""
+    """Compare two rows by id; ``gain`` is positive where ``better`` is better (lower, or higher with ``higher``).
+
+    The row ``better`` must have learned its task (`studies.competence`); ``worse`` may have failed at it.
+    """
     sign = 1.0 if higher else -1.0
     # A run that diverged is worse than any that did not.
     ours, theirs = (
@@ -100,6 +111,8 @@ def compare(results: Results, better: str, worse: str, key: str = "train.loss", 
     gain = first - second if first != second else 0.0
     said = [f"{sign * mean + 0.0:.3g}" if math.isfinite(mean) else "diverged" for mean in (first, second)]
     text = f"{name} {said[0]} ({better}) against {said[1]} ({worse})"
+    if refused := competence.refusal(results, better):
+        return Comparison(better, worse, gain, None, f"{text}, {refused}")
     if min(len(ours), len(theirs)) < 2:
         return Comparison(better, worse, gain, None, f"{text}, one seed: nothing is clear")
     clear = clearly_above(ours, theirs)
@@ -133,22 +146,31 @@ def claims_of(study: Study) -> list[dict[str, str]]:
 
 
 def judge(results: Results) -> list[Judged]:
-    """A verdict on every claim that names the study; one without a function is not tested."""
-    judged = results.scale in JUDGED
+    """A verdict on every claim that names the study.
+
+    One without a function is not tested, nor is one that rests on models that have not learned their task.
+    """
     found = []
     for claim in claims_of(results.study):
         function = results.study.verdicts.get(claim["id"])
-        verdict = function(results) if function else Verdict(UNTESTED, "no row of this study tests it yet")
-        found.append(Judged(claim["id"], claim["claim"], claim["measurement"], verdict, judged))
+        untested = Verdict(UNTESTED, "no row of this study tests it yet")
+        said = function(competence.narrowed(results, claim)) if function else untested
+        learned = competence.of_results(results, claim)
+        refused = competence.refused(learned)
+        verdict = Verdict(UNTESTED, refused) if refused and said.status != UNTESTED else said
+        judged = results.scale in JUDGED
+        found.append(Judged(claim["id"], claim["claim"], claim["measurement"], verdict, judged, said.status, learned))
     return found
 
 
 def markdown(name: str, scale: str, judged: Sequence[Judged]) -> str:
-    """Every claim with its verdict and the numbers that it rests on, a line a case."""
+    """Every claim with its verdict, whether models have learned the task, and the numbers, a line a case."""
     parts = [f"# {name} · {scale}: claims and verdicts"]
     for one in judged:
         cases = "\n".join(f"- {case}" for case in one.verdict.because.split("; "))
-        parts.append(f"## {one.id}: {one.status}\n\n> {one.claim}\n\nMeasured: {one.measurement}.\n\n{cases}")
+        learned = "\n".join(competence.lines(one.competence))
+        measured = f"Measured: {one.measurement}."
+        parts.append(f"## {one.id}: {one.status}\n\n> {one.claim}\n\n{measured}\n\n{learned}\n\n{cases}")
     return "\n\n".join(parts) + "\n"
 
 

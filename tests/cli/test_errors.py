@@ -137,6 +137,7 @@ def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
         "import sys; from attention_research.cli import main\n"
         "main(['train', '--config=configs/translation/transformer.py:cpu', '--workdir=x', '--config.model.head=4'])\n"
         "main(['--help']); main(['list', 'studies']); main(['list', 'variants']); main(['list', 'datasets'])\n"
+        "main(['list', 'claims', '--json'])\n"
         "print('imported', sorted(m for m in ('jax', 'flax', 'tensorflow_datasets', 'numpy') if m in sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)

@@ -70,6 +70,7 @@ STUDY = Study(
     columns=(Column("measure.value", "value", fixed(2), better="lower"),),
     published="published.csv",
     claims="claims.csv",
+    competence=(),
     verdicts={"one-below-two": lambda results: conclude({"value": compare(results, "one", "two", "measure.value")})},
 )
 '''

@@ -1,0 +1,251 @@
+"""Competence: whether a study's models have learned their task, without which no claim that rests on them is judged.
+
+A study names the reference row, the metric, and what it must beat: a floor, which is the score of something simple on
+the same data (a trigram model, copying the source, the most frequent class; `Results.floor`), or an absolute line. A
+claim of kind "count" or "exact" needs no trained model. A claim of another kind is refused unless every bar that the
+study sets for it is reached; where it rests on several tasks, it is judged on those that were learned.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attention_research.errors import ConfigError
+
+if TYPE_CHECKING:
+    from attention_research.studies.results import Results
+    from attention_research.studies.study import Study
+
+UNSAID = "the study does not say when its models have learned their task"
+#: Kinds of claims that computation alone settles.
+UNTRAINED_KINDS = ("count", "exact")
+#: Floors that an evaluation stores beside its scores: slug -> name in the same stage.
+STORED = {
+    "unigram": "unigram_perplexity",
+    "copy": "copy_bleu",
+    "token_by_token": "token_by_token_error_rate",
+    "majority": "majority_accuracy",
+    "flat": "flat_f1",
+    "fixed": "floor_f1",
+    "mean": "constant_error",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Competence:
+    """What shows that models have learned a task.
+
+    ``row`` is the reference row, ``key`` its metric ("evaluate.perplexity"; of a list, by depth or by length, its best
+    entry counts). The mean over seeds must be better than the ``floor``, by at least ``margin`` in the metric's unit,
+    or reach the absolute ``line``. A floor is a slug of `Results.floor`, the name of a number of the same stage
+    ("majority"), or the id of a row. ``higher`` says that more is better. ``claims`` are the claims that need this
+    (empty: all of the study's that rest on trained models). ``rows`` are the rows of this task, as patterns of ids
+    (empty: all): each that has the metric is held to the same bar where a claim says that it does better than another.
+    """
+
+    row: str
+    key: str
+    floor: str = ""
+    line: float | None = None
+    margin: float = 0.0
+    higher: bool = False
+    claims: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.floor) == (self.line is not None):
+            raise ConfigError(f"competence of {self.row!r}: give either a floor or a line")
+        if "." not in self.key:
+            raise ConfigError(f"competence of {self.row!r}: {self.key!r} is not of the form stage.metric")
+
+    def covers(self, row: str) -> bool:
+        """Whether a row is of this task; a row that is the floor is not."""
+        matches = not self.rows or any(fnmatch.fnmatchcase(row, pattern) for pattern in self.rows)
+        return row == self.row or (matches and row != self.floor)
+
+
+@dataclasses.dataclass(frozen=True)
+class Met:
+    """A row's metric beside what it must beat; ``ours`` or ``floor`` is None where it was not measured."""
+
+    met: bool
+    metric: str
+    ours: float | None
+    floor: float | None
+    margin: float
+    row: str = ""
+    name: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("met", "metric", "ours", "floor", "margin")}
+
+    def __str__(self) -> str:
+        if not self.metric:
+            return UNSAID
+        ours = "was not measured" if self.ours is None else _number(self.ours)
+        theirs = f"the floor `{self.name}` was not measured"
+        if self.floor is not None:
+            theirs = f"{self.name} {_number(self.floor)}"
+        return f"{self.metric} {ours}, {theirs}" + (f", margin {_number(self.margin)}" if self.margin else "")
+
+
+#: What stands for a study that does not say.
+NOT_SAID = Met(False, "", None, None, 0.0)
+
+
+def of_claim(study: Study, claim: Mapping[str, str]) -> tuple[Competence, ...] | None:
+    """The bars that a claim of a study needs: () where it rests on no trained model, None where the study is silent."""
+    if claim.get("kind") in UNTRAINED_KINDS or claim["id"] in study.untrained or study.competence == ():
+        return ()
+    bars = (bar for bar in study.competence or () if not bar.claims or claim["id"] in bar.claims)
+    return tuple(bars) or None
+
+
+def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
+    """Whether a row (the reference row, unless one is given) reaches a bar."""
+    row = row or bar.row
+    metric = bar.key.split(".", 1)[1].replace("_", " ")
+    ours = _mean(results, row, bar.key, bar.higher)
+    floor = bar.line if bar.line is not None else _floor(results, bar, row)
+    met = False
+    if ours is not None and floor is not None:
+        gain = ours - floor if bar.higher else floor - ours
+        met = gain >= bar.margin and (gain > 0 or bar.line is not None)  # so that nan misses it
+    return Met(met, metric, ours, floor, bar.margin, row, bar.floor or "line")
+
+
+def _mean(results: Results, row: str, key: str, higher: bool) -> float | None:
+    best = max if higher else min
+    values = [best(v for v in value if v is not None) if isinstance(value, list) else value
+              for value in results.values(row, key)]  # fmt: skip
+    return statistics.fmean(values) if values else None
+
+
+def _floor(results: Results, bar: Competence, row: str) -> float | None:
+    """From the floors, from what the evaluation stored beside its scores, or from the row that is the floor."""
+    stage = bar.key.split(".", 1)[0]
+    floor = getattr(results, "floor", None)  # TODO
+    found = floor(bar.floor, bar.key, row) if floor else None
+    names = (STORED.get(bar.floor, bar.floor), bar.floor)
+    for where, key in (*((row, f"{stage}.{name}") for name in names), (bar.floor, bar.key)):
+        found = _mean(results, where, key, bar.higher) if found is None else found
+    return found
+
+
+def _tasks(bars: Sequence[Competence]) -> list[list[Competence]]:
+    """The bars that the same rows are held to, together: a task is learned where all of its bars are reached."""
+    return [[bar for bar in bars if bar.rows == rows] for rows in dict.fromkeys(bar.rows for bar in bars)]
+
+
+def _learned(results: Results, task: Sequence[Competence]) -> bool:
+    return all(reached(results, bar).met for bar in task)
+
+
+def of_results(results: Results, claim: Mapping[str, str]) -> tuple[Met, ...] | None:
+    """Each bar of a claim, those of learned tasks first, then those that are not reached; None where the claim rests
+    on no trained model. The claim is refused where the first is not met."""
+    bars = of_claim(results.study, claim)
+    if bars is None:
+        return (NOT_SAID,)
+    tasks = sorted(_tasks(bars), key=lambda task: not _learned(results, task))
+    found = [reached(results, bar) for task in tasks for bar in task]
+    if found and not _learned(results, tasks[0]):
+        found = sorted(found, key=lambda one: one.met)
+    return tuple(found) or None
+
+
+def refused(found: tuple[Met, ...] | None) -> str:
+    """Why a claim is not tested, or an empty string."""
+    if not found or found[0].met:
+        return ""
+    return f"the models have not learned the task ({found[0]})" if found[0].metric else UNSAID
+
+
+def narrowed(results: Results, claim: Mapping[str, str]) -> Results:
+    """The results for the function that judges a claim: with the bars of this claim alone, and, where it has several
+    tasks of which some are learned, without the rows of the others."""
+    bars = of_claim(results.study, claim) or ()
+    learned = [bar for task in _tasks(bars) if _learned(results, task) for bar in task]
+    missed = [bar for bar in bars if bar not in learned] if learned else []
+    hidden = {
+        row.id for row in results.rows
+        if any(bar.covers(row.id) for bar in missed) and not any(bar.covers(row.id) for bar in learned)
+    }  # fmt: skip
+    study = dataclasses.replace(results.study, competence=bars)
+    entries = tuple(entry for entry in results.entries if entry.trial.row not in hidden)
+    return dataclasses.replace(results, study=study, entries=entries)
+
+
+def missed(results: Results, row: str) -> list[Met]:
+    """The bars that a row has the metric of and does not reach, of those that its study declares."""
+    bars = [bar for bar in results.study.competence or () if bar.covers(row) and results.values(row, bar.key)]
+    return [one for one in (reached(results, bar, row) for bar in bars) if not one.met]
+
+
+def refusal(results: Results, row: str) -> str:
+    """Why nothing may rest on a row that should succeed, or an empty string."""
+    found = missed(results, row)
+    return f"{row} has not learned the task ({found[0]})" if found else ""
+
+
+def note(results: Results, row: str) -> str:
+    """The same as a note of a table; a floor that was not measured is no reason for one."""
+    found = [one for one in missed(results, row) if one.floor is not None]
+    return f"has not learned the task ({'; '.join(map(str, found))})" if found else ""
+
+
+def lines(found: Sequence[Met] | None) -> list[str]:
+    """What a recorded table says of a claim, a line a bar; `parse` reads it.
+
+    >>> lines([Met(False, "perplexity", 89.0, 31.0, 0.0, "standard", "trigram")])
+    ['Not learned: perplexity of `standard` 89, trigram 31, margin 0.']
+    >>> lines(None)
+    ['Nothing is trained.']
+    """
+    return [NOTHING] if found is None else [_line(one) for one in found]
+
+
+NOTHING = "Nothing is trained."
+_LINE = re.compile(
+    r"^(?P<said>Learned|Not learned): (?P<metric>.+?) of `(?P<row>[^`]+)` (?P<ours>not measured|[-+.\deinfa]+), "
+    r"(?P<name>[\w-]+) (?P<floor>not measured|[-+.\deinfa]+), margin (?P<margin>[.\de+-]+)\.$",
+    re.MULTILINE,
+)
+
+
+def _line(one: Met) -> str:
+    if not one.metric:
+        return f"Not learned: {UNSAID}."
+    ours, floor = ("not measured" if value is None else _number(value) for value in (one.ours, one.floor))
+    said = "Learned" if one.met else "Not learned"
+    return f"{said}: {one.metric} of `{one.row}` {ours}, {one.name} {floor}, margin {_number(one.margin)}."
+
+
+def parse(text: str) -> tuple[Met, ...] | None:
+    """What `lines` wrote, anywhere in a text; of a text that says nothing, that nothing was said."""
+    if re.search(f"^{re.escape(NOTHING)}$", text, re.MULTILINE):
+        return None
+    number = lambda text: None if text == "not measured" else float(text)
+    found = [
+        Met(
+            met=one["said"] == "Learned",
+            metric=one["metric"],
+            ours=number(one["ours"]),
+            floor=number(one["floor"]),
+            margin=float(one["margin"]),
+            row=one["row"],
+            name=one["name"],
+        )
+        for one in _LINE.finditer(text)
+    ]
+    return tuple(found) or (NOT_SAID,)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}" if math.isfinite(value) else str(value)
