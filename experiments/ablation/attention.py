@@ -11,6 +11,7 @@ residuals by depth: the rows that the lectures' claims in ../claims.csv are judg
 """
 
 from attention_research.studies import Row, Scale, Study
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Comparison, Verdict, compare, conclude
 
@@ -154,6 +155,7 @@ STUDY = Study(
         "paper": Scale(f"{CONFIG}:vaswani_base", PAPER, seeds=2),
     },
     claims="../claims.csv",
+    competence=(Competence("standard", "evaluate.perplexity", "trigram"),),
     verdicts={
         "scaling-helps-training": scaling_helps_training,
         "necessary-parts": necessary_parts,

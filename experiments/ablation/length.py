@@ -92,6 +92,7 @@ STUDY = Study(
     count=count_attention,
     axis="length",
     axis_name="T",
+    competence=(),
     columns=(
         Column("measure.milliseconds", "ms", significant(3), at_points=True, better="lower"),
         Column("measure.milliseconds", "ms ~ T^p", significant(3), fitted=True),

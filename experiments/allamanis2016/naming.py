@@ -19,6 +19,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
 
@@ -154,6 +155,7 @@ STUDY = Study(
     published="naming.csv",
     claims="../claims.csv",
     figures=(draw_tables,),
+    competence=(Competence("copy_attention", "measure.f1", "tf_idf", higher=True),),
     verdicts={
         "copy-head-beside-regular": copying_helps,
         "copy-naming-table": table_is_drawn,

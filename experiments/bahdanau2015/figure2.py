@@ -18,6 +18,7 @@ from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.teacher_forced import measure_maps
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
@@ -181,6 +182,24 @@ STUDY = Study(
         ),
     ),
     claims="../claims.csv",
+    # A generated sentence has one right translation; of the rows that learn short ones, short ones are asked.
+    competence=(
+        Competence("search", "evaluate.perplexity", "trigram", rows=("search*", "encdec*")),
+        Competence(
+            "generated_search",
+            "measure.bleu_fitting",
+            line=90,
+            higher=True,
+            rows=("generated_search", "generated_encdec"),
+        ),
+        Competence(
+            "generated_search_30",
+            "measure.bleu_shortest",
+            line=90,
+            higher=True,
+            rows=("generated_search_30", "generated_encdec_30"),
+        ),
+    ),
     verdicts={
         "fixed-vector-bottleneck": bottleneck,
         "bleu-by-length-figure": separated_beyond,

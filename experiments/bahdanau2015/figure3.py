@@ -17,6 +17,7 @@ from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
@@ -195,6 +196,18 @@ STUDY = Study(
     ),
     budgets=(Budget("search"), Budget("local", {"local": ("monotone", "reversed")})),
     claims="../claims.csv",
+    # A generated sentence has one right translation.
+    competence=(
+        Competence(
+            "local",
+            "evaluate.bleu",
+            line=90,
+            higher=True,
+            claims=("alignment-for-free", "diagonal-when-order-agrees", "attention-finds-reordering"),
+            rows=tuple(ORDERS),
+        ),
+        Competence("search", "evaluate.perplexity", "trigram", claims=("alignment-heat-map",), rows=("search",)),
+    ),
     verdicts={
         "no-alignment-supervision": differentiable,
         "alignment-for-free": aligned_for_free,

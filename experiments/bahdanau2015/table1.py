@@ -18,6 +18,7 @@ from attention_research.analysis.teacher_forced import measure_maps
 from attention_research.analysis.weights import shapes, weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
@@ -200,6 +201,7 @@ STUDY = Study(
     published="table1.csv",
     claims="../claims.csv",
     counts=weights_without_biases,
+    competence=(Competence("search", "evaluate.perplexity", "trigram"),),
     verdicts={
         "rnnsearch-three-rnns": three_recurrences,
         "annotations-join-both-directions": both_directions,

@@ -22,6 +22,7 @@ from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.weights import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
 
@@ -221,6 +222,7 @@ STUDY = Study(
     published="attention.csv",
     claims="../claims.csv",
     counts=weights_without_biases,
+    competence=(Competence("add_512", "evaluate.perplexity", "trigram"),),
     verdicts={
         "dot-needs-equal-widths": dot_needs_equal_widths,
         "bilinear-score": bilinear,

@@ -15,6 +15,7 @@ from typing import Any
 from attention_research.analysis.image_rollout import measure_rollout
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 
 from .data_size_figures import draw_rollout, draw_sizes
 from .data_size_verdict import ACCURACY, AUGMENTED, MAJORITY, MAPPED, NAMES, SIZES, applies
@@ -82,6 +83,8 @@ STUDY = Study(
         Column(MAJORITY, "always one class", fixed(1), spread=False),
     ),
     claims="../claims.csv",
+    # Fashion-MNIST: a linear classifier has 84 %, the nearest neighbours 85, small convolutional networks 90 and more.
+    competence=(Competence("cnn_16000", "evaluate.accuracy", line=88, higher=True),),
     verdicts={"attention-beyond-rnn": applies},
     figures=(draw_sizes, draw_rollout),
     notes=(

@@ -44,6 +44,7 @@ STUDY = Study(
         "cpu": Scale(f"{CONFIG}:cpu", seeds=1, jobs=2),
         "paper": Scale(f"{CONFIG}:b16", seeds=1, note="Counted: images of 224 x 224, 1,000 classes, batches of 4,096."),
     },
+    competence=(),
     columns=(
         Column("measure.parameters", "counted", fixed(0), spread=False),
         Column("measure.without_head", "without head", fixed(0), spread=False),

@@ -14,6 +14,7 @@ from typing import Any
 
 from attention_research.studies import Budget, Row, Scale, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
+from attention_research.studies.competence import Competence
 
 from .nopos_verdict import close, draw
 from .schemes import CONFIG, SCHEMES
@@ -78,6 +79,15 @@ STUDY = Study(
     ),
     published="nopos.csv",
     claims="../claims.csv",
+    competence=(
+        Competence(
+            "learned",
+            "evaluate.perplexity",
+            "trigram",
+            rows=tuple(f"{scheme}{suffix}" for scheme in SCHEMES for suffix in SIZES),
+        ),
+        Competence("learned_masked", "evaluate.perplexity", "trigram", rows=("*_masked",)),
+    ),
     verdicts={"no-positions-still-works": close},
     figures=(draw,),
     notes=(

@@ -16,6 +16,7 @@ from pathlib import Path
 from attention_research.analysis.position_probe import measure_probe
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PERPLEXITY, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
@@ -103,6 +104,7 @@ STUDY = Study(
     ),
     budgets=(Budget("sinusoidal", {"none": ()}),),
     claims="../claims.csv",
+    competence=(Competence("none", "evaluate.perplexity", "trigram"),),
     verdicts={"position-probe-by-layer": carried},
     figures=(draw,),
     notes=(

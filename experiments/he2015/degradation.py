@@ -14,6 +14,7 @@ from attention_research.analysis.error_curves import measure_errors
 from attention_research.analysis.residual_identity import measure_identity
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from .degradation_figures import draw_curves, draw_depths
 from .degradation_verdicts import VERDICTS
@@ -70,6 +71,8 @@ STUDY = Study(
     ),
     published="degradation.csv",
     claims="../claims.csv",
+    # Fashion-MNIST: a linear classifier has 84 %, the nearest neighbours 85, small convolutional networks 90 and more.
+    competence=(Competence("residual_20", "measure.test_error", line=0.12),),
     verdicts=VERDICTS,
     figures=(draw_depths, draw_curves),
     notes=(

@@ -20,6 +20,7 @@ from attention_research.analysis.article_gender import measure_gender
 from attention_research.analysis.few_source_words import measure_few
 from attention_research.studies import Row, Scale, Stage, Study, evaluate, measure, train
 from attention_research.studies.columns import BLEU, LOSS, PARAMETERS, Column, fixed
+from attention_research.studies.competence import Competence
 
 from .agreement_figures import draw_distances, draw_few
 from .agreement_verdicts import VERDICTS
@@ -74,6 +75,17 @@ STUDY = Study(
         *(Column(f"measure.kept_{k}", f"BLEU with {k} alone, % of whole", fixed(0, 100)) for k in (1, 2, 3)),
     ),
     claims="../claims.csv",
+    # A generated sentence has one right translation.
+    competence=(
+        Competence("transformer_generated", "evaluate.bleu", line=90, higher=True, rows=("*_generated",)),
+        Competence(
+            "transformer",
+            "evaluate.perplexity",
+            "trigram",
+            claims=("translation-needs-few-source-words",),
+            rows=("rnnsearch", "transformer"),
+        ),
+    ),
     verdicts=VERDICTS,
     figures=(draw_distances, draw_few),
     notes=(

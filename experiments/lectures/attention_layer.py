@@ -13,6 +13,7 @@ from __future__ import annotations
 from attention_research.analysis.lookup_ladder import measure_lookup
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from . import exact
 from .attention_layer_verdicts import LAWS, VERDICTS, draw
@@ -59,6 +60,10 @@ STUDY = Study(
         Column("measure.parameters", "parameters", fixed(0)),
     ),
     claims="../claims.csv",
+    # The cosine's failure is what a claim predicts.
+    competence=(
+        Competence("dot_all", "measure.accuracy", line=0.9, higher=True, rows=("dot_*", "scaled_dot_*", "additive_*")),
+    ),
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

@@ -151,6 +151,7 @@ STUDY = Study(
         Column("measure.gradient_error", "gradient's error", lambda value: f"{value:.0e}", spread=False),
     ),
     claims="../claims.csv",
+    competence=(),
     verdicts=VERDICTS,
     figures=(draw_costs, draw_shares),
     notes=(

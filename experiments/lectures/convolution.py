@@ -28,6 +28,7 @@ STUDY = Study(
     },
     columns=(*exact.COLUMNS, Column("measure.difference", "on the digit, by", significant(2), spread=False)),
     claims="../claims.csv",
+    competence=(),
     verdicts={CLAIM: exact.exact(CLAIM)},
     figures=(draw_heads,),
     notes=(exact.NOTE, "On the digit: float32, one filter."),

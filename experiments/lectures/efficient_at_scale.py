@@ -14,6 +14,7 @@ from attention_research.analysis.efficient_models import CAUSAL
 from attention_research.analysis.efficient_scale import measure_contexts, measure_sizes
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 
 from .efficient_at_scale_figures import draw_contexts, draw_gaps
 from .efficient_at_scale_verdicts import NAMES, VERDICTS
@@ -65,6 +66,17 @@ STUDY = Study(
         Column("measure.longest", "loss, longest context", fixed(3), better="lower"),
     ),
     claims="../claims.csv",
+    # No floor of these texts is measured yet.
+    competence=(
+        Competence("full", "measure.largest", "trigram", rows=("full", "window", "linear", "performer")),
+        Competence(
+            "full_masked",
+            "measure.largest",
+            "trigram",
+            claims=("cheaper-worse-at-scale",),
+            rows=("full_masked", "linformer"),
+        ),
+    ),
     verdicts=VERDICTS,
     figures=(draw_gaps, draw_contexts),
     notes=(

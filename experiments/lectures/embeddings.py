@@ -14,6 +14,7 @@ from attention_research.analysis.embedding_choices import measure_choice
 from attention_research.analysis.senses import measure_senses
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from . import exact
 from .embeddings_figures import draw_choices, draw_layers, draw_word
@@ -52,6 +53,13 @@ STUDY = Study(
         Column("measure.gap_last", "senses apart, last layer", significant(2), better="higher"),
     ),
     claims="../claims.csv",
+    # Five topics of news. The senses are read off a published encoder.
+    competence=(
+        Competence(
+            "learned", "measure.all", line=0.9, higher=True, claims=("embedding-choices-ranked",), rows=tuple(CHOICES)
+        ),
+    ),
+    untrained=("embeddings-moved-by-context", "embedding-context-figure"),
     verdicts=VERDICTS,
     figures=(draw_choices, draw_layers, draw_word),
     notes=(

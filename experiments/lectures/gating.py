@@ -12,6 +12,7 @@ from __future__ import annotations
 from attention_research.analysis.gating import measure_product
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from . import exact
 from .gating_verdict import CLAIM, ERROR, draw, gates
@@ -36,6 +37,8 @@ STUDY = Study(
         Column("measure.parameters", "parameters", fixed(0)),
     ),
     claims="../claims.csv",
+    # Nine tenths of the variance are explained.
+    competence=(Competence("attention", "measure.error", line=0.1),),
     verdicts={CLAIM: gates},
     figures=(draw,),
     notes=(exact.NOTE, "Error: mean squared, on fresh sequences, at the best of three learning rates; 1 says nothing."),

@@ -14,6 +14,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Stage, Study, finetune, text_to_text, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 
 from ..t5_2020.labels import SCRATCH
 from .glue_verdicts import ROWS, TASKS, VERDICTS, draw
@@ -92,6 +93,12 @@ STUDY = Study(
           for task, name in TASKS.items()),
     ),
     claims="../claims.csv",
+    competence=(
+        Competence("transformer", "sentence.accuracy", "majority", margin=15, higher=True),
+        Competence("transformer", "review.accuracy", "majority", margin=15, higher=True),
+        Competence("transformer", "news.accuracy", "majority", margin=15, higher=True),
+        Competence("transformer", "quiz.accuracy", "majority", margin=15, higher=True),
+    ),
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

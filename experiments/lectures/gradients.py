@@ -19,6 +19,7 @@ from typing import Any
 from attention_research.analysis.recall import measure_recall
 from attention_research.studies import Row, Scale, Study, measure, train
 from attention_research.studies.columns import Column, fixed, significant
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
@@ -200,6 +201,25 @@ STUDY = Study(
         Column("train.loss", "loss", significant(2), better="lower"),
     ),
     claims="../claims.csv",
+    competence=(
+        Competence(
+            "copy_lstm_attention",
+            "measure.recall",
+            line=0.9,
+            higher=True,
+            claims=("attention-shortens-gradient-path",),
+            rows=("copy_*",),
+        ),
+        Competence(
+            "agree_lstm_attention",
+            "measure.recall",
+            line=0.9,
+            higher=True,
+            claims=("attention-shortens-gradient-path",),
+            rows=("agree_*",),
+        ),
+    ),
+    untrained=("rnn-gradients-vanish-or-explode",),
     verdicts={
         "rnn-gradients-vanish-or-explode": vanish_or_explode,
         "attention-shortens-gradient-path": attention_shortens,

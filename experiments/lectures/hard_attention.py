@@ -13,6 +13,7 @@ from attention_research.analysis.selection_laws import measure_reinforce
 from attention_research.analysis.selection_task import measure_selection
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from . import exact
 from .hard_attention_verdicts import LAWS, VERDICTS, draw
@@ -44,6 +45,8 @@ STUDY = Study(
         Column("measure.of_squares", "variance / mean squared", significant(2), better="lower"),
     ),
     claims="../claims.csv",
+    competence=(Competence("soft", "measure.accuracy", line=0.9, higher=True, claims=("hard-is-hard-to-train",)),),
+    untrained=("hard-needs-reinforce",),
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

@@ -15,6 +15,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PERPLEXITY, Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from .heads_figures import draw_heads, draw_maps
 from .heads_measures import measure_blanks, measure_distances
@@ -81,6 +82,12 @@ STUDY = Study(
         PERPLEXITY,
     ),
     claims="../claims.csv",
+    competence=(
+        Competence("blanks", "measure.accuracy_syntax", line=0.9, higher=True, rows=("blanks", "one_head")),
+        Competence("blanks", "measure.accuracy_entity", line=0.9, higher=True, rows=("blanks", "one_head")),
+        Competence("blanks", "measure.accuracy_local", line=0.9, higher=True, rows=("blanks", "one_head")),
+        Competence("reviews", "evaluate.perplexity", "trigram", claims=("early-local-deep-long",), rows=("reviews",)),
+    ),
     verdicts=VERDICTS,
     figures=(draw_heads, draw_maps),
     notes=(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from attention_research.analysis.fit_identity import ACTIVATIONS, measure_fit
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from .identity_figures import draw_errors
 from .identity_verdicts import ARMS, VERDICTS
@@ -44,6 +45,8 @@ STUDY = Study(
         Column("measure.near_floor", "the identity's there", significant(2)),
     ),
     claims="../claims.csv",
+    # The tolerance, at the depth that is learned best.
+    competence=(Competence("plain_relu", "measure.identity_errors", line=0.01),),
     verdicts=VERDICTS,
     figures=(draw_errors,),
     notes=(

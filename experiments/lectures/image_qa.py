@@ -12,6 +12,7 @@ from __future__ import annotations
 from attention_research.analysis.question_measures import measure_questions
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
+from attention_research.studies.competence import Competence
 
 from .image_qa_verdicts import VERDICTS, draw_maps
 
@@ -38,6 +39,8 @@ STUDY = Study(
         Column("measure.best_head", "of the best head, %", fixed(1, 100), better="higher"),
     ),
     claims="../claims.csv",
+    # A picture has one right answer to a question.
+    competence=(Competence("cross_attention", "measure.right", line=0.9, higher=True),),
     verdicts=VERDICTS,
     figures=(draw_maps,),
     notes=("Even weights have 11.1 % on a cell. Answers are the ten digits; 44 % of the counts are zero.",),

@@ -20,6 +20,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import BLEU, LOSS, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Comparison, Verdict, conclude
@@ -179,6 +180,11 @@ STUDY = Study(
         BLEU,
     ),
     claims="../claims.csv",
+    # A generated sentence has one right translation.
+    competence=(
+        Competence("transformer_generated", "evaluate.bleu", line=90, higher=True, rows=("*_generated",)),
+        Competence("transformer", "evaluate.perplexity", "trigram", rows=("rnnsearch", "transformer")),
+    ),
     verdicts={"attention-interpretable": attention_interpretable},
     figures=(draw_falls,),
     notes=(

@@ -17,6 +17,7 @@ from attention_research.analysis.mask_laws import measure_truncation
 from attention_research.analysis.recall import measure_recall
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PERPLEXITY, Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from ..haviv2022.nopos import masked
 from ..haviv2022.schemes import CONFIG
@@ -62,6 +63,7 @@ STUDY = Study(
         PERPLEXITY,
     ),
     claims="../claims.csv",
+    competence=(Competence("masked", "measure.recall", line=0.9, higher=True, rows=("masked",)),),
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

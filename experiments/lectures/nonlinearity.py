@@ -16,6 +16,7 @@ from typing import Any
 from attention_research.analysis.rank_collapse import measure_stack, measure_states
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from .nonlinearity_figures import draw_distances, draw_quality
 from .nonlinearity_verdicts import DEPTHS, VERDICTS
@@ -77,6 +78,12 @@ STUDY = Study(
         Column("measure.accuracy", "next token, %", fixed(1, 100), better="higher"),
     ),
     claims="../claims.csv",
+    competence=(
+        Competence(
+            "with_4", "evaluate.perplexity", "trigram", claims=("feed-forward-repairs",), rows=("with_*", "without_*")
+        ),
+    ),
+    untrained=("stacked-attention-only-averages",),
     verdicts=VERDICTS,
     figures=(draw_distances, draw_quality),
     notes=(

@@ -21,6 +21,7 @@ from attention_research.analysis.layer_gradients import measure_gradients
 from attention_research.analysis.norm_formulas import NORMS, SLIPS, measure_formula, measure_neighbours
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, significant
+from attention_research.studies.competence import Competence
 
 from . import normalization_changes, normalization_verdicts
 from .normalization_figures import draw_amplification, draw_batch_sizes, draw_gradients, draw_training
@@ -131,6 +132,8 @@ STUDY = Study(
         PERPLEXITY,
     ),
     claims="../claims.csv",
+    competence=(Competence("layer_norm", "evaluate.perplexity", "trigram"),),
+    untrained=("small-changes-amplified",),
     verdicts={**normalization_verdicts.VERDICTS, **normalization_changes.VERDICTS},
     figures=(draw_training, draw_gradients, draw_amplification, draw_batch_sizes),
     notes=(

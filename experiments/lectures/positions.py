@@ -18,6 +18,7 @@ from attention_research.analysis.position_codes import measure_codes
 from attention_research.analysis.recall import measure_recall
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from ..haviv2022.schemes import CONFIG, NONE, SCHEMES
 from .positions_figures import draw_codes, draw_sinusoid
@@ -107,6 +108,19 @@ STUDY = Study(
         PERPLEXITY,
     ),
     claims="../claims.csv",
+    competence=(
+        Competence(
+            "order_both", "measure.recall", line=0.9, higher=True, claims=("order-needs-positions",), rows=("order_*",)
+        ),
+        Competence(
+            "lm_learned",
+            "evaluate.perplexity",
+            "trigram",
+            claims=("add-against-concatenate", "positions-in-queries-keys-values", "fixed-learned-absolute-relative"),
+            rows=("lm_*",),
+        ),
+    ),
+    untrained=("sinusoid-heat-map", "sinusoid-dot-product-map", "binary-counter-analogy"),
     verdicts=VERDICTS,
     figures=(draw_codes, draw_sinusoid),
     notes=(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from attention_research.analysis.recurrent_tasks import measure_copying, measure_tagging
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 
 from . import exact
 from .recurrent_verdicts import LAWS, VERDICTS, draw
@@ -51,6 +52,25 @@ STUDY = Study(
         Column("measure.accuracy", "tags right, %", fixed(1, 100), better="higher"),
     ),
     claims="../claims.csv",
+    # Copying: at the number of symbols that is copied best.
+    competence=(
+        Competence(
+            "copying_64",
+            "measure.accuracies",
+            line=0.9,
+            higher=True,
+            claims=("rnn-one-state-capacity",),
+            rows=("copying_*",),
+        ),
+        Competence(
+            "tagging_2",
+            "measure.accuracy",
+            line=0.9,
+            higher=True,
+            claims=("bidirectional-sees-later-steps",),
+            rows=("tagging_*",),
+        ),
+    ),
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

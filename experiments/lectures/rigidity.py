@@ -15,6 +15,7 @@ from attention_research.analysis.parallel_tokens import measure_parallel
 from attention_research.analysis.rigidity import measure_inputs, measure_unlike
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 
 from .rigidity_figures import draw_accuracies, draw_layers
 from .rigidity_verdicts import ENCODERS, INPUTS, KINDS, READERS, VERDICTS
@@ -59,6 +60,59 @@ STUDY = Study(
         Column("measure.majority", "one answer always, %", fixed(1, 100), spread=False),
     ),
     claims="../claims.csv",
+    # The first claim reads a published encoder.
+    competence=(
+        Competence(
+            "unlike_learned",
+            "measure.dissimilar",
+            line=0.9,
+            higher=True,
+            claims=("basic-is-rigid",),
+            rows=("unlike_learned",),
+        ),
+        Competence(
+            "sentences_learned",
+            "measure.accuracy",
+            "majority",
+            margin=0.15,
+            higher=True,
+            claims=("basic-fails-outside-language",),
+            rows=("sentences_*",),
+        ),
+        Competence(
+            "digits_learned",
+            "measure.accuracy",
+            line=0.9,
+            higher=True,
+            claims=("basic-fails-outside-language",),
+            rows=("digits_*",),
+        ),
+        Competence(
+            "largest_learned",
+            "measure.accuracy",
+            line=0.9,
+            higher=True,
+            claims=("basic-fails-outside-language",),
+            rows=("largest_*",),
+        ),
+        Competence(
+            "count_learned",
+            "measure.accuracy",
+            line=0.9,
+            higher=True,
+            claims=("basic-fails-outside-language",),
+            rows=("count_*",),
+        ),
+        Competence(
+            "duplicate_learned",
+            "measure.accuracy",
+            line=0.9,
+            higher=True,
+            claims=("basic-fails-outside-language",),
+            rows=("duplicate_*",),
+        ),
+    ),
+    untrained=("basic-favours-parallel-tokens",),
     verdicts=VERDICTS,
     figures=(draw_layers, draw_accuracies),
     notes=(

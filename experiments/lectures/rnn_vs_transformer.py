@@ -21,6 +21,7 @@ from typing import Any
 from attention_research.analysis.recall import measure_recall
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, Column, fixed, significant
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Comparison, Verdict, compare, conclude
@@ -274,6 +275,40 @@ STUDY = Study(
         FAR,
     ),
     claims="../claims.csv",
+    competence=(
+        Competence(
+            "transformer",
+            "evaluate.perplexity",
+            "trigram",
+            claims=(
+                "attention-joined-with-rnn",
+                "attention-can-replace-recurrence",
+                "transformer-more-compute-faster",
+                "parallelism-enables-pretraining",
+                "transformer-wins-over-tasks",
+            ),
+            rows=("vanilla", "lstm", "lstm_attention", "rnnsearch", "transformer"),
+        ),
+        Competence(
+            "copy_transformer",
+            "measure.recall",
+            line=0.9,
+            higher=True,
+            claims=("transformer-good-at-long", "attention-joined-with-rnn", "lstm-good-on-long"),
+            rows=("copy_*",),
+        ),
+        Competence(
+            "last_lstm", "measure.recall", line=0.9, higher=True, claims=("rnn-locality-bias",), rows=("last_*",)
+        ),
+        Competence(
+            "first_transformer",
+            "measure.recall",
+            line=0.9,
+            higher=True,
+            claims=("rnn-locality-bias",),
+            rows=("first_*",),
+        ),
+    ),
     verdicts={
         "rnn-locality-bias": locality,
         "lstm-good-on-long": lstm_on_long,

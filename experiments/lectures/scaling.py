@@ -18,6 +18,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study, measure, train
 from attention_research.studies.columns import Column, exponent, fixed, significant
+from attention_research.studies.competence import Competence
 
 from .scaling_figures import draw_by_width
 from .scaling_verdicts import VERDICTS
@@ -174,6 +175,12 @@ STUDY = Study(
         Column("train.loss", "loss", significant(2), better="lower"),
     ),
     claims="../claims.csv",
+    # The claims are judged on random vectors; trained models stand beside them.
+    competence=(
+        Competence("transformer_scaled_32", "measure.recall", line=0.9, higher=True, rows=("transformer_*",)),
+        Competence("rnn_dot_32", "measure.recall", line=0.9, higher=True, rows=("rnn_*",)),
+    ),
+    untrained=("logit-variance-grows", "softmax-entropy-falls", "softmax-gradient-shrinks"),
     verdicts=VERDICTS,
     figures=(draw_by_width,),
     notes=(

@@ -19,6 +19,7 @@ from attention_research.analysis.length_cells import measure_cells
 from attention_research.analysis.task_floors import measure_history, measure_lead, measure_nearest
 from attention_research.studies import Row, Scale, Stage, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed, significant
+from attention_research.studies.competence import Competence
 
 from .seq2seq_tasks_figures import draw_cells, draw_floors
 from .seq2seq_tasks_verdicts import VERDICTS
@@ -104,6 +105,27 @@ STUDY = Study(
         Column("measure.nearest_passes", "of the nearest", fixed(1), spread=False),
     ),
     claims="../claims.csv",
+    competence=(
+        Competence(
+            "lengths",
+            "measure.exact",
+            line=0.9,
+            higher=True,
+            claims=("sequence-to-sequence-any-lengths",),
+            rows=("lengths",),
+        ),
+        Competence(
+            "summaries",
+            "measure.rougeL",
+            "lead_rougeL",
+            higher=True,
+            claims=("task-summarization",),
+            rows=("summaries",),
+        ),
+        Competence("dialogue", "evaluate.perplexity", "trigram", claims=("task-dialogue",), rows=("dialogue",)),
+        Competence("parsing", "evaluate.f1", line=90, higher=True, claims=("task-parsing",), rows=("parsing",)),
+        Competence("code", "measure.passes", line=90, higher=True, claims=("task-code-generation",), rows=("code",)),
+    ),
     verdicts=VERDICTS,
     figures=(draw_cells, draw_floors),
     notes=(

@@ -15,6 +15,7 @@ from attention_research.analysis.set_models import measure_sets
 from attention_research.analysis.set_tasks import TASKS
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 
 from .sets_verdict import MODELS, draw_orders, suits_sets
 
@@ -53,6 +54,11 @@ STUDY = Study(
         Column("measure.majority", "one answer always", fixed(1, 100), spread=False),
     ),
     claims="../claims.csv",
+    competence=(
+        Competence("largest_attention", "measure.accuracy", line=0.9, higher=True, rows=("largest_*",)),
+        Competence("count_attention", "measure.accuracy", line=0.9, higher=True, rows=("count_*",)),
+        Competence("duplicate_attention", "measure.accuracy", line=0.9, higher=True, rows=("duplicate_*",)),
+    ),
     verdicts={"attention-learns-on-sets": suits_sets},
     figures=(draw_orders,),
     notes=(

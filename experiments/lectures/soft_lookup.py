@@ -12,6 +12,7 @@ from __future__ import annotations
 from attention_research.analysis.recurrent_tasks import measure_pairs
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 
 from . import exact
 from .soft_lookup_verdicts import LAWS, MEMORIES, VERDICTS, draw
@@ -31,6 +32,7 @@ STUDY = Study(
     },
     columns=(*exact.COLUMNS, Column("measure.most", "right of the most pairs, %", fixed(1, 100), better="higher")),
     claims="../claims.csv",
+    competence=(Competence("attention", "measure.most", line=0.9, higher=True),),
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(exact.NOTE, "The most pairs: 32 of 32 symbols; chance is 3.1 %."),

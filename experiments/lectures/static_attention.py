@@ -28,6 +28,7 @@ from attention_research.analysis.classifier_measures import (
 )
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     CONDITION,
@@ -280,6 +281,53 @@ STUDY = Study(
         Column("measure.bits_correlation", "weight ~ bits", fixed(2)),
     ),
     claims="../claims.csv",
+    competence=(
+        Competence(
+            "imdb_mean",
+            "evaluate.accuracy",
+            "majority",
+            margin=15,
+            higher=True,
+            claims=("tfidf-is-static-attention", "adaptive-weights-task-specific", "token-weights-figure"),
+            rows=("imdb_*",),
+        ),
+        Competence(
+            "bbc_mean",
+            "evaluate.accuracy",
+            "majority",
+            margin=15,
+            higher=True,
+            claims=("tfidf-is-static-attention", "adaptive-weights-task-specific", "token-weights-figure"),
+            rows=("bbc_*",),
+        ),
+        Competence(
+            "frequent_mean",
+            "evaluate.accuracy",
+            "majority",
+            margin=15,
+            higher=True,
+            claims=("tfidf-is-static-attention", "adaptive-weights-task-specific"),
+            rows=("frequent_*",),
+        ),
+        Competence(
+            "rare_mean",
+            "evaluate.accuracy",
+            "majority",
+            margin=15,
+            higher=True,
+            claims=("tfidf-is-static-attention", "adaptive-weights-task-specific"),
+            rows=("rare_*",),
+        ),
+        Competence(
+            "dissimilar_qkv",
+            "evaluate.accuracy",
+            line=90,
+            higher=True,
+            claims=("adaptive-weights-task-specific",),
+            rows=("dissimilar_*",),
+        ),
+    ),
+    untrained=("rarer-terms-more-informative",),
     verdicts={
         "tfidf-formula": formula,
         "tfidf-is-static-attention": static,

@@ -25,6 +25,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     FAILED,
@@ -223,6 +224,24 @@ STUDY = Study(
     ),
     published="rationales.csv",
     claims="../claims.csv",
+    # Generated ratings: at most half of the mean rating's error. Real ones: 15 points above guessing.
+    competence=(
+        Competence(
+            "independent",
+            "evaluate.mean_squared_error",
+            "mean",
+            margin=0.06,
+            rows=tuple(row.id for row in ROWS if not row.id.startswith("real")),
+        ),
+        Competence(
+            "real",
+            "evaluate.accuracy",
+            line=65,
+            higher=True,
+            claims=("hard-interpretable-rationale", "beer-review-figure"),
+            rows=("real*",),
+        ),
+    ),
     verdicts={
         "hard-interpretable-rationale": interpretable,
         "beer-review-figure": review_figure,

@@ -13,6 +13,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
+from attention_research.studies.competence import Competence
 
 from ..haviv2022.nopos import SMOKE, masked
 from ..haviv2022.schemes import CONFIG
@@ -46,6 +47,7 @@ STUDY = Study(
     },
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY),
     claims="../claims.csv",
+    competence=(Competence("full", "evaluate.perplexity", "trigram"),),
     verdicts={"linformer-quality": near},
     figures=(draw,),
     notes=(

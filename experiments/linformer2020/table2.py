@@ -15,6 +15,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Stage, Study, finetune, train
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
+from attention_research.studies.competence import Competence
 
 from ..haviv2022.nopos import SMOKE, masked
 from ..haviv2022.schemes import CONFIG
@@ -88,6 +89,11 @@ STUDY = Study(
     ),
     published="table2.csv",
     claims="../claims.csv",
+    competence=(
+        Competence("full", "sentence.accuracy", "majority", margin=15, higher=True),
+        Competence("full", "review.accuracy", "majority", margin=15, higher=True),
+        Competence("full", "topic.accuracy", "majority", margin=15, higher=True),
+    ),
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

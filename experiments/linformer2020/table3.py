@@ -41,6 +41,7 @@ STUDY = Study(
     columns=columns(),
     published="table3.csv",
     claims="../claims.csv",
+    competence=(),
     verdicts={"linformer-speed-memory": cheaper},
     figures=(draw,),
     notes=(

@@ -16,6 +16,7 @@ from attention_research.analysis.unknown_words import measure as unknown_words
 from attention_research.analysis.weights import weights_without_biases
 from attention_research.studies import Budget, Row, Study, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
@@ -154,6 +155,20 @@ STUDY = Study(
     published="table1.csv",
     claims="../claims.csv",
     counts=weights_without_biases,
+    # A generated sentence has one right translation.
+    competence=(
+        Competence(
+            "global_feed", "evaluate.perplexity", "trigram", rows=("base", "reverse", "dropout", "location", "*_feed")
+        ),
+        Competence(
+            "generated_global",
+            "evaluate.bleu",
+            line=90,
+            higher=True,
+            claims=("local-position-then-window",),
+            rows=("generated_global", "generated_local_*"),
+        ),
+    ),
     verdicts={
         "global-sees-all-states": all_states,
         "local-position-then-window": position_then_window,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from attention_research.analysis.weights import weights_without_biases
 from attention_research.studies import Budget, Row, Study, evaluate, train
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
@@ -75,5 +76,6 @@ STUDY = Study(
     published="table3.csv",
     claims="../claims.csv",
     counts=weights_without_biases,
+    competence=(Competence("dot_dropout_feed", "evaluate.perplexity", "trigram"),),
     verdicts={"must-hold-each-step-helps": each_step_helps},
 )

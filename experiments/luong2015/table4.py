@@ -16,6 +16,7 @@ from attention_research.analysis.teacher_forced import measure_gold, measure_map
 from attention_research.analysis.weights import weights_without_biases
 from attention_research.studies import Budget, Row, Study, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
@@ -159,6 +160,17 @@ STUDY = Study(
     published="table4.csv",
     claims="../claims.csv",
     counts=weights_without_biases,
+    # A generated sentence has one right translation.
+    competence=(
+        Competence("generated_global_general", "evaluate.bleu", line=90, higher=True, rows=("generated_*",)),
+        Competence(
+            "global_general",
+            "evaluate.perplexity",
+            "trigram",
+            claims=("score-functions-compared",),
+            rows=("location", "global_*", "local_*"),
+        ),
+    ),
     verdicts={
         "score-functions-compared": scores_compared,
         "must-hold-location-aligns-worst": location_aligns_worst,

@@ -25,6 +25,8 @@ STUDY = Study(
         for name in SIZED["paper"]
     ),
     scales={"smoke": Scale(f"{CONFIG}:smoke", seeds=1), "paper": Scale(f"{CONFIG}:paper", seeds=5)},
+    # Counted at the published sizes.
+    competence=(),
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS),
     counts=counts,
 )

@@ -71,6 +71,8 @@ STUDY = Study(
         *(Row(name.replace(" ", "_"), name, shape(number, PAPER)) for number, name in enumerate(SHAPES)),
     ),
     scales={"paper": Scale(f"{CONFIG}:paper", seeds=1)},
+    # Counted at the published sizes.
+    competence=(),
     columns=(PARAMETERS,),
     counts=counts,
 )

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from attention_research.config import Config
 from attention_research.studies import Row, Scale, Study, measure, train
 from attention_research.studies.columns import FLOPS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 
 from .answer import COMPARED, scatter
 from .downstream import COLUMNS as DOWNSTREAM
@@ -168,6 +169,10 @@ STUDY = Study(
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, EARLY_LOSS, FINAL_LOSS, *DOWNSTREAM),
     published="table1.csv",
     claims="../claims.csv",
+    competence=(
+        Competence("vanilla_transformer", "topic.accuracy", "majority", margin=15, higher=True),
+        Competence("vanilla_transformer", "headline.perplexity", "trigram"),
+    ),
     verdicts=VERDICTS,
     figures=tuple(partial(scatter, what) for what in COMPARED),
     counts=counts,

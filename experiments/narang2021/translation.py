@@ -12,6 +12,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import BLEU, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
+from attention_research.studies.competence import Competence
 
 from .rows import table
 from .sizes import CPU, SMOKE
@@ -44,6 +45,7 @@ STUDY = Study(
         "smoke": Scale(f"{CONFIG}:smoke", translating(32, 16), seeds=1),
         "cpu": Scale(f"{CONFIG}:cpu", translating(64, 256), seeds=3, replicas=True),
     },
+    competence=(Competence("vanilla_transformer", "evaluate.perplexity", "trigram"),),
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU),
     published="translation.csv",
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 from attention_research.analysis.extrapolation import measure_lengths
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PERPLEXITY, Column, significant
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, mark_plainly, save, styles
 from attention_research.studies.results import Results
 
@@ -92,6 +93,7 @@ STUDY = Study(
     budgets=(Budget("sinusoidal", {"alibi": ("t5", "rotary"), "none": ()}),),
     published="extrapolation.csv",
     claims="../claims.csv",
+    competence=(Competence("alibi", "evaluate.perplexity", "trigram"),),
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

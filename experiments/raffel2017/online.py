@@ -19,6 +19,7 @@ from typing import Any
 
 from attention_research.studies import Budget, Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, heat_maps, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
@@ -252,6 +253,13 @@ STUDY = Study(
     published="online.csv",
     claims="../claims.csv",
     figures=(samples, lags),
+    # Sounds: as good as the nearest word's pronunciation. Generated sentences have one right translation.
+    competence=(
+        Competence("sounds_soft", "evaluate.error_rate", "token_by_token", margin=15, rows=("sounds_*",)),
+        Competence("monotone_soft", "evaluate.error_rate", line=10, rows=("monotone_*",)),
+        Competence("local_soft", "evaluate.error_rate", line=10, rows=("local_*",)),
+        Competence("reversed_soft", "evaluate.error_rate", line=10, rows=("reversed_*",)),
+    ),
     verdicts={
         "monotonic-same-order": same_order,
         "monotonic-read-more-decisions": reads_on,

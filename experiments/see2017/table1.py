@@ -19,6 +19,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
@@ -80,5 +81,6 @@ STUDY = Study(
     ),
     published="table1.csv",
     claims="../claims.csv",
+    competence=(Competence("pointer_generator", "evaluate.f1", "fixed", margin=5, higher=True),),
     verdicts={"must-hold-pointing-reaches-rare-words": pointing, "must-hold-coverage-cuts-repetition": coverage},
 )

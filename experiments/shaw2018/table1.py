@@ -10,6 +10,7 @@ embeddings. The rows `both` add the sinusoids to that, which the paper says gave
 from __future__ import annotations
 
 from attention_research.studies import Budget, Study
+from attention_research.studies.competence import Competence
 
 from .figures import draw_rows
 from .systems import COLUMNS, NOTES, attention, row, scales
@@ -35,6 +36,7 @@ STUDY = Study(
     ),
     published="table1.csv",
     claims="../claims.csv",
+    competence=(Competence("base_relative", "evaluate.perplexity", "trigram"),),
     verdicts={"relative-positions-help": relative_helps},
     figures=(draw_rows,),
     notes=NOTES,

@@ -10,6 +10,7 @@ pieces at `cpu` and `gpu`, so that there k = 64 and k = 256 clip nothing and dif
 from __future__ import annotations
 
 from attention_research.studies import Budget, Study
+from attention_research.studies.competence import Competence
 
 from .figures import draw_clipping
 from .systems import COLUMNS, NOTES, attention, row, scales
@@ -22,6 +23,7 @@ STUDY = Study(
     budgets=(Budget("k_16"),),
     published="table2.csv",
     claims="../claims.csv",
+    competence=(Competence("k_16", "evaluate.perplexity", "trigram"),),
     verdicts={"relative-clipping-distance": clipping},
     figures=(draw_clipping,),
     notes=NOTES,

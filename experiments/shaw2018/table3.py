@@ -9,6 +9,7 @@ tells.
 from __future__ import annotations
 
 from attention_research.studies import Budget, Study
+from attention_research.studies.competence import Competence
 
 from .figures import draw_rows
 from .systems import COLUMNS, NO_POSITIONS, NOTES, attention, row, scales
@@ -26,6 +27,7 @@ STUDY = Study(
     budgets=(Budget("both", {"none": ()}),),
     published="table3.csv",
     claims="../claims.csv",
+    competence=(Competence("both", "evaluate.perplexity", "trigram"),),
     verdicts={"relative-keys-or-values": keys_or_values},
     figures=(draw_rows,),
     notes=NOTES,

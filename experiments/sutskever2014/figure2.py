@@ -17,6 +17,7 @@ from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.weights import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
@@ -103,6 +104,7 @@ STUDY = Study(
     budgets=(Budget("reversed"),),
     claims="../claims.csv",
     counts=weights_without_biases,
+    competence=(Competence("reversed", "evaluate.perplexity", "trigram"),),
     verdicts={"must-hold-word-order-shows": order_matters},
     figures=(planes,),
 )  # fmt: skip

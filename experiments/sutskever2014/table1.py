@@ -21,6 +21,7 @@ from attention_research.analysis.sentence_vectors import measure as sentence_vec
 from attention_research.analysis.weights import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
 
@@ -220,6 +221,20 @@ STUDY = Study(
     published="table1.csv",
     claims="../claims.csv",
     counts=weights_without_biases,
+    # A generated sentence has one right translation.
+    competence=(
+        Competence(
+            "reversed", "evaluate.perplexity", "trigram", rows=("forward", "reversed", "every_step", "gru", "vanilla")
+        ),
+        Competence(
+            "same_reversed",
+            "evaluate.bleu",
+            line=90,
+            higher=True,
+            claims=("must-hold-reversed-source", "must-hold-longer-is-worse"),
+            rows=("same_*", "opposite_*"),
+        ),
+    ),
     verdicts={
         "last-state-initialises-decoder": last_state,
         "lstm-gru-as-units": gated_cells,

@@ -15,6 +15,7 @@ from typing import Any
 from attention_research.config import load
 from attention_research.studies import Row, Scale, Study, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict
 
@@ -86,6 +87,10 @@ STUDY = Study(
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, *COLUMNS),
     published="architectures.csv",
     claims="../claims.csv",
+    competence=(
+        Competence("encoder_decoder", "topic-1600.accuracy", "majority", margin=15, higher=True),
+        Competence("encoder_decoder", "sentiment-1600.accuracy", "majority", margin=15, higher=True),
+    ),
     verdicts={"pretraining-architectures": helped},
     figures=(curves,),
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from attention_research.studies import Row, Scale, Study, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict
 
@@ -46,6 +47,10 @@ STUDY = Study(
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, *COLUMNS),
     published="objectives.csv",
     claims="../claims.csv",
+    competence=(
+        Competence("span_corruption", "topic-1600.accuracy", "majority", margin=15, higher=True),
+        Competence("span_corruption", "sentiment-1600.accuracy", "majority", margin=15, higher=True),
+    ),
     verdicts={"pretrain-then-finetune": pretraining_helps},
     figures=(curves,),
 )

@@ -157,6 +157,7 @@ STUDY = Study(
     figures=(draw,),
     published="table1.csv",
     claims="../claims.csv",
+    competence=(),
     verdicts={
         "rnn-linear-interaction-distance": distance_in_rnn,
         "constant-path-length": constant_path,

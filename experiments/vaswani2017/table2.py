@@ -115,5 +115,6 @@ STUDY = Study(
     count=counted,
     published="table2.csv",
     claims="../claims.csv",
+    competence=(),
     verdicts={"transformer-training-flops": training_flops, "transformer-bleu": best_bleu},
 )

@@ -20,6 +20,7 @@ from typing import Any
 from attention_research.config import Config, resolve
 from attention_research.studies import Budget, Row, Scale, Study
 from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results, published
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, Verdict, compare, conclude
@@ -290,6 +291,8 @@ STUDY = Study(
     published="table3.csv",
     claims="../claims.csv",
     counts=parameters_at_37000,
+    competence=(Competence("base", "evaluate.perplexity", "trigram"),),
+    untrained=("transformer-architecture-figure",),
     verdicts={
         "transformer-base-sizes": base_sizes,
         "transformer-architecture-figure": architecture_figure,

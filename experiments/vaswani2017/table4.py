@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from attention_research.studies import Budget, Row, Scale, Study
 from attention_research.studies.columns import F1, FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 
 CONFIG = "configs/translation/parsing.py"
 #: Where the trees are generated.
@@ -55,6 +56,8 @@ STUDY = Study(
         "cpu": Scale(f"{CONFIG}:cpu", seeds=2, jobs=2, note=GENERATED),
         "paper": Scale(f"{CONFIG}:vaswani_parsing", seeds=1, note="F1 on section 23 of the Wall Street Journal."),
     },
+    # Trees of a small grammar.
+    competence=(Competence("transformer", "evaluate.f1", line=90, higher=True),),
     columns=(
         PARAMETERS,
         FLOPS,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from attention_research.analysis.tree_positions import FROM, measure_structure
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 
 from .structure_verdict import classes, draw_distances, tree_helps
 
@@ -55,6 +56,8 @@ STUDY = Study(
         Column("measure.neighbour", "nearest noun always", fixed(1, 100), spread=False),
     ),
     claims="../claims.csv",
+    # A subject shows its number: the answer is in the sentence.
+    competence=(Competence("linear", "measure.accuracy", line=0.9, higher=True),),
     verdicts={"syntax-positions": tree_helps},
     figures=(draw_distances,),
     notes=(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from attention_research.analysis.gate_measures import measure_gates
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import ACCURACY, FLOPS, LOSS, PARAMETERS, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import by_row
 
 from ..he2015.networks import CONFIG, LONGER
@@ -64,6 +65,7 @@ STUDY = Study(
     ),
     published="cbam.csv",
     claims="../claims.csv",
+    competence=(Competence("none", "evaluate.accuracy", line=90, higher=True),),
     verdicts={"spatial-attention": focuses},
     figures=(by_row(ACCURACY), draw_maps),
     notes=(

@@ -14,6 +14,7 @@ from typing import Any
 from attention_research.analysis.caption_measures import measure_captions
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
+from attention_research.studies.competence import Competence
 
 from .bottleneck_verdicts import VERDICTS, draw_index, draw_objects
 from .captioners import CONFIG, EVERY, FREE, LARGE, ONCE
@@ -52,6 +53,25 @@ STUDY = Study(
         Column("measure.words", "right words, %", fixed(1, 100), better="higher"),
     ),
     claims="../claims.csv",
+    # A collage has one right caption.
+    competence=(
+        Competence(
+            "attention",
+            "measure.named",
+            line=0.9,
+            higher=True,
+            claims=("caption-bottleneck",),
+            rows=("once", "every_word", "attention"),
+        ),
+        Competence(
+            "attention_long",
+            "measure.words",
+            line=0.9,
+            higher=True,
+            claims=("caption-hundreds-of-words",),
+            rows=("*_long",),
+        ),
+    ),
     verdicts=VERDICTS,
     figures=(draw_objects, draw_index),
     notes=("A word is right if it stands at its place in the one right description.",),

@@ -13,6 +13,7 @@ from attention_research.analysis.caption_measures import measure_captions
 from attention_research.analysis.caption_strips import measure_strips
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, Column, fixed
+from attention_research.studies.competence import Competence
 
 from .captioners import CONFIG, LARGE, captioners
 from .figures_drawn import draw_gaze, draw_strips
@@ -42,6 +43,8 @@ STUDY = Study(
         Column("measure.moves_shuffled", "in another order", fixed(2)),
     ),
     claims="../claims.csv",
+    # A collage has one right caption: nine of ten words have to be right.
+    competence=(Competence("soft", "evaluate.bleu_1", line=90, higher=True),),
     verdicts=VERDICTS,
     figures=(draw_strips, draw_gaze),
     notes=("Even weights have 11.1 % in a cell. Moves are between centres of weight, in cells.",),

@@ -16,6 +16,7 @@ from attention_research.analysis.captioner_cut import measure_cut
 from attention_research.analysis.gradient_noise import measure_noise
 from attention_research.studies import Row, Scale, Study, evaluate, finetune, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed, significant
+from attention_research.studies.competence import Competence
 from attention_research.studies.figures import by_row
 
 from .captioners import CONFIG, LARGE, captioners, frozen, pretraining, started
@@ -66,6 +67,25 @@ STUDY = Study(
     ),
     published="table1.csv",
     claims="../claims.csv",
+    # A collage has one right caption: nine of ten objects have to be named.
+    competence=(
+        Competence(
+            "soft",
+            "measure.named",
+            line=0.9,
+            higher=True,
+            claims=("caption-hard-against-soft", "caption-looks-once", "caption-pretrained-features"),
+            rows=("once", "every_word", "soft*", "hard", "sca", "frozen", "pretrained"),
+        ),
+        Competence(
+            "transformer",
+            "measure.named",
+            line=0.9,
+            higher=True,
+            claims=("caption-by-cross-attention",),
+            rows=("transformer",),
+        ),
+    ),
     verdicts=VERDICTS,
     figures=(by_row(BLEU[-1]),),
     notes=(
