@@ -140,7 +140,7 @@ def in_words(found: Judgement) -> str:
 def _line(claim: Mapping[str, str], found: Judgement) -> str:
     command = f"`attention-research reproduce {found.study} --scale={found.scale}`"
     measured = "; ".join(found.cases[:SHOWN]) if found.cases else f"_{claim['measurement']}_"
-    place = f"../{_record(found.study, found.scale)}#{claim['id']}-{found.status.replace(' ', '-')}"
+    place = f"../{_record(found.study, found.scale)}#{claim['id']}-{found.status.replace(':', '').replace(' ', '-')}"
     more = f" ([all]({place}))" if len(found.cases) > SHOWN else ""
     escape = lambda text: text.replace("|", "\\|")
     return f"| {escape(claim['claim'])} | {command} | {escape(measured)}{more} | {in_words(found)} | {found.status} |"

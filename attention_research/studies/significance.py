@@ -7,6 +7,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from jaxtyping import Float
+
 
 class Difference(NamedTuple):
     """A mean of paired differences, and the probability of one as large either way if there were none."""
@@ -46,11 +49,15 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     >>> {name: round(p, 2) for name, p in holm({"a": 0.01, "b": 0.04, "c": 0.03}).items()}
     {'a': 0.03, 'b': 0.06, 'c': 0.06}
     """
-    adjusted, highest = {}, 0.0
-    for place, name in enumerate(sorted(p_values, key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - place) * p_values[name]))
-        adjusted[name] = highest
-    return {name: adjusted[name] for name in p_values}
+    return dict(zip(p_values, adjusted(np.asarray(list(p_values.values()), np.float64)).tolist(), strict=True))
+
+
+def adjusted(p: Float[np.ndarray, "*B k"]) -> Float[np.ndarray, "*B k"]:
+    """`holm` along the last axis: the i-th smallest of k, from 0, times k - i, no less than the one before it."""
+    order = np.argsort(p, axis=-1)
+    times = np.take_along_axis(p, order, -1) * np.arange(p.shape[-1], 0, -1)
+    highest = np.minimum(np.maximum.accumulate(times, axis=-1), 1.0)
+    return np.take_along_axis(highest, np.argsort(order, axis=-1), -1)
 
 
 def rank_correlation(x: Sequence[float], y: Sequence[float], level: float = 0.95) -> Correlation:
@@ -63,7 +70,27 @@ def rank_correlation(x: Sequence[float], y: Sequence[float], level: float = 0.95
     if len(x) != len(y) or len(x) < 4:
         raise ValueError(f"x: expected pairs, at least four; got {len(x)} and {len(y)}")
     rho = float(spearmanr(x, y).statistic) if len(set(x)) > 1 < len(set(y)) else math.nan
+    return _interval(rho, len(x), len(x), level)
+
+
+def partial_rank_correlation(
+    x: Sequence[float], y: Sequence[float], given: Sequence[float], level: float = 0.95
+) -> Correlation:
+    """Spearman's rho of x and y with `given` held fixed: (r_xy - r_xz r_yz) / sqrt((1 - r_xz^2) (1 - r_yz^2)).
+
+    The interval is that of `rank_correlation` with one pair less, as one number is held fixed. Where x or y is in the
+    order of `given` nothing is left to agree on: nan. Raises ValueError with fewer than five triples.
+    """
+    if not len(x) == len(y) == len(given) or len(x) < 5:
+        raise ValueError(f"x: expected triples, at least five; got {len(x)}, {len(y)} and {len(given)}")
+    xy, xz, yz = (rank_correlation(*pair, level).rho for pair in ((x, y), (x, given), (y, given)))
+    left = (1 - xz**2) * (1 - yz**2)
+    return _interval((xy - xz * yz) / math.sqrt(left) if left > 1e-12 else math.nan, len(x), len(x) - 1, level)
+
+
+def _interval(rho: float, pairs: int, free: int, level: float) -> Correlation:
+    """Around rho, as of `free` independent pairs."""
     if not abs(rho) < 1:
-        return Correlation(rho, rho, rho, len(x))
-    half = statistics.NormalDist().inv_cdf((1 + level) / 2) * math.sqrt((1 + rho**2 / 2) / (len(x) - 3))
-    return Correlation(rho, math.tanh(math.atanh(rho) - half), math.tanh(math.atanh(rho) + half), len(x))
+        return Correlation(rho, rho, rho, pairs)
+    half = statistics.NormalDist().inv_cdf((1 + level) / 2) * math.sqrt((1 + rho**2 / 2) / (free - 3))
+    return Correlation(rho, math.tanh(math.atanh(rho) - half), math.tanh(math.atanh(rho) + half), pairs)

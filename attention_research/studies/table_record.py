@@ -1,11 +1,14 @@
 """The record of a table at a scale: its trials, and the page and the pictures that these trials alone give.
 
+    python -m attention_research.studies.table_record    (draws the verdicts below all recorded tables anew)
+
 A record takes only finished trials from a work folder. Trials there that have failed or have not ended are left out, so
 that anyone who has the record can draw the same page from it, byte for byte.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +16,9 @@ from tempfile import TemporaryDirectory
 
 from attention_research.studies import figures, records, results, verdicts
 from attention_research.studies.bounds import bounded
-from attention_research.studies.study import Study
-from attention_research.studies.trials import Folder, Recorded, Trial
+from attention_research.studies.study import EXPERIMENTS, Study, load_study
+from attention_research.studies.trials import Folder, Recorded, Trial, plan
+from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import write_text
 
 
@@ -43,6 +47,31 @@ def write(study: Study, scale: str, trials: list[Trial], folder: Folder, report:
 
 def page(found: results.Results) -> str:
     """The table and, below it, the verdicts."""
+    return "\n".join([results.text(found), *_verdicts(found)])
+
+
+def _verdicts(found: results.Results) -> list[str]:
     judged = verdicts.judge(found)
-    said = [verdicts.below_a_table(verdicts.markdown(found.study.name, found.scale, judged))] if judged else []
-    return "\n".join([results.text(found), *said])
+    return [verdicts.below_a_table(verdicts.markdown(found.study.name, found.scale, judged))] if judged else []
+
+
+def judge_again(record: Path) -> bool:
+    """Draw the verdicts below a recorded table anew, as the rules are now; the table and the pictures stay. Returns
+    whether they changed."""
+    *_, paper, _, table, scale = record.parts
+    study = load_study(f"{paper}/{table}", record.parents[3])
+    trials = plan(study, scale, study.rows_at(scale), study.scale(scale).seeds, fingerprint())
+    there = Folder(record, record)  # without work folders; a trial may stand in another table's record
+    entries = tuple(results.Entry(trial, there.result(trial), reason=there.why_missing(trial)) for trial in trials)
+    shown = {trial.row for trial in trials} | results.published(study).keys()
+    found = results.Results(study, scale, tuple(row for row in study.rows if row.id in shown), entries)
+    before = (record / "table.md").read_text(encoding="utf-8")
+    table = re.split("^(?=## )", before, maxsplit=1, flags=re.MULTILINE)[0].rstrip("\n") + "\n"
+    after = "\n".join([table, *_verdicts(found)])
+    write_text(record / "table.md", after)
+    return after != before
+
+
+if __name__ == "__main__":
+    for one in sorted(EXPERIMENTS.glob("*/results/*/*/table.md")):
+        print("changed" if judge_again(one.parent) else "as before", one.parent, flush=True)

@@ -1,43 +1,102 @@
 """Verdicts: whether a claim that names a study held in it, by code, from the numbers and their spread.
 
-A difference counts as clear when every seed of one row is better than every seed of the other and the means differ by
-more than twice the standard error of their difference, sqrt(s1^2/n1 + s2^2/n2). With fewer than two seeds a side
-nothing is clear. Claims are judged at `cpu` and above; below, the function is computed and its outcome not claimed.
+A claim is one case or several. It held where every case is clear (`comparisons`), p-values corrected by Holm's method
+for all of the claim's cases. It held under a condition only where its line of the claims' CSV named the condition's
+cases beforehand, and these are clear. Where all that was measured is clear and something was not measured, it is not
+tested. Else it did not hold: a case is not clear, or is reversed. Claims are judged at `cpu` and above; below, the
+function is computed and its outcome not claimed.
 """
 
 from __future__ import annotations
 
 import csv
 import dataclasses
-import math
 import re
-import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from attention_research.errors import ConfigError
 from attention_research.studies import competence
+from attention_research.studies.comparisons import (
+    CLEAR,
+    OPEN,
+    REVERSED,
+    UNMEASURED,
+    Comparison,
+    against,
+    apart,
+    between,
+    certain,
+    compare,
+    together,
+)
+from attention_research.studies.margins import Margin, equivalent, no_worse
 from attention_research.studies.study import JUDGED, Study
 
 if TYPE_CHECKING:
     from attention_research.studies.results import Results
 
+__all__ = [
+    "CONDITION",
+    "FAILED",
+    "FIGURE",
+    "HELD",
+    "UNTESTED",
+    "Comparison",
+    "Verdict",
+    "against",
+    "apart",
+    "between",
+    "certain",
+    "compare",
+    "conclude",
+    "decide",
+    "equivalent",
+    "judge",
+    "margin_of",
+    "no_worse",
+    "outcome",
+    "together",
+]
+
 HELD = "held"
 CONDITION = "held only under a named condition"
 FAILED = "did not hold"
 UNTESTED = "not tested"
-STATUSES = (HELD, CONDITION, FAILED, UNTESTED)
+#: Of a picture that shows something and decides nothing.
+FIGURE = "figure: no verdict"
+STATUSES = (HELD, CONDITION, FAILED, UNTESTED, FIGURE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """A status of `STATUSES` and the sentence that carries its numbers."""
+    """A status of `STATUSES` and the sentence that carries its numbers; `cases` are the claim's with what each came to:
+    `comparisons.CLEAR` and so on."""
 
     status: str
     because: str
+    cases: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"{self.status!r} is no verdict: {STATUSES}")
+
+    def beside(self, *said: str) -> Verdict:
+        """The same verdict with more that is said after its cases."""
+        return dataclasses.replace(self, because="; ".join(filter(None, [self.because, *said])))
+
+    def under(self, condition: Sequence[str]) -> Verdict:
+        """The verdict where the cases of a condition were named beforehand. Raises ConfigError for an unknown case."""
+        if self.status == UNTESTED and not self.cases:
+            return self
+        unknown = [name for name in condition if name not in self.cases]
+        if unknown:
+            there = ", ".join(self.cases) or "none that can be named"
+            raise ConfigError(f"condition {unknown[0]!r}: the claim has no such case; there are: {there}")
+        if not condition or self.status == HELD or any(self.cases[name] != CLEAR for name in condition):
+            return self
+        said = f"held for {', '.join(condition)}, the condition named beforehand; {self.because}"
+        return dataclasses.replace(self, status=CONDITION, because=said)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,74 +126,35 @@ class Judged:
         return {**texts, **said, "competence": learned}
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """How much better one row is than another under a key; ``clear`` is None where it was not measured."""
-
-    better: str
-    worse: str
-    gain: float | None
-    clear: bool | None
-    text: str
-
-
-def clearly_above(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Whether ours are clear above theirs, by the rule above, one number a seed; -inf is a run that diverged.
-
-    >>> clearly_above([3.0, 3.1], [1.0, 1.2]), clearly_above([3.0, 1.1], [1.0, 1.2]), clearly_above([3.0], [1.0])
-    (True, False, False)
-    """
-    if min(len(ours), len(theirs)) < 2:
-        return False
-    finite = all(map(math.isfinite, [*ours, *theirs]))
-    error = math.sqrt(sum(statistics.variance(values) / len(values) for values in (ours, theirs))) if finite else 0.0
-    return min(ours) > max(theirs) and statistics.fmean(ours) - statistics.fmean(theirs) > 2 * error
+def conclude(
+    cases: Mapping[str, Comparison], *, untested: Sequence[str] = (), condition: Sequence[str] = ()
+) -> Verdict:
+    """One verdict from named comparisons, corrected for their number; `untested` are cases that nobody measured."""
+    corrected = together(cases)
+    because = "; ".join(f"{name}: {case.text}" for name, case in corrected.items())
+    outcomes = {name: case.outcome for name, case in corrected.items()}
+    return decide({**outcomes, **dict.fromkeys(untested, UNMEASURED)}, because).under(condition)
 
 
-def compare(results: Results, better: str, worse: str, key: str = "train.loss", *, higher: bool = False) -> Comparison:
-    """Compare two rows by id; ``gain`` is positive where ``better`` is better (lower, or higher with ``higher``).
-
-    The row ``better`` must have learned its task (`studies.competence`); ``worse`` may have failed at it.
-    """
-    sign = 1.0 if higher else -1.0
-    # A run that diverged is worse than any that did not.
-    ours, theirs = (
-        [-math.inf if math.isnan(value) else sign * value for value in results.values(row, key)]
-        + [-math.inf] * results.diverged(row)
-        for row in (better, worse)
-    )
-    name = key.split(".")[1]
-    if not ours or not theirs:
-        missing = " and ".join(row for row, values in ((better, ours), (worse, theirs)) if not values)
-        return Comparison(better, worse, None, None, f"{name} of {missing} not measured")
-    first, second = statistics.fmean(ours), statistics.fmean(theirs)
-    gain = first - second if first != second else 0.0
-    said = [f"{sign * mean + 0.0:.3g}" if math.isfinite(mean) else "diverged" for mean in (first, second)]
-    text = f"{name} {said[0]} ({better}) against {said[1]} ({worse})"
-    if refused := competence.refusal(results, better):
-        return Comparison(better, worse, gain, None, f"{text}, {refused}")
-    if min(len(ours), len(theirs)) < 2:
-        return Comparison(better, worse, gain, None, f"{text}, one seed: nothing is clear")
-    clear = clearly_above(ours, theirs)
-    text += f", {'clear' if clear else 'worse' if gain < 0 else 'not clear'} over {min(len(ours), len(theirs))} seeds"
-    return Comparison(better, worse, gain, clear, text)
-
-
-def conclude(cases: dict[str, Comparison], *, untested: tuple[str, ...] = ()) -> Verdict:
-    """One verdict from named cases: all clear, some clear (then they are the condition), none, or none measured."""
-    measured = {name: case for name, case in cases.items() if case.clear is not None}
-    held = [name for name, case in measured.items() if case.clear]
-    because = "; ".join(f"{name}: {case.text}" for name, case in cases.items())
-    left = [*(name for name in cases if name not in measured), *untested]
+def decide(outcomes: Mapping[str, str], because: str) -> Verdict:
+    """One verdict from what each case came to; `because` are the cases in words."""
+    kinds = (CLEAR, REVERSED, OPEN, UNMEASURED)
+    clear, turned, unclear, left = ([name for name, found in outcomes.items() if found == one] for one in kinds)
+    measured = len(outcomes) - len(left)
     if left:
         because = "; ".join(filter(None, [because, f"not tested: {', '.join(left)}"]))
-    if not measured:
-        return Verdict(UNTESTED, because)
-    if not held:
-        return Verdict(FAILED, because)
-    if len(held) == len(measured) and not left:
-        return Verdict(HELD, because)
-    return Verdict(CONDITION, f"held for {', '.join(held)}; {because}")
+    if not measured or (left and len(clear) == measured):
+        return Verdict(UNTESTED, because or "nothing is measured", outcomes)
+    if len(clear) == measured:
+        return Verdict(HELD, because, outcomes)
+    said = [f"{one}: {', '.join(names)}" for one, names in ((REVERSED, turned), ("not shown", unclear)) if names]
+    said = ["no case is clear"] if len(unclear) == measured else said
+    return Verdict(FAILED, "; ".join([*(said if measured > 1 else []), because]), outcomes)
+
+
+def outcome(*, clear: bool | None) -> str:
+    """What a case came to that has a rule of its own; None where it was not measured."""
+    return UNMEASURED if clear is None else CLEAR if clear else OPEN
 
 
 def claims_of(study: Study) -> list[dict[str, str]]:
@@ -143,6 +163,25 @@ def claims_of(study: Study) -> list[dict[str, str]]:
         return []
     with open(study.file(study.claims), encoding="utf-8", newline="") as file:
         return [claim for claim in csv.DictReader(file) if study.name in claim["study"].split(";")]
+
+
+def margin_of(results: Results, claim: str) -> Margin | None:
+    """The margin within which the claim's rows count as equal; None where its line declares none."""
+    return next((Margin.parse(one.get("margin") or "") for one in claims_of(results.study) if one["id"] == claim), None)
+
+
+def _as_named(verdict: Verdict, claim: Mapping[str, str]) -> Verdict:
+    """The verdict under the condition that the claim's line names; without one a condition found afterwards is none."""
+    condition = [name.strip() for name in (claim.get("condition") or "").split(";") if name.strip()]
+    if ";" in claim["study"] and not set(condition) & set(verdict.cases):
+        condition = []  # the cases of the claim's other study
+    try:
+        verdict = verdict.under(condition)
+    except ConfigError as error:
+        raise ConfigError(f"claim {claim['id']}: {error}") from None
+    if verdict.status != CONDITION or condition:
+        return verdict
+    return dataclasses.replace(verdict, status=FAILED, because=f"no condition was named beforehand; {verdict.because}")
 
 
 def judge(results: Results) -> list[Judged]:
@@ -154,7 +193,7 @@ def judge(results: Results) -> list[Judged]:
     for claim in claims_of(results.study):
         function = results.study.verdicts.get(claim["id"])
         untested = Verdict(UNTESTED, "no row of this study tests it yet")
-        said = function(competence.narrowed(results, claim)) if function else untested
+        said = _as_named(function(competence.narrowed(results, claim)) if function else untested, claim)
         learned = competence.of_results(results, claim)
         refused = competence.refused(learned)
         verdict = Verdict(UNTESTED, refused) if refused and said.status != UNTESTED else said

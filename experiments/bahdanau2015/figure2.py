@@ -21,7 +21,7 @@ from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Col
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import Verdict, against, compare, conclude
 
 CONFIG = "configs/translation/recurrent.py"
 #: Training lengths in pieces of verses (table1's) and in words of generated sentences, the end of sentence counted.
@@ -73,18 +73,8 @@ PAIRS = (
 
 
 def bottleneck(results: Results) -> Verdict:
-    """The slope of BLEU against length of the models without attention: below 0 on every seed."""
-    found = {name: results.values(row, "measure.length_slope") for _, row, name in PAIRS}
-    said = "; ".join(f"{name}: BLEU a word {', '.join(f'{v:.3f}' for v in values)}" for name, values in found.items())
-    measured = {name: values for name, values in found.items() if len(values) > 1}
-    if not measured:
-        return Verdict(UNTESTED, f"{said}; fewer than two seeds")
-    below = [name for name, values in measured.items() if max(values) < 0]
-    if not below:
-        return Verdict(FAILED, said)
-    if len(below) < len(found):
-        return Verdict(CONDITION, f"held for {', '.join(below)}; {said}")
-    return Verdict(HELD, said)
+    """The slope of BLEU against length of the models without attention: below 0."""
+    return conclude({name: against(results, row, "measure.length_slope", higher=False) for _, row, name in PAIRS})
 
 
 def separated_beyond(results: Results) -> Verdict:

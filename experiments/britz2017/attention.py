@@ -24,7 +24,7 @@ from attention_research.studies import Budget, Row, Scale, Study, evaluate, meas
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, apart, compare, conclude
 
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu")
@@ -164,15 +164,12 @@ def width_has_to_be_chosen(results: Results) -> Verdict:
         rows = [f"{kind}_{width}" for width in WIDTHS]
         found = {row: values for row in rows if (values := results.values(row, "evaluate.perplexity"))}
         said += [f"{row} {sum(v) / len(v):.1f}" for row, v in found.items()]
-        order = sorted(found, key=lambda row: sum(found[row]) / len(found[row]))
-        if len(order) > 1:
-            cases[f"perplexity, {name}, best against worst"] = compare(
-                results, order[0], order[-1], "evaluate.perplexity"
-            )
+        if len(found) > 1:
+            cases[f"perplexity, {name}, best against worst"] = apart(results, [*found], "evaluate.perplexity")
     if not cases:
         return Verdict(UNTESTED, "fewer than two widths were measured")
     verdict = conclude(cases)
-    return Verdict(verdict.status, f"{verdict.because}; perplexities: {', '.join(said)}")
+    return verdict.beside(f"perplexities: {', '.join(said)}")
 
 
 def wide_products_fall_behind(results: Results) -> Verdict:

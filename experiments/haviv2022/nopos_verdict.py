@@ -6,13 +6,14 @@ import statistics
 from pathlib import Path
 
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.margins import Margin
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import Verdict, between, conclude, no_worse
 
 from .schemes import SCHEMES
 
 #: "Close": at most this much above the perplexity of learned positions. (Printed: 20.97 against 20.42, 2.7 %.)
-CLOSE = 0.05
+CLOSE = Margin(0.05, relative=True)
 #: A masked language model without positions fails if its perplexity is above that of learned ones by this factor.
 FAR = 1.5
 SIZES = {"": "base", "_small": "half as wide and deep", "_short": "32 tokens", "_masked": "masked"}
@@ -21,8 +22,7 @@ KEY = "evaluate.perplexity"
 
 def close(results: Results) -> Verdict:
     """Without positions against learned ones: close where the model is causal, far where it is masked."""
-    said, near, cases = [], [], 0
-    far = None
+    said, cases = [], {}
     for suffix, name in SIZES.items():
         without, learned = (results.values(f"{scheme}{suffix}", KEY) for scheme in ("none", "learned"))
         if not without or not learned:
@@ -31,21 +31,15 @@ def close(results: Results) -> Verdict:
         others = (f"{scheme} {statistics.fmean(values):.1f}" for scheme in SCHEMES
                   if (values := results.values(f"{scheme}{suffix}", KEY)))  # fmt: skip
         said.append(f"{name}: {', '.join(others)}; {ratio:.3f} of the learned ones' without")
+    for suffix, name in SIZES.items():
+        rows = f"none{suffix}", f"learned{suffix}"
         if suffix == "_masked":
-            far = ratio
+            many = [FAR * value for value in results.values(rows[1], KEY)]
+            cases[name] = between(f"{FAR:g} x learned", "none", many, results.values(rows[0], KEY), "perplexity",
+                                  higher=False)  # fmt: skip
         else:
-            cases += 1
-            near += [name] if ratio <= 1 + CLOSE else []
-    if not cases:
-        return Verdict(UNTESTED, "; ".join(said) or "no pair of rows is trained")
-    because = "; ".join(said)
-    if not near:
-        return Verdict(FAILED, because)
-    if far is not None and far < FAR:
-        return Verdict(CONDITION, f"held for {', '.join(near)}, and the masked model does not fail without; {because}")
-    if len(near) < cases or far is None:
-        return Verdict(CONDITION, f"held for {', '.join(near)}; {because}")
-    return Verdict(HELD, because)
+            cases[name] = no_worse(results, *rows, KEY, CLOSE)
+    return conclude(cases).beside(*said)
 
 
 def draw(results: Results, folder: Path) -> Figure | None:

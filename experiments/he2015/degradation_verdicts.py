@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
 
 SHALLOW, DEEP = 20, 56
 TRAINING, TEST = "measure.train_error", "measure.test_error"
@@ -12,15 +12,12 @@ ROUNDING = 1e-5
 
 
 def degrades(results: Results) -> Verdict:
-    """The deepest plain network's training error is clearly above the shallowest one's."""
+    """The deepest plain network's training error against the shallowest one's; residual networks beside."""
     plain = compare(results, f"plain_{SHALLOW}", f"plain_{DEEP}", TRAINING)
-    if plain.clear is None:
-        return Verdict(UNTESTED, plain.text)
-    said = [f"plain: {plain.text}"]
     residual = compare(results, f"residual_{SHALLOW}", f"residual_{DEEP}", TRAINING)
-    against = compare(results, f"residual_{DEEP}", f"plain_{DEEP}", TRAINING)
-    said += [f"residual: {residual.text}", f"{DEEP} layers: {against.text}", *_by_depth(results)]
-    return Verdict(HELD if plain.clear else FAILED, "; ".join(said))
+    deep = compare(results, f"residual_{DEEP}", f"plain_{DEEP}", TRAINING)
+    said = [f"residual: {residual.said}", f"{DEEP} layers: {deep.said}", *_by_depth(results)]
+    return conclude({"plain": plain}).beside(*said)
 
 
 def _by_depth(results: Results) -> list[str]:
@@ -38,13 +35,7 @@ def curves(results: Results) -> Verdict:
     """Deep above shallow, in both errors, among plain networks."""
     cases = {name: compare(results, f"plain_{SHALLOW}", f"plain_{DEEP}", key)
              for name, key in (("training error", TRAINING), ("test error", TEST))}  # fmt: skip
-    texts = "; ".join(f"{name}: {case.text}" for name, case in cases.items())
-    if any(case.clear is None for case in cases.values()):
-        return Verdict(UNTESTED, texts)
-    above = [name for name, case in cases.items() if case.clear]
-    if len(above) == len(cases):
-        return Verdict(HELD, texts)
-    return Verdict(CONDITION, f"held for {above[0]}; {texts}") if above else Verdict(FAILED, texts)
+    return conclude(cases)
 
 
 def identity(results: Results) -> Verdict:

@@ -16,12 +16,12 @@ def helps(results: Results) -> Verdict:
         for other in ("none", "wider")
     }
     found = conclude(cases)
-    said = [found.because]
+    said = []
     for gate in ("squeeze_excitation", "channel"):
         share, more = results.mean(gate, "measure.by_class"), _overhead(results, gate)
         if share is not None:
             said.append(f"{gate}: classes explain {100 * share:.0f} % of the last gates' variance{more}")
-    return Verdict(found.status, "; ".join(said))
+    return found.beside(*said)
 
 
 def _overhead(results: Results, gate: str) -> str:

@@ -12,11 +12,10 @@ from attention_research.studies.verdicts import (
     UNTESTED,
     Comparison,
     Verdict,
+    against,
     compare,
     conclude,
 )
-
-from .seq2seq_tasks_verdicts import against
 
 #: The rows that attend to the source.
 ATTENDING = {
@@ -73,13 +72,11 @@ def gender_at_distance(results: Results) -> Verdict:
         )
         lost += [(name, drop) for drop in [results.mean(row, "measure.drop")] if drop is not None]
     verdict = conclude(cases)
-    because = "; ".join([verdict.because, *(f"{name} loses {drop:.3f} with distance" for name, drop in lost)])
+    verdict = verdict.beside(*(f"{name} loses {drop:.3f} with distance" for name, drop in lost))
     harder = [name for name, drop in lost if drop > LOST]
     if verdict.status == HELD and harder:
-        return Verdict(CONDITION, f"it gets harder for {', '.join(harder)}, too; {because}")
-    if verdict.status == CONDITION and not cases["fixed vector, near against far"].clear:
-        return Verdict(FAILED, because)
-    return Verdict(verdict.status, because)
+        return Verdict(FAILED, f"it gets harder for {', '.join(harder)}, too; {verdict.because}")
+    return verdict
 
 
 VERDICTS = {

@@ -7,7 +7,18 @@ from pathlib import Path
 
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import (
+    CONDITION,
+    FAILED,
+    HELD,
+    UNTESTED,
+    Verdict,
+    compare,
+    conclude,
+    margin_of,
+    no_worse,
+    together,
+)
 
 from .exact import exact
 
@@ -40,26 +51,25 @@ def matrix_form(results: Results) -> Verdict:
     """The law, and how much longer the loop takes."""
     found = exact("matrix-form-equals-loop")(results)
     times = [said["times"] for said in results.values("matrix-form-equals-loop", "measure.said")]
-    slower = f"; the loop takes {statistics.median(times):,.0f} times as long (64 tokens)" if times else ""
-    return Verdict(found.status, f"{found.because}{slower}")
+    slower = [f"the loop takes {statistics.median(times):,.0f} times as long (64 tokens)"] if times else []
+    return found.beside(*slower)
 
 
 def projections(results: Results) -> Verdict:
-    """Accuracy from rung to rung: held if the highest is clearly above raw inputs, which rungs help is said."""
+    """Accuracy from rung to rung: held if the highest is clearly above raw inputs, what the rungs give is said."""
     rungs = [compare(results, better, worse, ACCURACY, higher=True)
              for worse, better in zip(LADDER, LADDER[1:], strict=False)]  # fmt: skip
     whole = compare(results, "dot_keys_values", "dot_none", ACCURACY, higher=True)
-    if whole.clear is None:
-        return Verdict(UNTESTED, whole.text)
-    because = "; ".join(one.text for one in (whole, *rungs))
-    return Verdict(HELD if whole.clear else FAILED, because)
+    return conclude({"keys and values": whole}).beside(*(one.said for one in rungs))
 
 
 def needs(results: Results) -> Verdict:
     """The plain dot product: clearly below the additive score on raw inputs, as good once keys and values are
     transformed."""
-    raw = compare(results, "additive_none", "dot_none", ACCURACY, higher=True)
-    gained = compare(results, "dot_keys_values", "dot_none", ACCURACY, higher=True)
+    raw, gained = together({
+        "raw": compare(results, "additive_none", "dot_none", ACCURACY, higher=True),
+        "gained": compare(results, "dot_keys_values", "dot_none", ACCURACY, higher=True),
+    }).values()  # fmt: skip
     means = [results.mean(row, ACCURACY) for row in ("additive_keys_values", "dot_keys_values")]
     if raw.clear is None or gained.clear is None or None in means:
         return Verdict(UNTESTED, f"{raw.text}; {gained.text}")
@@ -71,27 +81,15 @@ def needs(results: Results) -> Verdict:
 
 
 def normalising(results: Results) -> Verdict:
-    """With projections the cosine, with or without a learned temperature, is not clearly better than the dot products;
-    without them said beside it."""
-    cases = {}
+    """With projections the dot products are no worse than the cosine, with or without a learned temperature, within the
+    claim's margin; without projections the losses are said beside it."""
+    margin, cases = margin_of(results, "no-need-to-normalise"), {}
     for dot in ("dot", "scaled_dot"):
         for cosine in ("cosine", "cosine_temperature"):
-            found = compare(results, f"{cosine}_all", f"{dot}_all", LOSS)
-            if found.clear is None:
-                return Verdict(UNTESTED, found.text)
-            cases[f"{cosine} against {dot}"] = found
-    helped = [name for name, found in cases.items() if found.clear]
+            cases[f"{dot} against {cosine}"] = no_worse(results, f"{dot}_all", f"{cosine}_all", LOSS, margin)
     raw = [f"{name} on raw inputs {mean:.2g}" for name in ("dot", "scaled_dot", "cosine", "cosine_temperature")
            if (mean := results.mean(f"{name}_none", LOSS)) is not None]  # fmt: skip
-    because = "; ".join([*(found.text for found in cases.values()), *raw])
-    if not helped:
-        return Verdict(HELD, because)
-    plain = [name for name in helped if name.startswith("cosine against")]
-    if plain:
-        return Verdict(FAILED, because)
-    return Verdict(
-        CONDITION, f"held against the plain cosine; a learned temperature makes it the better one; {because}"
-    )
+    return conclude(cases).beside(*raw)
 
 
 VERDICTS = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Comparison
+from attention_research.studies.verdicts import Comparison, between
 
 
 def measure_course(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dict[str, Any]:
@@ -61,13 +61,9 @@ def at_equal_time(results: Results, better: str, worse: str) -> Comparison:
         moment = min(ours[-1][0], theirs[-1][0])
         gains.append(_between(ours, moment) - _between(theirs, moment))
     if not gains:
-        return Comparison(better, worse, None, None, f"BLEU over time of {better} and {worse} not measured")
-    mean = statistics.fmean(gains)
-    text = f"BLEU of {better} less that of {worse} at equal time: {mean:+.2f}"
-    if len(gains) < 2:
-        return Comparison(better, worse, mean, None, f"{text}, one seed: nothing is clear")
-    clear = min(gains) > 0 and mean > 2 * statistics.stdev(gains) / len(gains) ** 0.5
-    return Comparison(better, worse, mean, clear, f"{text}, {'clear' if clear else 'not clear'}, {len(gains)} seeds")
+        return Comparison(better, worse, None, f"BLEU over time of {better} and {worse} not measured")
+    none = [0.0] * len(gains)
+    return between("the difference", "none", gains, none, f"BLEU of {better} less {worse}", in_pairs=True)
 
 
 def courses(results: Results, row: str) -> list[list[tuple[float, float]]]:

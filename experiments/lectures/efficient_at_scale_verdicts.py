@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from attention_research.analysis.efficient_models import CAUSAL
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, clearly_above
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, between, together
 
 NAMES = {
     "full": "full",
@@ -80,7 +80,8 @@ def falls_behind(results: Results) -> Verdict:
 
 def unlocks(results: Results) -> Verdict:
     """Some attention is clearly better with the longest context than with every shorter one, and than full attention
-    with any (itself aside); only better with the longest than with the shortest: under that condition."""
+    with any (itself aside), corrected for all of these pairs; only better with the longest than with the shortest: that
+    is its condition."""
     contexts = results.study.scale(results.scale).settings.get("contexts", ())
     losses = {kind: list(zip(*results.values(kind, "measure.context_losses"), strict=True)) for kind in CAUSAL}
     losses = {kind: values for kind, values in losses.items() if values}
@@ -89,10 +90,16 @@ def unlocks(results: Results) -> Verdict:
     said = [f"{NAMES[kind]} {', '.join(f'{statistics.fmean(values):.3f}' for values in by_context)}"
             for kind, by_context in losses.items()]  # fmt: skip
     because = f"loss at contexts of {', '.join(map(str, contexts))} tokens; {'; '.join(said)}"
-    longer = [kind for kind, values in losses.items() if all(clearly_above(one, values[-1]) for one in values[:-1])]
-    shorter = [kind for kind, values in losses.items() if clearly_above(values[0], values[-1])]
-    beaten = losses["full"][:-1]
-    best = [kind for kind in longer if all(clearly_above(one, losses[kind][-1]) for one in beaten)]
+    pairs = {}
+    for kind, values in losses.items():
+        for place in range(len(values) - 1):
+            for other in {kind, "full"}:
+                sides = losses[kind][-1], losses[other][place]
+                pairs[kind, other, place] = between(kind, other, *sides, "loss", in_pairs=kind == other, higher=False)
+    clear = {pair for pair, case in together(pairs).items() if case.clear}
+    longer = [kind for kind in losses if all((kind, kind, place) in clear for place in range(len(contexts) - 1))]
+    shorter = [kind for kind in losses if (kind, kind, 0) in clear]
+    best = [kind for kind in longer if all((kind, "full", place) in clear for place in range(len(contexts) - 1))]
     if best:
         return Verdict(HELD, f"the longest context is best for {', '.join(NAMES[kind] for kind in best)}; {because}")
     if shorter:

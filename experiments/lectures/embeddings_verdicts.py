@@ -51,7 +51,7 @@ def moved(results: Results) -> Verdict:
     within, across = (results.mean_list("encoder", f"measure.{name}") for name in ("within", "across"))
     pairs = ", ".join(f"{a:.2f} and {b:.2f}" for a, b in zip(within, across, strict=True))
     by_word = ", ".join(f"{word} {gap:+.2f}" for word, gap in words[0].items())
-    because = f"cosines within and across senses, input first: {pairs}; at the last layer {by_word}; {drawn.text}"
+    because = f"cosines within and across senses, input first: {pairs}; at the last layer {by_word}; {drawn.said}"
     alike = min(within[0], across[0]) >= ALIKE
     good = all(gap > 0 for one in words for gap in one.values())
     if alike and good:

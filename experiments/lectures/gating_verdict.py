@@ -20,7 +20,7 @@ def gates(results: Results) -> Verdict:
     found = exact(CLAIM)(results)
     attention = compare(results, "attention", "ungated", ERROR)
     gated = compare(results, "gated", "ungated", ERROR)
-    because = f"{found.because}; {attention.text}; {gated.text}"
+    because = f"{found.because}; {attention.text}; {gated.said}"
     if found.status != HELD or attention.clear is None:
         return Verdict(found.status if found.status != HELD else UNTESTED, because)
     if not attention.clear:

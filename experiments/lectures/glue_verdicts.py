@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, clearly_above
+from attention_research.studies.verdicts import UNTESTED, Verdict, between, conclude
 
 TASKS = {"sentence": "sentences", "review": "reviews", "news": "news", "quiz": "quiz questions"}
 ROWS = {
@@ -26,20 +26,15 @@ def averages(results: Results, row: str) -> list[float]:
 
 
 def tops(results: Results) -> Verdict:
-    """The pre-trained Transformer's average is clearly above that of each other row, or of some."""
+    """The pre-trained Transformer's average against that of each other row."""
     found = {row: averages(results, row) for row in ROWS}
     said = [f"{name}: average {statistics.fmean(found[row]):.1f} ({', '.join(f'{x:.1f}' for x in found[row])})"
             for row, name in ROWS.items() if found[row]]  # fmt: skip
     others = [row for row in ROWS if row != LEADER]
     if not all(found.values()) or min(map(len, found.values())) < 2:
         return Verdict(UNTESTED, "; ".join(["not all of four rows are measured over two seeds", *said]))
-    beaten = [row for row in others if clearly_above(found[LEADER], found[row])]
-    because = "; ".join(said)
-    if len(beaten) == len(others):
-        return Verdict(HELD, because)
-    if not beaten:
-        return Verdict(FAILED, because)
-    return Verdict(CONDITION, f"above {', '.join(ROWS[row] for row in beaten)}; {because}")
+    cases = {ROWS[row]: between(LEADER, row, found[LEADER], found[row], "average") for row in others}
+    return conclude(cases).beside(*said)
 
 
 VERDICTS = {"glue-tops-transformer": tops}

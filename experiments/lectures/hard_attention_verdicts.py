@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, together
 
 from .exact import exact
 
@@ -52,8 +52,9 @@ def harder(results: Results) -> Verdict:
     """Every hard mode is clearly less accurate than soft, or as accurate but later at the set cost, with a larger
     variance of its gradient."""
     cases, said = {}, []
-    for mode in HARD:
-        accuracy = compare(results, "soft", mode, ACCURACY, higher=True)
+    for mode, accuracy in together(
+        {mode: compare(results, "soft", mode, ACCURACY, higher=True) for mode in HARD}
+    ).items():
         if accuracy.clear is None:
             return Verdict(UNTESTED, accuracy.text)
         steps = {row: results.values(row, "measure.steps") for row in ("soft", mode)}

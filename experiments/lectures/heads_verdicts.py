@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, against, conclude
 
 FAR_LINKS = ("entity", "syntax")
 
@@ -15,28 +15,11 @@ def _values(results: Results, row: str, name: str) -> tuple[float, ...]:
     return results.values(row, f"measure.{name}")
 
 
-def _above(results: Results, row: str, more: str, less: str) -> tuple[bool, str] | None:
-    """(whether every seed has more of the one than any has of the other, both means in words)."""
-    first, second = _values(results, row, more), _values(results, row, less)
-    if not first or not second:
-        return None
-    said = f"{more} {statistics.fmean(first):.2f} against {less} {statistics.fmean(second):.2f}"
-    return min(first) > max(second), said
-
-
 def _all(results: Results, cases: list[tuple[str, str, str]]) -> Verdict:
-    """A verdict on (row, more, less) cases."""
-    found = [(case, _above(results, *case)) for case in cases]
-    measured = [(case, one) for case, one in found if one is not None]
-    if not measured:
-        return Verdict(UNTESTED, "no row is measured")
-    because = "; ".join(f"{case[0]}: {said}" for case, (_, said) in measured)
-    good = [f"{case[0]}, {case[1]}" for case, (holds, _) in measured if holds]
-    if not good:
-        return Verdict(FAILED, because)
-    if len(good) == len(cases):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION, f"held for {'; '.join(good)}; {because}")
+    """A verdict on (row, more, less) cases: two numbers of the same runs."""
+    return conclude({
+        f"{row}, {more}": against(results, row, f"measure.{more}", f"measure.{less}") for row, more, less in cases
+    })  # fmt: skip
 
 
 def differ(results: Results) -> Verdict:
@@ -44,8 +27,7 @@ def differ(results: Results) -> Verdict:
     cases = [(row, "divergence", "divergence_untrained") for row in ("blanks", "reviews")]
     verdict = _all(results, [*cases, ("blanks", "divergence", "divergence_copies")])
     spared = results.mean("blanks", "measure.spared")
-    said = "" if spared is None else f"; heads that can be spared one at a time: {100 * spared:.0f} %"
-    return Verdict(verdict.status, verdict.because + said)
+    return verdict.beside("" if spared is None else f"heads that can be spared one at a time: {100 * spared:.0f} %")
 
 
 def specialise(results: Results) -> Verdict:

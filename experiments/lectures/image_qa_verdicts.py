@@ -9,7 +9,7 @@ import numpy as np
 from attention_research.analysis.picture_strip import lit
 from attention_research.studies.figures import Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import CONDITION, FAILED, FIGURE, HELD, UNTESTED, Verdict, compare
 
 FORMS = ("place", "colour", "count")
 
@@ -22,7 +22,7 @@ def picks(results: Results) -> Verdict:
         return Verdict(UNTESTED, case.text)
     even = max(results.values("cross_attention", "measure.even"))
     said = [case.text]
-    said += [compare(results, "cross_attention", "pooled", f"measure.right_{form}", higher=True).text for form in FORMS]
+    said += [compare(results, "cross_attention", "pooled", f"measure.right_{form}", higher=True).said for form in FORMS]
     best = results.mean("cross_attention", "measure.best_head") or 0.0
     said.append(f"weight on the asked cell {100 * np.mean(masses):.0f} %, of the best head {100 * best:.0f} %")
     said.append(f"even weights {100 * even:.0f} %")
@@ -36,12 +36,12 @@ def picks(results: Results) -> Verdict:
 
 
 def maps(results: Results) -> Verdict:
-    """Maps of held-out questions are there."""
+    """Maps of held-out questions, which decide nothing."""
     drawn = results.values("cross_attention", "measure.drawn")
     if not drawn:
         return Verdict(UNTESTED, "no map is measured")
     said = (f"{one['question']} {one['said']} ({one['answer']})" for one in drawn[0])
-    return Verdict(HELD, f"figures/question_maps.png: {', '.join(said)}")
+    return Verdict(FIGURE, f"figures/question_maps.png: {', '.join(said)}")
 
 
 def draw_maps(results: Results, folder: Path) -> Figure | None:

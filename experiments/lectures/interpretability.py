@@ -13,7 +13,6 @@ On verses these models are far from good; the generated language is one that the
 
 from __future__ import annotations
 
-import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from attention_research.studies.columns import BLEU, LOSS, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Comparison, Verdict, conclude
+from attention_research.studies.verdicts import Verdict, against, conclude
 
 CONFIG = "configs/translation/recurrent.py"
 GENERATED = {
@@ -97,39 +96,13 @@ ROWS = (
 )
 
 
-def most_against_random(results: Results, row: str) -> Comparison:
-    """The fall for the most attended token against that for another one: two measurements of the same runs."""
-    most, other = (results.values(row, f"measure.{name}") for name in ("most_attended", "random"))
-    return paired(row, most, other, "fall of log p, most attended against another")
-
-
-def above_zero(results: Results, row: str, key: str, name: str) -> Comparison:
-    """A rank correlation against none."""
-    values = results.values(row, key)
-    return paired(row, values, (0.0,) * len(values), name)
-
-
-def paired(row: str, ours: tuple[float, ...], theirs: tuple[float, ...], name: str) -> Comparison:
-    """Clear where every seed's difference is above 0 and their mean above two standard errors of it."""
-    if not ours:
-        return Comparison(row, row, None, None, f"{name}: not measured")
-    gains = [a - b for a, b in zip(ours, theirs, strict=True)]
-    mean = statistics.fmean(gains)
-    text = f"{name}: {statistics.fmean(ours):.3g} against {statistics.fmean(theirs):.3g}"
-    if len(gains) < 2:
-        return Comparison(row, row, mean, None, f"{text}, one seed: nothing is clear")
-    clear = min(gains) > 0 and mean > 2 * statistics.stdev(gains) / math.sqrt(len(gains))
-    return Comparison(row, row, mean, clear, f"{text}, {'clear' if clear else 'not clear'} over {len(gains)} seeds")
-
-
 def attention_interpretable(results: Results) -> Verdict:
-    """Erasing what is attended matters more, and the weights' order agrees with the gradients', in every row."""
+    """Erasing the most attended token costs more log p than erasing another, and the rank correlation of the
+    weights with gradient saliency is above 0, in every row."""
     cases = {}
     for row in ROWS:
-        cases[f"erasing, {row.name}"] = most_against_random(results, row.id)
-        cases[f"gradients, {row.name}"] = above_zero(
-            results, row.id, "measure.with_saliency", "rank correlation with gradient saliency"
-        )
+        cases[f"erasing, {row.name}"] = against(results, row.id, "measure.most_attended", "measure.random")
+        cases[f"gradients, {row.name}"] = against(results, row.id, "measure.with_saliency")
     return conclude(cases)
 
 

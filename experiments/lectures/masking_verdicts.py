@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, together
 
 from .exact import exact
 
@@ -34,8 +34,10 @@ def truncation(results: Results) -> Verdict:
 def cheats(results: Results) -> Verdict:
     """Without the mask: a clearly lower loss with the answer given, and clearly less that is written right, less than
     half of it."""
-    loss = compare(results, "unmasked", "masked", "train.loss")
-    written = compare(results, "masked", "unmasked", "measure.recall", higher=True)
+    loss, written = together({
+        "loss": compare(results, "unmasked", "masked", "train.loss"),
+        "written": compare(results, "masked", "unmasked", "measure.recall", higher=True),
+    }).values()  # fmt: skip
     if loss.clear is None or written.clear is None:
         return Verdict(UNTESTED, f"{loss.text}; {written.text}")
     because = f"{loss.text}; {written.text}"

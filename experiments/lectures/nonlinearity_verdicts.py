@@ -64,7 +64,7 @@ def repairs(results: Results) -> Verdict:
         cases[f"accuracy, {name}"] = compare(results, *pair, "measure.accuracy", higher=True)
     found = conclude(cases)
     alone, repaired = (mean_curve(results, row) for row in ("attention", "attention_feed_forward"))
-    said = [found.because]
+    said = []
     if alone and repaired:
         nearer = sum(ours > theirs for ours, theirs in zip(repaired[1:], alone[1:], strict=True))
         said.append(
@@ -74,7 +74,7 @@ def repairs(results: Results) -> Verdict:
     for row in (f"{side}_{DEPTHS[-1]}" for side in ("with", "without")):
         if curve := mean_curve(results, row):
             said.append(f"{row}: distance by layer, trained, {_numbers(curve)}")
-    return Verdict(found.status, "; ".join(filter(None, said)))
+    return found.beside(*said)
 
 
 VERDICTS = {"stacked-attention-only-averages": averages, "feed-forward-repairs": repairs}

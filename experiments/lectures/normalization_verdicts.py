@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 
+from attention_research.studies.margins import Margin
 from attention_research.studies.results import Results, finite
 from attention_research.studies.verdicts import (
     CONDITION,
@@ -13,9 +15,11 @@ from attention_research.studies.verdicts import (
     UNTESTED,
     Comparison,
     Verdict,
-    clearly_above,
+    between,
     compare,
     conclude,
+    no_worse,
+    together,
 )
 
 KEY = "evaluate.perplexity"
@@ -23,7 +27,7 @@ KEY = "evaluate.perplexity"
 ZERO, ONE, SAME = 1e-4, 1e-3, 1e-4
 #: The loss whose step is looked for: this many nats a token below the unigram model's.
 BELOW = 0.5
-#: A cost in perplexity, as a share, that is none worth the name.
+#: A cost, as a share of the perplexity, that is none worth the name.
 SLIGHT = 0.01
 
 
@@ -104,17 +108,14 @@ def steps_to(results: Results, row: str, loss: float) -> list[float]:
 
 
 def sooner(results: Results, better: str, worse: str) -> Comparison:
-    """Steps to the set loss: clear if every seed of one is there before any of the other."""
+    """Steps to the set loss; a run that never gets there counts as one that diverged."""
     loss = set_loss(results)
     ours, theirs = ([] if loss is None else steps_to(results, row, loss) for row in (better, worse))
     if min(len(ours), len(theirs)) < 2:
-        return Comparison(better, worse, None, None, f"steps of {better} and {worse} not measured in two seeds")
+        return Comparison(better, worse, None, f"steps of {better} and {worse} not measured in two seeds")
     words = [_steps(values) for values in (ours, theirs)]
-    text = f"steps to a loss of {loss:.2f}: {words[0]} ({better}) against {words[1]} ({worse})"
-    finite_means = all(map(math.isfinite, [*ours, *theirs]))
-    gain = statistics.fmean(theirs) - statistics.fmean(ours) if finite_means else None
-    clear = clearly_above([-steps for steps in ours], [-steps for steps in theirs])
-    return Comparison(better, worse, gain, clear, f"{text}, {'clear' if clear else 'not clear'}")
+    said = f"steps to a loss of {loss:.2f}: {words[0]} ({better}) against {words[1]} ({worse})"
+    return dataclasses.replace(between(better, worse, ours, theirs, "steps", higher=False), said=said)
 
 
 def _steps(values: list[float]) -> str:
@@ -128,12 +129,11 @@ def faster(results: Results) -> Verdict:
     """Steps to the set loss with layer norm and without any, at each learning rate."""
     cases = {f"rate {name or 'of the config'}": sooner(results, f"layer_norm{suffix}", f"none{suffix}")
              for name, suffix in (("0.001", "_low"), ("", ""), ("0.01", "_high"))}  # fmt: skip
-    found = conclude(cases)
-    said = [found.because]
+    found, said = conclude(cases), []
     for row in ("layer_norm_low", "layer_norm", "layer_norm_high", "none_low", "none", "none_high"):
         values = results.values(row, KEY)
         said += [f"{row}: perplexity {statistics.fmean(values):.4g}"] if values else []
-    return Verdict(found.status, "; ".join(said))
+    return found.beside(*said)
 
 
 def gradients(results: Results) -> Verdict:
@@ -141,7 +141,7 @@ def gradients(results: Results) -> Verdict:
     rows = {row: results.values(row, KEY) for row in ("layer_norm", "detached", "none")}
     if not all(rows.values()):
         return Verdict(UNTESTED, f"not measured: {', '.join(row for row, values in rows.items() if not values)}")
-    gain, lost = compare(results, "layer_norm", "none", KEY), compare(results, "layer_norm", "detached", KEY)
+    gain, lost = together({row: compare(results, "layer_norm", row, KEY) for row in ("none", "detached")}).values()
     said = [gain.text, lost.text]
     for row in ("none", "layer_norm", "detached", "post", "post_no_warmup"):
         at = results.values(row, "measure.start_gradients")
@@ -165,15 +165,8 @@ def gradients(results: Results) -> Verdict:
 
 
 def optional(results: Results) -> Verdict:
-    """Without gain and bias the perplexity is not clearly higher, or by a slight share."""
-    found = compare(results, "layer_norm", "simple", KEY)
-    if found.clear is None:
-        return Verdict(UNTESTED, found.text)
-    if not found.clear:
-        return Verdict(HELD, found.text)
-    cost = found.gain / statistics.fmean(results.values("layer_norm", KEY))
-    slight = cost <= SLIGHT
-    return Verdict(CONDITION if slight else FAILED, f"at a clear cost of {cost:.1%} in perplexity; {found.text}")
+    """Without gain and bias the perplexity is no higher but for a `SLIGHT` share."""
+    return conclude({"perplexity": no_worse(results, "simple", "layer_norm", KEY, Margin(SLIGHT, relative=True))})
 
 
 VERDICTS = {

@@ -8,7 +8,16 @@ import statistics
 from collections.abc import Callable
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import (
+    FAILED,
+    HELD,
+    UNTESTED,
+    Verdict,
+    compare,
+    conclude,
+    equivalent,
+    margin_of,
+)
 
 #: float32 sums of a few hundred numbers.
 EXACT = 1e-3
@@ -113,12 +122,10 @@ def tied(results: Results) -> Verdict:
 
 
 def add_or_concatenate(results: Results) -> Verdict:
-    """Perplexity of added against concatenated at equal parameters: whether adding costs nothing clear."""
-    better = compare(results, "lm_concatenated", "lm_added", PERPLEXITY)
-    if better.clear is None:
-        return Verdict(UNTESTED, better.text)
-    said = f"{better.text}; adding is what the papers do"
-    return Verdict(FAILED if better.clear else HELD, said)
+    """Perplexity of added and concatenated at equal parameters: whether either may be chosen, within the margin."""
+    margin = margin_of(results, "add-against-concatenate")
+    same = equivalent(results, "lm_added", "lm_concatenated", PERPLEXITY, margin)
+    return conclude({"perplexity": same}).beside("adding is what the papers do")
 
 
 def inside(results: Results) -> Verdict:
@@ -131,9 +138,9 @@ def inside(results: Results) -> Verdict:
     verdict = conclude(cases)
     if same is None or verdict.status == UNTESTED:
         return Verdict(UNTESTED, verdict.because)
-    between = compare(results, "lm_in_attention", "lm_sinusoidal", PERPLEXITY).text
+    between = compare(results, "lm_in_attention", "lm_sinusoidal", PERPLEXITY).said
     forms = f"one layer, x + p at its input against p W added to q, k, v: {same:.1e}; p itself added: {bare:.2g}"
-    return Verdict(verdict.status, f"{verdict.because}; {between}; {forms}")
+    return verdict.beside(between, forms)
 
 
 def four_cells(results: Results) -> Verdict:
@@ -152,7 +159,7 @@ def four_cells(results: Results) -> Verdict:
     divided = moved.get("absolute", 0.0) > EXACT and all(v < EXACT for name, v in moved.items() if name != "absolute")
     if not divided:
         return Verdict(FAILED, f"{said}; {verdict.because}")
-    return Verdict(verdict.status, f"{verdict.because}; {said}")
+    return verdict.beside(said)
 
 
 VERDICTS = {

@@ -24,7 +24,15 @@ from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, Co
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import UNTESTED, Comparison, Verdict, compare, conclude
+from attention_research.studies.verdicts import (
+    UNTESTED,
+    Comparison,
+    Verdict,
+    between,
+    certain,
+    compare,
+    conclude,
+)
 
 from .courses import at_equal_time, draw_course, measure_course, seconds_to_loss
 
@@ -202,14 +210,12 @@ def more_compute_but_faster(results: Results) -> Verdict:
         if not all(flops) or not all(losses):
             continue
         more = flops[0][0] / flops[1][0]
-        cases[f"operations, {row}"] = Comparison(
-            "transformer", row, more - 1, more > 1, f"{more:.2f} times {row}'s operations an update"
-        )
+        said = f"{more:.2f} times {row}'s operations an update"
+        cases[f"operations, {row}"] = certain("transformer", row, more - 1, said)
         wanted = max(max(values) for values in losses)
         ours, theirs = (seconds_to_loss(results, one, wanted) for one in ("transformer", row))
-        text = f"seconds to loss {wanted:.2f}: {statistics.fmean(ours):.0f} against {statistics.fmean(theirs):.0f}"
-        clear = max(ours) < min(theirs) if min(len(ours), len(theirs)) > 1 else None
-        cases[f"time, {row}"] = Comparison("transformer", row, None, clear, text)
+        name = f"seconds to loss {wanted:.2f}:"
+        cases[f"time, {row}"] = between("transformer", row, ours, theirs, name, higher=False)
     return conclude(cases) if cases else Verdict(UNTESTED, "not measured")
 
 

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Comparison, Verdict, conclude
+from attention_research.studies.verdicts import (
+    CONDITION,
+    FAILED,
+    HELD,
+    UNTESTED,
+    Verdict,
+    against,
+    conclude,
+)
 
 #: A cell of lengths is done where so many of its targets are right.
 DONE = 0.9
 #: So many outputs at least have to be trees, or programs that run.
 MOSTLY = 90.0
-
-
-def against(results: Results, row: str, ours: str, theirs: str, *, higher: bool = True) -> Comparison:
-    """A run's number against a floor of the same run: clear where every seed's difference is on the right side and
-    their mean beyond two standard errors of it; of one seed nothing is clear."""
-    pairs = list(zip(results.values(row, ours), results.values(row, theirs), strict=True))
-    name, floor = (key.split(".")[1] for key in (ours, theirs))
-    if not pairs:
-        return Comparison(row, row, None, None, f"{name} against {floor}: not measured")
-    gains = [(one - other) * (1 if higher else -1) for one, other in pairs]
-    means = [statistics.fmean(side) for side in zip(*pairs, strict=True)]
-    text = f"{name} {means[0]:.4g} against {means[1]:.4g} ({floor})"
-    if len(gains) < 2:
-        return Comparison(row, row, gains[0], None, f"{text}, one seed: nothing is clear")
-    gain = statistics.fmean(gains)
-    clear = min(gains) > 0 and gain > 2 * statistics.stdev(gains) / math.sqrt(len(gains))
-    said = "clear" if clear else "worse" if gain < 0 else "not clear"
-    return Comparison(row, row, gain, clear, f"{text}, {said} over {len(gains)} seeds")
 
 
 def any_lengths(results: Results) -> Verdict:
@@ -62,7 +51,7 @@ def summarization(results: Results) -> Verdict:
     to = lambda floor, kind: against(results, "summaries", f"measure.{kind}", f"measure.{floor}_{kind}")
     verdict = conclude({f"{kind} against the lead sentence": to("lead", kind) for kind in kinds})
     beside = [to(floor, kind) for floor in ("words", "other") for kind in kinds]
-    return Verdict(verdict.status, "; ".join([verdict.because, *(one.text for one in beside if one.gain is not None)]))
+    return verdict.beside(*(one.said for one in beside if one.gain is not None))
 
 
 def dialogue(results: Results) -> Verdict:

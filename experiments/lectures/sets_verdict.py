@@ -31,8 +31,7 @@ def suits_sets(results: Results) -> Verdict:
         for how, key in TRAINED.items()
     }
     verdict = conclude(cases)
-    said = [verdict.because]
-    changes = []
+    said, changes = [], []
     for task in TASKS:
         for model, name in MODELS.items():
             found = [results.values(f"{task}_{model}", f"measure.{key}") for key in ("changed", "sorted_changed")]
@@ -40,10 +39,10 @@ def suits_sets(results: Results) -> Verdict:
                 means = [statistics.fmean(values) for values in found]
                 said.append(f"{task}, {name}: {means[0]:.1%} of answers change, {means[1]:.1%} trained on ascending")
                 changes += means if model == "attention" else []
-    because = "; ".join(said)
+    verdict = verdict.beside(*said)
     if changes and max(changes) > CHANGED:
-        return Verdict(FAILED, f"answers of attention without positions change with the order; {because}")
-    return Verdict(verdict.status, because)
+        return Verdict(FAILED, f"answers of attention without positions change with the order; {verdict.because}")
+    return verdict
 
 
 def draw_orders(results: Results, folder: Path) -> Figure | None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
 from typing import Any
 
 from attention_research.analysis.classifier_measures import (
@@ -33,11 +32,11 @@ from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     CONDITION,
     FAILED,
+    FIGURE,
     HELD,
     UNTESTED,
-    Comparison,
     Verdict,
-    clearly_above,
+    between,
     compare,
     conclude,
 )
@@ -193,11 +192,11 @@ def adaptive(results: Results) -> Verdict:
             case = compare(results, f"{set_}_{kind}", f"{set_}_idf", ACCURACY, higher=True)
             cases[f"{SETS[set_]}, {POOLINGS[kind]} against IDF"] = case
     for set_ in REAL:
-        by_name = {f"{name} of words' weights": results.values(f"{set_}_token_weight", f"measure.{name}_correlation")
-                   for name in ("bits", "idf")}  # fmt: skip
-        cases[f"{SETS[set_]}, learned weights go with what words tell more than with IDF"] = _higher(by_name)
+        bits, idf = (results.values(f"{set_}_token_weight", f"measure.{name}_correlation") for name in ("bits", "idf"))
+        case = between("bits", "IDF", bits, idf, "rank correlation of weights", in_pairs=True)
+        cases[f"{SETS[set_]}, learned weights go with what words tell more than with IDF"] = case
     learned, fixed_ = (_agreement(results, kind) for kind in ("token_weight", "idf"))
-    cases["agreement of IMDB's and BBC's weights"] = _higher({"IDF": fixed_, "learned": learned})
+    cases["agreement of IMDB's and BBC's weights"] = between("IDF", "learned", fixed_, learned, "rank correlation")
     return conclude(cases)
 
 
@@ -216,19 +215,8 @@ def _agreement(results: Results, kind: str) -> list[float]:
     return found
 
 
-def _higher(cases: dict[str, Sequence[float]]) -> Comparison:
-    """`verdicts.compare` of two named lists of numbers a seed, the first to be the higher one."""
-    (better, ours), (worse, theirs) = cases.items()
-    if min(len(ours), len(theirs)) < 2:
-        return Comparison(better, worse, None, None, f"of {better} and {worse} fewer than two seeds")
-    gain = statistics.fmean(ours) - statistics.fmean(theirs)
-    clear = clearly_above(ours, theirs)
-    text = f"{statistics.fmean(ours):+.2f} ({better}) against {statistics.fmean(theirs):+.2f} ({worse})"
-    return Comparison(better, worse, gain, clear, f"{text}, {'clear' if clear else 'not clear'}")
-
-
 def pictures(results: Results) -> Verdict:
-    """Whether there is what the pictures show."""
+    """What the pictures show, which decides nothing."""
     shown = [row for row in results.rows if any(results.values(row.id, "measure.terms"))]
     if not shown:
         return Verdict(UNTESTED, "no row with weights of terms was run")
@@ -237,7 +225,7 @@ def pictures(results: Results) -> Verdict:
         rho = results.values(row.id, "measure.idf_correlation")
         if rho and row.id.endswith(("token_weight", "query")):
             said.append(f"{row.name}: rank correlation with IDF {statistics.fmean(rho):+.2f}")
-    return Verdict(HELD, f"weights.png and marked.png show {len(shown)} rows; {'; '.join(said)}")
+    return Verdict(FIGURE, f"weights.png and marked.png show {len(shown)} rows; {'; '.join(said)}")
 
 
 def _accuracy(key: str, title: str) -> Column:

@@ -19,7 +19,6 @@ a price of 0.0005 that generator, too, took every word (accuracy 77 %); theirs i
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,9 @@ from attention_research.studies.verdicts import (
     FAILED,
     HELD,
     UNTESTED,
-    Comparison,
     Verdict,
-    clearly_above,
+    against,
+    between,
     compare,
     conclude,
 )
@@ -128,22 +127,6 @@ ROWS = (
 )
 
 
-def _compared(cases: dict[str, Sequence[float]]) -> Comparison:
-    """`verdicts.compare` of two named lists of numbers a seed, the first to be the higher one."""
-    (better, ours), (worse, theirs) = cases.items()
-    if not ours or not theirs:
-        missing = " and ".join(name for name, values in cases.items() if not values)
-        return Comparison(better, worse, None, None, f"of {missing} not measured")
-    gain = statistics.fmean(ours) - statistics.fmean(theirs)
-    text = f"{statistics.fmean(ours):.3g} ({better}) against {statistics.fmean(theirs):.3g} ({worse})"
-    seeds = min(len(ours), len(theirs))
-    if seeds < 2:
-        return Comparison(better, worse, gain, None, f"{text}, one seed: nothing is clear")
-    clear = clearly_above(ours, theirs)
-    text += f", {'clear' if clear else 'not clear'} over {seeds} seeds"
-    return Comparison(better, worse, gain, clear, text)
-
-
 def interpretable(results: Results) -> Verdict:
     """Precision of each generator against that of the top words of soft attention, and of random ones, at its share."""
     cases = {}
@@ -152,12 +135,11 @@ def interpretable(results: Results) -> Verdict:
         soft = curve(results, "soft_attention")
         theirs = [at_share(pairs, share) for pairs, share in zip(soft, shares, strict=False)]
         chance = results.values(row, "evaluate.random_precision")
-        cases[f"{row} and soft attention"] = _compared({row: ours, "top words of soft attention": theirs})
-        cases[f"{row} and chance"] = _compared({row: ours, "random words": chance})
-    cases["soft attention and chance"] = _compared({
-        "top words of soft attention": results.values("soft_attention", "evaluate.precision"),
-        "random words": results.values("soft_attention", "evaluate.random_precision"),
-    })  # fmt: skip
+        words = "top words of soft attention"
+        cases[f"{row} and soft attention"] = between(row, words, ours, theirs, "precision")
+        cases[f"{row} and chance"] = between(row, "random words", ours, chance, "precision", in_pairs=True)
+    chance = "evaluate.random_precision"
+    cases["soft attention and chance"] = against(results, "soft_attention", "evaluate.precision", chance)
     return conclude(cases)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import FIGURE, UNTESTED, Verdict, compare, conclude
 
 DEPTHS = (20, 56)
 #: A measure of unsmoothness -> what it is called.
@@ -21,13 +21,13 @@ def smoother(results: Results) -> Verdict:
 
 
 def drawn(results: Results) -> Verdict:
-    """Both surfaces of one depth are there to be drawn, on the same grid."""
+    """Both surfaces of one depth, drawn on the same grid, which decides nothing."""
     both = lambda depth: (results.values(f"{kind}_{depth}", "measure.surface") for kind in ("plain", "residual"))
     there = [depth for depth in DEPTHS if all(both(depth))]
     if not there:
         return Verdict(UNTESTED, "no pair of surfaces is measured")
     said = ", ".join(f"{depth} layers" for depth in there)
-    return Verdict(HELD, f"figures/loss_contours.png and figures/loss_surfaces.png: {said}, first seed, same axes")
+    return Verdict(FIGURE, f"figures/loss_contours.png and figures/loss_surfaces.png: {said}, first seed, same axes")
 
 
 VERDICTS = {"residuals-smooth-landscape": smoother, "landscape-figure": drawn}

@@ -5,28 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.margins import Margin
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import UNTESTED, Verdict, conclude, no_worse
 
 KEY = "evaluate.perplexity"
 #: A perplexity within so small a share of full attention's is nearly its quality.
-NEAR = 0.05
+NEAR = Margin(0.05, relative=True)
 
 
 def near(results: Results) -> Verdict:
-    """Every Linformer's perplexity is within a twentieth of full attention's, or that of some is."""
+    """Every Linformer's perplexity is above full attention's by less than a twentieth."""
     full = results.mean("full", KEY)
     rows = [row for row in results.rows if row.id != "full" and results.values(row.id, KEY)]
     if full is None or not rows:
         return Verdict(UNTESTED, "full attention or Linformer is not measured")
     costs = {row.id: (results.mean(row.id, KEY) or 0.0) / full - 1 for row in rows}
-    said = [f"full attention {full:.2f}"]
-    said += [f"{row.name}: {costs[row.id]:+.1%} ({compare(results, 'full', row.id, KEY).text})" for row in rows]
-    good = [row.name for row in rows if costs[row.id] <= NEAR]
-    because = "; ".join(said)
-    if len(good) == len(rows):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION, f"held for {', '.join(good)}; {because}") if good else Verdict(FAILED, because)
+    said = [f"{row.name}: {costs[row.id]:+.1%}" for row in rows]
+    return conclude({row.name: no_worse(results, row.id, "full", KEY, NEAR) for row in rows}).beside(*said)
 
 
 def draw(results: Results, folder: Path) -> Figure | None:

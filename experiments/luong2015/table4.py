@@ -19,7 +19,17 @@ from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import (
+    CONDITION,
+    FAILED,
+    HELD,
+    UNTESTED,
+    Verdict,
+    apart,
+    compare,
+    conclude,
+    together,
+)
 
 from .systems import (
     BLEU,
@@ -79,21 +89,17 @@ ROWS = (
 def scores_compared(results: Results) -> Verdict:
     """Interchangeable: every score function of a kind of attention is above its floors. Different: some two of them
     differ clearly, in perplexity or alignment error rate. Both halves of the claim are needed for "held"."""
-    said, clear, works, measured = [], [], [], False
+    cases, works = {}, []
     for place in PLACES:
         for prefix, key in (("", "evaluate.perplexity"), ("generated_", "measure.alignment_error_rate")):
             rows = [f"{prefix}{place}_{score}" for score in SCORES]
             rows = [row for row in rows if results.values(row, key)]
             works += [not results.untrained(row) for row in rows]
-            mean = {row: sum(results.values(row, key)) / len(results.values(row, key)) for row in rows}
-            if len(rows) < 2:
-                continue
-            order = sorted(rows, key=mean.get)
-            case = compare(results, order[0], order[-1], key)
-            measured = measured or case.clear is not None
-            clear.append(bool(case.clear))
-            said.append(case.text)
-    if not measured:
+            if len(rows) > 1:
+                cases[prefix + place] = apart(results, rows, key)
+    cases = together(cases)
+    said, clear = [case.text for case in cases.values()], [case.clear for case in cases.values()]
+    if not {True, False} & {*clear}:
         return Verdict(UNTESTED, "; ".join(said) or "no two score functions were measured")
     said.append(f"{sum(works)} of {len(works)} rows above their floors")
     if all(works) and any(clear):

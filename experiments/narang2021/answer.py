@@ -51,10 +51,10 @@ def faster(results: Results, row: str, than: str) -> Comparison:
         return compare(results, row, than, SPEED, higher=True)
     ours, theirs = found[row], found[than]
     gain = 1e3 / ours["median_ms"] - 1e3 / theirs["median_ms"]
-    clear = ours["high_ms"] < theirs["low_ms"]
+    apart = lambda one, other: 0.0 if one["high_ms"] < other["low_ms"] else 0.5
+    p, p_reversed = apart(ours, theirs), apart(theirs, ours)
     said = [f"{one['median_ms']:.1f} ms ({one['low_ms']:.1f} to {one['high_ms']:.1f})" for one in (ours, theirs)]
-    text = f"a step takes {said[0]} ({row}) against {said[1]} ({than}), {'clear' if clear else 'not clear'}"
-    return Comparison(row, than, gain, clear, text)
+    return Comparison(row, than, gain, f"a step takes {said[0]} ({row}) against {said[1]} ({than})", p, p_reversed)
 
 
 def points(results: Results, key: str, cell: str) -> list[Point]:

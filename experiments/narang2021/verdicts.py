@@ -5,10 +5,21 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from attention_research.studies.margins import NO_MARGIN
 from attention_research.studies.results import Results, published
-from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import (
+    FAILED,
+    HELD,
+    UNTESTED,
+    Verdict,
+    compare,
+    conclude,
+    margin_of,
+    no_worse,
+    together,
+)
 
-from .answer import BASELINE, FINAL, better, differences, faster
+from .answer import BASELINE, FINAL, faster
 
 GATED = ("geglu", "swiglu", "reglu", "liglu")
 SHARED = (
@@ -37,18 +48,27 @@ def counts(results: Results) -> Verdict:
 
 
 def most_do_not_help(results: Results) -> Verdict:
-    """Final loss, paired over seeds, corrected for as many rows as there are."""
-    found, printed = differences(results), published(results.study)
-    if not found:
+    """The baseline's final loss is no worse than that of more than half of the rows, within the claim's margin and
+    corrected for as many rows as there are. Rows that are not clearly better are no evidence: few seeds show little."""
+    margin, printed = margin_of(results, "narang-most-do-not-help"), published(results.study)
+    rows = [row.id for row in results.rows if row.id != BASELINE and len(results.values(row.id, FINAL)) > 1]
+    if not rows or len(results.values(BASELINE, FINAL)) < 2:
         return Verdict(UNTESTED, "no row beside the baseline has two seeds")
     base = float(printed[BASELINE]["final_loss"])
     theirs = sum(float(cells["final_loss"]) < base for row, cells in printed.items() if row != BASELINE)
-    lower, clear = sum(one.mean < 0 for one in found.values()), better(results)
+    gains = together({row: compare(results, row, BASELINE, FINAL) for row in rows})
+    even = together({row: no_worse(results, BASELINE, row, FINAL, margin) for row in rows})
+    better = [row for row, case in gains.items() if case.clear]
     because = (
-        f"{len(clear)} of {len(found)} rows are better beyond the spread{': ' if clear else ''}{', '.join(clear)}; "
-        f"{lower} have a lower mean; in print {theirs} of {len(printed) - 1} have a lower final loss"
+        f"{len(better)} of {len(rows)} rows are clearly better{': ' if better else ''}{', '.join(better)}; "
+        f"{sum(case.gain > 0 for case in gains.values())} have a lower mean; in print {theirs} of {len(printed) - 1} "
+        "have a lower final loss"
     )
-    return Verdict(HELD if len(clear) < len(found) / 2 else FAILED, because)
+    if margin is None:
+        return Verdict(UNTESTED, f"{NO_MARGIN} within which a gain counts as none; {because}")
+    none = sum(bool(case.clear) for case in even.values())
+    because = f"{none} of {len(rows)} rows gain less than {margin}; {because}"
+    return Verdict(HELD if none > len(rows) / 2 else FAILED, because)
 
 
 def gated_are_better(results: Results) -> Verdict:
@@ -74,9 +94,8 @@ def sharing_costs(results: Results) -> Verdict:
 def mixers(results: Results) -> Verdict:
     """In place of attention: worse. Beside it: about even, which is told and cannot be clear."""
     cases = {f"{row} worse": compare(results, BASELINE, row, FINAL) for row in INSTEAD}
-    even = "; ".join(compare(results, row, BASELINE, FINAL).text for row in BESIDE)
-    verdict = conclude(cases)
-    return Verdict(verdict.status, f"{verdict.because}; beside attention: {even}")
+    even = "; ".join(compare(results, row, BASELINE, FINAL).said for row in BESIDE)
+    return conclude(cases).beside(f"beside attention: {even}")
 
 
 def experts(results: Results) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import UNTESTED, Verdict, against, compare, conclude
 
 #: A scheme carries a model to a length where perplexity is at most this multiple of that at the training length.
 CARRIED = 1.05
@@ -29,16 +29,12 @@ def _said(results: Results) -> str:
 
 
 def carries(results: Results) -> Verdict:
-    """Which schemes carry a model to every longer length."""
-    measured = [row for row in results.rows if ratios(results, row.id)]
-    good = [row.name for row in measured if max(ratios(results, row.id).values()) <= CARRIED]
-    if not measured:
-        return Verdict(UNTESTED, "no scheme is measured")
-    if not good:
-        return Verdict(FAILED, _said(results))
-    if len(good) == len(measured):
-        return Verdict(HELD, _said(results))
-    return Verdict(CONDITION, f"held for {', '.join(good)}; {_said(results)}")
+    """Every scheme carries a model to every longer length."""
+    return conclude({
+        f"{row.name} at {factor}x": against(results, row.id, f"measure.ratio_{factor}", CARRIED, higher=False)
+        for row in results.rows
+        for factor in ratios(results, row.id)
+    })  # fmt: skip
 
 
 def learned_cannot(results: Results) -> Verdict:
@@ -47,8 +43,9 @@ def learned_cannot(results: Results) -> Verdict:
     if not found:
         return Verdict(UNTESTED, "learned positions are not measured")
     said = ", ".join(f"{ratio:.2f} at {factor}x" for factor, ratio in found.items())
-    said = f"perplexity with untrained rows, of that at the training length: {said}; {beyond_the_table()}"
-    return Verdict(HELD if max(found.values()) > LOST else FAILED, said)
+    said = f"perplexity with untrained rows, of that at the training length: {said}"
+    case = against(results, "learned", f"measure.ratio_{max(found)}", LOST)
+    return conclude({f"at {max(found)}x": case}).beside(said, beyond_the_table())
 
 
 def beyond_the_table() -> str:
@@ -71,14 +68,11 @@ def sinusoid_fails(results: Results) -> Verdict:
     found = {row: ratios(results, row) for row in ("sinusoidal", "alibi", "t5", "rotary", "none")}
     if not found["sinusoidal"] or not any(found[row] for row in ("alibi", "t5")):
         return Verdict(UNTESTED, "sinusoids or their rivals are not measured")
-    last = {row: list(values.values())[-1] for row, values in found.items() if values}
-    lost, rivals = last.pop("sinusoidal"), [row for row in last]
-    worse = [row for row in rivals if last[row] < lost]
-    if lost <= LOST:
-        return Verdict(FAILED, _said(results))
-    if len(worse) == len(rivals):
-        return Verdict(HELD, _said(results))
-    return Verdict(CONDITION, f"loses, and more than {', '.join(worse) or 'none of the others'}; {_said(results)}")
+    key = f"measure.ratio_{max(found['sinusoidal'])}"
+    cases = {"sinusoids lose": against(results, "sinusoidal", key, LOST)}
+    rivals = [row for row, values in found.items() if values and row != "sinusoidal"]
+    cases |= {f"{row} loses less": compare(results, row, "sinusoidal", key) for row in rivals}
+    return conclude(cases).beside(_said(results))
 
 
 VERDICTS = {

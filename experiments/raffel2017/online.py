@@ -21,8 +21,20 @@ from attention_research.studies import Budget, Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, heat_maps, save, styles
+from attention_research.studies.margins import Margin
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import (
+    CONDITION,
+    FAILED,
+    HELD,
+    UNTESTED,
+    Comparison,
+    Verdict,
+    between,
+    compare,
+    conclude,
+    no_worse,
+)
 
 from .systems import AVERAGE_LAG, BLEU, ERROR_RATE, ONLINE_EQUAL, SEQUENCES_WRONG, STAGES, TASKS, row, scales
 
@@ -41,7 +53,7 @@ TRIED = {
     "reversed": ("soft", "monotonic"),
 }
 #: One point of error, or of BLEU: what "suffices" may cost, fixed before anything was run (papers.md, section 5).
-POINT = 1.0
+POINT = Margin(1.0)
 PRINTED = (
     Row("wsj_ctc", "Raffel et al. 2017, WSJ: CTC", scales=()),
     Row("wsj_monotonic", "Raffel et al. 2017, WSJ: monotonic", scales=()),
@@ -55,37 +67,22 @@ OURS = tuple(
 ROWS = (*OURS, *PRINTED)
 
 
-def _lost(results: Results, task: str, alignment: str) -> tuple[float | None, str]:
-    """(error rate above soft attention's, in points, and how it reads); None where one of the two was not run."""
-    ours, soft = (results.mean(f"{task}_{one}", "evaluate.error_rate") for one in (alignment, "soft"))
-    if ours is None or soft is None:
-        return None, f"{TASKS[task][0]}, {alignment}: not run"
-    said = f"{TASKS[task][0]}: error rate {ours:.2f} % ({alignment}) against {soft:.2f} % (soft)"
-    untrained = [one for one in (alignment, "soft") if results.untrained(f"{task}_{one}")]
-    if untrained:
-        return None, f"{said}, {' and '.join(untrained)} untrained"
-    return ours - soft, said
-
-
-def _within(cases: dict[str, tuple[float | None, str]], also: tuple[str, ...] = ()) -> Verdict:
-    """Whether each case loses at most `POINT`."""
-    because = "; ".join([*(said for _, said in cases.values()), *also])
-    measured = {name: lost for name, (lost, _) in cases.items() if lost is not None}
-    good = [name for name, lost in measured.items() if lost <= POINT]
-    if not measured:
-        return Verdict(UNTESTED, because)
-    if not good:
-        return Verdict(FAILED, because)
-    if len(good) == len(cases):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION, f"held for {', '.join(good)}; {because}")
+def _lost(results: Results, task: str, alignment: str) -> Comparison:
+    """That an alignment's error rate is above soft attention's by less than `POINT`; not tested where one of the two is
+    untrained."""
+    rows = f"{task}_{alignment}", f"{task}_soft"
+    found = no_worse(results, *rows, "evaluate.error_rate", POINT)
+    untrained = [row for row in rows if results.untrained(row)]
+    if not untrained:
+        return found
+    return Comparison(*rows, found.gain, f"{found.said}, {' and '.join(untrained)} untrained")
 
 
 def same_order(results: Results) -> Verdict:
     """Hard monotonic attention within a point of soft where both sides have one order; what it loses elsewhere."""
     cases = {TASKS[task][0]: _lost(results, task, "monotonic") for task in ("sounds", "monotone")}
-    other = tuple(_lost(results, *one)[1] for one in (("local", "monotonic"), ("reversed", "monotonic")))
-    return _within(cases, other)
+    other = (_lost(results, *one).said for one in (("local", "monotonic"), ("reversed", "monotonic")))
+    return conclude(cases).beside(*other)
 
 
 def reads_on(results: Results) -> Verdict:
@@ -112,31 +109,19 @@ def reads_on(results: Results) -> Verdict:
 
 def speech_like(results: Results) -> Verdict:
     """Phoneme error rate of monotonic attention within a point of soft; generated frames were not made."""
-    chunks = _lost(results, "sounds", "mocha")[1]
-    said = _within({"letters to sounds": _lost(results, "sounds", "monotonic")}, (chunks,))
-    if said.status != HELD:
-        return said
-    return Verdict(CONDITION, f"held for letters to sounds; speech itself was not tested; {said.because}")
+    case = {"letters to sounds": _lost(results, "sounds", "monotonic")}
+    return conclude(case, untested=("speech itself",)).beside(_lost(results, "sounds", "mocha").said)
 
 
 def incremental(results: Results) -> Verdict:
     """BLEU within a point of soft attention's at a shorter lag, on generated translations with words moved."""
-    soft, wait = (results.mean("local_soft", f"measure.{key}") for key in ("bleu", "average_lag"))
-    fits, said = {}, []
+    cases = {}
     for alignment in ("monotonic", "mocha"):
-        bleu, lag = (results.mean(f"local_{alignment}", f"measure.{key}") for key in ("bleu", "average_lag"))
-        if None not in (soft, wait, bleu, lag):
-            fits[ALIGNMENTS[alignment][0]] = bleu >= soft - POINT and lag < wait
-            said.append(f"{ALIGNMENTS[alignment][0]}: BLEU {bleu:.1f} at lag {lag:.1f}")
-    if not fits:
-        return Verdict(UNTESTED, "not run")
-    because = "; ".join([f"soft: BLEU {soft:.1f} at lag {wait:.1f}", *said])
-    good = [name for name, fit in fits.items() if fit]
-    if not good:
-        return Verdict(FAILED, because)
-    if len(good) == len(fits):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION, f"held for {', '.join(good)}; {because}")
+        rows = f"local_{alignment}", "local_soft"
+        name = ALIGNMENTS[alignment][0]
+        cases[f"BLEU, {name}"] = no_worse(results, *rows, "measure.bleu", POINT, higher=True)
+        cases[f"lag, {name}"] = compare(results, *rows, "measure.average_lag")
+    return conclude(cases)
 
 
 def left_open(results: Results) -> Verdict:
@@ -146,21 +131,18 @@ def left_open(results: Results) -> Verdict:
         forward = results.mean(f"{task}_soft", "measure.monotone_steps")
         if forward is not None:
             said.append(f"{name}: {100 * forward:.0f} % of soft attention's steps go forward")
-        said.append(_lost(results, task, "monotonic")[1])
+        said.append(_lost(results, task, "monotonic").said)
     return Verdict(UNTESTED, "; ".join(said))
 
 
 def noise_helps(results: Results) -> Verdict:
-    """How far the loss with the stop is above the expected one, seed by seed, with noise and without."""
+    """How far the loss with the stop is above the expected one, with noise and without."""
     gaps = {}
     for id in ("sounds_monotonic", "sounds_no_noise"):
         hard, soft = (results.values(id, f"measure.{key}") for key in ("hard_loss", "soft_loss"))
         gaps[id] = [one - other for one, other in zip(hard, soft, strict=True)]
-    said = "; ".join(f"{id}: {', '.join(f'{gap:.3f}' for gap in found) or 'not run'}" for id, found in gaps.items())
-    ours, theirs = gaps.values()
-    if min(len(ours), len(theirs)) < 2:
-        return Verdict(UNTESTED, said)
-    return Verdict(HELD if max(ours) < min(theirs) else FAILED, said)
+    case = between("with noise", "without", *gaps.values(), "loss, hard less expected", higher=False)
+    return conclude({"loss": case})
 
 
 def _at_most(results: Results, key: str, bound: float) -> Verdict:

@@ -23,7 +23,7 @@ from attention_research.studies import Budget, Row, Scale, Study, evaluate, meas
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import FIGURE, UNTESTED, Verdict, against, compare, conclude
 
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu", "gpu")
@@ -141,15 +141,15 @@ def parameters_differ(results: Results, row: str, other: str) -> float | None:
 
 
 def last_state(results: Results) -> Verdict:
-    """Both forms learn to translate: at equal parameters each is above its floor; which is better is said beside it."""
+    """The two forms side by side at equal parameters: the claim says that there are both, not which is better."""
     differ = parameters_differ(results, "every_step", "reversed")
     cases = _quality(results, "every_step", "reversed", "fed to every step")
-    because = "; ".join(f"{name}: {case.text}" for name, case in cases.items())
+    because = "; ".join(f"{name}: {case.said}" for name, case in cases.items())
     if differ is None or any(case.gain is None for case in cases.values()):
         return Verdict(UNTESTED, because)
     below = [f"{row} is {floor}" for row in ("every_step", "reversed") if (floor := results.untrained(row))]
     because = "; ".join([f"parameters differ by {differ:.1%}", *below, because])
-    return Verdict(HELD if not below and differ <= EQUAL else FAILED, because)
+    return Verdict(FIGURE, because)
 
 
 def gated_cells(results: Results) -> Verdict:
@@ -174,22 +174,8 @@ def reversal(results: Results) -> Verdict:
 
 def falls_with_length(results: Results) -> Verdict:
     """Papers' must hold: both directions lose BLEU as the source grows longer."""
-    return negative(results, ("same_forward", "same_reversed"), "measure.length_slope", "BLEU a word")
-
-
-def negative(results: Results, rows: tuple[str, ...], key: str, what: str) -> Verdict:
-    """Held where every seed of every row is below 0, under a condition where that is so of some rows."""
-    found = {row: results.values(row, key) for row in rows}
-    measured = {row: values for row, values in found.items() if values}
-    said = "; ".join(f"{row}: {what} {', '.join(f'{v:.3g}' for v in values)}" for row, values in measured.items())
-    below = [row for row, values in measured.items() if len(values) > 1 and max(values) < 0]
-    if not any(len(values) > 1 for values in measured.values()):
-        return Verdict(UNTESTED, said or f"{what} not measured")
-    if not below:
-        return Verdict(FAILED, said)
-    if len(below) < len(rows):
-        return Verdict(CONDITION, f"held for {', '.join(below)}; {said}")
-    return Verdict(HELD, said)
+    rows = "same_forward", "same_reversed"
+    return conclude({row: against(results, row, "measure.length_slope", higher=False) for row in rows})
 
 
 NOTE = (

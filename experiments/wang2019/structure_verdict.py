@@ -30,14 +30,14 @@ def tree_helps(results: Results) -> Verdict:
             key = f"measure.from_{first}"
             cases[f"{name}, subject {words} back"] = compare(results, row, "linear", key, higher=True)
     verdict = conclude(cases)
-    said = [verdict.because]
+    said = []
     for row in results.rows:
         if values := results.values(row.id, "measure.accuracy"):
             said.append(f"{row.name}: {statistics.fmean(values):.1%} of all verbs")
     for row in ("dependency_lost", "both_lost"):
         case = compare(results, row, "linear", "measure.accuracy", higher=True)
-        said += [f"with a tenth of the heads lost: {case.text}"] if case.gain is not None else []
-    return Verdict(verdict.status, "; ".join(said))
+        said += [f"with a tenth of the heads lost: {case.said}"] if case.gain is not None else []
+    return verdict.beside(*said)
 
 
 def draw_distances(results: Results, folder: Path) -> Figure | None:

@@ -8,16 +8,7 @@ import numpy as np
 
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    CONDITION,
-    FAILED,
-    HELD,
-    UNTESTED,
-    Verdict,
-    clearly_above,
-    compare,
-    conclude,
-)
+from attention_research.studies.verdicts import Verdict, between, compare, conclude
 
 NAMED, WORDS = "measure.named", "measure.words"
 VECTORS = ("once", "every_word")
@@ -32,37 +23,30 @@ def by_objects(results: Results, row: str) -> dict[int, float]:
 def bottleneck(results: Results) -> Verdict:
     """Attention names clearly more objects than one vector, and the gap is clearly wider for most than for fewest."""
     cases = {row: compare(results, "attention", row, NAMED, higher=True) for row in VECTORS}
-    found = conclude(cases)
-    if found.status == UNTESTED:
-        return found
-    said, grows = [found.because], []
+    if any(case.p is None for case in cases.values()):
+        return conclude(cases)
+    said = []
     for row in VECTORS:
         ours, theirs = (results.values(one, "measure.named_by_objects") for one in ("attention", row))
         few, many = min(ours[0], key=int), max(ours[0], key=int)
-        gaps = {n: [a[n] - b[n] for a, b in zip(ours, theirs, strict=False)] for n in (few, many)}
-        grows.append(clearly_above(gaps[many], gaps[few]))
-        means = {n: f"{100 * np.mean(gap):.0f} points at {n}" for n, gap in gaps.items()}
-        growth = "grows" if grows[-1] else "no clear growth"
-        said.append(f"attention above {row}: {', '.join(means.values())}, {growth}")
+        gaps = {n: [a[n] - b[n] for a, b in zip(ours, theirs, strict=False)] for n in (many, few)}
+        names = (f"{n} objects" for n in gaps)
+        case = between(*names, *gaps.values(), f"attention above {row}", in_pairs=True)
+        cases[f"{row}, growth with the objects"] = case
     said += [f"{row}: {', '.join(f'{n} {100 * share:.0f} %' for n, share in by_objects(results, row).items())}"
              for row in ("attention", *VECTORS)]  # fmt: skip
-    because = "; ".join(said)
-    if found.status == HELD and all(grows):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION if found.status != FAILED and any(grows) else FAILED, because)
+    return conclude(cases).beside(*said)
 
 
 def long_descriptions(results: Results) -> Verdict:
     """Right words of long descriptions: attention against one vector; by their place beside."""
     case = compare(results, "attention_long", "every_word_long", WORDS, higher=True)
-    if case.clear is None:
-        return Verdict(UNTESTED, case.text)
-    said = [case.text]
+    said = []
     for row in ("attention_long", "every_word_long"):
         curve, index = by_index(results, row)
         each = (f"{place}: {100 * share:.0f} %" for place, share in zip(index, curve, strict=True))
         said.append(f"{row}, right words up to word {', '.join(each)}")
-    return Verdict(HELD if case.clear else FAILED, "; ".join(said))
+    return conclude({"right words": case}).beside(*said)
 
 
 def by_index(results: Results, row: str) -> tuple[list[float], list[int]]:

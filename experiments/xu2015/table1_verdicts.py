@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import statistics
 
+from attention_research.studies.margins import within
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
-    CONDITION,
     FAILED,
-    HELD,
+    FIGURE,
     UNTESTED,
     Verdict,
-    clearly_above,
+    against,
+    between,
     compare,
     conclude,
+    margin_of,
 )
 
 BLEU = "evaluate.bleu_4"
@@ -21,17 +23,18 @@ NAMED = "measure.named"
 
 
 def side_by_side(results: Results) -> Verdict:
-    """Soft and hard trained alike: their scores and how noisy their gradients are, with the printed ones."""
+    """Soft and hard trained alike: their scores and how noisy their gradients are, with the printed ones; the claim
+    says that there are both, not which is better."""
     scores = {row: [results.mean(row, f"evaluate.bleu_{n}") for n in range(1, 5)] for row in ("soft", "hard")}
     if any(None in values for values in scores.values()):
         return Verdict(UNTESTED, "soft or hard attention is not trained")
     said = [f"{row}: BLEU-1 to 4 {', '.join(f'{value:.1f}' for value in values)}" for row, values in scores.items()]
-    said.append(compare(results, "soft", "hard", BLEU, higher=True).text)
+    said.append(compare(results, "soft", "hard", BLEU, higher=True).said)
     for row in scores:
         noise = results.mean(row, "measure.noise")
         said += [f"{row}: gradient noise {noise:.2g}"] if noise is not None else []
     said.append("printed BLEU-4, soft and hard: Flickr8k 19.5 and 21.3, Flickr30k 19.1 and 19.9, COCO 24.3 and 25.0")
-    return Verdict(HELD, "; ".join(said))
+    return Verdict(FIGURE, "; ".join(said))
 
 
 def regions(results: Results) -> Verdict:
@@ -45,22 +48,18 @@ def regions(results: Results) -> Verdict:
 
 
 def features(results: Results) -> Verdict:
-    """BLEU-4 over frozen features of a classifier, against frozen ones as drawn, and against ones that are trained."""
+    """BLEU-4 over frozen features of a classifier, against frozen ones as drawn; and no worse than over features that
+    are trained with the captioner, within the claim's margin."""
     found = {"frozen": results.values("frozen", BLEU), "pretrained": results.values("pretrained", "captions.bleu_4"),
              "joint": results.values("soft", BLEU)}  # fmt: skip
     if min(map(len, found.values())) < 2:
         return Verdict(UNTESTED, "; ".join(f"{name}: {len(values)} seeds" for name, values in found.items()))
-    said = [f"{name}: BLEU-4 {statistics.fmean(values):.1f}" for name, values in found.items()]
-    better = clearly_above(found["pretrained"], found["frozen"])
-    joint = clearly_above(found["joint"], found["pretrained"])
-    said.append(f"pretrained above drawn: {'clear' if better else 'not clear'}")
-    said.append(f"trained with the captioner above pretrained: {'clear' if joint else 'not clear'}")
-    if not better:
-        return Verdict(FAILED, "; ".join(said))
-    because = "; ".join(said)
-    if joint:
-        return Verdict(CONDITION, f"better than features as drawn, not than ones trained with the captioner; {because}")
-    return Verdict(HELD, because)
+    margin = margin_of(results, "caption-pretrained-features")
+    numbers = lambda row, other: (row, other, found[row], found[other], "BLEU-4")
+    return conclude({
+        "pretrained against drawn": between(*numbers("pretrained", "frozen")),
+        "pretrained against trained jointly": within(*numbers("pretrained", "joint"), margin, higher=True),
+    })  # fmt: skip
 
 
 def cross(results: Results) -> Verdict:
@@ -68,18 +67,16 @@ def cross(results: Results) -> Verdict:
     named, other = results.values("transformer", NAMED), results.values("once", NAMED)
     if not named:
         return Verdict(UNTESTED, "the Transformer is not trained")
-    floors = results.values("transformer", "evaluate.other_bleu_4")
-    bleu = results.values("transformer", BLEU)
+    above = conclude({"BLEU-4": against(results, "transformer", BLEU, "evaluate.other_bleu_4")})
     said = [f"objects named {100 * statistics.fmean(named):.1f} %"]
-    said.append(f"BLEU-4 {statistics.fmean(bleu):.1f} against {statistics.fmean(floors):.1f} of another's caption")
+    said.append(above.because)
     said += [f"recurrent with one vector {100 * statistics.fmean(other):.1f} %"] if other else []
     cuts = results.values("cut", "measure.cut")
     if not cuts:
         return Verdict(UNTESTED, "; ".join([*said, "what is left without cross-attention is not measured"]))
     said.append(f"largest change of log p with the picture: {max(cuts):.2g} with cross-attention cut, "
                 f"{min(results.values('cut', 'measure.whole')):.2g} without")  # fmt: skip
-    good = clearly_above(bleu, floors) and max(cuts) == 0
-    return Verdict(HELD if good else FAILED, "; ".join(said))
+    return Verdict(above.status if max(cuts) == 0 else FAILED, "; ".join(said))
 
 
 VERDICTS = {

@@ -1,5 +1,6 @@
 """Results made by hand, rows of numbers without any trial having run; and what one stage measures, without a trial."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from attention_research.studies import Row, Scale, Study, run_study
 from attention_research.studies.results import Entry, Results
 from attention_research.studies.study import dereference, reference
 from attention_research.studies.trials import Trial
-from attention_research.studies.verdicts import below_a_table
+from attention_research.studies.verdicts import Verdict, below_a_table
 
 
 def trial(row: str, seed: int = 0, point: int | None = None, name: str | None = None) -> Trial:
@@ -51,6 +52,14 @@ def results_of(
         **study,
     )
     return Results(made, scale, rows, tuple(entries))
+
+
+def with_margin(study: Study, claim: str, numbers: Mapping[str, Any], margin: str, folder: Path) -> Verdict:
+    """The verdict on a claim from numbers as `results_of` takes them, where the claim's line declares this margin."""
+    folder.joinpath("claims.csv").write_text(f"id,study,margin\n{claim},by/hand,{margin}\n", encoding="utf-8")
+    made = results_of(numbers, claims="claims.csv")
+    there = dataclasses.replace(made.study, path=folder / "hand.py")
+    return study.verdicts[claim](dataclasses.replace(made, study=there))
 
 
 def measured(study: Study, row: str, **settings: Any) -> dict[str, Any]:

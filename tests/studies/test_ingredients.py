@@ -7,7 +7,7 @@ from results_of import measured, results_of
 
 from attention_research.analysis.weights import shapes
 from attention_research.studies.trials import configuration
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
 
 SCHEMES = ("haviv2022/nopos", "haviv2022/probe", "press2022/extrapolation")
 NAMES = (*SCHEMES, "lectures/positions", "lectures/heads")
@@ -30,16 +30,16 @@ def test_every_row_resolves_at_every_scale(name, studies):
 
 
 def perplexities(**values):
-    return {row: {"evaluate.perplexity": [0.99 * value, value, 1.01 * value]} for row, value in values.items()}
+    return {row: {"evaluate.perplexity": [0.999 * value, value, 1.001 * value]} for row, value in values.items()}
 
 
 def test_no_positions_has_to_be_close_where_it_is_causal_and_far_where_it_is_not(studies):
     judge = lambda **values: judged(studies["haviv2022/nopos"], "no-positions-still-works", perplexities(**values))
-    good = {"none": 51, "learned": 50, "none_short": 60, "learned_short": 60}
+    good = {"none": 50, "learned": 50, "none_short": 60, "learned_short": 60, "none_small": 70, "learned_small": 70}
     assert judge(**good, none_masked=400, learned_masked=30).status == HELD
-    assert judge(**good).status == CONDITION  # without the contrast
-    assert judge(**good, none_masked=31, learned_masked=30).status == CONDITION
-    assert judge(**good, none_small=60, learned_small=50, none_masked=400, learned_masked=30).status == CONDITION
+    assert judge(**good).status == UNTESTED  # without the contrast
+    assert judge(**good, none_masked=31, learned_masked=30).status == FAILED
+    assert judge(**{**good, "none_small": 80}, none_masked=400, learned_masked=30).status == FAILED
     assert judge(none=60, learned=50, none_masked=400, learned_masked=30).status == FAILED
 
 
@@ -54,7 +54,7 @@ def test_a_probe_has_to_beat_what_knows_nothing_and_the_untrained(studies):
 
 
 def lengths(**ratios):
-    return {row: {f"measure.ratio_{factor}": [value] for factor, value in zip((2, 4), values, strict=True)}
+    return {row: {f"measure.ratio_{factor}": [value, value] for factor, value in zip((2, 4), values, strict=True)}
             for row, values in ratios.items()}  # fmt: skip
 
 
@@ -62,10 +62,10 @@ def test_extrapolation_is_judged_by_the_longest_rows(studies):
     study = studies["press2022/extrapolation"]
     judge = lambda claim, **ratios: judged(study, claim, lengths(**ratios), factors=(1, 2, 4))
     carries, sinusoid = "position-longer-sentences", "sinusoid-extrapolation-fails"
-    assert judge(carries, alibi=(0.99, 0.98), learned=(2, 4)).status == CONDITION
+    assert judge(carries, alibi=(0.99, 0.98), learned=(2, 4)).status == FAILED
     assert judge(carries, alibi=(0.99, 0.98)).status == HELD and judge(carries, alibi=(1, 1.3)).status == FAILED
     assert judge(sinusoid, sinusoidal=(1.2, 3), alibi=(1, 1), none=(1, 2)).status == HELD
-    assert judge(sinusoid, sinusoidal=(1.2, 3), alibi=(1, 1), none=(1, 5)).status == CONDITION
+    assert judge(sinusoid, sinusoidal=(1.2, 3), alibi=(1, 1), none=(1, 5)).status == FAILED
     assert judge(sinusoid, sinusoidal=(1.0, 1.1), alibi=(1, 1)).status == FAILED
     beyond = judge("learned-positions-no-extrapolation", learned=(2, 4))
     assert beyond.status == HELD and "learned positions: 5 tokens, but the table has 4 rows" in beyond.because
@@ -114,7 +114,7 @@ def test_heads_are_judged_by_what_they_point_at(studies):
     offsets = {"offset_entity": [0.4] * 3, "offset_syntax": [0.2] * 3}
     good = judge("heads-specialise", best_entity=[0.9, 0.8, 0.7], best_syntax=[0.5] * 3, **offsets)
     half = judge("heads-specialise", best_entity=[0.9, 0.8, 0.7], best_syntax=[0.1] * 3, **offsets)
-    assert (good.status, half.status) == (HELD, CONDITION) and "held for blanks, best_entity;" in half.because
+    assert (good.status, half.status) == (HELD, FAILED) and half.because.startswith("reversed: blanks, best_syntax;")
     masses = {f"mass_{link}": [0.6, 0.7] for link in ("syntax", "entity", "local")}
     before = {f"mass_{link}_untrained": [0.1, 0.2] for link in ("syntax", "entity", "local")}
     assert judge("learned-relevance-emerges", **masses, **before).status == HELD

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from results_of import measured, results_of
+from results_of import measured, results_of, with_margin
 
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
@@ -51,14 +51,16 @@ def test_projections_help_if_the_ladder_climbs(studies):
     assert judge("dot-needs-projections", **{**both, "dot_none": 0.9}, additive_keys_values=0.9).status == FAILED
 
 
-def test_the_cosine_may_not_be_better(studies):
-    judge = lambda **values: studies["lectures/attention_layer"].verdicts["no-need-to-normalise"](
-        results_of(rows("measure.loss", dot_all=0.1, scaled_dot_all=0.1, **values))
-    )
+def test_the_cosine_may_not_be_better(studies, tmp_path):
+    def judge(margin="0.05", **values):
+        numbers = rows("measure.loss", dot_all=0.1, scaled_dot_all=0.1, **values)
+        return with_margin(studies["lectures/attention_layer"], "no-need-to-normalise", numbers, margin, tmp_path)
+
     assert judge(cosine_all=0.5, cosine_temperature_all=0.1).status == HELD
-    assert judge(cosine_all=0.5, cosine_temperature_all=0.01).status == CONDITION
-    assert judge(cosine_all=0.01, cosine_temperature_all=0.01).status == FAILED
-    assert judge(cosine_all=0.01).status == UNTESTED
+    assert judge(cosine_all=0.5, cosine_temperature_all=0.01).status == FAILED
+    assert judge(cosine_all=0.01).status == FAILED and judge(cosine_all=0.5).status == UNTESTED
+    without = judge(margin="", cosine_all=0.5, cosine_temperature_all=0.1)
+    assert without.status == UNTESTED and "no margin was declared" in without.because
 
 
 def masking(studies, claim, made):

@@ -7,7 +7,7 @@ from results_of import results_of
 
 from attention_research.studies.run import run_study
 from attention_research.studies.trials import configuration, plan
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED
 
 NAMES = ("raffel2017/online", "chiu2018/table1")
 
@@ -70,13 +70,13 @@ def verdicts(study, **asked):
 def test_verdicts_follow_the_numbers(studies):
     study = studies["raffel2017/online"]
     good = verdicts(study)
-    assert good["monotonic-same-order"].status == HELD and "9.00 % (monotonic)" in good["monotonic-same-order"].because
+    assert good["monotonic-same-order"].status == HELD and "9 (local_monotonic)" in good["monotonic-same-order"].because
     assert good["monotonic-read-more-decisions"].status == HELD
-    assert good["monotonic-speech"].status == CONDITION
-    assert good["monotonic-incremental-translation"].status == CONDITION
-    assert good["monotonic-incremental-translation"].because.startswith("held for MoChA w = 4; soft: BLEU 90.0 at lag")
+    assert good["monotonic-speech"].status == UNTESTED and "speech itself" in good["monotonic-speech"].because
+    assert good["monotonic-incremental-translation"].status == FAILED
+    assert good["monotonic-incremental-translation"].because.startswith("reversed: BLEU, monotonic;")
     assert good["monotonic-inflection-summarization"].status == UNTESTED
-    assert verdicts(study, sounds=11.5)["monotonic-same-order"].status == CONDITION
+    assert verdicts(study, sounds=11.5)["monotonic-same-order"].status == FAILED
     assert verdicts(study, sounds=11.5, monotone=2.5)["monotonic-same-order"].status == FAILED
     assert verdicts(study, sounds=11.5)["monotonic-speech"].status == FAILED
     assert verdicts(study, alike=0.99)["monotonic-read-more-decisions"].status == FAILED
@@ -96,7 +96,7 @@ def judged(study, claim, rows):
 def test_what_training_in_expectation_costs_is_judged(studies):
     study = studies["raffel2017/online"]
     losses = lambda hard: {"measure.hard_loss": hard, "measure.soft_loss": [0.3, 0.3]}
-    rows = {"sounds_monotonic": losses([0.35, 0.36]), "sounds_no_noise": losses([0.5, 0.45])}
+    rows = {"sounds_monotonic": losses([0.35, 0.36]), "sounds_no_noise": losses([0.5, 0.49])}
     assert judged(study, "must-hold-noise-closes-the-gap", rows).status == HELD
     rows["sounds_no_noise"] = losses([0.5, 0.35])
     assert judged(study, "must-hold-noise-closes-the-gap", rows).status == FAILED
@@ -110,14 +110,14 @@ def test_what_training_in_expectation_costs_is_judged(studies):
 def test_chunks_are_judged_on_words_that_move(studies):
     study = studies["chiu2018/table1"]
     row = lambda error, recall: {
-        "evaluate.error_rate": [error, error + 0.1], "measure.reordered_recall": [recall, recall + 0.01]
+        "evaluate.error_rate": [error, error + 0.01], "measure.reordered_recall": [recall, recall + 0.001]
     }  # fmt: skip
     rows = {"local_soft": row(0.0, 0.9), "local_monotonic": row(3.0, 0.4)}
     rows |= {"local_mocha_2": row(2.0, 0.8), "local_mocha_4": row(1.0, 0.9)}
     claim = "must-hold-chunks-recover"
     assert judged(study, claim, rows).status == HELD
     rows["local_mocha_2"] = row(3.0, 0.8)
-    assert judged(study, claim, rows).status == CONDITION
+    assert judged(study, claim, rows).status == FAILED
     assert judged(study, claim, {"local_soft": row(0.0, 0.9)}).status == UNTESTED
 
 

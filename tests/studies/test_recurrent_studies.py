@@ -11,7 +11,7 @@ from attention_research.analysis.weights import weights_without_biases
 from attention_research.config import load, variants
 from attention_research.studies.results import Results, published
 from attention_research.studies.trials import configuration, plan
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD
+from attention_research.studies.verdicts import CONDITION, FAILED, FIGURE, HELD
 
 CONFIG = "configs/translation/recurrent.py"
 
@@ -123,11 +123,11 @@ def numbers(**by_key):
     ("name", "claim", "rows", "status"),
     [
         ("bahdanau2015/figure2", "fixed-vector-bottleneck",
-         {row: numbers(length_slope=[-0.2, -0.3]) for row in
+         {row: numbers(length_slope=[-0.2, -0.21, -0.22]) for row in
           ("encdec", "encdec_30", "generated_encdec", "generated_encdec_30")}, HELD),
         ("bahdanau2015/figure2", "fixed-vector-bottleneck",
-         {"encdec": numbers(length_slope=[0.1, -0.3]), "generated_encdec": numbers(length_slope=[-1.0, -2.0])},
-         CONDITION),
+         {"encdec": numbers(length_slope=[0.1, -0.3]), "generated_encdec": numbers(length_slope=[-1.0, -1.01])},
+         FAILED),
         ("bahdanau2015/figure2", "fixed-vector-bottleneck", {"encdec": numbers(length_slope=[0.1, -0.3])}, FAILED),
         ("bahdanau2015/table1", "context-differs-each-step",
          {"search": numbers(context_distance=[0.5, 0.6], context_share=[0.4, 0.5])}, HELD),
@@ -135,18 +135,18 @@ def numbers(**by_key):
          {"search": numbers(context_distance=[0.01, 0.6], context_share=[0.4, 0.5])}, FAILED),
         ("bahdanau2015/table1", "look-back-instead-of-remembering",
          {"search": numbers(start_share=[0.1, 0.2, 0.1]), "encdec": numbers(start_share=[0.2, 0.1, 0.15]),
-          "start_only": numbers(start_share=[0.9, 0.95, 1.0])}, CONDITION),
+          "start_only": numbers(start_share=[0.9, 0.95, 1.0])}, FAILED),
         ("bahdanau2015/table1", "annotations-join-both-directions",
          {"search": numbers(perplexity=CLEAR, bleu_fitting=CLEAR),
           "forward": numbers(perplexity=OVERLAP, bleu_fitting=OVERLAP)}, FAILED),
         ("bahdanau2015/figure3", "attention-finds-reordering",
-         {row: numbers(reordered_recall=[0.9, 0.8], reordered_diagonal=[0.3, 0.3]) for row in ("local", "reversed")},
+         {row: numbers(reordered_recall=[0.9, 0.88], reordered_diagonal=[0.3, 0.3]) for row in ("local", "reversed")},
          HELD),
         ("bahdanau2015/figure3", "attention-finds-reordering",
          {"local": numbers(reordered_recall=[0.9, 0.2], reordered_diagonal=[0.3, 0.3])}, FAILED),
         ("bahdanau2015/figure3", "alignment-for-free",
-         {"local": numbers(alignment_error_rate=[0.1, 0.2], aer_untrained=[0.9, 0.9], aer_even=[0.9, 0.9],
-                           aer_diagonal=[0.5, 0.5])}, HELD),
+         {row: numbers(alignment_error_rate=[0.1, 0.11, 0.12], aer_untrained=[0.9] * 3, aer_even=[0.9] * 3,
+                       aer_diagonal=[0.5] * 3) for row in ("monotone", "local", "reversed")}, HELD),
         ("bahdanau2015/figure3", "alignment-for-free",
          {"local": numbers(alignment_error_rate=[0.1, 0.6], aer_untrained=[0.9, 0.9], aer_even=[0.9, 0.9],
                            aer_diagonal=[0.5, 0.5])}, FAILED),
@@ -156,10 +156,10 @@ def numbers(**by_key):
           "reversed": numbers(perplexity=[40.0, 41.0]), "forward": numbers(perplexity=[50.0, 51.0])}, HELD),
         ("sutskever2014/table1", "last-state-initialises-decoder",
          {row: {**numbers(perplexity=[40.0], unigram_perplexity=[300.0], bleu_fitting=[2.0]),
-                "inspect.parameters": [1000]} for row in ("reversed", "every_step")}, HELD),
+                "inspect.parameters": [1000]} for row in ("reversed", "every_step")}, FIGURE),
         ("sutskever2014/table1", "last-state-initialises-decoder",
          {row: {**numbers(perplexity=[40.0], unigram_perplexity=[300.0], bleu_fitting=[2.0]),
-                "inspect.parameters": [size]} for row, size in (("reversed", 1000), ("every_step", 1100))}, FAILED),
+                "inspect.parameters": [size]} for row, size in (("reversed", 1000), ("every_step", 1100))}, FIGURE),
         ("sutskever2014/figure2", "must-hold-word-order-shows",
          {"reversed": numbers(order_distance=[0.7], actor_silhouette=[0.5], verb_silhouette=[-0.1])}, HELD),
         ("sutskever2014/figure2", "must-hold-word-order-shows",

@@ -1,11 +1,27 @@
 """Tests of differences and orders, against formulas written out and against what a level promises."""
 
 import math
+import statistics
 
 import numpy as np
 import pytest
+import sacrebleu
+from sacrebleu.significance import PairedTest
+from scipy.stats import rankdata, ttest_ind, ttest_rel
 
-from attention_research.studies.significance import holm, paired, rank_correlation
+from attention_research.studies.bootstrap import paired_bootstrap
+from attention_research.studies.comparisons import LEVEL, between
+from attention_research.studies.differences import p_above, student, welch
+from attention_research.studies.significance import (
+    adjusted,
+    holm,
+    paired,
+    partial_rank_correlation,
+    rank_correlation,
+)
+from attention_research.studies.verdicts import CONDITION, HELD, conclude
+
+INF = math.inf
 
 
 def test_paired_is_students_t():
@@ -31,6 +47,48 @@ def test_holm_is_rs():
     np.testing.assert_allclose(list(found.values()), [0.04, 0.06, 0.06, 0.06, 0.025])
 
 
+def test_holm_works_along_the_last_axis():
+    p = np.random.default_rng(0).random((3, 5, 7))
+    found = adjusted(p)
+    for place in np.ndindex(3, 5):
+        np.testing.assert_allclose(found[place], [*holm(dict(enumerate(p[place]))).values()])
+    assert holm({}) == {}
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.2, -0.3])
+def test_one_sided_p_values_are_scipys(margin):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        ours, theirs = rng.normal(0.3, 1, (2, 5))
+        fewer = theirs[:3]
+        moved = ours + margin
+        pairs, apart = (p_above(ours, theirs, in_pairs=way, margin=margin) for way in (True, False))
+        assert pairs == pytest.approx(ttest_rel(moved, theirs, alternative="greater").pvalue)
+        assert apart == pytest.approx(ttest_ind(moved, theirs, equal_var=False, alternative="greater").pvalue)
+        unequal = ttest_ind(moved, fewer, equal_var=False, alternative="greater").pvalue
+        assert p_above(ours, fewer, in_pairs=False, margin=margin) == pytest.approx(unequal)
+    with pytest.raises(ValueError, match="as many numbers"):
+        p_above(ours, fewer, in_pairs=True)
+
+
+@pytest.mark.parametrize("in_pairs", [True, False])
+def test_without_spread_the_sign_decides(in_pairs):
+    p = lambda ours, theirs: p_above(ours, theirs, in_pairs=in_pairs)
+    assert (p([0.1] * 3, [0.3] * 3), p([0.3] * 3, [0.1] * 3), p([0.1] * 3, [0.1] * 3)) == (1.0, 0.0, 0.5)
+    assert p([0.1], [0.3]) is None and p([], []) is None
+
+
+def test_runs_that_diverged_have_exact_p_values():
+    p = lambda ours, theirs: p_above(ours, theirs, in_pairs=False)
+    chances = np.linspace(0, 1, 1001)  # of a run to diverge, in either row
+    for n, m in ((2, 2), (3, 3), (3, 5)):
+        worst = max(chances**m * (1 - chances) ** n)
+        assert p([1.0] * n, [-INF] * m) == pytest.approx(worst, rel=1e-4)
+    assert p([2.0, 3.0, 4.0], [1.0, -INF, -INF]) == pytest.approx(1 / 20)  # the one order of 20 that is best
+    assert p([2.0, 3.0, -INF], [1.0, -INF, -INF]) == pytest.approx(4 / 20)
+    assert p([-INF] * 3, [1.0, 2.0, 3.0]) == 1.0
+
+
 def test_ranks_correlate_as_by_hand():
     """1 - 6 sum d^2 / (n (n^2 - 1)) for ranks without ties."""
     x, y = [3.0, 1.0, 4.0, 1.5, 9.0], [2.0, 7.0, 1.0, 8.0, 3.0]
@@ -49,6 +107,110 @@ def test_the_interval_holds_the_true_correlation_as_often_as_it_says():
     y = r * x + math.sqrt(1 - r**2) * rng.standard_normal((draws, n))
     found = [rank_correlation(*pair) for pair in zip(x, y, strict=True)]
     assert 0.93 < np.mean([one.low < true < one.high for one in found]) < 0.975
+
+
+def test_partial_rank_correlation_is_that_of_residuals():
+    """The correlation of what is left of x's and y's ranks after a straight line in the ranks of the third."""
+    rng = np.random.default_rng(0)
+    for n in (5, 7, 11):
+        x, y, z = rng.standard_normal((3, n))
+        x, y = x + z, y + 2 * z
+        ranks = [rankdata(side) for side in (x, y, z)]
+        left = [side - np.polyval(np.polyfit(ranks[2], side, 1), ranks[2]) for side in ranks[:2]]
+        found = partial_rank_correlation(x, y, z)
+        assert found.rho == pytest.approx(np.corrcoef(*left)[0, 1]) and found.pairs == n
+        assert found.low < found.rho < found.high
+    assert math.isnan(partial_rank_correlation(z, y, z).rho)
+
+
+WORDS = "the a dog cat sees runs over under green old tree house and then".split()
+
+
+def sentences(rng, count, kept, like=None):
+    """Sentences of 4 to 12 words; of those of `like` about a share `kept` of the words, the others drawn anew."""
+    like = like or [[rng.choice(WORDS) for _ in range(rng.integers(4, 13))] for _ in range(count)]
+    return [[word if rng.random() < kept else rng.choice(WORDS) for word in words] for words in like]
+
+
+@pytest.mark.parametrize("kept", [0.8, 0.5])
+def test_the_paired_bootstrap_is_sacrebleus(kept):
+    rng = np.random.default_rng(0)
+    references = sentences(rng, 53, 1.0)
+    ours, theirs = sentences(rng, 53, 0.8, references), sentences(rng, 53, kept, references)
+    ours, theirs, references = ([" ".join(words) for words in side] for side in (ours, theirs, references))
+    metric = {"BLEU": sacrebleu.BLEU()}
+    _, found = PairedTest([("theirs", theirs), ("ours", ours)], metric, [references], "bs", n_samples=200)()
+    p = paired_bootstrap(ours, theirs, references, resamples=200)
+    assert p == pytest.approx(found["BLEU"][1].p_value) and (p < 0.05) == (kept == 0.5)
+    assert paired_bootstrap(ours, ours, references, resamples=20) == 1.0
+    with pytest.raises(ValueError, match="52, 53 and 53"):
+        paired_bootstrap(ours[1:], theirs, references)
+
+
+# What a claim's verdict says of k cases in which nothing is true, and of some in which all is.
+
+SHAPES = [(cases, seeds) for cases in (1, 2, 5) for seeds in (2, 3, 5)]
+NOISE = {"normal": lambda rng, *shape: rng.standard_normal(shape), "t3": lambda rng, *shape: rng.standard_t(3, shape)}
+
+
+def p_values(rng, noise, cases, seeds, *, in_pairs, effect=0.0, claims=8000):
+    """[claims, cases] that the better row is better, its mean `effect` standard deviations above the other's. Pairs
+    share what their batches did, which is as large as the noise."""
+    draw = lambda *shape: NOISE[noise](rng, claims, cases, *shape)
+    spread = {"normal": 1.0, "t3": math.sqrt(3)}[noise]
+    shared = draw(seeds) if in_pairs else 0.0
+    ours, theirs = draw(seeds) + shared + effect * spread, draw(seeds) + shared
+    return student(ours - theirs) if in_pairs else welch(ours, theirs)
+
+
+@pytest.mark.parametrize("in_pairs", [True, False], ids=["paired", "unpaired"])
+@pytest.mark.parametrize("noise", NOISE)
+def test_a_claim_of_which_nothing_is_true_seldom_gets_a_verdict(noise, in_pairs):
+    """Held, held under the condition that was named (here the first case), or reversed: each at most `LEVEL`."""
+    rng = np.random.default_rng(7)
+    for cases, seeds in SHAPES:
+        p = p_values(rng, noise, cases, seeds, in_pairs=in_pairs)
+        clear, turned = adjusted(p) <= LEVEL, adjusted(1 - p) <= LEVEL
+        sampling = 3 * math.sqrt(LEVEL * (1 - LEVEL) / len(p))
+        assert np.mean(clear.any(-1)) < LEVEL + sampling  # whichever cases a condition may name
+        assert np.mean(turned.any(-1)) < LEVEL + sampling
+        assert np.mean(clear.all(-1) | clear[:, 0]) < LEVEL + sampling
+
+
+def test_a_verdict_is_what_the_simulation_counts():
+    """`conclude` on the simulated seeds themselves, against the arrays of p-values."""
+    rng = np.random.default_rng(3)
+    for cases, seeds in ((1, 3), (2, 2), (5, 5)):
+        ours, theirs = rng.standard_normal((2, 30, cases, seeds))
+        ours += 1.5
+        clear = adjusted(welch(ours, theirs)) <= LEVEL
+        for one, (first, second) in enumerate(zip(ours, theirs, strict=True)):
+            rows = {str(case): between("a", "b", first[case], second[case], "loss") for case in range(cases)}
+            found = conclude(rows, condition=("0",))
+            expected = HELD if clear[one].all() else CONDITION if clear[one, 0] else None
+            assert (found.status if found.status in (HELD, CONDITION) else None) == expected
+
+
+def test_the_power_grows_with_the_effect_and_the_seeds():
+    """How often a claim holds of which every case is true by so many standard deviations; printed with -s."""
+    rng, found = np.random.default_rng(5), {}
+    for noise in NOISE:
+        for in_pairs in (True, False):
+            print(f"\n{noise}, {'paired' if in_pairs else 'unpaired'}: share of true claims that hold")
+            for cases, seeds in SHAPES:
+                powers = [
+                    float(np.mean((adjusted(p) <= LEVEL).all(-1)))
+                    for effect in (1, 2, 4)
+                    for p in [p_values(rng, noise, cases, seeds, in_pairs=in_pairs, effect=effect, claims=1000)]
+                ]
+                found[noise, in_pairs, cases, seeds] = powers
+                said = ", ".join(f"{power:4.0%} at {effect}" for power, effect in zip(powers, (1, 2, 4), strict=True))
+                print(f"{cases} cases, {seeds} seeds: {said}")
+    assert all(powers == sorted(powers) for powers in found.values())
+    for noise, in_pairs in ((noise, way) for noise in NOISE for way in (True, False)):
+        power = {shape: found[noise, in_pairs, *shape][-1] for shape in SHAPES}
+        assert power[1, 5] > 0.95 and power[1, 5] > power[1, 3] > power[1, 2]
+        assert statistics.fmean(power[1, n] - power[5, n] for n in (2, 3, 5)) > 0
 
 
 @pytest.mark.parametrize("function", [paired, rank_correlation])

@@ -165,11 +165,11 @@ def test_tables_share_rows_by_name_and_trials_by_their_records(fake, ran):
 def test_claims_are_judged_from_cpu_on(fake):
     cpu = {one["id"]: one for one in run_study("fake/table", scale="cpu", rows=("one", "two"))["verdicts"]}
     assert set(cpu) == {"one-below-two", "never-tested"}
-    assert cpu["one-below-two"]["status"] == "held" and cpu["never-tested"]["status"] == "not tested"
-    because = "value: value 1.25 (one) against 2.25 (two), clear over 2 seeds"
+    assert cpu["one-below-two"]["status"] == "did not hold" and cpu["never-tested"]["status"] == "not tested"
+    because = "value: value 1.25 (one) against 2.25 (two), not clear over 2 seeds (p = 0.053)"
     assert cpu["one-below-two"]["because"] == because
     said = Path("runs/fake-table-cpu/verdicts.md").read_text()
-    assert f"## one-below-two: held\n\n> One is <below> two.\n\nMeasured: the value.\n\n- {because}\n" in said
+    assert f"## one-below-two: did not hold\n\n> One is <below> two.\n\nMeasured: the value.\n\n- {because}\n" in said
     assert "## never-tested: not tested" in said and "another" not in said
 
 

@@ -8,6 +8,7 @@ from results_of import page_of_the_record
 
 from attention_research.config import ConfigError
 from attention_research.studies import figures, fingerprints, load_study, records, run_study
+from attention_research.studies.table_record import judge_again
 from attention_research.studies.trials import Folder, plan
 from attention_research.training import workdir as workdirs
 
@@ -97,6 +98,20 @@ def test_other_options_than_those_of_the_record_change_nothing_in_it(table):
     assert complete != holds() and "4.00 +- 0.00" in holds()
     with pytest.raises(ConfigError, match="^seeds: expected at most 2, those of a record at quick, got 3$"):
         run_study("fake/table", scale="quick", record=True, seeds=3)
+
+
+def test_verdicts_are_drawn_anew_below_the_same_table(table):
+    table()
+    run_study("fake/table", scale="quick", render=True, record=True)
+    record = Path("experiments/fake/results/table/quick")
+    page = (record / "table.md").read_text(encoding="utf-8")
+    assert not judge_again(record) and (record / "table.md").read_text(encoding="utf-8") == page == holds()
+    mine, below = page.split("## fake/table", 1)
+    changed = mine.replace("one \\| first", "a note that another version wrote")
+    assert changed != mine
+    (record / "table.md").write_text(f"{changed}## fake/table of an earlier rule\n\n### one-below-two: held\n")
+    assert judge_again(record)
+    assert (record / "table.md").read_text(encoding="utf-8") == f"{changed}## fake/table{below}"
 
 
 def test_what_another_table_records_later_fills_the_gap(table, fake):

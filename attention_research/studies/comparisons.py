@@ -1,0 +1,211 @@
+"""Two rows compared under a key: by how much one is better, and how sure that is.
+
+A comparison has two one-sided p-values (`differences`): that `better` is better, and the reverse. It is clear where the
+first is at most `LEVEL`, reversed where the second is. Seeds are in pairs where the two trials of every seed see the
+same batches. Of several comparisons that make one claim the p-values are corrected (`together`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attention_research.studies import competence
+from attention_research.studies.differences import p_above
+from attention_research.studies.significance import holm
+
+if TYPE_CHECKING:
+    from attention_research.studies.results import Entry, Results
+    from attention_research.studies.trials import Trial
+
+LEVEL = 0.05
+#: What a comparison comes to.
+CLEAR, REVERSED, OPEN, UNMEASURED = "clear", "reversed", "not clear", "not measured"
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """How much better one row is than another; `p` is None where it was not measured by two seeds. `said` are the two
+    means and, where there is no p, the reason."""
+
+    better: str
+    worse: str
+    gain: float | None
+    said: str
+    p: float | None = None
+    p_reversed: float | None = None
+    seeds: int = 0
+
+    @property
+    def outcome(self) -> str:
+        if self.p is None or self.p_reversed is None:
+            return UNMEASURED
+        return CLEAR if self.p <= LEVEL else REVERSED if self.p_reversed <= LEVEL else OPEN
+
+    @property
+    def clear(self) -> bool | None:
+        """None where it was not measured."""
+        return None if self.outcome == UNMEASURED else self.outcome == CLEAR
+
+    @property
+    def text(self) -> str:
+        """The means, and in words and with its p how clear the difference is."""
+        if self.p is None or self.p_reversed is None:
+            return self.said
+        if not self.seeds:
+            return f"{self.said}, {self.outcome}"
+        word, p = (REVERSED, self.p_reversed) if self.outcome == REVERSED else (self.outcome, self.p)
+        return f"{self.said}, {word} over {self.seeds} seeds ({_spelled(p)})"
+
+
+def same_batches(trial: Trial, other: Trial, stage: str = "train") -> bool:
+    """Whether two trials train on the same batches in the same order, `stage` being "train" or a fine-tuning's name.
+
+    So it is where both configurations give the same data, lengths, vocabulary, batch size, steps and seed of the data.
+    """
+    ours, theirs = (_batches(one, stage) for one in (trial, other))
+    return ours is not None and ours == theirs
+
+
+def _batches(trial: Trial, stage: str) -> list[Any] | None:
+    tuned = [one["settings"]["given"] for one in trial.stages if one["settings"].get("name") == stage]
+    given = tuned[0] if tuned else trial.given
+    if not given or "data" not in given:
+        return None
+    training = given.get("training", {})
+    seed = training.get("data_seed")
+    sizes = [given.get(name) for name in ("max_length", "vocabulary_size")]
+    order = [training.get("batch_size"), training.get("steps"), trial.seed if seed is None else seed]
+    return [given["data"], *sizes, *order]
+
+
+def compare(results: Results, better: str, worse: str, key: str = "train.loss", *, higher: bool = False) -> Comparison:
+    """Compare two rows by id; ``gain`` is positive where ``better`` is better (lower, or higher with ``higher``).
+
+    The row ``better`` must have learned its task (`studies.competence`); ``worse`` may have failed at it.
+    """
+    ours, theirs, in_pairs = numbers_of(results, better, worse, key, higher=higher)
+    found = between(better, worse, ours, theirs, key.split(".")[1], in_pairs=in_pairs, higher=higher)
+    return learned(results, found, better)
+
+
+def learned(results: Results, found: Comparison, *rows: str) -> Comparison:
+    """The comparison; without p, and with the reason, where one of these rows has not learned its task."""
+    refused = next(filter(None, (competence.refusal(results, row) for row in rows)), "")
+    if not refused or found.gain is None:
+        return found
+    return Comparison(found.better, found.worse, found.gain, f"{found.said}, {refused}")
+
+
+def between(
+    better: str,
+    worse: str,
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    name: str,
+    *,
+    in_pairs: bool = False,
+    higher: bool = True,
+) -> Comparison:
+    """Compare two lists of numbers a seed, under the names of what they are of; -inf or nan is a run that diverged.
+
+    Without `higher` lower numbers are better. Of numbers ``in_pairs`` the i-th of both sides belong together.
+    """
+    ours, theirs = signed(ours, higher=higher), signed(theirs, higher=higher)
+    gain, said = described(better, worse, ours, theirs, name, higher=higher)
+    seeds = min(len(ours), len(theirs))
+    if seeds < 2:
+        return Comparison(better, worse, gain, f"{said}, one seed: nothing is clear" if seeds else said)
+    p = p_above(ours, theirs, in_pairs=in_pairs)
+    return Comparison(better, worse, gain, said, p, p_above(theirs, ours, in_pairs=in_pairs), seeds)
+
+
+def against(results: Results, row: str, key: str, other: str | float = 0.0, *, higher: bool = True) -> Comparison:
+    """A row's number against another one of the same runs, by its key, or against a fixed number."""
+    ours = [value for _, value in _by_seed(results, row, key, -math.inf if higher else math.inf).values()]
+    theirs = results.values(row, other) if isinstance(other, str) else [other] * len(ours)
+    said = other.split(".")[1] if isinstance(other, str) else ""
+    in_pairs = len(ours) == len(theirs)
+    return learned(results, between(row, said, ours, theirs, key.split(".")[1], in_pairs=in_pairs, higher=higher), row)
+
+
+def apart(results: Results, rows: Sequence[str], key: str, *, higher: bool = False) -> Comparison:
+    """That some two of several rows differ: the best against the worst, p times the number of ordered pairs that could
+    have been these two (Bonferroni's correction). There is no reverse of it."""
+    means = {row: mean for row in rows if (mean := results.mean(row, key)) is not None}
+    order = sorted(means, key=means.__getitem__, reverse=higher) or [*rows]
+    found = compare(results, order[0], order[-1], key, higher=higher)
+    pairs = len(order) * (len(order) - 1)
+    return found if found.p is None else dataclasses.replace(found, p=min(1.0, pairs * found.p), p_reversed=1.0)
+
+
+def certain(better: str, worse: str, gain: float, said: str) -> Comparison:
+    """A comparison of numbers without any spread, such as counts."""
+    return Comparison(better, worse, gain, said, 0.5 - 0.5 * _sign(gain), 0.5 + 0.5 * _sign(gain))
+
+
+def together(cases: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """The comparisons of one claim with their p-values corrected by Holm's method, in either direction."""
+    there = {name: case for name, case in cases.items() if case.p is not None and case.p_reversed is not None}
+    p, p_reversed = (holm({name: getattr(case, one) for name, case in there.items()}) for one in ("p", "p_reversed"))
+    changed = {name: dataclasses.replace(there[name], p=p[name], p_reversed=p_reversed[name]) for name in there}
+    return {name: changed.get(name, case) for name, case in cases.items()}
+
+
+def numbers_of(
+    results: Results, row: str, other: str, key: str, *, higher: bool
+) -> tuple[list[float], list[float], bool]:
+    """The numbers of both rows, a run that diverged as the worst one, and whether they are pairs."""
+    stage = key.split(".")[0]
+    worst = -math.inf if higher else math.inf
+    ours, theirs = (_by_seed(results, one, key, worst) for one in (row, other))
+    places = [place for place in ours if place in theirs]
+    in_pairs = len(places) > 1 and all(same_batches(ours[p][0].trial, theirs[p][0].trial, stage) for p in places)
+    if in_pairs:
+        ours, theirs = ({place: side[place] for place in places} for side in (ours, theirs))
+    return [value for _, value in ours.values()], [value for _, value in theirs.values()], in_pairs
+
+
+def _by_seed(results: Results, row: str, key: str, worst: float) -> dict[Any, tuple[Entry, float]]:
+    """(seed, point) -> the trial and its number."""
+    stage, name = key.split(".", 1)
+    found = {}
+    for entry in results.of(row):
+        if not entry.result:
+            continue
+        numbers = entry.result["stages"].get(stage, {})
+        value = numbers.get(name)
+        if value is None and (entry.result["diverged"] or numbers.get("diverged")):
+            value = worst
+        if value is not None:
+            found[entry.trial.seed, entry.trial.point] = entry, value
+    return found
+
+
+def signed(values: Sequence[float], *, higher: bool) -> list[float]:
+    sign = 1.0 if higher else -1.0
+    return [-math.inf if math.isnan(value) else sign * value for value in values]
+
+
+def described(
+    better: str, worse: str, ours: list[float], theirs: list[float], name: str, *, higher: bool
+) -> tuple[float | None, str]:
+    """The gain, and both means in words."""
+    if not ours or not theirs:
+        missing = " and ".join(row for row, values in ((better, ours), (worse, theirs)) if row and not values)
+        return None, f"{name} of {missing} not measured"
+    first, second = statistics.fmean(ours), statistics.fmean(theirs)
+    means = [f"{mean if higher else 0.0 - mean:.3g}" if math.isfinite(mean) else "diverged" for mean in (first, second)]
+    than = f" ({worse})" if worse else ""
+    return first - second if first != second else 0.0, f"{name} {means[0]} ({better}) against {means[1]}{than}"
+
+
+def _sign(value: float) -> float:
+    return math.copysign(1.0, value) if value else 0.0
+
+
+def _spelled(p: float) -> str:
+    return f"p = {p:.2g}" if p >= 0.0001 else "p < 0.0001"
