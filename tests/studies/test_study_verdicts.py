@@ -199,7 +199,7 @@ def claimed(tmp_path, verdict, *, condition="", margin=""):
         f"id,notes,topic,claim,study,measurement,kind,condition,margin\n{','.join(cells)}\n"
     )
     made = losses(good=[1.0, 1.01, 1.02], bad=[2.0, 2.01, 2.02], near=[1.0, 1.03, 1.01])
-    study = dataclasses.replace(made.study, path=tmp_path / "hand.py", claims="claims.csv",
+    study = dataclasses.replace(made.study, path=tmp_path / "hand.py", claims="claims.csv", competence=(),
                                 verdicts={"good-beats-near": verdict})  # fmt: skip
     (found,) = judge(dataclasses.replace(made, study=study))
     return found
