@@ -8,7 +8,6 @@ code            the program of the training description that shares most words w
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,23 +16,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from attention_research.tasks.floors.written import lead
 from attention_research.tasks.programs import program_scores
 from attention_research.tasks.rouge import rouge
 from attention_research.tokens import PAD
 from attention_research.training.evaluation import Trained
 
 KINDS = ("rouge1", "rouge2", "rougeL")
-_END = re.compile(r"[.!?][\"']?(?=\s+[\"'A-Z])")
-
-
-def lead(text: str) -> str:
-    """The first sentence of a text: up to a full stop (or ! or ?) before a capital letter, as the BBC writes: Mr Blair.
-
-    >>> lead("He won 3.5 million. She did not.")
-    'He won 3.5 million.'
-    """
-    end = _END.search(text)
-    return text if end is None else text[: end.end()]
 
 
 def measure_lead(*, workdir: Path, seed: int, prefix: str, examples: int | None = None, **_: Any) -> dict[str, Any]:

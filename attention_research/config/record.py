@@ -42,6 +42,7 @@ LATER_LEAVES: dict[str, Any] = {
     "training.schedule:inverse_sqrt.ramp_steps": 0,
     "training.optimizer:sgd.weight_decay": 0.0,
     "evaluation.average": 1,
+    "evaluation:bleu.near": None,
     "model:transformer.initialization": {"kind": "as_built"},
     **{
         f"model.{part}.{name}": {"kind": kind}

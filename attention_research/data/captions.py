@@ -15,6 +15,7 @@ import numpy as np
 from attention_research.data.in_memory import Batch
 from attention_research.data.named_picture_texts import NamedPictureTexts
 from attention_research.data.named_pictures import Pictures, PictureSet
+from attention_research.data.tokens import TokenArray
 from attention_research.registry import Child, Positive
 
 
@@ -83,6 +84,13 @@ class CaptionTexts(NamedPictureTexts):
         """The target tokens of a split's evaluation (or of `examples` of it) one after the other."""
         batches = self.evaluation_batches(split, 256, examples)
         return np.concatenate([batch["target"][batch["target"] != 0] for _, batch in batches])
+
+    def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
+        """The captions of a split's evaluation (or of `examples` of it), of training all that there are; no picture of
+        training is read."""
+        if split == "train":
+            return TokenArray.unpadded([self.arrays("train")["target"]])
+        return TokenArray.unpadded(batch["target"] for _, batch in self.evaluation_batches(split, 256, examples))
 
 
 class Captions(CaptionTexts):

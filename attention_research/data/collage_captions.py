@@ -19,6 +19,7 @@ from attention_research.data import storage
 from attention_research.data.collages import COLOURS, DIGITS, SIZES, Layout, collages, in_colours
 from attention_research.data.in_memory import Batch
 from attention_research.data.picture_texts import PictureTexts, digests, padded
+from attention_research.data.tokens import TokenArray
 from attention_research.data.words import Words
 from attention_research.errors import ConfigError
 from attention_research.registry import Positive, Rate
@@ -156,5 +157,8 @@ class Collages(PictureTexts):
 
     def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
         """The tokens of the captions of a split (or of `examples` of it) one after the other."""
-        batches = self.evaluation_batches(split, 256, examples)
-        return np.concatenate([batch["target"][batch["target"] != 0] for _, batch in batches])
+        return self.target_sentences(split, examples).flat
+
+    def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
+        """The same, each caption a sequence of its own."""
+        return TokenArray.unpadded(batch["target"] for _, batch in self.evaluation_batches(split, 256, examples))

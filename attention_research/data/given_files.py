@@ -12,6 +12,7 @@ from attention_research.data.files import Files
 from attention_research.data.kept import Kept
 from attention_research.data.kept_text import KeptText
 from attention_research.data.pairs import Pairs
+from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 
 OPTION = "--files"
@@ -48,3 +49,7 @@ class GivenFiles(Pairs):
     def target_counts(self) -> np.ndarray:
         """Those of the run's training text."""
         return self._data.target_counts()
+
+    def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
+        """Those of training are the run's."""
+        return self._data.target_sentences(split) if split == "train" else super().target_sentences(split, examples)

@@ -24,6 +24,7 @@ import numpy as np
 from attention_research.data import naming_source, storage
 from attention_research.data.pairs import Batch, Pairs
 from attention_research.data.prepared import chosen
+from attention_research.data.tokens import TokenArray
 from attention_research.data.words import most_frequent
 from attention_research.registry import Child, Positive
 from attention_research.tokens import EOS, UNKNOWN
@@ -240,10 +241,10 @@ class NamingData(Pairs):
         cut = lambda name, shape: (shape[0], min(shape[1], NAME_TOKENS)) if name == "target" else shape
         return [{name: cut(name, shape) for name, shape in one.items()} for one in super().train_shapes(batch_size)]
 
-    def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
+    def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
         """The target tokens of a split as a vocabulary counts them: what is not in it is the unknown word."""
-        tokens = super().target_tokens(split, examples)
-        return np.where(tokens < self.vocabulary_size, tokens, UNKNOWN)
+        found = super().target_sentences(split, examples)
+        return TokenArray(np.where(found.flat < self.vocabulary_size, found.flat, UNKNOWN), found.offsets)
 
     def _cut(self, batch: Batch) -> Batch:
         batch = {**batch, "target": batch["target"][:, :NAME_TOKENS]}

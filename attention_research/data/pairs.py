@@ -11,6 +11,7 @@ from attention_research.data import plan as plan_module
 from attention_research.data.kept import Kept
 from attention_research.data.names import check_name
 from attention_research.data.read_ahead import read_ahead
+from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
@@ -211,8 +212,11 @@ class Pairs:
 
     def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
         """The target tokens of a split (or of `examples` of it) one after the other: those that a loss counts."""
-        batches = self.evaluation_batches(split, 256, examples)
-        return np.concatenate([batch["target"][batch["target"] != 0] for _, batch in batches])
+        return self.target_sentences(split, examples).flat
+
+    def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
+        """The same, each target a sequence of its own."""
+        return TokenArray.unpadded(batch["target"] for _, batch in self.evaluation_batches(split, 256, examples))
 
     def target_counts(self) -> np.ndarray:
         """[tokens] how often each token of the vocabulary is a target in training."""

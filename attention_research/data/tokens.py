@@ -21,6 +21,16 @@ class TokenArray(Sequence):
         return cls(np.concatenate([np.zeros(0, np.int32), *chunks]), offsets)
 
     @classmethod
+    def unpadded(cls, batches: Iterable[np.ndarray]) -> "TokenArray":
+        """From arrays [B T] of rows that are filled up with 0; rows without a token are left out."""
+        flat, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        for rows in batches:
+            real = rows != 0
+            flat.append(rows[real])
+            lengths.append(real.sum(axis=1)[real.any(axis=1)])
+        return cls(np.concatenate(flat), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]))
+
+    @classmethod
     def load(cls, path: Path) -> "TokenArray":
         """From the files that `save` wrote."""
         return cls(np.load(f"{path}.ids.npy", mmap_mode="r"), np.load(f"{path}.offsets.npy"))

@@ -129,8 +129,9 @@ def contents(stages: Stages, given: Given, *, build: bool = False, sources: Sour
     for prefix, config, make in finetuning.runs(stages, given or {}) if trains(stages) else ():
         found[f"{prefix}config"] = config.identity
         if prefix or _evaluates(stages):
-            evaluation = registry.FAMILIES["evaluation"][config.resolved["evaluation"]["kind"]]
-            found[f"{prefix}score"] = (sources or Sources()).of_scoring(evaluation)
+            section = config.resolved["evaluation"]
+            evaluation, whole = registry.FAMILIES["evaluation"][section["kind"]], section.get("near") is not None
+            found[f"{prefix}score"] = (sources or Sources()).of_scoring(evaluation, whole=whole)
         try:
             data = make(_silent) if there else None  # where the trial's own data are not here, nor is its vocabulary
             there = there and (build or checksum.is_here(data))

@@ -6,7 +6,8 @@ that are taken from it.
 
 Kinds are looked up by name at run time, which no import shows. Where a module or the measurement builds from a config,
 each word in its code that is a kind's name brings in the kind's module, and a child's default kind in a signature
-always does. All is read from the sources by `ast`; docstrings, comments and layout do not count (`source_text`).
+always does. All is read from the sources by `ast`; docstrings, comments and layout do not count (`source_text`), nor
+do the methods of `BESIDE`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ ABOVE = ("cli", "workdirs", "studies", "catalogue")
 OF_TRAINING = (
     "training", "tasks", "decoding", "data", "models", "layers", "parallel", "config", "registry", "experiment",
 )  # fmt: skip
+#: Methods whose numbers a trial has only where it is asked for them, by name or Class.name: the baselines that it is
+#: compared with; the scores of near and far sources, with the constructor that has their setting.
+BESIDE = ("floors", "by_distance", "distance_summary", "BleuEvaluation.__init__")
 
 
 class Sources:
@@ -47,13 +51,14 @@ class Sources:
         kinds = frozenset(word for word in _words(settings) if any(word in one for one in registry.FAMILIES.values()))
         return self.measured(where, kinds, trained)
 
-    def of_scoring(self, where: str) -> str:
-        """12 hex digits of the sources of an evaluation, "module:Class", and of those in `tasks` that it imports."""
-        return self.scoring(where)
+    def of_scoring(self, where: str, *, whole: bool = False) -> str:
+        """12 hex digits of the sources of an evaluation, "module:Class", and of those in `tasks` that it imports; with
+        those of the methods of `BESIDE` where the trial has their numbers (`whole`)."""
+        return self.scoring(where, whole)
 
 
-def _scoring(where: str) -> str:
-    reach = _Reach([path.stem for path in PACKAGE.iterdir() if path.stem != "tasks"])
+def _scoring(where: str, whole: bool) -> str:
+    reach = _Reach([path.stem for path in PACKAGE.iterdir() if path.stem != "tasks"], whole=whole)
     reach.module(_origin(where.partition(":")[0]))
     return _digest(reach)
 
@@ -81,10 +86,10 @@ def _origin(module: str) -> Path:
 
 
 class _Reach:
-    """The texts of what was reached; nothing of the package's parts `left_out` is followed."""
+    """The texts of what was reached; nothing of the package's parts `left_out` is followed. `whole` keeps `BESIDE`."""
 
-    def __init__(self, left_out: Collection[str]):
-        self.left_out = left_out
+    def __init__(self, left_out: Collection[str], *, whole: bool = False):
+        self.left_out, self.whole = left_out, whole
         self.texts: set[str] = set()
         self.words: set[str] = set()
         self.builds = False
@@ -116,7 +121,7 @@ class _Reach:
         if path in self.modules:
             return
         self.modules.add(path)
-        facts = _module_facts(path)
+        facts = _module_facts(path, self.whole)
         self.texts.add(facts.text)
         for one in facts.imports:
             self.imports(one, path)
@@ -281,12 +286,20 @@ def _names_in_file(path: Path, time: int, size: int) -> frozenset[str]:
     return frozenset(name for node in _parse(path, time, size).body for name in _bound(node))
 
 
-def _module_facts(path: Path) -> _Facts:
+def _module_facts(path: Path, whole: bool) -> _Facts:
     stat = path.stat()
-    return _facts_of_file(path, stat.st_mtime_ns, stat.st_size)
+    return _facts_of_file(path, stat.st_mtime_ns, stat.st_size, whole)
 
 
 @functools.cache
-def _facts_of_file(path: Path, time: int, size: int) -> _Facts:
-    """Without the tree, which is large."""
-    return _facts(ast.parse(path.read_text(encoding="utf-8")))
+def _facts_of_file(path: Path, time: int, size: int, whole: bool) -> _Facts:
+    """Without the tree, which is large, and unless `whole` without the methods of `BESIDE`."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in [] if whole else tree.body:
+        if isinstance(node, ast.ClassDef):
+            node.body = [one for one in node.body if not _is_beside(node, one)]
+    return _facts(tree)
+
+
+def _is_beside(owner: ast.ClassDef, node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and not {node.name, f"{owner.name}.{node.name}"}.isdisjoint(BESIDE)

@@ -53,6 +53,12 @@ class CaptioningEvaluation(Evaluation):
         others = {f"other_{name}": score for name, score in caption_scores(floor, wanted).items()}
         return {**scores, "signature": SIGNATURE, **others}
 
+    def floors(self, data: Any) -> dict[str, dict[str, float]]:
+        """As `Evaluation.floors`: the most frequent caption, and that of another picture."""
+        from attention_research.tasks.floors.written import caption_floors
+
+        return caption_floors(self, data)
+
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
         names = {f"bleu_{n}": f"BLEU-{n}" for n in range(1, 5)} | {"rouge_l": "ROUGE-L", "cider_d": "CIDEr-D"}

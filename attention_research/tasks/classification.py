@@ -59,6 +59,12 @@ class ClassificationEvaluation(Evaluation):
             "examples": len(label),
         }
 
+    def floors(self, data: Any) -> dict[str, dict[str, float]]:
+        """As `Evaluation.floors`: the most frequent class, and of texts a linear model of words."""
+        from attention_research.tasks.floors.labels import class_floors
+
+        return class_floors(self, data)
+
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
         return (

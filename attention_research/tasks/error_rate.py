@@ -73,6 +73,12 @@ class ErrorRateEvaluation(Evaluation):
             "token_by_token_error_rate": floor,
         }
 
+    def floors(self, data: Any) -> dict[str, dict[str, float]]:
+        """As `Evaluation.floors`: token by token, and what the nearest training source has."""
+        from attention_research.tasks.floors.written import transduction_floors
+
+        return transduction_floors(self, data)
+
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
         rates = f"error rate {scores['error_rate']:.2f} %, of whole sequences {scores['word_error_rate']:.2f} %"

@@ -156,6 +156,12 @@ class NamingEvaluation(Evaluation):
         scores |= self._floors(data, names, bodies)
         return {**scores, "samples": _samples(names, suggestions)}
 
+    def floors(self, data: Any) -> dict[str, dict[str, float]]:
+        """As `Evaluation.floors`: the most frequent name, and the first words of the body."""
+        from attention_research.tasks.floors.written import name_floors
+
+        return name_floors(self, data)
+
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
         outside = f" · outside the vocabulary {scores['oov_accuracy']:.1f}" if "oov_accuracy" in scores else ""

@@ -95,6 +95,12 @@ class ParsevalEvaluation(Evaluation):
         floor = parseval([flat(reference) for reference in references], references)["f1"]
         return {**parseval(hypotheses, references), "f1_signature": SIGNATURE, "flat_f1": floor}
 
+    def floors(self, data: Any) -> dict[str, dict[str, float]]:
+        """As `Evaluation.floors`: one bracket around all words."""
+        from attention_research.tasks.floors.written import tree_floors
+
+        return tree_floors(self, data)
+
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
         found = f"precision {scores['precision']:.2f}, recall {scores['recall']:.2f}; {scores['f1_signature']}"

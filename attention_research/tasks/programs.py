@@ -60,6 +60,12 @@ class ProgramEvaluation(Evaluation):
         del sources
         return dict(program_scores(hypotheses, references))
 
+    def floors(self, data: Any) -> dict[str, dict[str, float]]:
+        """As `Evaluation.floors`: the program of the nearest training description."""
+        from attention_research.tasks.floors.written import program_floors
+
+        return program_floors(self, data)
+
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
         said = f"exact match {scores['exact_match']:.1f} %, run {scores['runs']:.1f} %, pass {scores['passes']:.1f} %"

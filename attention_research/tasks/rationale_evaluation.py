@@ -72,6 +72,12 @@ class RationaleEvaluation(Evaluation):
                 })  # fmt: skip
         return scores(reviews)
 
+    def floors(self, data: Any) -> dict[str, dict[str, float]]:
+        """As `Evaluation.floors`: the mean rating."""
+        from attention_research.tasks.floors.labels import rating_floors
+
+        return rating_floors(self, data)
+
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
         said = f"squared error {scores['mean_squared_error']:.4f}, of the mean {scores['constant_error']:.4f}"

@@ -86,6 +86,12 @@ class TextToTextEvaluation(Evaluation):
                 return corpus_bleu(hypotheses, references)[0]
         return getattr(glue_metrics, metric)(hypotheses, references)
 
+    def floors(self, data: Any) -> dict[str, dict[str, float]]:
+        """As `Evaluation.floors`: by the metrics."""
+        from attention_research.tasks.floors.written import text_to_text_floors
+
+        return text_to_text_floors(self, data)
+
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
         each = (f"{metric} {scores[metric]:.2f} ({scores[f'majority_{metric}']:.2f})" for metric in self.metrics)

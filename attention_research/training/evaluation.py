@@ -151,7 +151,7 @@ def evaluate(
     trained = Trained(workdir, report, average=average, checkpoint=checkpoint)
     if files is not None:
         trained.data = GivenFiles(trained.data, *files, workdir)
-    results = [_evaluate_one(trained, replica) for replica in range(trained.trainer.replicas)]
+    results = [_evaluate_one(trained, replica, report) for replica in range(trained.trainer.replicas)]
     document = {**results[0], "step": trained.step, "split": trained.evaluation.split}
     document.update(checkpoint=trained.selection.name, averaged=trained.averaged)
     if len(results) > 1:
@@ -163,7 +163,7 @@ def evaluate(
     return document
 
 
-def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
+def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None]) -> dict[str, Any]:
     evaluation, data, model = trained.evaluation, trained.data, trained.model(replica)
     _check_model(trained)
 
@@ -178,10 +178,15 @@ def _evaluate_one(trained: Trained, replica: int) -> dict[str, Any]:
     texts = trained.translations(model, batches())
     ids = sorted(texts)
     references, sources = [references[i] for i in ids], [sources[i] for i in ids]
-    scores = evaluation.score([texts[i] for i in ids], references, sources)
+    hypotheses = [texts[i] for i in ids]
+    scores = evaluation.score(hypotheses, references, sources)
+    summary = evaluation.summary(scores)
+    if hasattr(evaluation, "by_distance"):
+        scores |= evaluation.by_distance(hypotheses, references, sources, data, report)
+        summary += evaluation.distance_summary(scores)
     return {
         **scores,
-        "summary": evaluation.summary(scores),
+        "summary": summary,
         "loss": losses["loss"],
         "negative_log_likelihood": losses["negative_log_likelihood"],
         "perplexity": math.exp(min(losses["negative_log_likelihood"], 80.0)),
