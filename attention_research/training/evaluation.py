@@ -163,7 +163,7 @@ def evaluate(
     return document
 
 
-def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None]) -> dict[str, Any]:
+def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
     evaluation, data, model = trained.evaluation, trained.data, trained.model(replica)
     _check_model(trained)
 

@@ -36,9 +36,7 @@ class KneserNey:
     [0.05, 0.112, 0.112, 0.675, 0.05]
     """
 
-    def __init__(
-        self, sentences: TokenArray, vocabulary: int, order: int, discounts: Sequence[float] | None = None
-    ):
+    def __init__(self, sentences: TokenArray, vocabulary: int, order: int, discounts: Sequence[float] | None = None):
         self.vocabulary, self.order, self._base = vocabulary, order, vocabulary + 1
         flat = np.asarray(sentences.flat, np.int64)
         # A history of k tokens is a number: its place in `_histories[k - 1]`, sorted keys of (number of the history
@@ -57,9 +55,7 @@ class KneserNey:
                 shorter = self._histories[size - 2][history] // self._base
                 grams, counts = np.unique(shorter * self._base + last, return_counts=True)
 
-    def _order(
-        self, size: int, grams: np.ndarray, counts: np.ndarray, fixed: Sequence[float] | None
-    ) -> _Order:
+    def _order(self, size: int, grams: np.ndarray, counts: np.ndarray, fixed: Sequence[float] | None) -> _Order:
         histories = len(self._histories[size - 2]) if size > 1 else 1
         discount = discounts_of(counts) if fixed is None else np.array([0.0, *[fixed[size - 1]] * 3])
         return _Order(grams, counts, discount, grams // self._base, histories)

@@ -1,0 +1,342 @@
+"""Floors: n-grams against NLTK and the paper's equations, memories by brute force, the rest by hand."""
+
+import math
+from collections import Counter, defaultdict
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from attention_research import registry
+from attention_research.data.collage_questions import CollageQuestions
+from attention_research.data.generated_reviews import GeneratedReviews
+from attention_research.data.tokens import TokenArray
+from attention_research.errors import ConfigError
+from attention_research.tasks.error_rate import ErrorRateEvaluation, error_rates
+from attention_research.tasks.evaluation import BleuEvaluation, Evaluation, corpus_bleu
+from attention_research.tasks.floors import NAMES, floors_of, linear_text, memory, written
+from attention_research.tasks.floors.kneser_ney import FALLBACK, KneserNey, discounts_of
+from attention_research.tasks.naming import NamingEvaluation
+from attention_research.tasks.parseval import ParsevalEvaluation
+from attention_research.tasks.perplexity import unigram_perplexity
+from attention_research.tasks.programs import ProgramEvaluation
+from attention_research.tasks.rationale_evaluation import RationaleEvaluation
+from attention_research.tasks.text_to_text_evaluation import TextToTextEvaluation
+
+VOCABULARY, END = 23, 2
+
+
+def sentences(seed, number):
+    """Of a few words each, some much more frequent than others, with the end."""
+    rng = np.random.default_rng(seed)
+    words = np.arange(3, 19)  # the last four words of the vocabulary never come
+    p = 1.0 / np.arange(1, 17)
+    return [[*rng.choice(words, rng.integers(0, 11), p=p / p.sum()).tolist(), END] for _ in range(number)]
+
+
+class ByDictionaries:
+    """Chen & Goodman 1999, equation 26 word by word, in dictionaries; None is what stands before a sentence."""
+
+    def __init__(self, text, order):
+        self.order = order
+        grams = [
+            tuple(([None] * (order - 1) + sentence)[place : place + order])
+            for sentence in text
+            for place in range(len(sentence))
+        ]
+        self.counts = {order: Counter(grams)}
+        for size in range(order - 1, 0, -1):
+            self.counts[size] = Counter(gram[1:] for gram in self.counts[size + 1])  # N1+(. gram)
+        self.after = defaultdict(dict)
+        for counts in self.counts.values():
+            for gram, count in counts.items():
+                self.after[gram[:-1]][gram[-1]] = count
+        self.discounts = {size: self.estimated(list(counts.values())) for size, counts in self.counts.items()}
+
+    @staticmethod
+    def estimated(counts):
+        n1, n2, n3, n4 = (counts.count(count) for count in (1, 2, 3, 4))
+        if 0 in (n1, n2, n3, n4):
+            return FALLBACK
+        y = n1 / (n1 + 2 * n2)
+        found = 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3
+        return found if all(0 <= d <= k for k, d in enumerate(found, 1)) else FALLBACK
+
+    def p(self, word, history):
+        lower = self.p(word, history[1:]) if history else 1 / VOCABULARY
+        after = self.after.get(tuple(history))
+        if after is None:
+            return lower
+        discount = lambda count: 0.0 if count == 0 else self.discounts[len(history) + 1][min(count, 3) - 1]
+        total, count = sum(after.values()), after.get(word, 0)
+        gamma = sum(discount(other) for other in after.values()) / total
+        return max(count - discount(count), 0.0) / total + gamma * lower
+
+
+@pytest.mark.parametrize("order", (1, 2, 3, 5))
+def test_probabilities_are_the_papers_equations_in_dictionaries(order):
+    text, new = sentences(0, 211), sentences(1, 29)
+    oracle = ByDictionaries(text, order)
+    found = KneserNey(TokenArray.join(text), VOCABULARY, order)
+    if order == 3:
+        assert oracle.discounts[2] != FALLBACK  # estimated, not fallen back to
+    padded = [[None] * (order - 1) + sentence for sentence in new]
+    expected = [
+        oracle.p(sentence[place], sentence[place - order + 1 : place])
+        for sentence in padded
+        for place in range(order - 1, len(sentence))
+    ]
+    tokens = TokenArray.join(new)
+    p = found.probabilities(found.history(tokens), tokens.flat.astype(np.int64))
+    np.testing.assert_allclose(p, expected, rtol=1e-12)
+    assert found.perplexity(tokens) == pytest.approx(math.exp(-np.mean(np.log(expected))), rel=1e-12)
+
+
+@pytest.mark.slow  # NLTK is imported in a second
+@pytest.mark.parametrize("order", (2, 3))
+def test_with_one_discount_it_is_nltks(order):
+    lm = pytest.importorskip("nltk.lm", reason="the extra `oracle` is not installed")
+    text = sentences(3, 41)
+    theirs = lm.KneserNeyInterpolated(order, discount=0.3)
+    grams = []
+    for sentence in text:
+        padded = ["<s>"] * (order - 1) + [str(word) for word in sentence]
+        for end in range(order - 1, len(padded)):
+            grams += [tuple(padded[end - size + 1 : end + 1]) for size in range(1, order + 1)]
+    theirs.fit([grams], vocabulary_text=[str(word) for word in range(VOCABULARY)])
+    # NLTK's lowest order has no discount.
+    ours = KneserNey(TokenArray.join(text), VOCABULARY, order, discounts=(0.0, *[0.3] * (order - 1)))
+    for history in ([4, 3], [3, 3], [VOCABULARY] * 2, [22, 5], [5, 22], [VOCABULARY, 3]):
+        history = history[-(order - 1) :]
+        context = ["<s>" if word == VOCABULARY else str(word) for word in history]
+        words = np.arange(2, 19)
+        p = ours.probabilities(np.tile(history[::-1], (len(words), 1)), words)
+        np.testing.assert_allclose(p, [theirs.score(str(word), context) for word in words], rtol=1e-12)
+
+
+def test_every_history_has_a_distribution():
+    """Seen, seen in part, never seen, and the beginning of a sentence; with estimated and with fixed discounts."""
+    text = TokenArray.join(sentences(5, 131))
+    for discounts in (None, (0.7, 0.4, 0.9)):
+        model = KneserNey(text, VOCABULARY, 3, discounts)
+        for history in ([3, 3], [3, 4], [3, 21], [21, 3], [21, 22], [VOCABULARY] * 2, [5, VOCABULARY]):
+            p = model.probabilities(np.tile(history, (VOCABULARY, 1)), np.arange(VOCABULARY))
+            assert np.all(p > 0) and p.sum() == pytest.approx(1, abs=1e-12)
+    assert model.probabilities(np.array([[VOCABULARY] * 2]), np.array([3]))[0] > 0.1  # the start is a history
+
+
+def test_discounts_by_hand():
+    counts = np.repeat([1, 2, 3, 4, 9], [40, 20, 10, 5, 3])
+    y = 40 / 80
+    np.testing.assert_allclose(discounts_of(counts), [0, 1 - y, 2 - 1.5 * y, 3 - 2 * y])
+    for few in (np.array([1, 2, 3]), np.repeat([1, 2, 3, 4], [1, 1, 9, 1])):
+        assert discounts_of(few).tolist() == [0, *FALLBACK]
+
+
+# Memories
+
+
+def dice(one, other):
+    sets = [{f" {text} "[place : place + 3] for place in range(len(text))} for text in (one, other)]
+    return 2 * len(sets[0] & sets[1]) / (len(sets[0]) + len(sets[1]))
+
+
+@pytest.mark.parametrize("spelled", (False, True))
+def test_the_nearest_source_by_brute_force(spelled):
+    rng = np.random.default_rng(7)
+    text = lambda: "".join(rng.choice(list("ab" if spelled else "ab é€𝄞"), rng.integers(2, 9))).strip() or "a"
+    asked, known = [text() for _ in range(53)], [text() for _ in range(97)]
+    apart = (lambda texts: [" ".join(one) for one in texts]) if spelled else list
+    found = memory.nearest(apart(asked), apart(known))
+    for one, place, similarity in zip(asked, *found, strict=True):
+        scores = [dice(one, other) for other in known]
+        assert similarity == pytest.approx(max(scores))
+        assert place == int(np.argmax(np.round(scores, 9)))  # the first of equals
+    assert 0.2 < found.similarity.min() < 1 == found.similarity.max() if spelled else found.similarity.max() > 0.5
+
+
+class Pairs:
+    """Interface strings: what `floors` asks of pairs, with one word a token."""
+
+    training = (
+        ["Turn on the lamp", "Delete", "Turn off the radio", "Hello"],
+        ["Bitte die Lampe an", "Das jetzt sofort löschen", "Das Radio bitte aus", "An"],
+    )
+    tests = (
+        ["Turn off the lamp", "Quit all of it", "Delete it"],
+        ["Bitte die Lampe an oder aus", "Quit all of it now", "Das jetzt sofort löschen, Sie"],
+    )
+    tokenizer = SimpleNamespace(size=13)
+    _prepared = SimpleNamespace(splits={"train": {"digest": "0"}})
+
+    def text(self, split):
+        return self.training if split == "train" else self.tests
+
+    def evaluation_batches(self, split, rows, examples=None):
+        assert split == "test"
+        yield np.array([2, 0]), {}
+        yield np.array([1, -1]), {}
+
+    def target_sentences(self, split, examples=None):
+        return TokenArray.join([[5, 2], [6, 2], [7, 2], [5, 2]] if split == "train" else [[5, 7, 2], [6, 2]])
+
+    def target_tokens(self, split, examples=None):
+        return self.target_sentences(split).flat
+
+
+def test_translations_are_copied_remembered_or_both():
+    data, (sources, references) = Pairs(), Pairs.tests
+    found = floors_of(data, BleuEvaluation(near=0.6))
+    bleu = lambda texts, rows=(0, 1, 2): corpus_bleu([texts[i] for i in rows], [references[i] for i in rows])[0]
+    first, third, second, _ = data.training[1]
+    remembered, both = [first, second, third], [first, sources[1], third]
+    similar = memory.nearest(sources, data.training[0])
+    assert similar.place.tolist() == [0, 2, 1] and (similar.similarity >= 0.6).tolist() == [True, False, True]
+    for name, texts in (("copy", sources), ("memory", remembered), ("memory_else_copy", both)):
+        expected = {"bleu": bleu(texts), "near_bleu": bleu(texts, (0, 2)), "far_bleu": bleu(texts, (1,))}
+        assert found[name] == pytest.approx(expected)
+    assert found["copy"]["bleu"] != found["memory"]["bleu"] != found["memory_else_copy"]["bleu"]
+    assert set(floors_of(data, BleuEvaluation())["memory"]) == {"bleu"}
+    text, new = data.target_sentences("train"), data.target_sentences("test")
+    for name, order in (("bigram", 2), ("trigram", 3)):
+        assert found[name] == {"perplexity": KneserNey(text, 13, order).perplexity(new)}
+    assert found["unigram"] == {"perplexity": unigram_perplexity(data, "test", None)}
+
+
+def test_near_and_far_are_scored_apart_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path))
+    data, lines = Pairs(), []
+    sources, references = data.tests
+    evaluation, said = BleuEvaluation(near=0.6), ["Die Lampe an oder aus", "Ende", "Jetzt sofort löschen, Sie"]
+    assert BleuEvaluation().by_distance(said, references, sources, data, lines.append) == {}
+    scores = evaluation.by_distance(said, references, sources, data, lines.append)
+    near, far = [said[0], said[2]], [said[1]]
+    assert scores == {
+        "near_bleu": corpus_bleu(near, [references[0], references[2]])[0], "near_sentences": 2,
+        "far_bleu": corpus_bleu(far, [references[1]])[0], "far_sentences": 1,
+    }  # fmt: skip
+    assert f"near {scores['near_bleu']:.2f} (2 sentences) · far 0.00 (1" in evaluation.distance_summary(scores)
+
+    def gone(split):
+        raise ConfigError("the text is gone")
+
+    monkeypatch.setattr(data, "text", gone, raising=False)
+    assert evaluation.by_distance(said, references, sources, data, lines.append) == scores and not lines
+    assert evaluation.by_distance(said, references, ["another"] * 3, data, lines.append) == {}
+    assert lines == ["evaluation.near: the training text is not here, near and far are left out (the text is gone)"]
+    assert evaluation.distance_summary({}) == ""
+    alone = memory.by_distance(np.zeros(1, bool), ["a"], ["b"])
+    assert "near_bleu" not in alone and alone["near_sentences"] == 0
+
+
+class Other(Pairs):
+    """Other texts."""
+
+    def __init__(self, training, tests, **said):
+        self.training, self.tests = training, tests
+        self.__dict__ |= said
+
+
+def test_words_are_pronounced_as_the_nearest_and_letter_by_letter():
+    data = Other((["c a t s", "d o"], ["K AE T S", "D UW"]), (["c a t", "a c", "d o e"], ["K AE T", "AE K", "D OW"]))
+    found = floors_of(data, ErrorRateEvaluation())
+    sources, references = data.tests
+    expected = error_rates(["K AE T S", "K AE T S", "D UW"], references, sources)
+    assert (found["nearest_source"]["error_rate"], found["nearest_source"]["word_error_rate"]) == expected
+    score = ErrorRateEvaluation().score(references, references, sources)
+    assert found["token_by_token"]["error_rate"] == score["token_by_token_error_rate"]
+
+
+# Other texts
+
+
+def test_text_to_text_has_the_floors_of_its_metrics():
+    labels = Other(
+        (["t: a bad film", "t: a bad book", "t: a good film", "t: good"], ["no", "no", "yes", "yes"]),
+        (["t: bad", "t: so good", "t: good film"], ["no", "yes", "yes"]),
+    )
+    found = floors_of(labels, TextToTextEvaluation())
+    assert found["majority"] == pytest.approx({"accuracy": 100 / 3, "score": 100 / 3})  # "no", the first of equals
+    assert found["tfidf_logistic"]["accuracy"] == 100 and "trigram" in found and "lead" not in found
+    story = ["s: Rain fell. It was late."] * 3
+    news = Other((["s: Old. News."], ["Old news"]), (story, ["Rain fell."] * 3), prefix="s: ")
+    found = floors_of(news, TextToTextEvaluation(metrics=("rouge1", "rougeL")))
+    assert found["lead"] == pytest.approx({"rouge1": 100, "rougeL": 100, "score": 100}) != found["majority"]
+    facts = Other(
+        (["Who wrote Emma?", "Who shot JR?"], ["Austen", "Kristin"]), (["Who wrote Emma"] * 3, ["Austen"] * 3)
+    )
+    assert floors_of(facts, TextToTextEvaluation(metrics=("exact_match",)))["nearest_source"]["exact_match"] == 100
+    assert floors_of(Pairs(), TextToTextEvaluation(metrics=("bleu",))).keys() >= {"copy", "memory", "majority"}
+
+
+def test_trees_programs_and_names():
+    trees = Other(([], []), (["a b", "a", "b"], ["(S (NP XX )NP XX )S", "(S XX )S", "(S (NP XX )NP )S"]))
+    assert floors_of(trees, ParsevalEvaluation())["flat"]["f1"] == pytest.approx(100 * 6 / 8)
+    program = "def f ( xs ) : return len ( xs )"
+    code = Other((["count them", "sort"], [program, "def f ( xs ) : return xs"]), (["count"] * 3, [program] * 3))
+    assert floors_of(code, ProgramEvaluation())["nearest_source"]["passes"] == 100
+    names = Other(
+        (["get x", "y", "z"], ["get size", "get size", "run"]), (["size get", "q", "r"], ["get size", "a", "run"])
+    )
+    found = floors_of(names, NamingEvaluation())
+    assert found["frequent"]["f1"] == pytest.approx(100 / 3) == found["first_words"]["f1"] and "bigram" not in found
+    assert found["frequent"]["exact_match"] == pytest.approx(100 / 3) != found["first_words"]["exact_match"]
+
+
+def test_captions_of_other_pictures():
+    data = Other((["0", "1"], [["a dog", "a cat"], ["a dog"]]), (["0", "1", "2"], [["a dog"], ["a cat"], ["a dog"]]))
+    evaluation = registry.lookup("evaluation", "captions")()
+    found = floors_of(data, evaluation)
+    score = evaluation.score(["a dog"] * 3, data.tests[1], data.tests[0])
+    assert found["frequent"]["bleu_1"] == score["bleu_1"] and found["other"]["bleu_1"] == score["other_bleu_1"]
+
+
+# Classes and ratings
+
+
+def test_the_linear_model_is_scikit_learns_of_words_and_pairs():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(11)
+    texts = [" ".join(rng.choice(list("abcdefg"), rng.integers(3, 12))) for _ in range(113)]
+    labels = rng.integers(0, 3, 113)
+    terms = text.TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", sublinear_tf=True, min_df=2)
+    model = LogisticRegression(C=10.0, max_iter=200).fit(terms.fit_transform(texts[:83]), labels[:83])
+    split = [one.split() for one in texts]
+    found = linear_text.predicted(split[:83], labels[:83], split[83:])
+    np.testing.assert_array_equal(found, model.predict(terms.transform(texts[83:])))
+    assert linear_text.predicted(split[:3], np.array([2, 2, 2]), split[:5]).tolist() == [2] * 5
+    assert linear_text.predicted([["a"], ["b"], ["c"]], np.array([0, 1, 1]), [["a"]]).tolist() == [1]
+
+
+def test_classes_by_hand():
+    data = SimpleNamespace(
+        classes=("no", "yes"), labels=lambda split: np.array([1, 1, 0] if split == "train" else [0, 1, 1, 0]),
+        evaluation_batches=lambda split, rows, examples: iter([(np.array([3, 0]), {}), (np.array([2, -1]), {})]),
+    )  # fmt: skip
+    evaluation = registry.lookup("evaluation", "classification")()
+    assert floors_of(data, evaluation) == {"majority": pytest.approx({"accuracy": 100 / 3, "macro_f1": 25.0})}
+
+
+@pytest.mark.slow
+def test_questions_without_their_pictures():
+    evaluation = registry.lookup("evaluation", "classification")()
+    asked = CollageQuestions(side=48, max_length=13, vocabulary_size=61, train_pictures=67, held_out=11)
+    found = floors_of(asked, evaluation)
+    assert 0 <= found["majority"]["accuracy"] < 40 and 0 < found["tfidf_logistic"]["accuracy"] < 80
+
+
+def test_the_mean_rating():
+    data = GeneratedReviews(max_length=29, vocabulary_size=97, train_examples=31)
+    found = floors_of(data, RationaleEvaluation(examples=7))
+    ids, batch = next(data.evaluation_batches("test", 7, 7))
+    mean = data.arrays("train")["ratings"].astype(np.float64).mean()
+    assert found == {"mean": {"mean_squared_error": pytest.approx(np.mean((batch["ratings"] - mean) ** 2))}}
+
+
+def test_every_evaluation_says_its_floors():
+    kinds = registry.FAMILIES["evaluation"]
+    own = [kind for kind in kinds if registry.lookup("evaluation", kind).floors is not Evaluation.floors]
+    assert set(kinds) - set(own) == {"perplexity"}  # n-grams are every data set's
+    assert all(name for name in NAMES.values()) and written.COPIED_BELOW < 0.6
