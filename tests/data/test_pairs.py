@@ -202,6 +202,7 @@ def test_target_tokens_are_those_that_the_loss_counts(made_up, pair_data):
             encoded = [t for s, t in zip(sources, encoded, strict=True) if max(len(s), len(t)) <= 31]
         cut = [ids if len(ids) <= 31 else ids[:30] + [2] for ids in encoded]
         np.testing.assert_array_equal(np.sort(data.target_tokens(split)), np.sort(np.concatenate(cut)))
+        assert sorted(map(tuple, data.target_sentences(split))) == sorted(map(tuple, cut))
     some = sum(int(segments(batch, "target").sum()) for _, batch in data.evaluation_batches("test", 4, examples=5))
     assert len(data.target_tokens("test", 5)) == some
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from results_of import trial
 
+from attention_research import registry
 from attention_research.cli import main
 from attention_research.studies import fingerprints, lowering, run_study, sources
 from attention_research.studies.staleness import OLD, Current, NotComparable, Stale, state_of
@@ -102,6 +103,20 @@ def test_a_measurements_sources_are_what_it_imports_and_the_kinds_that_it_names(
     assert not any(path.startswith(("training/", "studies/")) or "performer" in path for path in read)
     of = lambda kind: sources.Sources().of(f"{folder / 'table.py'}:measured", {"kind": kind, "seed": 3})
     assert of("alibi") == of("alibi") != of("rotary")
+
+
+def test_floors_count_only_where_a_trial_has_their_numbers(tmp_path):
+    """`whole` reads the package of the baselines; without it neither that nor the methods are part of the scoring."""
+    where = registry.FAMILIES["evaluation"]["bleu"]
+    plain, whole = (sources.Sources().of_scoring(where, whole=one) for one in (False, True))
+    assert plain != whole
+    file = tmp_path / "one.py"
+    kept = "class A:\n    def score(self):\n        return 1\n"
+    file.write_text(f"{kept}    def floors(self, data):\n        from attention_research.tasks import floors\n")
+    facts = sources._module_facts(file, False)
+    assert facts.imports == () and len(sources._module_facts(file, True).imports) == 1
+    (tmp_path / "other.py").write_text(kept)
+    assert facts.text == sources._module_facts(tmp_path / "other.py", True).text
 
 
 def test_status_says_which_records_are_stale_and_why(fake, ran, capsys):

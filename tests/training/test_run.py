@@ -19,7 +19,7 @@ from attention_research.errors import Diverged, RunError
 from attention_research.parallel.execution import MeshExecution
 from attention_research.registry import FAMILIES
 from attention_research.tasks.translation import Translation
-from attention_research.training import run, trainer
+from attention_research.training import evaluation, run, trainer
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.evaluation import Trained, evaluate
@@ -360,6 +360,15 @@ def test_evaluation_and_generation(whole):
     assert result["unigram_perplexity"] > 1 and result["step"] == 6
     translations = Trained(workdir).translate(["un deux trois", "a" * 500])
     assert len(translations) == 2 and all(isinstance(text, str) for text in translations)
+
+
+@pytest.mark.slow
+def test_near_and_far_sources_are_scored_apart(whole):
+    trained = Trained(whole[0])
+    trained.evaluation.near = 0.4
+    found = evaluation._evaluate_one(trained, 0)
+    assert found["near_sentences"] + found["far_sentences"] == 19 and found["near_sentences"] > 0
+    assert f"near {found['near_bleu']:.2f} (" in found["summary"] and 0 <= found["near_bleu"] <= 100
 
 
 def test_what_is_trained_on_a_mesh_is_read_on_one_device(whole, tmp_path):

@@ -90,7 +90,7 @@ def by_distance(near: Bool[np.ndarray, "n"], hypotheses: Sequence[str], referenc
     without the BLEU of a set that is empty."""
     found: Scores = {}
     for name, of in (("near", near), ("far", ~near)):
-        rows = np.flatnonzero(of)
+        rows = np.flatnonzero(of).tolist()
         found[f"{name}_sentences"] = len(rows)
         if len(rows):
             chosen = [[side[row] for row in rows] for side in (hypotheses, references)]
