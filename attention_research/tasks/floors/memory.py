@@ -33,7 +33,7 @@ def nearest(sources: Sequence[str], known: Sequence[str]) -> Nearest:
     """The nearest of the `known` texts for each source; similarity 0 and the first one where nothing is shared.
 
     >>> nearest(["Turn off the lamp", "q"], ["Delete", "Turn on the lamp"])
-    Nearest(place=array([1, 0]), similarity=array([0.83870968, 0.        ]))
+    Nearest(place=array([1, 0]), similarity=array([0.78787879, 0.        ]))
     """
     texts, grams = _trigrams([*known, *sources])
     sizes = np.bincount(texts, minlength=len(known) + len(sources))
