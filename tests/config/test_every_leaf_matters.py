@@ -50,6 +50,7 @@ BEHAVIOUR = {
     "training.initial_parts": f"{INITIAL}test_a_part_is_the_other_runs_and_the_rest_is_drawn",
     "training.eval_batches": "tests/config/test_every_leaf_matters.py::test_eval_batches_bound_an_evaluation",
     "evaluation.average": "tests/training/test_averaging.py::test_the_newest_on_the_schedule_are_averaged",
+    "evaluation.near": "tests/training/test_run.py::test_near_and_far_sources_are_scored_apart",
 }
 BASE = {
     "max_length": 13,
