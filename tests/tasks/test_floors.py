@@ -14,7 +14,7 @@ from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 from attention_research.tasks.error_rate import ErrorRateEvaluation, error_rates
 from attention_research.tasks.evaluation import BleuEvaluation, Evaluation, corpus_bleu
-from attention_research.tasks.floors import NAMES, floors_of, linear_text, memory, written
+from attention_research.tasks.floors import NAMES, floors_of, labels, memory, written
 from attention_research.tasks.floors.kneser_ney import FALLBACK, KneserNey, discounts_of
 from attention_research.tasks.naming import NamingEvaluation
 from attention_research.tasks.parseval import ParsevalEvaluation
@@ -251,11 +251,11 @@ def test_words_are_pronounced_as_the_nearest_and_letter_by_letter():
 
 
 def test_text_to_text_has_the_floors_of_its_metrics():
-    labels = Other(
+    topics = Other(
         (["t: a bad film", "t: a bad book", "t: a good film", "t: good"], ["no", "no", "yes", "yes"]),
         (["t: bad", "t: so good", "t: good film"], ["no", "yes", "yes"]),
     )
-    found = floors_of(labels, TextToTextEvaluation())
+    found = floors_of(topics, TextToTextEvaluation())
     assert found["majority"] == pytest.approx({"accuracy": 100 / 3, "score": 100 / 3})  # "no", the first of equals
     assert found["tfidf_logistic"]["accuracy"] == 100 and "trigram" in found and "lead" not in found
     story = ["s: Rain fell. It was late."] * 3
@@ -300,14 +300,14 @@ def test_the_linear_model_is_scikit_learns_of_words_and_pairs():
 
     rng = np.random.default_rng(11)
     texts = [" ".join(rng.choice(list("abcdefg"), rng.integers(3, 12))) for _ in range(113)]
-    labels = rng.integers(0, 3, 113)
+    true = rng.integers(0, 3, 113)
     terms = text.TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", sublinear_tf=True, min_df=2)
-    model = LogisticRegression(C=10.0, max_iter=200).fit(terms.fit_transform(texts[:83]), labels[:83])
+    model = LogisticRegression(C=10.0, max_iter=200).fit(terms.fit_transform(texts[:83]), true[:83])
     split = [one.split() for one in texts]
-    found = linear_text.predicted(split[:83], labels[:83], split[83:])
+    found = labels.predicted(split[:83], true[:83], split[83:])
     np.testing.assert_array_equal(found, model.predict(terms.transform(texts[83:])))
-    assert linear_text.predicted(split[:3], np.array([2, 2, 2]), split[:5]).tolist() == [2] * 5
-    assert linear_text.predicted([["a"], ["b"], ["c"]], np.array([0, 1, 1]), [["a"]]).tolist() == [1]
+    assert labels.predicted(split[:3], np.array([2, 2, 2]), split[:5]).tolist() == [2] * 5
+    assert labels.predicted([["a"], ["b"], ["c"]], np.array([0, 1, 1]), [["a"]]).tolist() == [1]
 
 
 def test_classes_by_hand():

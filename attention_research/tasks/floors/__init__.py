@@ -1,5 +1,63 @@
-"""Trivial baselines that a trained model must beat: each method is fitted on the training split, without a seed."""
+"""Trivial baselines that a trained model must beat: each is fitted on the training split, without a seed.
 
-from attention_research.tasks.floors.table import NAMES, floors_of
+`floors_of` gives all floors of an evaluation on its data: n-gram models where it reports a perplexity, and its own.
+"""
 
-__all__ = ["NAMES", "floors_of"]
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.tasks.evaluation import Evaluation
+from attention_research.tasks.floors.kneser_ney import KneserNey
+from attention_research.tasks.perplexity import PerplexityEvaluation, unigram_perplexity
+
+#: Floor -> how it is printed.
+NAMES = {
+    "unigram": "unigram",
+    "bigram": "bigram (Kneser-Ney)",
+    "trigram": "trigram (Kneser-Ney)",
+    "copy": "copying the source",
+    "memory": "translation memory",
+    "memory_else_copy": "translation memory, else copying",
+    "token_by_token": "token by token",
+    "nearest_source": "nearest source",
+    "majority": "most frequent class",
+    "frequent": "most frequent target",
+    "tfidf_logistic": "TF-IDF and logistic regression",
+    "lead": "first sentence",
+    "mean": "mean rating",
+    "flat": "one bracket around all words",
+    "first_words": "first words of the source",
+    "other": "caption of another picture",
+}
+#: The orders of the n-gram models.
+_ORDERS = {"bigram": 2, "trigram": 3}
+
+
+def floors_of(data: Any, evaluation: Evaluation) -> dict[str, dict[str, float]]:
+    """Floor (of `NAMES`) -> metric, as the evaluation's scores call it -> value on the evaluation's split and examples.
+
+    Reads the training text. `perplexity` is that of a target token, the end of the sentence included.
+    """
+    found = ngram_floors(data, evaluation.split, evaluation.examples) if _reports_perplexity(data, evaluation) else {}
+    for name, scores in evaluation.floors(data).items():
+        found[name] = {**found.get(name, {}), **scores}
+    return found
+
+
+def ngram_floors(data: Any, split: str, examples: int | None) -> dict[str, dict[str, float]]:
+    """The perplexity of a unigram, a bigram and a trigram model of the targets, which see no source.
+
+    A row of a language model's data that begins in the middle of a text has the history of a sentence's beginning.
+    """
+    text, scored = data.target_sentences("train"), data.target_sentences(split, examples)
+    found = {"unigram": {"perplexity": unigram_perplexity(data, split, examples)}}
+    for name, order in _ORDERS.items():
+        found[name] = {"perplexity": KneserNey(text, data.tokenizer.size, order).perplexity(scored)}
+    return found
+
+
+def _reports_perplexity(data: Any, evaluation: Evaluation) -> bool:
+    """Evaluations that decode are given the perplexity beside their scores (`training.evaluation`)."""
+    decodes = not hasattr(evaluation, "outputs")
+    return hasattr(data, "target_sentences") and (decodes or isinstance(evaluation, PerplexityEvaluation))

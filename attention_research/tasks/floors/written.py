@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from attention_research.tasks.evaluation import Evaluation
-from attention_research.tasks.floors.labels import Floors, evaluated_ids
-from attention_research.tasks.floors.linear_text import predicted
+from attention_research.tasks.floors.labels import Floors, evaluated_ids, predicted
 from attention_research.tasks.floors.memory import by_distance, nearest
 from attention_research.tasks.naming import first_words, naming_scores
 from attention_research.tasks.token_by_token import token_by_token
