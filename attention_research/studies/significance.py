@@ -19,7 +19,8 @@ class Difference(NamedTuple):
 
 
 class Correlation(NamedTuple):
-    """Spearman's rank correlation of `pairs` pairs, and the interval that holds the true one at a level."""
+    """Spearman's rank correlation of `pairs` pairs, and the interval that holds the true one at a level; one of 1 has
+    none, as its formula leaves it no width."""
 
     rho: float
     low: float
@@ -27,7 +28,8 @@ class Correlation(NamedTuple):
     pairs: int
 
     def __str__(self) -> str:
-        return f"{self.rho:.2f} ({self.low:.2f} to {self.high:.2f}, {self.pairs} rows)"
+        interval = f"{self.low:.2f} to {self.high:.2f}, " if self.low < self.high else ""
+        return f"{self.rho:.2f} ({interval}{self.pairs} rows)"
 
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Difference:

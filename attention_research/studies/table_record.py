@@ -1,6 +1,6 @@
 """The record of a table at a scale: its trials, and the page and the pictures that these trials alone give.
 
-    python -m attention_research.studies.table_record    (draws the verdicts below all recorded tables anew)
+    python -m attention_research.studies.table_record    (draws legends and verdicts below all recorded tables anew)
 
 A record takes only finished trials from a work folder. Trials there that have failed or have not ended are left out, so
 that anyone who has the record can draw the same page from it, byte for byte.
@@ -8,7 +8,6 @@ that anyone who has the record can draw the same page from it, byte for byte.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -56,8 +55,8 @@ def _verdicts(found: results.Results) -> list[str]:
 
 
 def judge_again(record: Path) -> bool:
-    """Draw the verdicts below a recorded table anew, as the rules are now; the table and the pictures stay. Returns
-    whether they changed."""
+    """Draw the legend and the verdicts below a recorded table anew, as the rules are now; the table and the pictures
+    stay. Returns whether they changed."""
     *_, paper, _, table, scale = record.parts
     study = load_study(f"{paper}/{table}", record.parents[3])
     trials = plan(study, scale, study.rows_at(scale), study.scale(scale).seeds, fingerprint())
@@ -66,8 +65,8 @@ def judge_again(record: Path) -> bool:
     shown = {trial.row for trial in trials} | results.published(study).keys()
     found = results.Results(study, scale, tuple(row for row in study.rows if row.id in shown), entries)
     before = (record / "table.md").read_text(encoding="utf-8")
-    table = re.split("^(?=## )", before, maxsplit=1, flags=re.MULTILINE)[0].rstrip("\n") + "\n"
-    after = "\n".join([table, *_verdicts(found)])
+    table = before[: before.index("\n\n", before.index("\n|")) + 1]
+    after = "\n".join([table, results.legend(found), *_verdicts(found)])
     write_text(record / "table.md", after)
     return after != before
 

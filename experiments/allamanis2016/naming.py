@@ -153,6 +153,7 @@ STUDY = Study(
         Column("measure.floor_f1", "floor's F1", fixed(1), spread=False),
     ),
     published="naming.csv",
+    compared={"measure.f1": "F1"},
     claims="../claims.csv",
     figures=(draw_tables,),
     competence=(Competence("copy_attention", "measure.f1", "tf_idf", higher=True),),

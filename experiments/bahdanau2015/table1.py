@@ -199,6 +199,7 @@ STUDY = Study(
     ),
     budgets=(Budget("search", {"encdec": ("encdec_30", "start_only")}),),
     published="table1.csv",
+    compared={"measure.bleu_fitting": "BLEU all"},
     claims="../claims.csv",
     counts=weights_without_biases,
     competence=(Competence("search", "evaluate.perplexity", "trigram"),),

@@ -217,6 +217,7 @@ STUDY = Study(
         Budget("add_512", {"mul_512": ("mul_128", "mul_256", "mul_1024"), "none_state": ("none_input",)}),
     ),
     published="attention.csv",
+    compared={"measure.bleu_fitting": "BLEU"},
     claims="../claims.csv",
     counts=weights_without_biases,
     competence=(Competence("add_512", "evaluate.perplexity", "trigram"),),

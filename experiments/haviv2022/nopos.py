@@ -78,6 +78,7 @@ STUDY = Study(
         Budget("sinusoidal_masked", {"sinusoidal_masked": ("learned_masked", "alibi_masked"), "none_masked": ()}),
     ),
     published="nopos.csv",
+    compared={"evaluate.perplexity": "WikiText-103"},
     claims="../claims.csv",
     competence=(
         Competence(

@@ -70,6 +70,7 @@ STUDY = Study(
         Column("measure.jacobian_difference", "|J - J of branch - I|", significant(2), spread=False),
     ),
     published="degradation.csv",
+    compared={"measure.test_error": "test error, %"},
     claims="../claims.csv",
     # Fashion-MNIST: a linear classifier has 84 %, the nearest neighbours 85, small convolutional networks 90 and more.
     competence=(Competence("residual_20", "measure.test_error", line=0.12),),

@@ -88,6 +88,7 @@ STUDY = Study(
         *(Column(f"{task}.accuracy", f"{name}, accuracy", fixed(1), better="higher") for task, name in TASKS.items()),
     ),
     published="table2.csv",
+    compared={"sentence.accuracy": "sst2", "review.accuracy": "imdb"},
     claims="../claims.csv",
     competence=(
         Competence("full", "sentence.accuracy", "majority", margin=15, higher=True),

@@ -153,6 +153,7 @@ STUDY = Study(
         Budget("generated_global", {"generated_global": ("generated_local_p", "generated_local_m", "generated_unk")}),
     ),
     published="table1.csv",
+    compared={"evaluate.perplexity": "perplexity", "measure.bleu_fitting": "BLEU (newstest2014)"},
     claims="../claims.csv",
     counts=weights_without_biases,
     # A generated sentence has one right translation.

@@ -74,6 +74,7 @@ STUDY = Study(
     ),
     budgets=(Budget("dot_dropout_feed", {"base": ()}),),
     published="table3.csv",
+    compared={"evaluate.perplexity": "perplexity", "measure.bleu_fitting": "BLEU (newstest2015)"},
     claims="../claims.csv",
     counts=weights_without_biases,
     competence=(Competence("dot_dropout_feed", "evaluate.perplexity", "trigram"),),

@@ -164,6 +164,7 @@ STUDY = Study(
         Budget("generated_global_general", {"generated_global_general": tuple(twin.id for _, twin in PAIRS)}),
     ),
     published="table4.csv",
+    compared={"evaluate.perplexity": "perplexity", "measure.bleu_fitting": "BLEU"},
     claims="../claims.csv",
     counts=weights_without_biases,
     # A generated sentence has one right translation.

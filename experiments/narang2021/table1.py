@@ -168,6 +168,7 @@ STUDY = Study(
     stages=(train, measure(losses), *FINE_TUNINGS),
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, EARLY_LOSS, FINAL_LOSS, *DOWNSTREAM),
     published="table1.csv",
+    compared={"measure.early_loss": "early_loss", "measure.final_loss": "final_loss"},
     claims="../claims.csv",
     competence=(
         Competence("vanilla_transformer", "topic.accuracy", "majority", margin=15, higher=True),

@@ -35,6 +35,7 @@ STUDY = Study(
         Budget("base_absolute", {"base_relative": ("base_both",), "big_absolute": (), "big_relative": ("big_both",)}),
     ),
     published="table1.csv",
+    compared={"evaluate.bleu": "BLEU En-De"},
     claims="../claims.csv",
     competence=(Competence("base_relative", "evaluate.perplexity", "trigram"),),
     verdicts={"relative-positions-help": relative_helps},

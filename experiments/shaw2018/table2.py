@@ -22,6 +22,7 @@ STUDY = Study(
     columns=COLUMNS,
     budgets=(Budget("k_16"),),
     published="table2.csv",
+    compared={"evaluate.bleu": "BLEU En-De"},
     claims="../claims.csv",
     competence=(Competence("k_16", "evaluate.perplexity", "trigram"),),
     verdicts={"relative-clipping-distance": clipping},

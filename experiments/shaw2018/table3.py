@@ -26,6 +26,7 @@ STUDY = Study(
     columns=COLUMNS,
     budgets=(Budget("both", {"none": ()}),),
     published="table3.csv",
+    compared={"evaluate.bleu": "BLEU En-De"},
     claims="../claims.csv",
     competence=(Competence("both", "evaluate.perplexity", "trigram"),),
     verdicts={"relative-keys-or-values": keys_or_values},

@@ -288,6 +288,7 @@ STUDY = Study(
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU),
     budgets=(Budget("base", {"width_1024": ("big",)}),),
     published="table3.csv",
+    compared={"evaluate.perplexity": "perplexity", "evaluate.bleu": "BLEU"},
     claims="../claims.csv",
     counts=parameters_at_37000,
     competence=(Competence("base", "evaluate.perplexity", "trigram"),),

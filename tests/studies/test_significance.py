@@ -6,10 +6,13 @@ import statistics
 import numpy as np
 import pytest
 import sacrebleu
+from results_of import results_of
 from sacrebleu.significance import PairedTest
 from scipy.stats import rankdata, ttest_ind, ttest_rel
 
+from attention_research.studies import agreement
 from attention_research.studies.bootstrap import paired_bootstrap
+from attention_research.studies.columns import Column
 from attention_research.studies.comparisons import LEVEL, between
 from attention_research.studies.differences import p_above, student, welch
 from attention_research.studies.significance import (
@@ -96,7 +99,8 @@ def test_ranks_correlate_as_by_hand():
     found = rank_correlation(x, y)
     assert found.rho == pytest.approx(1 - 6 * np.sum(d**2) / (5 * 24)) and found.pairs == 5
     assert found.low < found.rho < found.high
-    assert rank_correlation([1, 2, 3, 4], [2, 4, 6, 9])[:3] == (1.0, 1.0, 1.0)
+    same = rank_correlation([1, 2, 3, 4], [2, 4, 6, 9])
+    assert same[:3] == (1.0, 1.0, 1.0) and str(same) == "1.00 (4 rows)"
 
 
 def test_the_interval_holds_the_true_correlation_as_often_as_it_says():
@@ -121,6 +125,24 @@ def test_partial_rank_correlation_is_that_of_residuals():
         assert found.rho == pytest.approx(np.corrcoef(*left)[0, 1]) and found.pairs == n
         assert found.low < found.rho < found.high
     assert math.isnan(partial_rank_correlation(z, y, z).rho)
+
+
+def test_a_table_tells_how_well_it_agrees_with_the_printed_one():
+    """Of four rows and more that both have; with the number of parameters held fixed where five rows have one."""
+    losses, counts, printed = [3.0, 1.0, 4.0, 1.5, 9.0], [7.0, 5.0, 5.5, 6.0, 8.0], [2.0, 7.0, 1.0, 8.0, 3.0]
+    rows = {name: {"train.loss": [loss - 0.1, loss + 0.1], "inspect.parameters": [count] * 2}
+            for name, loss, count in zip("abcde", losses, counts, strict=True)}  # fmt: skip
+    cells = {name: {"PPL": f"{value} +- 0.1"} for name, value in zip("abcde", printed, strict=True)} | {
+        "f": {"PPL": "1"}
+    }
+    columns = (Column("train.loss", "loss"),)
+    told = lambda rows, cells: agreement.lines(results_of(rows, compared={"train.loss": "PPL"}, columns=columns), cells)
+    whole, partial = rank_correlation(losses, printed), partial_rank_correlation(losses, printed, counts)
+    line = f"Spearman's rank correlation of our loss with the printed PPL: {whole}"
+    assert told(rows, cells) == [f"{line}, with the number of parameters held fixed {partial}."]
+    four = {name: of for name, of in rows.items() if name != "e"}
+    assert told(four, cells) == [f"{line.split(':')[0]}: {rank_correlation(losses[:4], printed[:4])}."]
+    assert told(rows, {**cells, "a": {"PPL": "n/a"}, "b": {}}) == []
 
 
 WORDS = "the a dog cat sees runs over under green old tree house and then".split()

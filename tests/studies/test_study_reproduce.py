@@ -169,7 +169,8 @@ def test_claims_are_judged_from_cpu_on(fake):
     because = "value: value 1.25 (one) against 2.25 (two), not clear over 2 seeds (p = 0.053)"
     assert cpu["one-below-two"]["because"] == because
     said = Path("runs/fake-table-cpu/verdicts.md").read_text()
-    assert f"## one-below-two: did not hold\n\n> One is <below> two.\n\nMeasured: the value.\n\n- {because}\n" in said
+    told = "> One is <below> two.\n\nMeasured: the value.\n\nNothing is trained.\n\n"
+    assert f"## one-below-two: did not hold\n\n{told}- {because}\n" in said
     assert "## never-tested: not tested" in said and "another" not in said
 
 
