@@ -46,15 +46,16 @@ def _lengths(part: Mapping[str, Any]) -> list[str]:
 
 
 def _hours(found: Mapping[str, Any]) -> list[str]:
+    hours, jobs = found["hours"], found["jobs"]
     rows = [["row", "steps", "hours a seed", "seeds", "hours", "notes"]]
     for one in found["rows"]:
-        each, all_of = ("" if one[key] is None else f"{one[key]:.2f}" for key in ("hours_a_seed", "hours"))
+        each, every = ("" if one[key] is None else f"{one[key]:.2f}" for key in ("hours_a_seed", "hours"))
         speed = _SPEEDS[one["speed"]].format(**one)
-        rows.append([one["row"], f"{one['steps']:,}", each, str(one["seeds"]), all_of, speed])
+        rows.append([one["row"], f"{one['steps']:,}", each, str(one["seeds"]), every, speed])
     without = "" if found["evaluated"] else "; without what follows training, of which nothing is recorded"
     return [
         markdown(rows),
-        f"{found['hours']:.1f} hours in all, a trial after the other{without}",
+        f"{hours:.1f} hours of trials, {hours / jobs:.1f} with {jobs} at a time{without}",
     ]
 
 

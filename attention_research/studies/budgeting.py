@@ -219,8 +219,8 @@ def lowest(result: Mapping[str, Any]) -> tuple[float, int | None]:
 
 
 def _hours(search: _Search, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """{"rows": an object a row, "hours": all of them with all seeds, one trial at a time, "evaluated": whether what
-    follows training is counted}.
+    """{"rows": an object a row, "hours": of all trials, "jobs": how many run at a time, "evaluated": whether the stages
+    after training are counted}.
 
     A row's speed is the one measured here for the representative of its family, times the ratio of the two rows'
     recorded speeds where both are recorded. What follows training is known from records alone.
@@ -247,7 +247,8 @@ def _hours(search: _Search, found: Sequence[Mapping[str, Any]]) -> dict[str, Any
                     "speed": "measured" if row == family["row"] else "recorded" if ratio != 1.0 else "family",
                 })  # fmt: skip
     known = [row["hours"] for row in rows if row["hours"] is not None]
-    return {"rows": rows, "hours": sum(known), "evaluated": everywhere is not None}
+    jobs = search.options.get("jobs") or search.study.scale(search.scale).jobs
+    return {"rows": rows, "hours": sum(known), "jobs": jobs, "evaluated": everywhere is not None}
 
 
 def _median(function: Callable[[Mapping[str, Any]], float | None], results: Results) -> float | None:

@@ -213,7 +213,7 @@ STUDY = Study(
         Row("wild", "wild", {"model.self_attention.kind": "unscaled", "training.learning_rate": 0.2}),
         Row("longer", "longer", {"training.steps": 120, "training.learning_rate": 0.2}),
     ),
-    scales={"cpu": Scale(CONFIG, {"training.steps": 40, "training.learning_rate": 0.4}, seeds=3)},
+    scales={"cpu": Scale(CONFIG, {"training.steps": 40, "training.learning_rate": 0.4}, seeds=3, jobs=2)},
     budgets=(Budget("base", {"wild": ("wild", "longer")}, doublings=4),),
     name="fake/table",
 )
@@ -334,7 +334,7 @@ def test_a_page_says_what_to_write(ran_before):
     assert "160 steps: 320 steps lower the validation loss by 0.0%, less than 1%" in text
     assert '"training.steps": 160,' in text and "4 times as many" in text
     assert '  rows wild, longer: "training.learning_rate": 0.2' in text
-    assert "0.2 hours in all, a trial after the other; without what follows training" in text
+    assert "0.2 hours of trials, 0.1 with 2 at a time; without what follows training" in text
     assert "speed of base" in text and text.endswith("budget.json")
 
 
