@@ -14,8 +14,9 @@ from typing import Any
 
 from attention_research.analysis import picture_file
 from attention_research.errors import RunError
+from attention_research.studies import floors
 from attention_research.studies.columns import BLEU, F1, Column, exponent
-from attention_research.studies.results import FLOORS, Results, finite
+from attention_research.studies.results import FLOORS, Results, finite, published
 
 # Okabe and Ito's colours, readable with any colour vision.
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -43,9 +44,9 @@ def draw(results: Results, folder: Path) -> list[Figure]:
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [_loss(pyplot, results, folder / "loss.png")]
     for column in (BLEU, F1):
-        own = next((one for one in results.study.columns if one.key == column.key), column)
+        own = next((one for one in results.columns if one.key == column.key), column)
         drawn.append(_by_row(pyplot, results, own, folder / f"{column.key.split('.')[1]}.png"))
-    for column in results.study.columns:
+    for column in results.columns:
         if column.at_points and len(results.points) > 1:
             drawn.append(_against(pyplot, results, column, folder / f"{column.key.split('.')[1]}.png"))
     drawn += [function(results, folder) for function in results.study.figures]
@@ -138,35 +139,44 @@ def _mean_curve(results: Results, row: str) -> tuple[list[int], list[float], lis
     return steps, [statistics.fmean(v) for v in at], [min(v) for v in at], [max(v) for v in at]
 
 
-def by_row(column: Column) -> Callable[[Results, Path], Figure | None]:
-    """For a study's `figures`: the picture of a column, over the range of its values, named after its key."""
+def by_row(column: Column, printed: str = "") -> Callable[[Results, Path], Figure | None]:
+    """For a study's `figures`: the picture of a column, over the range of its values, named after its key.
+
+    ``printed`` is the column of the study's CSV whose numbers stand beside ours.
+    """
 
     def drawn(results: Results, folder: Path) -> Figure | None:
-        return _by_row(canvas(), results, column, folder / f"{column.key.split('.')[1]}.png", from_zero=False)
+        path = folder / f"{column.key.split('.')[1]}.png"
+        return _by_row(canvas(), results, column, path, from_zero=False, printed=printed)
 
     return drawn
 
 
-def _by_row(pyplot: Any, results: Results, column: Column, path: Path, *, from_zero: bool = True) -> Figure | None:
-    """One number a row, with an error bar of one sample standard deviation and a cross for each seed."""
+def _by_row(
+    pyplot: Any, results: Results, column: Column, path: Path, *, from_zero: bool = True, printed: str = ""
+) -> Figure | None:
+    """One number a row, with an error bar of one sample standard deviation and a cross for each seed.
+
+    A diamond is a printed number, a dashed line a floor.
+    """
     cells = [(row.name, cell) for row in results.rows if (cell := results.cell(row.id, column)).values]
     cells = [(name, cell) for name, cell in cells if all(map(finite, cell.values))]
     if not cells:
         return None
-    figure, axis = pyplot.subplots(figsize=(9, 1.2 + 0.42 * len(cells)))
+    theirs = _printed(results, printed)
+    figure, axis = pyplot.subplots(figsize=(9, 1.2 + 0.42 * (len(cells) + len(theirs))))
     for place, (_, cell) in enumerate(cells):
         style = {"fmt": "o", "color": "#0072B2", "ecolor": "#333333", "capsize": 5, "zorder": 3}
         axis.errorbar(cell.mean, place, xerr=cell.deviation, **style)
         axis.plot(cell.values, [place] * len(cell.values), "x", color="#D55E00", markersize=6, zorder=4)
-    for floor in FLOORS:
-        below = [x for row in results.rows for x in results.values(row.id, floor.floor) if floor.key == column.key]
-        if not below:
-            continue
-        mean = statistics.fmean(below)
-        axis.axvline(mean, color="#D55E00", linestyle="--", linewidth=1.2, label=f"{floor.name}: {mean:.2f}")
+    for place, number in enumerate(theirs.values(), start=len(cells)):
+        axis.plot(number, place, "D", color="#009E73", markersize=6)
+    for (name, number), style in zip(_floor_lines(results, column).items(), itertools.cycle(_LINES[1:]), strict=False):
+        axis.axvline(number, color="#D55E00", linestyle=style, linewidth=1.2, label=f"{name}: {number:.2f}")
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1.0))
-    axis.set_yticks(range(len(cells)), [name for name, _ in cells])
-    axis.set_ylim(len(cells) - 0.5, -0.5)
+    names = [*(name for name, _ in cells), *(f"{name} (printed)" for name in theirs)]
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.5, -0.5)
     if from_zero:
         axis.set_xlim(left=min(0.0, axis.get_xlim()[0]))
     axis.set_xlabel(f"{column.title}: mean and standard deviation; a cross for each seed")
@@ -174,6 +184,22 @@ def _by_row(pyplot: Any, results: Results, column: Column, path: Path, *, from_z
     save(pyplot, figure, path)
     texts = "; ".join(f"{name} {cell.text}" for name, cell in cells)
     return Figure(path, f"{column.title} by row", f"{column.title} by row: {texts}.")
+
+
+def _printed(results: Results, name: str) -> dict[str, float]:
+    """Name -> number of each row with a cell in that column of the study's CSV."""
+    cells = published(results.study, results.scale) if name else {}
+    return {row.name: float(cells[row.id][name]) for row in results.rows if name in cells.get(row.id, {})}
+
+
+def _floor_lines(results: Results, column: Column) -> dict[str, float]:
+    """Name -> number of each floor of a column: those that are trials, and those that evaluations give."""
+    found = {name: numbers[column.key] for name, numbers in floors.lines(results.floors) if column.key in numbers}
+    for floor in FLOORS if not found else ():
+        below = [x for row in results.rows for x in results.values(row.id, floor.floor) if floor.key == column.key]
+        if below:
+            found[floor.name] = statistics.fmean(below)
+    return found
 
 
 def _against(pyplot: Any, results: Results, column: Column, path: Path) -> Figure | None:

@@ -39,6 +39,8 @@ UNKNOWN = "not "
 ABOUT = (*LIBRARIES, "platform", "sources")
 #: Settings of the process that change what is lowered.
 _FLAGS = ("JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_THREEFRY_PARTITIONABLE", "JAX_DEFAULT_PRNG_IMPL")
+#: What computes floors.
+_FLOORS = "attention_research.tasks.floors:floors_of"
 Stages = Sequence[Mapping[str, Any]]
 Given = Mapping[str, Any] | None
 
@@ -70,13 +72,16 @@ def sources_of(stages: Stages, package: str | None = None, sources: Sources | No
 def measurements(stages: Stages, sources: Sources | None = None) -> dict[str, str]:
     """Part -> hash of the sources of each stage that measures."""
     sources, trained = sources or Sources(), trains(stages)
-    return {
+    found = {
         f"measure.{stage['function'].rpartition(':')[2]}": sources.of(
             stage["function"], stage["settings"], trained=trained
         )
         for stage in stages
         if stage["kind"] == "measure"
     }
+    if any(stage["kind"] == "floors" for stage in stages):
+        found["measure.floors"] = sources.of_scoring(_FLOORS)
+    return found
 
 
 class Lowering:

@@ -23,7 +23,7 @@ def inspect_study(
     """
     study = load_study(study, experiments) if isinstance(study, str) else study
     size = study.scale(scale)
-    paper = results.published(study)
+    paper = results.published(study, scale)
     chosen = study.rows_at(scale, rows)
     configs = {row.id: configuration(study, scale, row) for row in chosen}
     shown = configs.keys() if rows else configs.keys() | paper.keys()

@@ -9,10 +9,11 @@ from typing import Any
 
 from attention_research.errors import ConfigError
 from attention_research.studies.costs import Cost, Costs
+from attention_research.studies.floors import plan_with_floors
 from attention_research.studies.order import in_order
 from attention_research.studies.run import RUNS, fingerprint, pending, records, say
 from attention_research.studies.study import EXPERIMENTS, SCALES, Study, find_studies, load_study, nearest_of
-from attention_research.studies.trials import Folder, Trial, plan
+from attention_research.studies.trials import Folder, Trial
 from attention_research.studies.verdicts import claims_of
 from attention_research.training.failure import line_of
 
@@ -98,7 +99,7 @@ def planned(
     for study in (studies[name] for name in ordered if name in studies):
         size = study.scale(scale)
         try:
-            trials = plan(study, scale, study.rows_at(scale), size.seeds, sources)
+            trials = plan_with_floors(study, scale, study.rows_at(scale), size.seeds, sources)
         except ConfigError as error:
             if names:
                 raise

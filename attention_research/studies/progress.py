@@ -16,7 +16,13 @@ from typing import Any, TextIO
 from attention_research.studies.trials import Folder, Trial
 from attention_research.training.workdir import logged
 
-_DOING = {"train": "training", "evaluate": "evaluating", "measure": "measuring", "finetune": "fine-tuning"}
+_DOING = {
+    "train": "training",
+    "evaluate": "evaluating",
+    "measure": "measuring",
+    "finetune": "fine-tuning",
+    "floors": "measuring",
+}
 _TRAINING = ("training", "fine-tuning")
 _ENDED = ("done", "failed", "stopped", "left")
 _LINE_SECONDS = 20.0

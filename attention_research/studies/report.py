@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,20 @@ def page(results: Results, judged: Sequence[Judged], figures: Sequence[Figure], 
     ]
     if judged:
         parts += ["<h2>Claims and verdicts</h2>", _verdicts(judged)]
+    row, samples = results.samples()
+    if samples:
+        parts += [f"<h2>What {escape(row)} writes</h2>", _samples(samples)]
     if figures:
         parts += ["<h2>Figures</h2>", *map(document.picture, figures)]
     parts += ["<h2>Where the numbers come from</h2>", _provenance(results)]
     parts += ["<h2>Commands</h2>", document.commands(commands)]
     return document.document(title, parts)
+
+
+def _samples(samples: Sequence[Mapping[str, str]]) -> str:
+    names = ("source", "translation", "reference")
+    texts = [[one[name] if isinstance(one[name], str) else " | ".join(one[name]) for name in names] for one in samples]
+    return document.grid([["source", "written", "reference"], *texts], "Samples", text=("source",), long=names[1:])
 
 
 def _verdicts(judged: Sequence[Judged]) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from attention_research.errors import ConfigError
-from attention_research.studies import agreement, competence
+from attention_research.studies import agreement, competence, floors
 from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent
 from attention_research.studies.staleness import OLD, Current, Stale, State, states_of
 from attention_research.studies.study import Row, Study
@@ -111,7 +111,7 @@ class Results:
     """All entries of a study at a scale, in the order of the table.
 
     `marked` are the rows that the recorded table calls stale in the words of an earlier version, `MARK`: its records do
-    not say what they ran, so that the mark stays until they are run again.
+    not say what they ran, so that the mark stays until they are run again. `floors` are entries of `studies.floors`.
     """
 
     study: Study
@@ -119,6 +119,17 @@ class Results:
     rows: tuple[Row, ...]
     entries: tuple[Entry, ...]
     marked: frozenset[str] = frozenset()
+    floors: tuple[Entry, ...] = ()
+
+    def floor(self, name: str, key: str, row: str = "") -> float | None:
+        """What the floor of that name (`tasks.floors.NAMES`) scores under a key such as ``evaluate.perplexity`` on the
+        data of a row, or of any row; None where it was not measured."""
+        return floors.value(self.floors, name, key, row)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns at this scale."""
+        return self.study.scale(self.scale).columns or self.study.columns
 
     @property
     def points(self) -> tuple[int, ...]:
@@ -170,6 +181,14 @@ class Results:
         if column.spread and cell.deviation is not None:
             cell = Cell(values, f"{cell.text} +- {column.text(cell.deviation)}")
         return cell
+
+    def samples(self) -> tuple[str, list[Mapping[str, str]]]:
+        """The name of the first row whose evaluation has samples, and those of its first seed."""
+        for entry in self.entries:
+            found = entry.result["stages"].get("evaluate", {}).get("samples", []) if entry.result else []
+            if found and {"source", "reference", "translation"} <= found[0].keys():
+                return entry.trial.name, found
+        return "", []
 
     def untrained(self, row: str) -> str:
         """Why a row is below the quality floor, or an empty string.
@@ -224,7 +243,7 @@ class Results:
     @property
     def shows_training(self) -> bool:
         """Whether the table shows the speed or memory of training."""
-        return any(column.key in (STEPS_PER_SECOND.key, PEAK_MEMORY.key) for column in self.study.columns)
+        return any(column.key in (STEPS_PER_SECOND.key, PEAK_MEMORY.key) for column in self.columns)
 
 
 def _longest_reference(sample: Mapping[str, Any]) -> int:
@@ -250,7 +269,7 @@ def collect(
     study: Study, scale: str, trials: list[Trial], source: Source, report: Callable[[str], None] = lambda line: None
 ) -> Results:
     """Read what is there of some planned trials. Rows that nobody plans stand in the table for their printed cells."""
-    planned, printed = {trial.row for trial in trials}, published(study)
+    planned, printed = {trial.row for trial in trials}, published(study, scale)
     rows = [row for row in study.rows if row.id in planned or row.id in printed]
     found = [(trial, source.result(trial)) for trial in trials]
     finished = [(trial, result) for trial, result in found if result is not None]
@@ -261,7 +280,9 @@ def collect(
         else Entry(trial, result, state=next(states))
         for trial, result in found
     ]
-    return Results(study, scale, tuple(rows), tuple(entries), _marked(rows, source.recorded))
+    trained = tuple(entry for entry in entries if entry.trial.row != floors.FLOORS)
+    below = tuple(entry for entry in entries if entry.trial.row == floors.FLOORS)
+    return Results(study, scale, tuple(rows), trained, _marked(rows, source.recorded), below)
 
 
 def _marked(rows: list[Row], recorded: Path | None) -> frozenset[str]:
@@ -274,22 +295,26 @@ def _marked(rows: list[Row], recorded: Path | None) -> frozenset[str]:
     return frozenset(row.id for row in rows if row.name.replace("|", "\\|") in names)
 
 
-def published(study: Study) -> dict[str, dict[str, str]]:
-    """Row id -> the paper's cells, from the study's CSV (column ``row`` holds the ids)."""
+def published(study: Study, scale: str = "") -> dict[str, dict[str, str]]:
+    """Row id -> the paper's cells, from the study's CSV.
+
+    The column ``row`` holds the ids. A line with a scale in the column ``scale`` belongs to that scale alone.
+    """
     if study.published is None:
         return {}
     with open(study.file(study.published), encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
     if table and "row" not in table[0]:
         raise ConfigError(f"{study.file(study.published)}: has no column 'row'")
-    return {line.pop("row"): {name: cell for name, cell in line.items() if cell} for line in table}
+    lines = [line for line in table if line.pop("scale", "") in ("", scale)]
+    return {line.pop("row"): {name: cell for name, cell in line.items() if cell} for line in lines}
 
 
 def table(results: Results) -> list[list[str]]:
     """The table as texts, its first line the titles: the row, the columns, the published cells, seeds, notes."""
-    cells = published(results.study)
+    cells = published(results.study, results.scale)
     printed = list(dict.fromkeys(name for row in results.rows for name in cells.get(row.id, {})))
-    columns = [(column, point) for column in results.study.columns for point in _points(results, column)]
+    columns = [(column, point) for column in results.columns for point in _points(results, column)]
     titles = [c.title if p is None else f"{c.title} at {p:,}" for c, p in columns]
     lines = [["row", *titles, *(f"published {name}" for name in printed), "seeds", "notes"]]
     for row in results.rows:
@@ -297,6 +322,10 @@ def table(results: Results) -> list[list[str]]:
         texts = [results.cell(row.id, column, point).text for column, point in columns]
         paper = [cells.get(row.id, {}).get(name, "") for name in printed]
         lines.append([row.name, *texts, *paper, str(done), results.notes(row.id)])
+    for name, numbers in floors.lines(results.floors):
+        texts = [column.text(numbers[column.key]) if column.key in numbers else "" for column, _ in columns]
+        if any(texts):
+            lines.append([name, *texts, *("" for _ in printed), "", "floor"])
     empty = [i for i in range(len(lines[0])) if lines[0][i] == "notes" and not any(line[i] for line in lines[1:])]
     return [[text for i, text in enumerate(line) if i not in empty] for line in lines]
 
@@ -369,7 +398,7 @@ def legend(results: Results) -> str:
     if done:
         had = f"{' or '.join(map(str, cores))} core{'' if cores == [1] else 's'}"
         said.append(f"Each trial had {had} in a process of its own.")
-    if any(column.key == PEAK_MEMORY.key for column in results.study.columns):
+    if any(column.key == PEAK_MEMORY.key for column in results.columns):
         said.append("Peak memory is the resident size of that process while training, Python and JAX included.")
     said += _provenance(done, len(results.entries), speeds=results.shows_training)
     said += [*results.study.notes, *([size.note] if size.note else [])]

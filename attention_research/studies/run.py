@@ -14,7 +14,7 @@ from typing import Any
 
 from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
-from attention_research.studies import figures, finetuning, report, results, table_record, verdicts
+from attention_research.studies import figures, finetuning, floors, report, results, table_record, verdicts
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import Results
 from attention_research.studies.runners import find_crew
@@ -23,7 +23,7 @@ from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.staleness import Stale, states_of
 from attention_research.studies.study import EXPERIMENTS, Study, load_study
-from attention_research.studies.trials import Folder, Trial, plan, write_json
+from attention_research.studies.trials import Folder, Trial, write_json
 from attention_research.training import environment
 from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import json_text, locked, write_text
@@ -56,6 +56,10 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
         print(Path(summary["table"]).read_text(encoding="utf-8"))
         for one in summary["verdicts"]:
             print(f"{one['id']}: {one['status']}" + (f" ({one['because']})" if one["judged"] else ""))
+        if summary["samples"]:
+            print("\n".join(_samples(*summary["samples"])))
+        for page in summary["pages"]:
+            print(f"attention {page}")
         pictures = f" · figure {summary['figures'][0]}" if summary["figures"] else ""
         print(f"table {summary['table']}{pictures} · page {summary['report']}", flush=True)
         if summary.get("best"):
@@ -66,6 +70,16 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
         count = f"{len(summary['failed'])} of {summary['trials']} trials failed"
         raise RunError(f"{count}: {first}{more}; the same command runs them again")
     return 0
+
+
+def _samples(row: str, samples: Sequence[Mapping[str, str]]) -> list[str]:
+    """What a row writes, a line a sample."""
+    said = [f"{one['source']} -> {one['translation']} (reference: {_one(one['reference'])})" for one in samples]
+    return [f"\nwhat the row {row!r} writes", *said, ""]
+
+
+def _one(reference: str | Sequence[str]) -> str:
+    return reference if isinstance(reference, str) else " | ".join(reference)
 
 
 def run_study(
@@ -108,16 +122,16 @@ def run_study(
     if stale not in ("keep", "rerun"):
         raise ConfigError(f"stale: {stale!r} is neither keep nor rerun")
     crew = find_crew(runner, jobs=jobs, **(machines or {}))
-    trials = recordable = plan(study, scale, study.rows_at(scale), seeds, fingerprint())
+    trials = recordable = floors.plan_with_floors(study, scale, study.rows_at(scale), seeds, fingerprint())
     if record and seeds < size.seeds:
-        recordable = plan(study, scale, study.rows_at(scale), size.seeds, fingerprint())
+        recordable = floors.plan_with_floors(study, scale, study.rows_at(scale), size.seeds, fingerprint())
     workdir = workdir or RUNS / f"{study.slug}-{scale}"
     beside = records(study, scale)
     folder = Folder(workdir, None if ignore_records else beside)
     failed: list[dict[str, str]] = []
     with locked(workdir):
         if not render:
-            chosen = [trial for trial in trials if trial.row in wanted]
+            chosen = floors.chosen(trials, wanted)
             todo = pending(chosen, folder, stale)
             say(_heading(study, scale, chosen, todo, seeds, workdir))
             prepare_data(todo)
@@ -162,6 +176,9 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
         "workdir": str(workdir),
         "trials": len(found.entries),
         "finished": sum(entry.result is not None for entry in found.entries),
+        "samples": found.samples(),
+        "pages": [str(path) for entry in found.entries for path in _pages(workdir / "trials" / entry.trial.id)],
+        "floors": {name: dict(numbers) for name, numbers in floors.lines(found.floors)},
         "rows": [_row_json(found, row.id, row.name) for row in found.rows],
         "verdicts": [one.to_json() for one in judged],
         "table": str(workdir / "table.md"),
@@ -170,9 +187,14 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
     }
 
 
+def _pages(folder: Path) -> list[Path]:
+    """The pages that a measurement wrote in a trial's folder."""
+    return sorted(folder.glob("*.html"))
+
+
 def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
     cells: dict[str, Any] = {}
-    for column in found.study.columns:
+    for column in found.columns:
         for point in found.points if column.at_points else (None,):
             cell = found.cell(row, column, point)
             key = column.key if point is None else f"{column.key}@{point}"
@@ -238,11 +260,11 @@ def _in_order(todo: list[Trial], folder: Folder, folders: Mapping[str, Path], pr
 
 
 def _heading(study: Study, scale: str, trials: list[Trial], todo: list[Trial], seeds: int, workdir: Path) -> str:
-    rows, count = len({trial.row for trial in trials}), len({trial.id for trial in trials})
+    rows, count = len({trial.row for trial in trials} - {floors.FLOORS}), len({trial.id for trial in trials})
     points = len({trial.point for trial in trials})
     size = f"{rows} rows x {seeds} seed{'s' if seeds > 1 else ''}" + (f" x {points} points" if points > 1 else "")
     done = f"{count} trials, {count - len(todo)} already done"
-    if len({trial.row for trial in todo}) < rows and todo:
+    if len({trial.row for trial in todo} - {floors.FLOORS}) < rows and todo:
         done = f"{count} trials, {len(todo)} to run"
     return f"{study.name} · {scale} · {size} · {done} · {workdir}"
 

@@ -75,7 +75,7 @@ class Scale:
     of the study's axis) and ``settings`` for its function instead of a config. Seeds count up from `training.seed`,
     which is 0 unless the config or the overrides give it. With ``replicas`` all seeds see the batches of the first one
     (or of `training.data_seed`), and trials that differ in seeds, learning rate, dropout or label smoothing alone are
-    trained in one program (`studies.groups`).
+    trained in one program (`studies.groups`). ``stages`` and ``columns`` replace the study's at this scale.
     """
 
     config: str | None = None
@@ -86,6 +86,8 @@ class Scale:
     points: tuple[int, ...] = ()
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     note: str = ""
+    stages: tuple[Stage, ...] | None = None
+    columns: tuple[Column, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Row:
 
     ``overrides`` are config paths and values (a dict replaces a whole section), at the scales that ``at`` names those
     given there in their place; ``settings`` go to measure functions; ``scales`` are those at which the row is run
-    (None: all; none of them: the row holds a paper's cells alone); ``stages`` replace the study's.
+    (None: all; none of them: the row holds a paper's cells alone); ``stages`` replace those of the study and scale.
     """
 
     id: str

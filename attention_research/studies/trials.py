@@ -119,13 +119,14 @@ def _trial(
     sources: Callable[[Any], str],
 ) -> Trial:
     size = study.scale(scale)
+    planned = row.stages or size.stages or study.stages
     seed = config.resolved["training"]["seed"] if config else repeat
     # What the functions of `measure` are called with, besides their stage's own settings.
     arguments = {**size.settings, **row.settings, "seed": seed, **({study.axis: point} if point is not None else {})}
     identity = config.identity if config else digest(arguments)
     stages: list[dict[str, Any]] = []
     address = identity
-    for stage in row.stages or study.stages:
+    for stage in planned:
         wanted = stage.to_json()
         if stage.kind == "measure":
             wanted["settings"] = {**arguments, **stage.settings}
@@ -145,7 +146,7 @@ def _trial(
         stages=tuple(stages),
         fingerprint=sources(stages),
         steps=config.resolved["training"]["steps"] if config else None,
-        count=config is not None and repeat == 0 and any(stage.kind == "train" for stage in row.stages or study.stages),
+        count=config is not None and repeat == 0 and any(stage.kind == "train" for stage in planned),
         repeat=repeat,
     )
 

@@ -205,8 +205,21 @@ def _finetune(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any
     return finetuning.run(stage, folder, lambda line: print(line, flush=True))
 
 
+def _floors(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
+    from attention_research.studies import floors
+
+    return dict(floors.measure(stage, config.given, lambda line: print(line, flush=True)))
+
+
 #: kind of stage -> function(stage, config, folder) -> flat dict
-STAGES = {"train": _train, "evaluate": _evaluate, "measure": _measure, "deal": _deal, "finetune": _finetune}
+STAGES = {
+    "train": _train,
+    "evaluate": _evaluate,
+    "measure": _measure,
+    "deal": _deal,
+    "finetune": _finetune,
+    "floors": _floors,
+}
 
 
 def curves(metrics: Path) -> dict[str, list[list[float]]]:

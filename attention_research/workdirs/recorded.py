@@ -11,10 +11,11 @@ from typing import Any
 
 from attention_research.errors import ConfigError
 from attention_research.studies import records
+from attention_research.studies.floors import plan_with_floors
 from attention_research.studies.run import records as beside
 from attention_research.studies.staleness import Current, NotComparable, Stale, State, states_of
 from attention_research.studies.study import EXPERIMENTS, SCALES, find_studies, load_study
-from attention_research.studies.trials import Trial, plan
+from attention_research.studies.trials import Trial
 from attention_research.training.environment import fingerprint
 
 _STATES = (Current, Stale, NotComparable)
@@ -69,7 +70,8 @@ def recorded(
             raise ConfigError(f"study {name}: nothing is recorded{f' at {scale}' if scale else ''}")
         for one in scales:
             found = records.read(_folder(study, one))
-            trials = {t.id: t for t in plan(study, one, study.rows_at(one), study.scale(one).seeds, sources)}
+            planned = plan_with_floors(study, one, study.rows_at(one), study.scale(one).seeds, sources)
+            trials = {trial.id: trial for trial in planned}
             there = [(trial, found[trial.id]) for trial in trials.values() if trial.id in found]
             states = states_of(there, partial(_report, report, f"{name} · {one}"))
             pairs = tuple(zip((trial for trial, _ in there), states, strict=True))

@@ -1,0 +1,173 @@
+"""Floors: what trivial baselines score on the data of a table, planned and recorded as trials of their own.
+
+An n-gram, a translation memory, copying, the most frequent class: which floors there are is the evaluation's to say
+(`tasks.floors`). They depend on the data, the vocabulary and the evaluation alone, so that all rows and seeds that
+share these share one trial. Its only stage has the kind ``floors``, and its result is one dictionary a floor::
+
+    {"floors": {"trigram": {"perplexity": 31.2}, "memory": {"bleu": 26.9, "far_bleu": 12.3}}}
+
+In a table each floor is a line below the rows.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any
+
+from attention_research.config import Config, build, build_experiment, resolve
+from attention_research.config.record import flat
+from attention_research.studies import finetuning, fingerprints
+from attention_research.studies.sources import Sources
+from attention_research.studies.study import Row, Study, digest
+from attention_research.studies.trials import Trial, plan
+
+if TYPE_CHECKING:
+    from attention_research.studies.results import Entry
+
+#: The row and the stage of a floors trial.
+FLOORS = "floors"
+#: Scales without floors: their numbers say nothing.
+WITHOUT = ("smoke",)
+#: Settings of data and evaluation that no floor depends on.
+_NO_MATTER = ("batching", "batch_size", "average", "augmentation")
+
+
+def planned(trials: Sequence[Trial], scale: str) -> list[Trial]:
+    """One trial for each data set and evaluation that some `trials` of a scale are scored on.
+
+    Settings of its stage: "rows", those that it belongs to, "name", how the data differ from those of the other floors
+    of the table, and "stage", the evaluated stage: "evaluate", or the name of a fine-tuning.
+    """
+    if scale in WITHOUT:
+        return []
+    first: dict[str, tuple[Trial, str, dict[str, Any]]] = {}
+    rows: dict[str, list[str]] = {}
+    for trial in trials:
+        for name, stage, config in _evaluated(trial):
+            key = digest([_content(config), stage is not None])
+            first.setdefault(key, (trial, name, {} if stage is None else {"finetuning": stage}))
+            rows.setdefault(key, [])
+            if trial.row not in rows[key]:
+                rows[key].append(trial.row)
+    sources = Sources()
+    named = _named({key: _content(config) for key, config in _configs(first).items()})
+    return [
+        _trial(key, trial, {"stage": name, "rows": rows[key], "name": named[key], **more}, sources)
+        for key, (trial, name, more) in first.items()
+    ]
+
+
+def plan_with_floors(study: Study, scale: str, rows: list[Row], seeds: int, fingerprint: str) -> list[Trial]:
+    """The trials of some rows (`trials.plan`), and the floors of their data after them. Sweeps have none."""
+    trials = plan(study, scale, rows, seeds, fingerprint)
+    return trials if study.path is None else [*trials, *planned(trials, scale)]
+
+
+def chosen(trials: Sequence[Trial], rows: AbstractSet[str]) -> list[Trial]:
+    """The trials of some rows, and the floors of these."""
+    return [t for t in trials if t.row in rows or (t.row == FLOORS and not rows.isdisjoint(_settings(t)["rows"]))]
+
+
+def _evaluated(trial: Trial) -> Iterable[tuple[str, Mapping[str, Any] | None, Config]]:
+    """(name, the stage of a fine-tuning or None, config) of each evaluation of a trained trial."""
+    if trial.given is None or trial.repeat != 0:  # the seeds of a row share data
+        return
+    own = resolve(trial.given)
+    for stage in trial.stages:
+        if stage["kind"] == "evaluate":
+            yield "evaluate", None, own
+        if stage["kind"] == "finetune":
+            yield stage["settings"]["name"], stage, resolve(stage["settings"]["given"])
+
+
+def _configs(first: Mapping[str, tuple[Trial, str, dict[str, Any]]]) -> dict[str, Config]:
+    found = {}
+    for key, (trial, _, more) in first.items():
+        given = more["finetuning"]["settings"]["given"] if more else trial.given
+        found[key] = resolve(given)
+    return found
+
+
+def _content(config: Config) -> dict[str, Any]:
+    """What floors depend on: path -> value."""
+    sections = {name: config.resolved[name] for name in ("data", "evaluation")}
+    return {
+        path: value
+        for path, value in flat(sections).items()
+        if not any(part in _NO_MATTER for part in path.split(".")) and path != "data.tokenizer.run"
+    }
+
+
+def _named(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """A short name for each, of the settings in which they differ; empty where there is only one."""
+    paths = dict.fromkeys(path for content in contents.values() for path in content)
+    differ = [path for path in paths if len({str(content.get(path)) for content in contents.values()}) > 1]
+    # The name of the data alone, where that tells them apart.
+    for chosen in (["data.name"], differ):
+        names = {key: ", ".join(str(one[path]) for path in chosen if path in one) for key, one in contents.items()}
+        if len(set(names.values())) == len(names):
+            break
+    return names if len(contents) > 1 else dict.fromkeys(contents, "")
+
+
+def _trial(key: str, trial: Trial, settings: dict[str, Any], sources: Sources) -> Trial:
+    address = digest([FLOORS, key])
+    stages = ({"kind": FLOORS, "settings": settings, "function": None, "address": address},)
+    return Trial(
+        id=address,
+        row=FLOORS,
+        name=", ".join(filter(None, [FLOORS, settings["name"]])),
+        seed=0,
+        point=None,
+        identity=key,
+        config_hash=None,
+        given=trial.given,
+        stages=stages,
+        fingerprint=fingerprints.sources_of(stages, sources=sources),
+    )
+
+
+def measure(
+    stage: Mapping[str, Any], given: Mapping[str, Any], report: Callable[[str], None]
+) -> dict[str, dict[str, float]]:
+    """The stage: prepares the data and computes the floors of the trial's evaluation, or of its fine-tuning's."""
+    from attention_research.tasks.floors import floors_of
+
+    finetuned = stage["settings"].get("finetuning")
+    if finetuned is None:
+        parts = build_experiment(resolve(dict(given)))
+        return floors_of(parts.data().prepare(report), parts.evaluation())
+    ((_, config, make),) = (found for found in finetuning.runs([finetuned], given) if found[0])
+    return floors_of(make(report).prepare(report), build(config.resolved["evaluation"], "evaluation")())
+
+
+def value(entries: Sequence[Entry], floor: str, key: str, row: str = "") -> float | None:
+    """What the floor scores under a key such as ``evaluate.perplexity`` on the data of a row, or on any row's."""
+    stage, name = key.split(".", 1)
+    found = [
+        entry.result["stages"].get(FLOORS, {}).get(floor, {}).get(name)
+        for entry in entries
+        if entry.result and _settings(entry.trial)["stage"] == stage and row in (*_settings(entry.trial)["rows"], "")
+    ]
+    there = [one for one in found if one is not None]
+    return statistics.fmean(there) if there else None
+
+
+def lines(entries: Sequence[Entry]) -> list[tuple[str, dict[str, float]]]:
+    """Printed name and numbers by key of each floor that is there, for the lines of a table."""
+    from attention_research.tasks.floors import NAMES
+
+    found: dict[str, dict[str, float]] = {}
+    for entry in entries:
+        stage, data = _settings(entry.trial)["stage"], _settings(entry.trial)["name"]
+        for slug, scores in ((entry.result or {}).get("stages", {}).get(FLOORS) or {}).items():
+            if isinstance(scores, Mapping):
+                name = NAMES.get(slug, slug) + (f" ({data})" if data else "")
+                found.setdefault(name, {}).update({f"{stage}.{metric}": number for metric, number in scores.items()})
+    return list(found.items())
+
+
+def _settings(trial: Trial) -> dict[str, Any]:
+    return trial.stages[0]["settings"]
