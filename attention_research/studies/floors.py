@@ -157,6 +157,8 @@ def value(entries: Sequence[Entry], floor: str, key: str, row: str = "") -> floa
 
 def lines(entries: Sequence[Entry]) -> list[tuple[str, dict[str, float]]]:
     """Printed name and numbers by key of each floor that is there, for the lines of a table."""
+    if not any(entry.result for entry in entries):
+        return []
     from attention_research.tasks.floors import NAMES
 
     found: dict[str, dict[str, float]] = {}

@@ -58,8 +58,8 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
             print(f"{one['id']}: {one['status']}" + (f" ({one['because']})" if one["judged"] else ""))
         if summary["samples"]:
             print("\n".join(_samples(*summary["samples"])))
-        for page in summary["pages"]:
-            print(f"attention {page}")
+        if summary["pages"]:
+            print(f"attention {summary['pages'][0]}")
         pictures = f" · figure {summary['figures'][0]}" if summary["figures"] else ""
         print(f"table {summary['table']}{pictures} · page {summary['report']}", flush=True)
         if summary.get("best"):
