@@ -129,7 +129,8 @@ class Results:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns at this scale."""
-        return self.study.scale(self.scale).columns or self.study.columns
+        size = self.study.scales.get(self.scale)
+        return (size and size.columns) or self.study.columns
 
     @property
     def points(self) -> tuple[int, ...]:
