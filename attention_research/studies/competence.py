@@ -130,8 +130,7 @@ def _mean(results: Results, row: str, key: str, higher: bool) -> float | None:
 def _floor(results: Results, bar: Competence, row: str) -> float | None:
     """From the floors, from what the evaluation stored beside its scores, or from the row that is the floor."""
     stage = bar.key.split(".", 1)[0]
-    floor = getattr(results, "floor", None)  # TODO
-    found = floor(bar.floor, bar.key, row) if floor else None
+    found = results.floor(bar.floor, bar.key, row)
     names = (STORED.get(bar.floor, bar.floor), bar.floor)
     for where, key in (*((row, f"{stage}.{name}") for name in names), (bar.floor, bar.key)):
         found = _mean(results, where, key, bar.higher) if found is None else found

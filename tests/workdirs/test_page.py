@@ -88,8 +88,8 @@ def test_a_run_that_has_not_begun_has_a_page(make_run, tmp_path, capsys):
 def test_a_study_is_drawn_anew(root, tmp_path, monkeypatch):
     """The recorded study, rendered; its page comes back the same, also where only the folder's name says what it is."""
     monkeypatch.chdir(root)
-    folder = tmp_path / "ablation-length-cpu"
-    before = Path(run_study("ablation/length", scale="cpu", render=True, workdir=folder)["report"]).read_text()
+    folder = tmp_path / "vaswani2017-table1-cpu"
+    before = Path(run_study("vaswani2017/table1", scale="cpu", render=True, workdir=folder)["report"]).read_text()
     (folder / "trials").mkdir()
     for gone in ("report.html", "summary.json"):
         (folder / gone).unlink()
