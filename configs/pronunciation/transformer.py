@@ -5,9 +5,9 @@
     attention-research generate --workdir=runs/sounds --input="a t t e n t i o n" --attention=attention.html
 
 variant  parameters  GFLOP/step  steps  time                                  phoneme error rate, %
-cpu               ?           ?   4000  not recorded                          not recorded
-quick             ?           ?   1200  not recorded                          not recorded
-smoke             ?           ?      4  seconds                               it learns nothing
+cpu       1,399,296        71.8   4000  not recorded                          not recorded
+quick       936,448        24.0   1200  not recorded                          not recorded
+smoke        24,064        0.09      4  seconds                               it learns nothing
 
 Counts are `inspect`'s, of a training step of the longest words. Error rate is edits over phonemes on held-out words,
 against the nearest of a word's pronunciations. The row "scaled dot product" of experiments/ablation/results/attention

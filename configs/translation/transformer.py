@@ -7,13 +7,13 @@ variant       parameters  GFLOP/step   steps  time                              
 vaswani_base  63,082,496      10,914    100K  12 hours on 8 P100 (the paper's)             27.3 (the paper's, Table 2)
 vaswani_big  214,245,376      34,817    300K  3.5 days on 8 P100 (the paper's)             28.4 (the paper's, Table 2)
 cpu            1,437,696        18.8     450  5.5 minutes on one core of an AMD EPYC       3.0 +- 0.2
-quick          1,181,696        15.6     200  1.8 minutes on one core of an AMD EPYC       0.8 +- 0.4
+quick          1,181,696        15.6     200  2 minutes on one core of an AMD EPYC         not recorded
 smoke             85,376         0.6       4  seconds                                      0: it learns nothing
 
 Counts are `inspect`'s, of one training step. The paper's two, on WMT14 English-German, were not run here: the data must
-be brought (`attention-research data prepare` says how). BLEU and time, evaluation included, of cpu and quick are means
-of two seeds: the row "scaled dot product" of experiments/ablation/results/attention; copying the source gives 0.15.
-They translate French to English on Bible verses: one book in an old register, whose BLEU says nothing of WMT14.
+be brought (`attention-research data prepare` says how). BLEU and time of cpu, evaluation included, are means of
+two seeds: the row "scaled dot product" of experiments/ablation/results/attention; copying the source gives 0.15. Both
+small variants translate French to English on Bible verses: one book in an old register, whose BLEU says nothing of WMT14.
 """
 
 from ml_collections import ConfigDict
