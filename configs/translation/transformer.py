@@ -13,7 +13,7 @@ smoke             85,376         0.6       4  seconds                           
 Counts are `inspect`'s, of one training step. The paper's two, on WMT14 English-German, were not run here: the data must
 be brought (`attention-research data prepare` says how). BLEU and time of cpu, evaluation included, are means of
 two seeds: the row "scaled dot product" of experiments/ablation/results/attention; copying the source gives 0.15. Both
-small variants translate French to English on Bible verses: one book in an old register, whose BLEU says nothing of WMT14.
+translate French to English on Bible verses: one book in an old register, whose BLEU says nothing of WMT14.
 """
 
 from ml_collections import ConfigDict
