@@ -65,6 +65,13 @@ def plan_with_floors(study: Study, scale: str, rows: list[Row], seeds: int, fing
     return trials if study.path is None else [*trials, *planned(trials, scale)]
 
 
+def wanted(study: Study, scale: str, rows: Sequence[str] | None) -> set[str]:
+    """The ids of the rows to run: all, or those that are named; `FLOORS` among the names stands for the floors."""
+    named = [row for row in rows or () if row != FLOORS]
+    own = {row.id for row in study.rows_at(scale, named)} if named or not rows else set()
+    return own if len(named) == len(rows or ()) else {*own, FLOORS}
+
+
 def chosen(trials: Sequence[Trial], rows: AbstractSet[str]) -> list[Trial]:
     """The trials of some rows, and the floors of these."""
     return [t for t in trials if t.row in rows or (t.row == FLOORS and not rows.isdisjoint(_settings(t)["rows"]))]
@@ -86,7 +93,7 @@ def _configs(first: Mapping[str, tuple[Trial, str, dict[str, Any]]]) -> dict[str
     found = {}
     for key, (trial, _, more) in first.items():
         given = more["finetuning"]["settings"]["given"] if more else trial.given
-        found[key] = resolve(given)
+        found[key] = resolve(dict(given or {}))
     return found
 
 

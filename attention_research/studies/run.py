@@ -102,18 +102,19 @@ def run_study(
 ) -> dict[str, Any]:
     """Run a study's missing trials at a scale and write its folder; returns the summary, failed trials under "failed".
 
-    ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them), ``seeds`` and ``jobs``
-    replace the scale's, ``machines`` are the runner's own settings (`runners`), ``stale`` says what becomes of trials
-    whose program has changed ("keep": marked; "rerun"), ``render`` redraws without running. ``record`` writes the
-    finished trials, and the table with its verdicts and the pictures that these alone give, beside the study ("new":
-    only if a trial is new there); from a modified tree this needs ``allow_dirty``. ``ignore_records`` trains here what
-    is recorded there. With a ``deadline`` some trials may stay unfinished. Raises `ConfigError` before anything starts.
+    ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them; "floors": the floors alone),
+    ``seeds`` and ``jobs`` replace the scale's, ``machines`` are the runner's own settings (`runners`), ``stale`` says
+    what becomes of trials whose program has changed ("keep": marked; "rerun"), ``render`` redraws without running.
+    ``record`` writes the finished trials, and the table with its verdicts and the pictures that these alone give,
+    beside the study ("new": only if a trial is new there); from a modified tree this needs ``allow_dirty``.
+    ``ignore_records`` trains here what is recorded there. With a ``deadline`` some trials may stay unfinished. Raises
+    `ConfigError` before anything starts.
     """
     if record and not allow_dirty:
         refuse_modified_tree()
     study = load_study(study, experiments) if isinstance(study, str) else study
     size = study.scale(scale)
-    wanted = {row.id for row in study.rows_at(scale, rows)}
+    wanted = floors.wanted(study, scale, rows)
     seeds = _at_least_one("seeds", size.seeds if seeds is None else seeds)
     if record and seeds > size.seeds:
         raise ConfigError(f"seeds: expected at most {size.seeds}, those of a record at {scale}, got {seeds}")

@@ -63,6 +63,9 @@ def test_one_trial_of_floors_for_all_rows_and_seeds_that_share_data(root):
     assert len(quick) == 2 * len(rows) + 1
     assert below.id not in {one.id for one in floors.plan_with_floors(study, "cpu", study.rows_at("cpu"), 1, "sources")}
     assert [one.row for one in floors.chosen(quick, {"unscaled"})] == ["unscaled", "unscaled", "floors"]
+    assert floors.wanted(study, "quick", ["floors"]) == {"floors"} and len(floors.chosen(quick, {"floors"})) == 1
+    assert floors.wanted(study, "quick", ["unscaled", "floors"]) == {"unscaled", "floors"}
+    assert floors.wanted(study, "quick", None) == set(rows)
     assert not floors.planned(quick, "smoke")
 
 
