@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+
+if TYPE_CHECKING:
+    from attention_research.studies.results import Results
+
+_NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(?=$| )")
 
 
 class Difference(NamedTuple):
@@ -96,3 +102,34 @@ def _interval(rho: float, pairs: int, free: int, level: float) -> Correlation:
         return Correlation(rho, rho, rho, pairs)
     half = statistics.NormalDist().inv_cdf((1 + level) / 2) * math.sqrt((1 + rho**2 / 2) / (free - 3))
     return Correlation(rho, math.tanh(math.atanh(rho) - half), math.tanh(math.atanh(rho) + half), pairs)
+
+
+def leading_number(cell: str) -> float | None:
+    """The number that a printed cell begins with; None where it is none.
+
+    >>> [leading_number(cell) for cell in ("18.22 +- 0.03", "1,024", "213M", "")]
+    [18.22, 1024.0, None, None]
+    """
+    found = _NUMBER.match(cell)
+    return float(found[0].replace(",", "")) if found else None
+
+
+def agreement(results: Results, cells: dict[str, dict[str, str]]) -> list[str]:
+    """For each number of `Study.compared` with four rows or more, whether our means stand in the order of the printed
+    `cells`, in a line. More parameters explain much of any such order: also the correlation with their number fixed.
+    """
+    titles = {column.key: column.title for column in results.study.columns}
+    said = []
+    for key, printed in results.study.compared.items():
+        theirs = {row.id: leading_number(cells.get(row.id, {}).get(printed, "")) for row in results.rows}
+        pairs = {row: (mean, cell) for row, cell in theirs.items()
+                 if cell is not None and (mean := results.mean(row, key)) is not None}  # fmt: skip
+        if len(pairs) < 4:
+            continue
+        ours, there = ([pair[side] for pair in pairs.values()] for side in (0, 1))
+        found = f"{rank_correlation(ours, there)}"
+        given = [count for row in pairs if (count := results.mean(row, "inspect.parameters")) is not None]
+        if len(given) == len(pairs) > 4 and len(set(given)) > 1:
+            found += f", with the number of parameters held fixed {partial_rank_correlation(ours, there, given)}"
+        said.append(f"Spearman's rank correlation of our {titles.get(key, key)} with the printed {printed}: {found}.")
+    return said

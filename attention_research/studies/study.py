@@ -117,7 +117,7 @@ class Study:
     """A published or planned table as code. See the module's docstring and ``experiments/ablation``.
 
     ``published`` is a CSV beside the study file with a column ``row`` of row ids, ``compared`` says which of our keys
-    measures what a column of it measures (`studies.agreement`); ``claims`` a CSV in the form of
+    measures what a column of it measures (`significance.agreement`); ``claims`` a CSV in the form of
     ``experiments/claims.csv``, ``verdicts`` a function a claim id, called with the study's `results.Results`;
     ``competence`` says when the models have learned their task (`studies.competence`; (): the study trains none; None:
     it does not say, and no claim that rests on models is judged), ``untrained`` are the claims of kind "empirical" or

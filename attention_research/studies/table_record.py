@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from attention_research.studies import figures, records, results, verdicts
+from attention_research.studies import figures, floors, records, results, verdicts
 from attention_research.studies.bounds import bounded
 from attention_research.studies.study import EXPERIMENTS, Study, load_study
-from attention_research.studies.trials import Folder, Recorded, Trial, plan
+from attention_research.studies.trials import Folder, Recorded, Trial
 from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import write_text
 
@@ -59,11 +59,14 @@ def judge_again(record: Path) -> bool:
     stay. Returns whether they changed."""
     *_, paper, _, table, scale = record.parts
     study = load_study(f"{paper}/{table}", record.parents[3])
-    trials = plan(study, scale, study.rows_at(scale), study.scale(scale).seeds, fingerprint())
+    trials = floors.plan_with_floors(study, scale, study.rows_at(scale), study.scale(scale).seeds, fingerprint())
     there = Folder(record, record)  # without work folders; a trial may stand in another table's record
     entries = tuple(results.Entry(trial, there.result(trial), reason=there.why_missing(trial)) for trial in trials)
-    shown = {trial.row for trial in trials} | results.published(study).keys()
-    found = results.Results(study, scale, tuple(row for row in study.rows if row.id in shown), entries)
+    shown = {trial.row for trial in trials} | results.published(study, scale).keys()
+    rows = tuple(row for row in study.rows if row.id in shown)
+    below = tuple(one for one in entries if one.trial.row == floors.FLOORS)
+    trained = tuple(one for one in entries if one.trial.row != floors.FLOORS)
+    found = results.Results(study, scale, rows, trained, floors=below)
     before = (record / "table.md").read_text(encoding="utf-8")
     table = before[: before.index("\n\n", before.index("\n|")) + 1]
     after = "\n".join([table, results.legend(found), *_verdicts(found)])

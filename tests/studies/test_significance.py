@@ -10,13 +10,12 @@ from results_of import results_of
 from sacrebleu.significance import PairedTest
 from scipy.stats import rankdata, ttest_ind, ttest_rel
 
-from attention_research.studies import agreement
-from attention_research.studies.bootstrap import paired_bootstrap
 from attention_research.studies.columns import Column
 from attention_research.studies.comparisons import LEVEL, between
-from attention_research.studies.differences import p_above, student, welch
+from attention_research.studies.differences import p_above, paired_bootstrap, student, welch
 from attention_research.studies.significance import (
     adjusted,
+    agreement,
     holm,
     paired,
     partial_rank_correlation,
@@ -136,7 +135,7 @@ def test_a_table_tells_how_well_it_agrees_with_the_printed_one():
         "f": {"PPL": "1"}
     }
     columns = (Column("train.loss", "loss"),)
-    told = lambda rows, cells: agreement.lines(results_of(rows, compared={"train.loss": "PPL"}, columns=columns), cells)
+    told = lambda rows, cells: agreement(results_of(rows, compared={"train.loss": "PPL"}, columns=columns), cells)
     whole, partial = rank_correlation(losses, printed), partial_rank_correlation(losses, printed, counts)
     line = f"Spearman's rank correlation of our loss with the printed PPL: {whole}"
     assert told(rows, cells) == [f"{line}, with the number of parameters held fixed {partial}."]
