@@ -23,14 +23,16 @@ from attention_research.studies.comparisons import (
     REVERSED,
     UNMEASURED,
     Comparison,
+    Margin,
     against,
     apart,
     between,
     certain,
     compare,
+    equivalent,
+    no_worse,
     together,
 )
-from attention_research.studies.margins import Margin, equivalent, no_worse
 from attention_research.studies.study import JUDGED, Study
 
 if TYPE_CHECKING:

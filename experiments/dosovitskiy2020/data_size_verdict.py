@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attention_research.studies.margins import Margin
+from attention_research.studies.comparisons import Margin
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, against, conclude, no_worse
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import statistics
 
-from attention_research.studies.margins import Margin
+from attention_research.studies.comparisons import Margin
 from attention_research.studies.results import Results, finite
 from attention_research.studies.verdicts import (
     CONDITION,

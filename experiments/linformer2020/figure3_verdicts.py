@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from attention_research.studies.comparisons import Margin
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
-from attention_research.studies.margins import Margin
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Verdict, conclude, no_worse
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
+from attention_research.studies.comparisons import Margin, within
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
-from attention_research.studies.margins import Margin, within
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Verdict, compare, conclude
 

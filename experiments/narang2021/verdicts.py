@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from attention_research.studies.margins import NO_MARGIN
+from attention_research.studies.comparisons import NO_MARGIN
 from attention_research.studies.results import Results, published
 from attention_research.studies.verdicts import (
     FAILED,

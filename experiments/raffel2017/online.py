@@ -19,9 +19,9 @@ from typing import Any
 
 from attention_research.studies import Budget, Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
+from attention_research.studies.comparisons import Margin
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, heat_maps, save, styles
-from attention_research.studies.margins import Margin
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     CONDITION,

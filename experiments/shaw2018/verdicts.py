@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from attention_research.studies.margins import Margin
+from attention_research.studies.comparisons import Margin
 from attention_research.studies.results import Results, published
 from attention_research.studies.verdicts import (
     UNTESTED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from attention_research.studies.margins import within
+from attention_research.studies.comparisons import within
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     FAILED,

@@ -10,8 +10,7 @@ from scipy.stats import ttest_ind, ttest_rel
 
 from attention_research.errors import ConfigError
 from attention_research.studies import load_study
-from attention_research.studies.comparisons import CLEAR, OPEN, REVERSED, UNMEASURED, same_batches
-from attention_research.studies.margins import Margin
+from attention_research.studies.comparisons import CLEAR, OPEN, REVERSED, UNMEASURED, Margin, same_batches
 from attention_research.studies.verdicts import (
     CONDITION,
     FAILED,
