@@ -64,6 +64,33 @@ class Comparison:
         return f"{self.said}, {word} over {self.seeds} seeds ({_spelled(p)})"
 
 
+def with_reference(results: Results) -> str:
+    """Every row against the scale's reference row, in words; empty where the scale has none.
+
+    Which of two rows is the better one is read off the numbers, so that p is that of both sides, twice the smaller one.
+    """
+    size = results.study.scales.get(results.scale)
+    column = size and size.decided_by
+    if size is None or column is None:
+        return ""
+    higher, theirs = column.better == "higher", results.mean(size.reference, column.key)
+    cases, gains = {}, {}
+    for row in results.rows:
+        ours = results.mean(row.id, column.key)
+        if row.id == size.reference or ours is None or theirs is None:
+            continue
+        pair = (row.id, size.reference) if (ours > theirs) == higher else (size.reference, row.id)
+        one = compare(results, *pair, column.key, higher=higher)
+        cases[row.name] = one if one.p is None else dataclasses.replace(one, p=min(1.0, 2 * one.p), p_reversed=1.0)
+        gains[row.name] = f"{'+' if ours > theirs else '-'}{column.text(abs(ours - theirs))}"
+    said = [
+        f"{name} {gains[name]}, {one.outcome}" + ("" if one.p is None else f" ({_spelled(one.p)})")
+        for name, one in together(cases).items()
+    ]
+    name = next((row.name for row in results.rows if row.id == size.reference), size.reference)
+    return f"{column.title}, against {name}: {'; '.join(said)}." if said else ""
+
+
 def same_batches(trial: Trial, other: Trial, stage: str = "train") -> bool:
     """Whether two trials train on the same batches in the same order, `stage` being "train" or a fine-tuning's name.
 

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from attention_research.errors import ConfigError
 from attention_research.studies import competence, floors
 from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent
+from attention_research.studies.comparisons import with_reference
 from attention_research.studies.significance import agreement
 from attention_research.studies.staleness import OLD, Current, Stale, State, states_of
 from attention_research.studies.study import Row, Study
@@ -404,6 +405,7 @@ def legend(results: Results) -> str:
         said.append("Peak memory is the resident size of that process while training, Python and JAX included.")
     said += _provenance(done, len(results.entries), speeds=results.shows_training)
     said += [*results.study.notes, *([size.note] if size.note else [])]
+    said += [line] if (line := with_reference(results)) else []
     said += agreement(results, published(results.study, results.scale)) if results.study.compared else []
     return "\n".join(said) + "\n"
 

@@ -76,6 +76,7 @@ class Scale:
     which is 0 unless the config or the overrides give it. With ``replicas`` all seeds see the batches of the first one
     (or of `training.data_seed`), and trials that differ in seeds, learning rate, dropout or label smoothing alone are
     trained in one program (`studies.groups`). ``stages`` and ``columns`` replace the study's at this scale.
+    All rows are compared with the row ``reference`` in the column ``decided_by``, below the table.
     """
 
     config: str | None = None
@@ -88,6 +89,8 @@ class Scale:
     note: str = ""
     stages: tuple[Stage, ...] | None = None
     columns: tuple[Column, ...] | None = None
+    reference: str = ""
+    decided_by: Column | None = None
 
 
 @dataclasses.dataclass(frozen=True)

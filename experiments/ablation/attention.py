@@ -174,7 +174,15 @@ STUDY = Study(
     rows=ROWS,
     scales={
         "smoke": Scale(f"{SOUNDS}:smoke", seeds=1, jobs=2, stages=SOUND_STAGES, columns=SOUND_COLUMNS),
-        "quick": Scale(f"{SOUNDS}:quick", seeds=2, jobs=2, stages=SOUND_STAGES, columns=SOUND_COLUMNS),
+        "quick": Scale(
+            f"{SOUNDS}:quick",
+            seeds=2,
+            jobs=2,
+            stages=SOUND_STAGES,
+            columns=SOUND_COLUMNS,
+            reference="standard",
+            decided_by=WORD_ERRORS,
+        ),
         "cpu": Scale(f"{CONFIG}:cpu", seeds=2, jobs=2),
         "gpu": Scale(f"{CONFIG}:vaswani_base", GPU, seeds=2, replicas=True),
         "paper": Scale(f"{CONFIG}:vaswani_base", PAPER, seeds=2),

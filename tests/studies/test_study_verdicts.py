@@ -9,7 +9,8 @@ from results_of import results_of, trial
 from scipy.stats import ttest_ind, ttest_rel
 
 from attention_research.errors import ConfigError
-from attention_research.studies import load_study
+from attention_research.studies import Scale, load_study, results
+from attention_research.studies.columns import Column, fixed
 from attention_research.studies.comparisons import CLEAR, OPEN, REVERSED, UNMEASURED, Margin, same_batches
 from attention_research.studies.verdicts import (
     CONDITION,
@@ -292,3 +293,16 @@ def test_below_cpu_verdicts_are_computed_and_not_claimed(root):
     quick = dataclasses.replace(ablation(root), scale="quick")
     assert {one.status for one in judge(quick)} == {"not judged at this scale"}
     assert {one.to_json()["computed"] for one in judge(quick)} == {HELD, FAILED}
+
+
+def test_all_rows_are_compared_with_the_reference_row_below_the_table():
+    """p of both sides, times 2, 1 by Holm: scipy's paired or Welch's tests of two seeds."""
+    errors = {"ours": [50.0, 50.4], "far": [68.0, 68.6], "near": [50.3, 49.9], "one": [40.0]}
+    key = Column("evaluate.word_error_rate", "word errors, %", fixed(1), better="lower")
+    made = results_of({row: {key.key: values} for row, values in errors.items()})
+    size = Scale(reference="ours", decided_by=key)
+    found = dataclasses.replace(made, study=dataclasses.replace(made.study, scales={"cpu": size}, competence=()))
+    p = ttest_ind(errors["far"], errors["ours"], equal_var=False).pvalue
+    said = results.legend(found)
+    assert f"word errors, %, against ours: far +18.1, clear (p = {2 * p:.2g}); near -0.1, not clear (p = " in said, said
+    assert "one -10.2, not measured." in said and "against" not in results.legend(made)
