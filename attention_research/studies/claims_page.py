@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attention_research.studies.competence import NOT_SAID, UNTRAINED_KINDS, Met, parse
-from attention_research.studies.study import JUDGED
-from attention_research.studies.verdicts import STATUSES
+from attention_research.studies.study import JUDGED, STATUSES
 
 #: Claims that are judged have one of `STATUSES`; the others one of these.
 NOT_RECORDED, NOT_BUILT = "not recorded yet", "not built yet"

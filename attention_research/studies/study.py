@@ -32,6 +32,14 @@ EXPERIMENTS = Path("experiments")
 #: The scales in order of size; claims are judged from `cpu` on.
 SCALES = ("smoke", "quick", "cpu", "gpu", "paper")
 JUDGED = ("cpu", "gpu", "paper")
+#: What a verdict may be.
+HELD = "held"
+CONDITION = "held only under a named condition"
+FAILED = "did not hold"
+UNTESTED = "not tested"
+#: Of a picture that shows something and decides nothing.
+FIGURE = "figure: no verdict"
+STATUSES = (HELD, CONDITION, FAILED, UNTESTED, FIGURE)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,7 @@ from attention_research.studies.comparisons import (
     no_worse,
     together,
 )
-from attention_research.studies.study import JUDGED, Study
+from attention_research.studies.study import CONDITION, FAILED, FIGURE, HELD, JUDGED, STATUSES, UNTESTED, Study
 
 if TYPE_CHECKING:
     from attention_research.studies.results import Results
@@ -60,14 +60,6 @@ __all__ = [
     "outcome",
     "together",
 ]
-
-HELD = "held"
-CONDITION = "held only under a named condition"
-FAILED = "did not hold"
-UNTESTED = "not tested"
-#: Of a picture that shows something and decides nothing.
-FIGURE = "figure: no verdict"
-STATUSES = (HELD, CONDITION, FAILED, UNTESTED, FIGURE)
 
 
 @dataclasses.dataclass(frozen=True)
