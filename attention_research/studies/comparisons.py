@@ -16,8 +16,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attention_research.studies import competence
-from attention_research.studies.differences import p_above
-from attention_research.studies.significance import holm
 
 if TYPE_CHECKING:
     from attention_research.studies.results import Entry, Results
@@ -149,6 +147,8 @@ def between(
     seeds = min(len(ours), len(theirs))
     if seeds < 2:
         return Comparison(better, worse, gain, f"{said}, one seed: nothing is clear" if seeds else said)
+    from attention_research.studies.differences import p_above  # NumPy, which planning does without
+
     p = p_above(ours, theirs, in_pairs=in_pairs)
     return Comparison(better, worse, gain, said, p, p_above(theirs, ours, in_pairs=in_pairs), seeds)
 
@@ -245,6 +245,8 @@ def within(
         return Comparison(row, other, gain, ", ".join([said, *why]))
     diverged = -math.inf in (*ours, *theirs)
     size = 0.0 if diverged else margin.of(statistics.fmean(theirs))
+    from attention_research.studies.differences import p_above
+
     test = lambda first, second, less: p_above(first, second, in_pairs=in_pairs, margin=less) or 0.0
     p, p_reversed = test(ours, theirs, size), test(theirs, ours, -size)
     if both:
@@ -256,6 +258,8 @@ def within(
 def together(cases: Mapping[str, Comparison]) -> dict[str, Comparison]:
     """The comparisons of one claim with their p-values corrected by Holm's method, in either direction."""
     there = {name: case for name, case in cases.items() if case.p is not None and case.p_reversed is not None}
+    from attention_research.studies.significance import holm
+
     p, p_reversed = (holm({name: getattr(case, one) for name, case in there.items()}) for one in ("p", "p_reversed"))
     changed = {name: dataclasses.replace(there[name], p=p[name], p_reversed=p_reversed[name]) for name in there}
     return {name: changed.get(name, case) for name, case in cases.items()}

@@ -21,7 +21,6 @@ from attention_research.errors import ConfigError
 from attention_research.studies import competence, floors
 from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent
 from attention_research.studies.comparisons import with_reference
-from attention_research.studies.significance import agreement
 from attention_research.studies.staleness import OLD, Current, Stale, State, states_of
 from attention_research.studies.study import Row, Study
 from attention_research.studies.trials import Trial
@@ -406,7 +405,10 @@ def legend(results: Results) -> str:
     said += _provenance(done, len(results.entries), speeds=results.shows_training)
     said += [*results.study.notes, *([size.note] if size.note else [])]
     said += [line] if (line := with_reference(results)) else []
-    said += agreement(results, published(results.study, results.scale)) if results.study.compared else []
+    if results.study.compared:
+        from attention_research.studies.significance import agreement  # NumPy, which planning does without
+
+        said += agreement(results, published(results.study, results.scale))
     return "\n".join(said) + "\n"
 
 
