@@ -15,10 +15,12 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import ACCURACY, FLOPS, LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import by_row
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import Verdict, compare, conclude
 
 from ..he2015.networks import CONFIG, GPU
-from .se_verdict import helps
 
+KEY = "evaluate.accuracy"
 GATE = "model.features.gate"
 PRINTED = {
     "imagenet_resnet_50": "ResNet-50, ImageNet",
@@ -28,6 +30,30 @@ PRINTED = {
     "imagenet_se_resnet_50_released": "SE-ResNet-50, released",
     "imagenet_se_resnet_101_released": "SE-ResNet-101, released",
 }
+
+
+def helps(results: Results) -> Verdict:
+    """Accuracy with gates against none, and against a network a channel wider; what gates know of classes beside."""
+    cases = {
+        f"{gate} against {other}": compare(results, gate, other, KEY, higher=True)
+        for gate in ("squeeze_excitation", "channel")
+        for other in ("none", "wider")
+    }
+    found = conclude(cases)
+    said = []
+    for gate in ("squeeze_excitation", "channel"):
+        share, more = results.mean(gate, "measure.by_class"), _overhead(results, gate)
+        if share is not None:
+            said.append(f"{gate}: classes explain {100 * share:.0f} % of the last gates' variance{more}")
+    return found.beside(*said)
+
+
+def _overhead(results: Results, gate: str) -> str:
+    """Parameters more than without, where both are counted."""
+    ours, theirs = (results.mean(row, "inspect.parameters") for row in (gate, "none"))
+    return "" if ours is None or theirs is None else f", {ours - theirs:,.0f} parameters more than without"
+
+
 STUDY = Study(
     rows=(
         Row("none", "no gate"),
@@ -55,7 +81,7 @@ STUDY = Study(
     published="se.csv",
     claims="../claims.csv",
     # Fashion-MNIST: a linear classifier has 84 %, the nearest neighbours 85, small convolutional networks 90 and more.
-    competence=(Competence("none", "evaluate.accuracy", line=88, higher=True),),
+    competence=(Competence("none", KEY, line=88, higher=True),),
     verdicts={"channel-attention": helps},
     figures=(by_row(ACCURACY),),
     notes=("`paper` is ResNet-20 on CIFAR-10 with r = 16; the printed cells are of ImageNet.",),

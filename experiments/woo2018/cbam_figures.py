@@ -9,7 +9,8 @@ import numpy as np
 from attention_research.studies.figures import Figure, canvas, save
 from attention_research.studies.results import Results
 
-from .cbam_verdict import SPATIAL
+#: The rows with gates over positions.
+SPATIAL = ("spatial", "spatial_released", "cbam", "cbam_released", "sca")
 
 
 def draw_maps(results: Results, folder: Path) -> Figure | None:
