@@ -1,6 +1,9 @@
-"""A user's mistake: one line that names what is wrong, exit status 2, before anything slow starts."""
+"""A user's mistake: one line that names what is wrong, exit status 2, before anything slow starts. A standard output
+that is closed, full, or of a locale without the characters: at most one line."""
 
+import io
 import json
+import os
 import subprocess
 import sys
 
@@ -153,3 +156,30 @@ def test_lists_print_one_json_document(capsys, monkeypatch, root):
     ):
         assert main(["list", what, "--json"]) == 0
         assert name in [entry["name"] for entry in json.loads(capsys.readouterr().out)]
+
+
+def test_a_reader_that_is_gone_is_no_traceback(monkeypatch, capsys, root):
+    """`attention-research list studies | head -1`"""
+    monkeypatch.chdir(root)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with io.TextIOWrapper(os.fdopen(writing, "wb")) as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        assert main(["list", "studies"]) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_behind_standard_output_is_one_line(monkeypatch, capsys, root):
+    monkeypatch.chdir(root)
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(["list", "studies"]) == 1
+    assert capsys.readouterr().err == "error: standard output: No space left on device\n"
+
+
+def test_output_is_utf8_whatever_the_locale(monkeypatch, root):
+    monkeypatch.chdir(root)
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert main(["list", "studies"]) == 0
+    assert "," in stream.buffer.getvalue().decode("utf-8")

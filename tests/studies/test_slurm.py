@@ -1,4 +1,5 @@
-"""`--runner=slurm` on a real Slurm of two nodes, both this machine: a trial killed, a job put back in the queue."""
+"""`--runner=slurm` on a real Slurm of two nodes, both this machine: a trial killed, a job put back in the queue. What
+runs inside a job, without Slurm."""
 
 import json
 import os
@@ -9,18 +10,18 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from waiting import wait_for
 
 from attention_research.cli import main
+from attention_research.studies.runners import slurm as runner
 
 TOOLS = ("slurmctld", "slurmd", "munged", "scontrol", "srun")
-pytestmark = [
-    pytest.mark.slow, pytest.mark.data,
-    pytest.mark.skipif(not all(map(shutil.which, TOOLS)) or os.geteuid() != 0, reason="no Slurm here, or no root"),
-]  # fmt: skip
+IS_HERE = all(map(shutil.which, TOOLS)) and os.geteuid() == 0
 CONFIGURATION = """
 ClusterName=here
 SlurmctldHost={host}
@@ -55,6 +56,12 @@ SWEEP = [
     "--config.training.checkpoint_every=5", "--config.training.eval_every=15", "--config.training.batch_size=4",
     "--over=training.learning_rate=0.5,1", "--seeds=1",
 ]  # fmt: skip
+
+
+def on_slurm(test):
+    """A test of whole sweeps on a real Slurm."""
+    absent = pytest.mark.skipif(not IS_HERE, reason="no Slurm here, or no root")
+    return pytest.mark.slow(pytest.mark.data(absent(test)))
 
 
 def ports(count):
@@ -119,6 +126,7 @@ def trial_processes(workdir):
     return found
 
 
+@on_slurm
 def test_a_killed_trial_and_a_requeued_job_end_as_a_local_run(slurm, root, tmp_path, in_process):
     there, here = tmp_path / "slurm", tmp_path / "local"
     process = sweep(root, f"--workdir={there}", "--runner=slurm", "--cores=1", "--slurm=partition=all,time=30")
@@ -150,6 +158,7 @@ def test_a_killed_trial_and_a_requeued_job_end_as_a_local_run(slurm, root, tmp_p
     assert {name: one["curves"] for name, one in ours.items()} == {name: one["curves"] for name, one in theirs.items()}
 
 
+@on_slurm
 def test_what_sbatch_refuses_is_one_line(slurm, root, tmp_path):
     process = sweep(root, f"--workdir={tmp_path}/x", "--runner=slurm", "--slurm=partition=moon")
     _, said = process.communicate(timeout=300)
@@ -157,6 +166,7 @@ def test_what_sbatch_refuses_is_one_line(slurm, root, tmp_path):
     assert "partition" in said.splitlines()[-1] and said.splitlines()[-1].startswith("error: sbatch refused the trial")
 
 
+@on_slurm
 def test_a_job_that_slurm_takes_back_saves_and_goes_on(slurm, root, tmp_path):
     """What Slurm sends 90 seconds before a job's time is up, or where another job comes first."""
     there = tmp_path / "slurm"
@@ -176,3 +186,21 @@ def test_a_job_that_slurm_takes_back_saves_and_goes_on(slurm, root, tmp_path):
     finally:
         process.terminate()
         process.communicate(timeout=300)
+
+
+def test_a_job_that_is_taken_away_ends_as_soon_as_its_trial_has_saved(tmp_path, monkeypatch):
+    """The signal interrupts the job's wait for the trial's end."""
+
+    def start(folder, **_):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        return subprocess.Popen(["sleep", "60"])
+
+    monkeypatch.setattr(runner, "start", start)
+    monkeypatch.setattr(runner, "_SAVING_SECONDS", 20.0)
+    job, before, began = runner.Supervised(str(tmp_path), str(tmp_path)), signal.getsignal(signal.SIGTERM), time.time()
+    try:
+        with pytest.raises(SystemExit):
+            job()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert job.process.wait() == -signal.SIGTERM and time.time() - began < 10
