@@ -68,7 +68,7 @@ def with_reference(results: Results) -> str:
     Which of two rows is the better one is read off the numbers, so that p is that of both sides, twice the smaller one.
     """
     size = results.study.scales.get(results.scale)
-    column = size and size.decided_by
+    column = size.decided_by if size else None
     if size is None or column is None:
         return ""
     higher, theirs = column.better == "higher", results.mean(size.reference, column.key)
