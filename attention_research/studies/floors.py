@@ -14,6 +14,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from attention_research.config import Config, build, build_experiment, resolve
@@ -108,15 +109,22 @@ def _content(config: Config) -> dict[str, Any]:
 
 
 def _named(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """A short name for each, of the settings in which they differ; empty where there is only one."""
-    paths = dict.fromkeys(path for content in contents.values() for path in content)
+    """A short name for each, of as few settings as tell them apart; empty where there is only one."""
+    paths = list(dict.fromkeys(path for content in contents.values() for path in content))
     differ = [path for path in paths if len({str(content.get(path)) for content in contents.values()}) > 1]
-    # The name of the data alone, where that tells them apart.
-    for chosen in (["data.name"], differ):
-        names = {key: ", ".join(str(one[path]) for path in chosen if path in one) for key, one in contents.items()}
+    differ.sort(key=lambda path: path != "data.name")
+    names = dict.fromkeys(contents, "")
+    for chosen in (*combinations(differ, 1), *combinations(differ, 2), differ) if len(contents) > 1 else ():
+        names = {
+            key: ", ".join(_told(path, one[path]) for path in chosen if path in one) for key, one in contents.items()
+        }
         if len(set(names.values())) == len(names):
             break
-    return names if len(contents) > 1 else dict.fromkeys(contents, "")
+    return names
+
+
+def _told(path: str, value: Any) -> str:
+    return str(value) if path == "data.name" else f"{path.split('.')[-1].replace('_', ' ')} {value}"
 
 
 def _trial(key: str, trial: Trial, settings: dict[str, Any], sources: Sources) -> Trial:

@@ -76,4 +76,4 @@ def test_rows_with_data_of_their_own_have_floors_of_their_own():
     study = Study(rows, {"cpu": Scale(base, seeds=1)}, name="by/hand", path=Path("hand.py"))
     planned = [one for one in floors.plan_with_floors(study, "cpu", list(rows), 1, "x") if one.row == floors.FLOORS]
     assert [one.stages[0]["settings"]["rows"] for one in planned] == [["ours", "wide"], ["turned"]]
-    assert [one.name for one in planned] == ["floors, fr, en", "floors, en, fr"]
+    assert [one.name for one in planned] == ["floors, source language fr", "floors, source language en"]
