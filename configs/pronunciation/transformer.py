@@ -6,7 +6,7 @@
 
 variant  parameters  GFLOP/step  steps  time                                  phoneme error rate, %
 cpu       1,399,296        71.8   4000  not recorded                          not recorded
-quick       936,448        24.0   1200  not recorded                          not recorded
+quick       936,448        24.0   1200  not timed on a quiet machine            13.4 +- 0.4
 smoke        24,064        0.09      4  seconds                               it learns nothing
 
 Counts are `inspect`'s, of a training step of the longest words. Error rate is edits over phonemes on held-out words,
