@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 UNSAID = "the study does not say when its models have learned their task"
 #: Kinds of claims that computation alone settles.
 UNTRAINED_KINDS = ("count", "exact")
-#: Floors that an evaluation stores beside its scores: slug -> name in the same stage.
+#: Floors that evaluations store with their scores: slug -> key in the same stage.
 STORED = {
     "unigram": "unigram_perplexity",
     "copy": "copy_bleu",
@@ -128,7 +128,7 @@ def _mean(results: Results, row: str, key: str, higher: bool) -> float | None:
 
 
 def _floor(results: Results, bar: Competence, row: str) -> float | None:
-    """From the floors, from what the evaluation stored beside its scores, or from the row that is the floor."""
+    """The floor's value: that of its own trial, else the one the evaluation stored, else that of the row it names."""
     stage = bar.key.split(".", 1)[0]
     found = results.floor(bar.floor, bar.key, row)
     names = (STORED.get(bar.floor, bar.floor), bar.floor)

@@ -44,18 +44,18 @@ def planned(trials: Sequence[Trial], scale: str) -> list[Trial]:
     if scale in WITHOUT:
         return []
     first: dict[str, tuple[Trial, str, dict[str, Any]]] = {}
-    rows: dict[str, list[str]] = {}
+    contents: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, None]] = {}
     for trial in trials:
         for name, stage, config in _evaluated(trial):
-            key = digest([_content(config), stage is not None])
+            content = _content(config)
+            key = digest([content, stage is not None])
             first.setdefault(key, (trial, name, {} if stage is None else {"finetuning": stage}))
-            rows.setdefault(key, [])
-            if trial.row not in rows[key]:
-                rows[key].append(trial.row)
-    sources = Sources()
-    named = _named({key: _content(config) for key, config in _configs(first).items()})
+            contents[key] = content
+            rows.setdefault(key, {})[trial.row] = None
+    sources, named = Sources(), _named(contents)
     return [
-        _trial(key, trial, {"stage": name, "rows": rows[key], "name": named[key], **more}, sources)
+        _trial(key, trial, {"stage": name, "rows": list(rows[key]), "name": named[key], **more}, sources)
         for key, (trial, name, more) in first.items()
     ]
 
@@ -88,14 +88,6 @@ def _evaluated(trial: Trial) -> Iterable[tuple[str, Mapping[str, Any] | None, Co
             yield "evaluate", None, own
         if stage["kind"] == "finetune":
             yield stage["settings"]["name"], stage, resolve(stage["settings"]["given"])
-
-
-def _configs(first: Mapping[str, tuple[Trial, str, dict[str, Any]]]) -> dict[str, Config]:
-    found = {}
-    for key, (trial, _, more) in first.items():
-        given = more["finetuning"]["settings"]["given"] if more else trial.given
-        found[key] = resolve(dict(given or {}))
-    return found
 
 
 def _content(config: Config) -> dict[str, Any]:

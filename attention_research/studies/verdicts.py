@@ -123,7 +123,7 @@ class Judged:
 def conclude(
     cases: Mapping[str, Comparison], *, untested: Sequence[str] = (), condition: Sequence[str] = ()
 ) -> Verdict:
-    """One verdict from named comparisons, corrected for their number; `untested` are cases that nobody measured."""
+    """One verdict from named comparisons, corrected for their number; `untested` names cases that were not measured."""
     corrected = together(cases)
     because = "; ".join(f"{name}: {case.text}" for name, case in corrected.items())
     outcomes = {name: case.outcome for name, case in corrected.items()}

@@ -30,7 +30,7 @@ class Nearest(NamedTuple):
 
 
 def nearest(sources: Sequence[str], known: Sequence[str]) -> Nearest:
-    """The nearest of the `known` texts for each source; similarity 0 and the first one where nothing is shared.
+    """The most similar `known` text for each source; the first one, with similarity 0, if none shares a 3-gram.
 
     >>> nearest(["Turn off the lamp", "q"], ["Delete", "Turn on the lamp"])
     Nearest(place=array([1, 0]), similarity=array([0.78787879, 0.        ]))
