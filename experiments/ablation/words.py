@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.analysis import attention_file
-from attention_research.analysis.attention import of_sentence
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
-from attention_research.training.evaluation import Trained
 
 #: The page of the first word, in the trial's folder.
 PAGE = "attention.html"
@@ -21,6 +19,10 @@ def measure_words(*, workdir: Path, seed: int, words: Sequence[str], **_: Any) -
 
     Rows are the sounds that the run writes, columns the letters. Writes the attention page of the first word.
     """
+    # Planning reads this file, and does without JAX.
+    from attention_research.analysis.attention import of_sentence
+    from attention_research.training.evaluation import Trained
+
     del seed
     trained, maps = Trained(workdir), []
     for number, word in enumerate(words):
