@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks._interleaved import ROOT, log, made, present, print_targets, target, versions
 
-CONFIG = "configs/translation/transformer.py:quick"
+CONFIG = "configs/translation/transformer.py:vaswani_cpu"
 SEEDS, STEPS, TARGET = 8, 200, 0.6  # as many updates as the study's rows have
 
 

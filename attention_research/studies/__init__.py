@@ -4,7 +4,7 @@ Nothing here imports JAX except what runs inside a worker, so that finding, plan
 """
 
 from attention_research.studies.budget import Budget
-from attention_research.studies.finetuning import finetune, text_to_text
+from attention_research.studies.finetuning import finetune, text_to_text, train_on
 from attention_research.studies.inspection import inspect_study
 from attention_research.studies.run import reproduce, run_study
 from attention_research.studies.study import (
@@ -37,4 +37,5 @@ __all__ = [
     "sweep",
     "text_to_text",
     "train",
+    "train_on",
 ]

@@ -165,7 +165,8 @@ class _Search:
             changes = {**mine.at.get(self.scale, mine.overrides), **self.overrides(row, rate, steps)}
             name = f"{mine.name}: rate x {rate:g}, steps x {steps:g}"
             self.asked[_id(row, rate, steps)] = Row(_id(row, rate, steps), name, changes)
-        size = dataclasses.replace(self.study.scale(self.scale), seeds=1, replicas=False, points=(), settings={})
+        alone = {"seeds": 1, "more_seeds": {}, "replicas": False}
+        size = dataclasses.replace(self.study.scale(self.scale), **alone, points=(), settings={})
         ours = Study(
             tuple(self.asked.values()),
             {_SCALE: size},
@@ -201,7 +202,7 @@ class _Search:
         study, scale = self.study, self.scale
         folder = Folder(RUNS / f"{study.slug}-{scale}", records(study, scale))
         found: dict[str, Results] = {}
-        for trial in plan(study, scale, list(self.rows.values()), study.scale(scale).seeds, fingerprint()):
+        for trial in plan(study, scale, list(self.rows.values()), None, fingerprint()):
             result = folder.result(trial)
             if result is not None and not result["diverged"]:
                 found.setdefault(trial.row, []).append(result)
@@ -225,7 +226,7 @@ def _hours(search: _Search, found: Sequence[Mapping[str, Any]]) -> dict[str, Any
     A row's speed is the one measured here for the representative of its family, times the ratio of the two rows'
     recorded speeds where both are recorded. What follows training is known from records alone.
     """
-    recorded, seeds = search.recorded(), search.study.scale(search.scale).seeds
+    recorded, size = search.recorded(), search.study.scale(search.scale)
     everywhere = _median(after_training, [result for results in recorded.values() for result in results])
     rows = []
     for part in found:
@@ -241,13 +242,14 @@ def _hours(search: _Search, found: Sequence[Mapping[str, Any]]) -> dict[str, Any
                 after = _median(after_training, own) or everywhere or 0.0
                 seconds = None if speed is None else (start or 0.0) + steps * speed * ratio + after
                 hours = None if seconds is None else seconds / 3600
+                seeds = size.seeds_of(row)
                 rows.append({
                     "row": row, "family": family["row"], "steps": steps, "seeds": seeds, "hours_a_seed": hours,
                     "hours": None if hours is None else hours * seeds,
                     "speed": "measured" if row == family["row"] else "recorded" if ratio != 1.0 else "family",
                 })  # fmt: skip
     known = [row["hours"] for row in rows if row["hours"] is not None]
-    jobs = search.options.get("jobs") or search.study.scale(search.scale).jobs
+    jobs = search.options.get("jobs") or size.jobs
     return {"rows": rows, "hours": sum(known), "jobs": jobs, "evaluated": everywhere is not None}
 
 

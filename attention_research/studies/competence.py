@@ -47,6 +47,7 @@ class Competence:
     ("majority"), or the id of a row. ``higher`` says that more is better. ``claims`` are the claims that need this
     (empty: all of the study's that rest on trained models). ``rows`` are the rows of this task, as patterns of ids
     (empty: all): each that has the metric is held to the same bar where a claim says that it does better than another.
+    ``scales`` are those at which the task is measured (empty: all).
     """
 
     row: str
@@ -57,6 +58,7 @@ class Competence:
     higher: bool = False
     claims: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if bool(self.floor) == (self.line is not None):
@@ -99,12 +101,13 @@ class Met:
 NOT_SAID = Met(False, "", None, None, 0.0)
 
 
-def of_claim(study: Study, claim: Mapping[str, str]) -> tuple[Competence, ...] | None:
-    """The bars that a claim of a study needs: () where it rests on no trained model, None where the study is silent."""
+def of_claim(study: Study, claim: Mapping[str, str], scale: str = "") -> tuple[Competence, ...] | None:
+    """The bars that a claim of a study needs at a scale (empty: at any): () where it rests on no trained model, None
+    where the study is silent."""
     if claim.get("kind") in UNTRAINED_KINDS or claim["id"] in study.untrained or study.competence == ():
         return ()
     bars = (bar for bar in study.competence or () if not bar.claims or claim["id"] in bar.claims)
-    return tuple(bars) or None
+    return tuple(bar for bar in bars if not (scale and bar.scales) or scale in bar.scales) or None
 
 
 def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
@@ -149,7 +152,7 @@ def _learned(results: Results, task: Sequence[Competence]) -> bool:
 def of_results(results: Results, claim: Mapping[str, str]) -> tuple[Met, ...] | None:
     """Each bar of a claim, those of learned tasks first, then those that are not reached; None where the claim rests
     on no trained model. The claim is refused where the first is not met."""
-    bars = of_claim(results.study, claim)
+    bars = of_claim(results.study, claim, results.scale)
     if bars is None:
         return (NOT_SAID,)
     tasks = sorted(_tasks(bars), key=lambda task: not _learned(results, task))
@@ -169,7 +172,7 @@ def refused(found: tuple[Met, ...] | None) -> str:
 def narrowed(results: Results, claim: Mapping[str, str]) -> Results:
     """The results for the function that judges a claim: with the bars of this claim alone, and, where it has several
     tasks of which some are learned, without the rows of the others."""
-    bars = of_claim(results.study, claim) or ()
+    bars = of_claim(results.study, claim, results.scale) or ()
     learned = [bar for task in _tasks(bars) if _learned(results, task) for bar in task]
     missed = [bar for bar in bars if bar not in learned] if learned else []
     hidden = {

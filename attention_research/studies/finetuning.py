@@ -3,6 +3,7 @@
 Row by row and seed by seed, as a benchmark of downstream tasks asks for it: each fine-tuning is a run of its own
 (`training.initial`) with the vocabulary of the trial, evaluated at its end, and its numbers stand under its name, as
 ``topics.accuracy``. Its address holds its settings and that of the stage before it, not the folder in which it lies.
+`train_on` makes a stage of the same kind that starts from nothing: the same row on a second task.
 """
 
 from __future__ import annotations
@@ -45,6 +46,19 @@ def finetune(
     return Stage("finetune", {**settings, "checkpoint": checkpoint})
 
 
+def train_on(
+    name: str,
+    overrides: Mapping[str, Any],
+    *,
+    at: Mapping[str, Mapping[str, Any]] | None = None,
+    checkpoint: str | int | None = None,
+) -> Stage:
+    """A stage that trains the trial's configuration afresh, on the data and by the settings of `overrides`, so that a
+    row is measured on a second task. It is `finetune` without parameters and vocabulary of the trial."""
+    stage = finetune(name, overrides, at=at, checkpoint=checkpoint)
+    return Stage("finetune", {**stage.settings, "from_stage": None})
+
+
 def text_to_text(
     data: Mapping[str, Any],
     lengths: tuple[int, int],
@@ -81,23 +95,29 @@ def planned(stage: Stage, config: Config | None, scale: str, before: Sequence[Ma
     settings = stage.settings
     name, source = settings["name"], settings["from_stage"]
     sources = {"train" if one["kind"] == "train" else one["settings"].get("name"): one for one in before}
-    if config is None or source not in sources or name in sources:
+    if config is None or (source is not None and source not in sources) or name in sources:
         there = ", ".join(filter(None, sources)) or "nothing"
         why = "is there twice" if name in sources else f"starts from {source!r}; before it there is {there}"
         raise ConfigError(f"fine-tuning {name} {why}")
-    initial = "/".join([TRIAL, *([] if source == "train" else [inside(sources[source])])])
     overrides = {**settings["overrides"], **settings["at"].get(scale, {})}
     try:
-        tuned = config.override([*overrides.items(), ("training.initial", initial)])
-        data, given = tuned.resolved["data"], overrides.get("data", {})
-        named = any(path.startswith("data.tokenizer") for path in overrides) or "tokenizer" in given
-        if "tokenizer" in data and "tokenizer" in config.resolved["data"] and not named:
-            tuned = tuned.override([("data.tokenizer", {"kind": "from_run", "run": TRIAL})])
+        tuned = config.override(overrides.items())
+        if source is not None:
+            initial = "/".join([TRIAL, *([] if source == "train" else [inside(sources[source])])])
+            tuned = _with_vocabulary(tuned.override([("training.initial", initial)]), config, overrides)
     except ConfigError as error:
         raise ConfigError(f"{error} (fine-tuning {name})") from None
     told = {"name": name, "from_stage": source, "checkpoint": settings["checkpoint"], "identity": tuned.identity}
     steps = tuned.resolved["training"]["steps"]
     return {**told, "steps": steps, "given": json.loads(json.dumps(tuned.given))}
+
+
+def _with_vocabulary(tuned: Config, config: Config, overrides: Mapping[str, Any]) -> Config:
+    """With the trial's vocabulary, unless the overrides of the fine-tuning name another or its data have none."""
+    named = any(path.startswith("data.tokenizer") for path in overrides) or "tokenizer" in overrides.get("data", {})
+    if named or not all("tokenizer" in one.resolved["data"] for one in (tuned, config)):
+        return tuned
+    return tuned.override([("data.tokenizer", {"kind": "from_run", "run": TRIAL})])
 
 
 def content(settings: Mapping[str, Any]) -> dict[str, Any]:

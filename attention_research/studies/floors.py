@@ -60,7 +60,7 @@ def planned(trials: Sequence[Trial], scale: str) -> list[Trial]:
     ]
 
 
-def plan_with_floors(study: Study, scale: str, rows: list[Row], seeds: int, fingerprint: str) -> list[Trial]:
+def plan_with_floors(study: Study, scale: str, rows: list[Row], seeds: int | None, fingerprint: str) -> list[Trial]:
     """The trials of some rows (`trials.plan`), and the floors of their data after them. Sweeps have none."""
     trials = plan(study, scale, rows, seeds, fingerprint)
     return trials if study.path is None else [*trials, *planned(trials, scale)]

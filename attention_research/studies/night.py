@@ -99,7 +99,7 @@ def planned(
     for study in (studies[name] for name in ordered if name in studies):
         size = study.scale(scale)
         try:
-            trials = plan_with_floors(study, scale, study.rows_at(scale), size.seeds, sources)
+            trials = plan_with_floors(study, scale, study.rows_at(scale), None, sources)
         except ConfigError as error:
             if names:
                 raise

@@ -115,17 +115,17 @@ def run_study(
     study = load_study(study, experiments) if isinstance(study, str) else study
     size = study.scale(scale)
     wanted = floors.wanted(study, scale, rows)
-    seeds = _at_least_one("seeds", size.seeds if seeds is None else seeds)
-    if record and seeds > size.seeds:
-        raise ConfigError(f"seeds: expected at most {size.seeds}, those of a record at {scale}, got {seeds}")
+    seeds = None if seeds is None else _at_least_one("seeds", seeds)
+    if record and (seeds or 0) > size.most_seeds:
+        raise ConfigError(f"seeds: expected at most {size.most_seeds}, those of a record at {scale}, got {seeds}")
     jobs = size.jobs if jobs is None and runner == "local" else jobs  # a cluster knows how many it has room for
     jobs = None if jobs is None else _at_least_one("jobs", jobs)
     if stale not in ("keep", "rerun"):
         raise ConfigError(f"stale: {stale!r} is neither keep nor rerun")
     crew = find_crew(runner, jobs=jobs, **(machines or {}))
     trials = recordable = floors.plan_with_floors(study, scale, study.rows_at(scale), seeds, fingerprint())
-    if record and seeds < size.seeds:
-        recordable = floors.plan_with_floors(study, scale, study.rows_at(scale), size.seeds, fingerprint())
+    if record and seeds is not None:
+        recordable = floors.plan_with_floors(study, scale, study.rows_at(scale), None, fingerprint())
     workdir = workdir or RUNS / f"{study.slug}-{scale}"
     beside = records(study, scale)
     folder = Folder(workdir, None if ignore_records else beside)
@@ -134,7 +134,7 @@ def run_study(
         if not render:
             chosen = floors.chosen(trials, wanted)
             todo = pending(chosen, folder, stale)
-            say(_heading(study, scale, chosen, todo, seeds, workdir))
+            say(_heading(study, scale, chosen, todo, workdir))
             prepare_data(todo)
             failed = _run(crew, chosen, todo, folder, deadline, rerun=stale == "rerun", together=size.replicas)
         found = results.collect(study, scale, trials, folder, say)
@@ -260,10 +260,13 @@ def _in_order(todo: list[Trial], folder: Folder, folders: Mapping[str, Path], pr
     return groups.InOrder(folders, found, progress.report)
 
 
-def _heading(study: Study, scale: str, trials: list[Trial], todo: list[Trial], seeds: int, workdir: Path) -> str:
+def _heading(study: Study, scale: str, trials: list[Trial], todo: list[Trial], workdir: Path) -> str:
     rows, count = len({trial.row for trial in trials} - {floors.FLOORS}), len({trial.id for trial in trials})
     points = len({trial.point for trial in trials})
-    size = f"{rows} rows x {seeds} seed{'s' if seeds > 1 else ''}" + (f" x {points} points" if points > 1 else "")
+    seeds = {len({t.seed for t in trials if t.row == row}) for row in {t.row for t in trials} - {floors.FLOORS}}
+    least, most = min(seeds, default=0), max(seeds, default=0)
+    size = f"{rows} rows x {least if least == most else f'{least} to {most}'} seed{'s' if most > 1 else ''}"
+    size += f" x {points} points" if points > 1 else ""
     done = f"{count} trials, {count - len(todo)} already done"
     if len({trial.row for trial in todo} - {floors.FLOORS}) < rows and todo:
         done = f"{count} trials, {len(todo)} to run"

@@ -79,11 +79,12 @@ class Scale:
     """A size at which a study is run.
 
     ``config`` is a config file and variant, ``overrides`` are applied before the row's; ``seeds`` random seeds a row,
-    ``jobs`` trials at a time (each on its share of the cores). A study of pure measurement gives ``points`` (the values
-    of the study's axis) and ``settings`` for its function instead of a config. Seeds count up from `training.seed`,
-    which is 0 unless the config or the overrides give it. With ``replicas`` all seeds see the batches of the first one
-    (or of `training.data_seed`), and trials that differ in seeds, learning rate, dropout or label smoothing alone are
-    trained in one program (`studies.groups`). ``stages`` and ``columns`` replace the study's at this scale.
+    of the rows that ``more_seeds`` names as many as it says; ``jobs`` trials at a time (each on its share of the
+    cores). A study of pure measurement gives ``points`` (the values of the study's axis) and ``settings`` for its
+    function instead of a config. Seeds count up from `training.seed`, which is 0 unless the config or the overrides
+    give it. With ``replicas`` all seeds see the batches of the first one (or of `training.data_seed`), and trials that
+    differ in seeds, learning rate, dropout or label smoothing alone are trained in one program (`studies.groups`).
+    ``stages`` and ``columns`` replace the study's at this scale.
     All rows are compared with the row ``reference`` in the column ``decided_by``, below the table.
     """
 
@@ -99,6 +100,16 @@ class Scale:
     columns: tuple[Column, ...] | None = None
     reference: str = ""
     decided_by: Column | None = None
+    more_seeds: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def seeds_of(self, row: str) -> int:
+        """How many random seeds the row of that id has."""
+        return self.more_seeds.get(row, self.seeds)
+
+    @property
+    def most_seeds(self) -> int:
+        """How many the row with the most has."""
+        return max([self.seeds, *self.more_seeds.values()])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +178,8 @@ class Study:
         twice = sorted({i for i in ids if ids.count(i) > 1})
         if twice:
             raise ConfigError(f"study {self.name or self.title!r}: the row id {twice[0]!r} is used twice")
+        for row in (row for scale in self.scales.values() for row in scale.more_seeds if row not in ids):
+            raise ConfigError(f"more_seeds of {self.name or self.title!r}: no row {row!r}; {nearest_of(row, ids)}")
         check(self.budgets, ids, self.name or self.title)
 
     @property

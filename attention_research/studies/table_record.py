@@ -59,7 +59,7 @@ def judge_again(record: Path) -> bool:
     stay. Returns whether they changed."""
     *_, paper, _, table, scale = record.parts
     study = load_study(f"{paper}/{table}", record.parents[3])
-    trials = floors.plan_with_floors(study, scale, study.rows_at(scale), study.scale(scale).seeds, fingerprint())
+    trials = floors.plan_with_floors(study, scale, study.rows_at(scale), None, fingerprint())
     there = Folder(record, record)  # without work folders; a trial may stand in another table's record
     entries = tuple(results.Entry(trial, there.result(trial), reason=there.why_missing(trial)) for trial in trials)
     shown = {trial.row for trial in trials} | results.published(study, scale).keys()

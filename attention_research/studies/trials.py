@@ -53,18 +53,19 @@ class Trial:
         return dataclasses.asdict(self)
 
 
-def plan(study: Study, scale: str, rows: list[Row], seeds: int, fingerprint: str) -> list[Trial]:
+def plan(study: Study, scale: str, rows: list[Row], seeds: int | None, fingerprint: str) -> list[Trial]:
     """All trials of some rows, every configuration resolved and checked before anything runs. `fingerprint` is that of
     the package's sources.
 
-    The `seeds` seeds of a row begin at its `training.seed`: 0 unless the config file, the scale or the row gives one.
+    The `seeds` seeds of a row (None: as many as the scale says) begin at its `training.seed`: 0 unless the config file,
+    the scale or the row gives one.
     """
     size = study.scale(scale)
     points: tuple[int | None, ...] = size.points or (None,)
     of_stages = partial(fingerprints.sources_of, package=fingerprint, sources=Sources())
     found = []
     for row in rows:
-        configurations = _configurations(study, scale, row, seeds)
+        configurations = _configurations(study, scale, row, size.seeds_of(row.id) if seeds is None else seeds)
         found += [
             _trial(study, scale, row, repeat, config, point, of_stages)
             for repeat, config in enumerate(configurations)

@@ -70,7 +70,7 @@ def recorded(
             raise ConfigError(f"study {name}: nothing is recorded{f' at {scale}' if scale else ''}")
         for one in scales:
             found = records.read(_folder(study, one))
-            planned = plan_with_floors(study, one, study.rows_at(one), study.scale(one).seeds, sources)
+            planned = plan_with_floors(study, one, study.rows_at(one), None, sources)
             trials = {trial.id: trial for trial in planned}
             there = [(trial, found[trial.id]) for trial in trials.values() if trial.id in found]
             states = states_of(there, partial(_report, report, f"{name} · {one}"))

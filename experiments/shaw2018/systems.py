@@ -82,7 +82,7 @@ def scales(overrides: dict[str, Any]) -> dict[str, Scale]:
     )
     return {
         "smoke": Scale(f"{CONFIG}:smoke", BASE["smoke"] | overrides, seeds=1, jobs=2),
-        "cpu": Scale(f"{CONFIG}:cpu", BASE["cpu"] | overrides, seeds=3, jobs=2, replicas=True, note=cpu),
-        "gpu": Scale(f"{CONFIG}:cpu", BASE["gpu"] | overrides, seeds=3, replicas=True),
+        "cpu": Scale(f"{CONFIG}:vaswani_cpu", BASE["cpu"] | overrides, seeds=3, jobs=2, replicas=True, note=cpu),
+        "gpu": Scale(f"{CONFIG}:vaswani_cpu", BASE["gpu"] | overrides, seeds=3, replicas=True),
         "paper": Scale(f"{CONFIG}:vaswani_base", BASE["paper"] | overrides, seeds=1, note="Counted, not trained."),
     }

@@ -281,7 +281,7 @@ STUDY = Study(
     rows=ROWS,
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", SIZES["smoke"].base(), seeds=1, jobs=2, note=fraction("smoke")),
-        "cpu": Scale(f"{CONFIG}:cpu", SIZES["cpu"].base() | VERSES, seeds=2, jobs=2, note=fraction("cpu")),
+        "cpu": Scale(f"{CONFIG}:vaswani_cpu", SIZES["cpu"].base() | VERSES, seeds=2, jobs=2, note=fraction("cpu")),
         "gpu": Scale(f"{CONFIG}:vaswani_base", SIZES["gpu"].base() | GPU, seeds=2, replicas=True, note=fraction("gpu")),
         "paper": Scale(f"{CONFIG}:vaswani_base", SIZES["paper"].base() | {"vocabulary_size": EMBEDDING_ROWS}, seeds=1),
     },

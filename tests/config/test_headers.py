@@ -57,11 +57,11 @@ def test_weights_without_biases_are_those_of_inspect(variant):
 
 
 def test_bleu_and_time_are_the_recorded_ones():
-    own = recorded("ablation/results/attention/cpu", "standard")
-    bleu = [trial["stages"]["evaluate"]["bleu"] for trial in own]
-    minutes = np.mean([trial["seconds"] for trial in own]) / 60
-    assert len(own) == 2 and f"{minutes:.1f} minutes" in line_of("cpu")
-    assert line_of("cpu").endswith(f"{np.mean(bleu):.1f} +- {np.std(bleu, ddof=1):.1f}")
+    """Of the whole job in benchmarks/README.md."""
+    said = (ROOT / "benchmarks/README.md").read_text(encoding="utf-8")
+    (line,) = (one for one in said.splitlines() if one.startswith("| ours, one core, JoeyNMT on the other |"))
+    minutes, bleu = line.split("|")[2].strip(), float(line.split("|")[6])
+    assert f"{minutes} minutes" in line_of("cpu") and line_of("cpu").endswith(f" {bleu:.1f}")
 
 
 def test_the_language_models_perplexity_is_the_recorded_one():

@@ -13,7 +13,18 @@ import pytest
 
 from attention_research.config import ConfigError, resolve
 from attention_research.errors import Diverged, RunError
-from attention_research.studies import Row, Scale, Study, evaluate, finetune, finetuning, run_study, train, worker
+from attention_research.studies import (
+    Row,
+    Scale,
+    Study,
+    evaluate,
+    finetune,
+    finetuning,
+    run_study,
+    train,
+    train_on,
+    worker,
+)
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.groups import grouped
 from attention_research.studies.progress import Progress
@@ -51,6 +62,18 @@ def test_a_fine_tuning_is_planned_with_its_trials_settings_and_vocabulary():
     assert tuned["data"]["train_examples"] == 11 and own["data"]["train_examples"] is None
     larger = planned(finetune("topics", TOPICS, at={"cpu": {"training.steps": 5}}), scale="cpu")[0]
     assert larger.stages[-1]["settings"]["steps"] == 5
+
+
+def test_a_second_task_is_planned_with_the_rows_settings_but_from_nothing():
+    trial = planned(train_on("strings", {**TOPICS, "vocabulary_size": 23}, at={"smoke": {"training.steps": 4}}))[1]
+    stage = trial.stages[-1]
+    tuned, own = resolve(stage["settings"]["given"]).resolved, resolve(trial.given).resolved
+    assert (stage["kind"], stage["settings"]["from_stage"], stage["settings"]["steps"]) == ("finetune", None, 4)
+    assert tuned["training"]["initial"] is None and "{trial}" not in json.dumps(stage["settings"])
+    assert tuned["data"]["tokenizer"]["kind"] != own["data"]["tokenizer"]["kind"] == "words"
+    assert stage["settings"]["given"]["model"] == trial.given["model"] and tuned["model"]["width"] == 12
+    assert tuned["vocabulary_size"] == 23 != own["vocabulary_size"]
+    assert planned(train_on("strings", TOPICS))[1].stages[-1]["address"] != planned(finetune("strings", TOPICS))[1].id
 
 
 def test_an_address_is_of_the_settings_and_the_stage_before():

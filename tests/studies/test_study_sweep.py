@@ -5,12 +5,12 @@ import re
 import pytest
 
 from attention_research.cli import main
-from attention_research.config import ConfigError, load
+from attention_research.config import ConfigError, load, resolve
 from attention_research.config.lists import parse_over
 from attention_research.studies import find_studies, load_study
 from attention_research.studies.study import Row, Scale, Study
 from attention_research.studies.sweep import sweep_study
-from attention_research.studies.trials import plan
+from attention_research.studies.trials import configuration, plan
 
 CONFIG = "configs/translation/transformer.py:smoke"
 
@@ -96,7 +96,7 @@ def test_every_recorded_study_resolves_at_every_scale(cpu):
 def test_a_trial_is_its_settings_and_not_its_name():
     study = load_study("ablation/attention")
     ids = {(t.row, t.seed): t.id for t in plan(study, "cpu", study.rows_at("cpu"), 2, "sources")}
-    assert ids["standard", 0] == ids["heads_4", 0] != ids["standard", 1]
+    assert ids["standard", 0] != ids["standard", 1]
     assert ids["linformer_16", 0] == ids["linformer_headwise", 0] != ids["linformer_none", 0]
     again = {(t.row, t.seed): t.id for t in plan(study, "cpu", study.rows_at("cpu"), 2, "other")}
     assert again == ids
@@ -104,17 +104,40 @@ def test_a_trial_is_its_settings_and_not_its_name():
 
 def test_the_ablation_takes_parts_out_of_the_steps_that_its_configurations_have():
     study = load_study("ablation/attention")
-    module = __import__("sys").modules[study.verdicts["necessary-parts"].__module__]
-    for variant in ("smoke", "quick", "cpu", "vaswani_base"):
-        model = load(f"configs/translation/transformer.py:{variant}").resolved["model"]
-        assert model["encoder"]["steps"] == [list(branch) for branch in module.ENCODER_STEPS]
-        assert model["decoder"]["steps"] == [list(branch) for branch in module.DECODER_STEPS]
-        assert not model["encoder"]["final_norm"] and not model["decoder"]["final_norm"]
-    assert module.without("norm")["model.encoder.steps"] == (
+    rows = {row.id: row for row in study.rows}
+    for scale, recipe in (("cpu", rows["no_norm"].at["cpu"]), ("gpu", rows["no_norm"].overrides)):
+        plain = configuration(study, scale, rows["standard"]).resolved["model"]
+        for side in ("encoder", "decoder"):
+            steps = [[step for step in branch if step != "norm"] for branch in plain[side]["steps"]]
+            assert steps == [list(branch) for branch in recipe[f"model.{side}.steps"]]
+            assert plain[side]["final_norm"] == (scale == "cpu") and not recipe[f"model.{side}.final_norm"]
+    assert rows["no_norm"].at["cpu"]["model.encoder.steps"] == (
         ("self_attention", "dropout", "residual"),
         ("feed_forward", "dropout", "residual"),
     )
-    assert module.without("feed_forward")["model.encoder.steps"] == (("self_attention", "dropout", "residual", "norm"),)
+    assert rows["no_feed_forward"].overrides["model.encoder.steps"] == (
+        ("self_attention", "dropout", "residual", "norm"),
+    )
+    papers = configuration(study, "cpu", rows["papers_recipe"]).resolved["model"]
+    base = load("configs/translation/transformer.py:vaswani_base").resolved["model"]
+    for side in ("encoder", "decoder"):
+        for key in ("steps", "final_norm"):
+            assert papers[side][key] == base[side][key]
+
+
+def test_every_row_of_the_ablation_is_trained_on_both_tasks_at_cpu():
+    study = load_study("ablation/attention")
+    trials = plan(study, "cpu", study.rows_at("cpu"), None, "sources")
+    seeds = {row.id: sum(trial.row == row.id for trial in trials) for row in study.rows_at("cpu")}
+    assert sorted(set(seeds.values())) == [3, 5]
+    assert {row for row, count in seeds.items() if count == 5} == {row.id for row in study.rows_at("quick")}
+    for trial in trials:
+        own, strings = resolve(trial.given).resolved, resolve(trial.stages[-1]["settings"]["given"]).resolved
+        assert own["data"]["name"] == "pronunciation/en" and strings["data"]["name"] == "ui_translate/fr-en"
+        assert trial.given["model"] == trial.stages[-1]["settings"]["given"]["model"]
+        assert own["data"]["tokenizer"]["kind"] == "words" != strings["data"]["tokenizer"]["kind"]
+        rate = ("learning_rate", "optimizer", "steps", "schedule", "chosen_checkpoint", "seed")
+        assert [own["training"][key] for key in rate] == [strings["training"][key] for key in rate]
 
 
 def seeds_of(*over, seeds=1, replicas=False, overrides=()):
@@ -151,6 +174,16 @@ def test_a_rows_own_seed_holds_in_a_study():
     trials = plan(study, "cpu", list(rows), 2, "sources")
     assert [(t.row, t.seed) for t in trials][:4] == [("plain", 0), ("plain", 1), ("own", 7), ("own", 8)]
     assert trials[0].id == trials[4].id and trials[0].identity == load(CONFIG, [("training.seed", 0)]).identity
+
+
+def test_a_row_has_the_seeds_that_its_scale_says():
+    rows = (Row("plain", "plain"), Row("most", "most", {"model.width": 12}))
+    study = Study(rows, {"cpu": Scale(CONFIG, seeds=2, more_seeds={"most": 3})}, name="a/b")
+    seeds = lambda count: [(t.row, t.seed) for t in plan(study, "cpu", list(rows), count, "sources")]
+    assert seeds(None) == [("plain", 0), ("plain", 1), ("most", 0), ("most", 1), ("most", 2)]
+    assert seeds(1) == [("plain", 0), ("most", 0)] and study.scale("cpu").most_seeds == 3
+    with pytest.raises(ConfigError, match="^more_seeds of 'a/b': no row 'mst'; did you mean most"):
+        Study(rows, {"cpu": Scale(CONFIG, more_seeds={"mst": 3})}, name="a/b")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,107 @@
+"""The rows of `attention.py`: a Transformer, and the same with one part changed at a time."""
+
+from typing import Any
+
+from attention_research.studies import Row
+
+#: Scales of words and their sounds, whose blocks are pre-norm; the larger ones train the paper's base model.
+SMALL, LARGE = ("smoke", "quick", "cpu"), ("gpu", "paper")
+#: The depth of the rows `deep` and `deep_no_residual`.
+DEEP = 6
+#: The layers of an encoder's and of a decoder's block.
+LAYERS = {
+    "encoder": ("self_attention", "feed_forward"),
+    "decoder": ("self_attention", "cross_attention", "feed_forward"),
+}
+
+
+def pre_norm(layer: str) -> tuple[str, ...]:
+    """x + Dropout(f(LN(x))), as configs/pronunciation/transformer.py."""
+    return ("norm", layer, "dropout", "residual")
+
+
+def post_norm(layer: str) -> tuple[str, ...]:
+    """LN(x + Dropout(f(x))), as the paper."""
+    return (layer, "dropout", "residual", "norm")
+
+
+def blocks(branch: Any, part: str = "") -> dict[str, Any]:
+    """Both sides' steps without one kind of step; a branch without its layer goes as well. What is pre-norm has a last
+    normalisation, unless that is the part."""
+    changed: dict[str, Any] = {}
+    for side, layers in LAYERS.items():
+        steps = tuple(tuple(step for step in branch(layer) if step != part) for layer in layers if layer != part)
+        changed[f"model.{side}.steps"] = steps
+        changed[f"model.{side}.final_norm"] = branch is pre_norm and part != "norm"
+    return changed
+
+
+def without(id: str, name: str, part: str) -> Row:
+    """A row whose blocks lack a kind of step."""
+    small = blocks(pre_norm, part)
+    return Row(id, name, blocks(post_norm, part), at={"cpu": small}, scales=("cpu", *LARGE))
+
+
+def linformer(rank: int, **settings: str) -> dict[str, Any]:
+    """The whole section of self-attention, and so of cross-attention too."""
+    return {"model.self_attention": {"kind": "linformer", "rank": rank, **settings}}
+
+
+def relative(distance: int) -> dict[str, Any]:
+    """Shaw's relative positions, clipped at a distance, in place of sinusoids."""
+    return {"model.self_attention": {"kind": "relative", "max_distance": distance}, **NO_POSITIONS}
+
+
+def from_cpu(id: str, name: str, overrides: dict[str, Any]) -> Row:
+    """A row of the larger scales."""
+    return Row(id, name, overrides, scales=("cpu", *LARGE))
+
+
+NO_POSITIONS = {"model.positions.kind": "none"}
+UNSCALED = {"model.self_attention.kind": "unscaled"}
+#: Vaswani et al. 2017, sections 3.1 and 5.3; the rate at which it trains best on what a CPU has is `budget`'s to find.
+PAPERS_RECIPE = {
+    **blocks(post_norm),
+    "training.optimizer": {"kind": "adam"},
+    "training.schedule.kind": "noam",
+    "training.learning_rate": 0.5,
+    "training.clip_norm": None,
+}
+ROWS = (
+    Row("standard", "scaled dot product"),
+    Row("unscaled", "unscaled", UNSCALED),
+    Row("relative_8", "relative (Shaw), k=8", relative(8), scales=SMALL),
+    Row("relative", "relative (Shaw), k=16", relative(16), scales=LARGE),
+    Row("linformer_8", "Linformer, rank 8", linformer(8)),
+    Row("linformer_4", "Linformer, rank 4", linformer(4), scales=SMALL),
+    from_cpu("linformer_16", "Linformer, rank 16", linformer(16)),
+    from_cpu("linformer_32", "Linformer, rank 32", linformer(32)),
+    Row("no_positions", "no positions", NO_POSITIONS),
+    from_cpu("t5", "T5 bias", {"model.self_attention.kind": "t5", **NO_POSITIONS}),
+    from_cpu("learned", "learned positions", {"model.positions.kind": "learned"}),
+    from_cpu("heads_1", "1 head", {"model.num_heads": 1}),
+    Row("heads_4", "4 heads", {"model.num_heads": 4}, scales=LARGE),  # those of the small configuration
+    from_cpu("heads_8", "8 heads", {"model.num_heads": 8}),
+    from_cpu("unscaled_heads_1", "1 head, unscaled", {"model.num_heads": 1, **UNSCALED}),
+    from_cpu("linformer_none", "Linformer, rank 16, sharing none", linformer(16, sharing="none")),
+    from_cpu("linformer_headwise", "Linformer, rank 16, sharing headwise", linformer(16, sharing="headwise")),
+    from_cpu("linformer_key_value", "Linformer, rank 16, sharing key-value", linformer(16, sharing="key_value")),
+    from_cpu("linformer_layerwise", "Linformer, rank 16, sharing layerwise", linformer(16, sharing="layerwise")),
+    without("no_feed_forward", "no feed-forward", "feed_forward"),
+    without("no_residual", "no residuals", "residual"),
+    without("no_norm", "no normalisation", "norm"),
+    from_cpu("no_mask", "no causal mask", {"model.decoder.self_attention": {"kind": "unmasked"}}),
+    Row("deep", f"{DEEP} layers", {"model.num_layers": DEEP}, scales=("cpu",)),
+    Row(
+        "deep_no_residual",
+        f"{DEEP} layers, no residuals",
+        {"model.num_layers": DEEP, **blocks(pre_norm, "residual")},
+        scales=("cpu",),
+    ),
+    Row("papers_recipe", "the paper's recipe: post-norm, Adam, Noam", PAPERS_RECIPE, scales=("cpu",)),
+    # Other systems on the same dictionary, with another split of its words: g2p-seq2seq, the column "CMUdict latest".
+    Row("phonetisaurus", "Phonetisaurus, WFST", scales=()),
+    Row("lstm_64", "recurrent, 2 layers of 64", scales=()),
+    Row("lstm_512", "recurrent, 2 layers of 512", scales=()),
+    Row("transformer_256", "Transformer, 3 layers of 256", scales=()),
+)
