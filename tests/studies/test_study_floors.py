@@ -61,7 +61,7 @@ def test_one_trial_of_floors_for_all_rows_and_seeds_that_share_data(root):
     rows = [row.id for row in study.rows_at("quick")]
     assert below.stages[0]["settings"] == {"stage": "evaluate", "rows": rows, "name": ""}
     assert len(quick) == 2 * len(rows) + 1
-    assert below.id not in {one.id for one in floors.plan_with_floors(study, "cpu", study.rows_at("cpu"), 1, "sources")}
+    assert below.id not in {one.id for one in floors.plan_with_floors(study, "gpu", study.rows_at("gpu"), 1, "sources")}
     assert [one.row for one in floors.chosen(quick, {"unscaled"})] == ["unscaled", "unscaled", "floors"]
     assert floors.wanted(study, "quick", ["floors"]) == {"floors"} and len(floors.chosen(quick, {"floors"})) == 1
     assert floors.wanted(study, "quick", ["unscaled", "floors"]) == {"unscaled", "floors"}
