@@ -266,6 +266,7 @@ def _heading(study: Study, scale: str, trials: list[Trial], todo: list[Trial], w
     seeds = {len({t.seed for t in trials if t.row == row}) for row in {t.row for t in trials} - {floors.FLOORS}}
     least, most = min(seeds, default=0), max(seeds, default=0)
     size = f"{rows} rows x {least if least == most else f'{least} to {most}'} seed{'s' if most > 1 else ''}"
+    size = size if rows else "the floors alone"
     size += f" x {points} points" if points > 1 else ""
     done = f"{count} trials, {count - len(todo)} already done"
     if len({trial.row for trial in todo} - {floors.FLOORS}) < rows and todo:

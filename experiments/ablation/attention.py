@@ -53,7 +53,7 @@ STRINGS = {
         "name": "ui_translate/fr-en",
         "source_language": "fr",
         "target_language": "en",
-        "batching": {"kind": "buckets", "boundaries": (12, 20, 32, 64)},
+        "batching": {"kind": "buckets", "boundaries": (8, 14, 22, 36, 64)},
     },
     "training.batch_size": 64,
     "decoding.extra_length": 50,
