@@ -75,7 +75,7 @@ def pre_norm(*layers: str) -> tuple[tuple[str, ...], ...]:
 
 
 def quick() -> ConfigDict:
-    """Two layers, half the batch, fewer updates: every row of a study in one coffee break. Two widths compile faster."""
+    """Two layers, half the batch, fewer updates: all rows of a study in a coffee break. Two widths compile faster."""
     config = cpu()
     config.model.num_layers = 2
     config.data.batching.boundaries = (12,)
