@@ -82,7 +82,10 @@ def needs(results: Results) -> Verdict:
 
 def normalising(results: Results) -> Verdict:
     """With projections the dot products are no worse than the cosine, with or without a learned temperature, within the
-    claim's margin; without projections the losses are said beside it."""
+    claim's margin; without projections the losses are said beside it.
+
+    The margin, 0.01 nats, is `AS_GOOD` as a loss: the right item's probability 1 % lower.
+    """
     margin, cases = margin_of(results, "no-need-to-normalise"), {}
     for dot in ("dot", "scaled_dot"):
         for cosine in ("cosine", "cosine_temperature"):

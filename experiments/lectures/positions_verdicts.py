@@ -122,7 +122,11 @@ def tied(results: Results) -> Verdict:
 
 
 def add_or_concatenate(results: Results) -> Verdict:
-    """Perplexity of added and concatenated at equal parameters: whether either may be chosen, within the margin."""
+    """Perplexity of added and concatenated at equal parameters: whether either may be chosen, within the margin.
+
+    The margin, 3 %, is the difference that Haviv et al. 2022 call competitive: printed 20.97 without positions, 20.42
+    with learned ones.
+    """
     margin = margin_of(results, "add-against-concatenate")
     same = equivalent(results, "lm_added", "lm_concatenated", PERPLEXITY, margin)
     return conclude({"perplexity": same}).beside("adding is what the papers do")

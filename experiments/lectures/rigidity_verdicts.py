@@ -68,7 +68,11 @@ def favours(results: Results) -> Verdict:
 
 def rigid(results: Results) -> Verdict:
     """At the least similar token learned projections are better than both forms of X X^T, and these as good as no
-    attention within the claim's margin; at the most similar one X X^T is better than none, or the task is not it."""
+    attention within the claim's margin; at the most similar one X X^T is better than none, or the task is not it.
+
+    The margin is 0.1 of accuracy: the study counts 0.1 short of all answers as a learned task (its line of 0.9), and so
+    0.1 above no attention as nothing learned.
+    """
     margin, least = margin_of(results, "basic-is-rigid"), "measure.dissimilar"
     cases = {"X X^T at the most similar token": compare(
         results, "unlike_basic", "unlike_none", "measure.similar", higher=True

@@ -143,7 +143,7 @@ def formula(results: Results) -> Verdict:
     """Ours against scikit-learn's with norm=None and smooth_idf=False, less the count."""
     found = [value for set_ in REAL for value in results.values(f"{set_}_bag_of_words", "measure.formula_difference")]
     if not found:
-        return Verdict(UNTESTED, "scikit-learn is not installed (the extra `oracle`), or the rows were not run")
+        return Verdict(UNTESTED, "the rows were not run")
     largest = max(found)
     said = (
         f"largest difference from TfidfTransformer(norm=None, smooth_idf=False) less the count: {largest:.1e}; "

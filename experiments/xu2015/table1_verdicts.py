@@ -49,7 +49,11 @@ def regions(results: Results) -> Verdict:
 
 def features(results: Results) -> Verdict:
     """BLEU-4 over frozen features of a classifier, against frozen ones as drawn; and no worse than over features that
-    are trained with the captioner, within the claim's margin."""
+    are trained with the captioner, within the claim's margin.
+
+    The margin, 3 %, is the printed difference of soft and hard attention on COCO (BLEU-4 24.3 and 25.0), both of which
+    the paper calls state of the art.
+    """
     found = {"frozen": results.values("frozen", BLEU), "pretrained": results.values("pretrained", "captions.bleu_4"),
              "joint": results.values("soft", BLEU)}  # fmt: skip
     if min(map(len, found.values())) < 2:

@@ -1,12 +1,14 @@
 """`lectures/efficient_at_scale`, `linformer2020/table2`, `lectures/glue`: claims, rows' configs, verdicts by hand."""
 
 import csv
+import math
 
 import numpy as np
 import pytest
 from results_of import results_of
 from scipy.stats import linregress
 
+from attention_research.analysis.efficient_scale import Text
 from attention_research.studies.comparisons import CLEAR
 from attention_research.studies.trials import configuration, plan
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
@@ -89,6 +91,17 @@ def test_longer_contexts_have_to_win_at_the_same_compute(studies):
     assert judge(full=[3.0, 2.9, 2.5]) == HELD
     assert judge(full=[3.0, 2.5, 3.1], linear=[3.2, 3.0, 2.8]) == CONDITION
     assert judge(full=[3.0, 2.9, 3.1], linear=[3.0, 2.8, 3.2]) == FAILED
+
+
+def test_the_trigram_knows_what_two_tokens_tell(studies, monkeypatch):
+    row = next(row for row in studies["lectures/efficient_at_scale"].rows if row.id == "trigram")
+    measured, random = row.stages[0].function, np.random.default_rng(0)
+    cycle, noise = np.tile(np.arange(11), 401), random.integers(0, 11, (2, 4001))
+    for train, test, expected, within in ((cycle, cycle, 0.0, 0.01), (*noise, math.log(11), 0.2)):
+        text = Text(train, test, 12)
+        monkeypatch.setitem(measured.__globals__, "open_text", lambda *_, text=text: text)
+        found = measured(text="", vocabulary_size=12, tested=307, seed=0)["largest"]
+        assert found == pytest.approx(expected, abs=within)
 
 
 def scores(keys, metric, spread=0.1, **rows):

@@ -5,10 +5,9 @@ import warnings
 import numpy as np
 import pytest
 import scipy.stats
+from sklearn import metrics
 
 from attention_research.tasks import glue_metrics
-
-sklearn = pytest.importorskip("sklearn.metrics")
 
 #: What a model wrote: (labels, how often each is a hypothesis and a reference, the last of them no label).
 CASES = {
@@ -44,15 +43,15 @@ def quiet():
 @pytest.mark.parametrize("case", CASES)
 def test_metrics_of_labels_are_scikit_learns(case):
     hypotheses, references, said, gold, labels = drawn(case)
-    assert glue_metrics.accuracy(hypotheses, references) == pytest.approx(100 * sklearn.accuracy_score(gold, said))
-    macro = sklearn.f1_score(gold, said, labels=range(len(labels)), average="macro", zero_division=0)
+    assert glue_metrics.accuracy(hypotheses, references) == pytest.approx(100 * metrics.accuracy_score(gold, said))
+    macro = metrics.f1_score(gold, said, labels=range(len(labels)), average="macro", zero_division=0)
     assert glue_metrics.f1_macro(hypotheses, references, labels) == pytest.approx(100 * macro)
     assert glue_metrics.matthews(hypotheses, references, labels) == pytest.approx(
-        100 * sklearn.matthews_corrcoef(gold, said)
+        100 * metrics.matthews_corrcoef(gold, said)
     )
     if len(labels) == 2:
         opposite = np.where(said < 0, 1 - gold, said)  # T5's f1_score_with_invalid
-        expected = 100 * sklearn.f1_score(gold, opposite, zero_division=0)
+        expected = 100 * metrics.f1_score(gold, opposite, zero_division=0)
         assert glue_metrics.f1(hypotheses, references, "yes") == pytest.approx(expected)
 
 
@@ -105,7 +104,7 @@ def test_multirc_is_over_answers_and_over_questions():
     hypotheses = ["True", "True", "False", "False", "False", "so-so"]
     f1a, exact = glue_metrics.multirc(hypotheses, references, questions, "True")
     opposite = ["True", "True", "False", "False", "False", "False"]
-    assert f1a == pytest.approx(100 * sklearn.f1_score(references, opposite, pos_label="True"))
+    assert f1a == pytest.approx(100 * metrics.f1_score(references, opposite, pos_label="True"))
     assert exact == pytest.approx(100 / 3)
 
 

@@ -151,7 +151,6 @@ def photographs():
 @pytest.mark.data
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the wheel of scikit-image is pinned for Python 3.11")
 def test_real_photographs_show_what_they_show():
-    pytest.importorskip("sklearn", reason="the extra `oracle` is not installed")
     loaded = mobilenet_v2.load()
     assert sum(x.size for x in loaded.parameters.values()) == 3_504_872, "as torchvision counts"
     classify = lambda parameters, image: loaded.structure.merge(parameters, loaded.statistics).log_probabilities(
