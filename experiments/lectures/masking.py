@@ -63,7 +63,18 @@ STUDY = Study(
         PERPLEXITY,
     ),
     claims="../claims.csv",
-    competence=(Competence("masked", "measure.recall", line=0.9, higher=True, rows=("masked",)),),
+    competence=(
+        Competence(
+            "masked", "measure.recall", line=0.9, higher=True, claims=("unmasked-decoder-cheats",), rows=("masked",)
+        ),
+        Competence(
+            "two_sided",
+            "evaluate.perplexity",
+            "trigram",
+            claims=("encoder-is-unmasked-decoder",),
+            rows=("two_sided", "one_sided"),
+        ),
+    ),
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(

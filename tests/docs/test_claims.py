@@ -1,6 +1,7 @@
 """docs/claims.md is what the claims and the records say; no claim is without its command and its function."""
 
 import csv
+import re
 
 import pytest
 
@@ -14,12 +15,64 @@ from attention_research.studies.claims_page import (
 )
 from attention_research.studies.comparisons import NO_MARGIN
 from attention_research.studies.study import find_studies, load_study
-from attention_research.studies.verdicts import STATUSES, claims_of
+from attention_research.studies.verdicts import FAILED, HELD, STATUSES, claims_of
+
+#: `a-claim`, `another`: its verdict.
+QUOTED = re.compile(rf"(?P<claims>`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*): (?P<verdict>{'|'.join(map(re.escape, STATUSES))})")
+VERDICT = re.compile(r"\bheld\b(?![- ]out)|did not hold|not tested")
 
 
 @pytest.fixture(scope="module")
 def claims(root):
     return {claim["id"]: claim for claim in claims_of_the_lectures(root)}
+
+
+@pytest.fixture(scope="module")
+def judgements(root):
+    """Claim -> what the records say of it, those that a paper alone makes included."""
+    with open(root / "experiments/claims.csv", encoding="utf-8", newline="") as file:
+        return {claim["id"]: judgement(root, claim) for claim in csv.DictReader(file)}
+
+
+def quoted(text):
+    """(claim, verdict) that a text quotes, and what is left of it."""
+    text = " ".join(text.split())
+    found = [
+        (claim, one["verdict"]) for one in QUOTED.finditer(text) for claim in re.findall("[a-z0-9-]+", one["claims"])
+    ]
+    return found, QUOTED.sub("", text)
+
+
+def test_a_text_quotes_verdicts_with_their_claims():
+    found, left = quoted("It helps (`a-1`,\n`b`: did not\nhold), `c`: held; held-out texts. It held.")
+    assert found == [("a-1", "did not hold"), ("b", "did not hold"), ("c", "held")]
+    assert VERDICT.findall(left) == ["held"]
+
+
+def test_every_verdict_in_prose_is_the_recorded_one(root, judgements):
+    """A README gives a verdict only with its claim, as `QUOTED`, so that a new record cannot leave it behind."""
+    readmes = [root / "README.md", *root.glob("experiments/*/README.md")]
+    count = 0
+    for path in (*readmes, *root.glob("docs/*.md")):
+        found, left = quoted(path.read_text(encoding="utf-8"))
+        now = {claim: judgements[claim].status if claim in judgements else "no such claim" for claim, _ in found}
+        wrong = [(claim, said, now[claim]) for claim, said in found if said != now[claim]]
+        assert not wrong, f"{path.relative_to(root)}: {wrong}"
+        assert path not in readmes or not VERDICT.search(left), f"{path.relative_to(root)}: a verdict without its claim"
+        count += len(found)
+    assert count > 100
+
+
+def test_the_findings_table_shows_what_stands(root, judgements):
+    text = (root / "README.md").read_text(encoding="utf-8")
+    table = text[text.index("| verdicts |\n") :].split("\n\n")[0].splitlines()[2:]
+    assert table
+    for line in table:
+        found, _ = quoted(line.split(" | ")[-1])
+        assert found, line
+        for claim, _ in found:
+            one = judgements[claim]
+            assert one.status in (HELD, FAILED) and (one.competence is None or one.competence.met), claim
 
 
 def test_the_page_is_up_to_date(root, request):
@@ -43,6 +96,13 @@ def test_claims_stand_once_and_every_study_reads_those_that_name_it(root):
         study = load_study(name, root / "experiments")
         ids = [claim["id"] for claim in claims if study.claims and name in claim["study"].split(";")]
         assert ids == [claim["id"] for claim in claims_of(study)] and set(ids) == set(study.verdicts), name
+
+
+def test_a_verdict_for_which_nothing_is_trained_compares_no_seeds(root):
+    """A claim that is called exact, or a count, is judged whatever its models have learned."""
+    found = [(claim["id"], judgement(root, claim)) for claim in claims_of_the_lectures(root)]
+    exact = [(name, one.cases) for name, one in found if one.learned is None]
+    assert len(exact) > 50 and not [name for name, cases in exact if re.search(r" over \d+ seeds", " ".join(cases))]
 
 
 def test_no_verdict_waits_for_a_margin(root):
