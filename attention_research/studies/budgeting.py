@@ -165,7 +165,7 @@ class _Search:
             changes = {**mine.at.get(self.scale, mine.overrides), **self.overrides(row, rate, steps)}
             name = f"{mine.name}: rate x {rate:g}, steps x {steps:g}"
             self.asked[_id(row, rate, steps)] = Row(_id(row, rate, steps), name, changes)
-        alone = {"seeds": 1, "more_seeds": {}, "replicas": False}
+        alone: dict[str, Any] = {"seeds": 1, "more_seeds": {}, "replicas": False}
         size = dataclasses.replace(self.study.scale(self.scale), **alone, points=(), settings={})
         ours = Study(
             tuple(self.asked.values()),
