@@ -65,9 +65,10 @@ def loss(layer: Layer, mode: str, keyed: Keyed) -> Float[Array, ""]:
 def measure_selection(
     *, mode: str, steps: int, batch_size: int, rates: tuple[float, ...], target: float, seed: int, **sizes: Any
 ) -> dict[str, Any]:
-    """Of the best of `rates` by accuracy: "accuracy" on fresh examples, "curve" of the training cost (means over
-    twentieths of the updates), "steps" until a twentieth's cost is below `target` (None: never); "variance" of the
-    projections' gradient at the start, over batches and draws, and "of_squares", as a share of its mean's square."""
+    """Of the best of `rates` by accuracy on validation examples, "rate": "accuracy" on others, "curve" of the training
+    cost (means over twentieths of the updates), "steps" until a twentieth's cost is below `target` (None: never);
+    "variance" of the projections' gradient at the start, over batches and draws, and "of_squares", as a share of its
+    mean's square."""
     lookup = Lookup(**{name: value for name, value in sizes.items() if name in Lookup._fields})
     task, trained, tested = jax.random.split(jax.random.key(seed), 3)
     make = lambda rngs: Layer(lookup, "scaled_dot", "keys_values", rngs=rngs)
@@ -76,26 +77,34 @@ def measure_selection(
         first, second = jax.random.split(key)
         return Keyed(draw(lookup, task, first, batch_size), second)
 
+    # For validation, for the test.
+    held_out = [Keyed(draw(lookup, task, key, TEST), key) for key in (jax.random.fold_in(tested, 1), tested)]
     found = []
     for rate in rates:
         structure, parameters, values = fit(
             make, lambda layer, keyed: loss(layer, mode, keyed), batches, trained, steps=steps, learning_rate=rate
         )
-        test = Keyed(draw(lookup, task, tested, TEST), tested)
-        logits, _ = read(structure.merge(parameters), mode, test, training=False)
-        right = float(jnp.mean(jnp.argmax(logits, axis=-1) == test.batch.wanted))
-        found.append((right, np.asarray(values, np.float64)))
-    accuracy, curve = max(found, key=lambda one: one[0])
+        layer = structure.merge(parameters)
+        validated, right = (_accuracy(layer, mode, keyed) for keyed in held_out)
+        found.append((validated, rate, right, np.asarray(values, np.float64)))
+    _, rate, accuracy, curve = max(found, key=lambda one: one[0])
     parts = [float(part.mean()) for part in np.array_split(curve, 20)]
     there = next((place for place, cost in enumerate(parts) if cost <= target), None)
     structure, *_ = abstract(make)
     start, _ = initializer(make)(trained)
     return {
         "accuracy": accuracy,
+        "rate": rate,
         "curve": parts,
         "steps": None if there is None else (there + 1) * steps // 20,
         **_variance(structure, start, mode, batches, tested),
     }
+
+
+def _accuracy(layer: Layer, mode: str, keyed: Keyed) -> float:
+    """Share of the examples whose class has the highest score."""
+    logits, _ = read(layer, mode, keyed, training=False)
+    return float(jnp.mean(jnp.argmax(logits, axis=-1) == keyed.batch.wanted))
 
 
 def _variance(structure: Any, parameters: Any, mode: str, batches: Any, key: Key[Array, ""]) -> dict[str, Any]:

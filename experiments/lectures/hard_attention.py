@@ -52,7 +52,8 @@ STUDY = Study(
     notes=(
         exact.NOTE,
         "Errors off: the largest difference of the estimates' mean from the gradient, in standard errors. Accuracy: "
-        "the class of one of 12 items, by the argmax where attention is hard; the best of three learning rates.",
+        "the class of one of 12 items, by the argmax where attention is hard, at the best of three learning rates by "
+        "validation examples.",
         "Updates to 0.5: until a twentieth of them has a cost of 0.5 nats or less. Variance: of the key projection's "
         "gradient before training.",
     ),

@@ -85,6 +85,7 @@ def test_reinforces_mean_is_the_enumerated_gradient():
 def test_the_measure_says_what_was_learned_and_how_fast():
     sizes = {**SIZES._asdict(), "batch_size": 32, "seed": 0}
     found = measure_selection(mode="soft", steps=400, rates=(0.0, 0.02), target=0.5, **sizes)
+    assert found["rate"] == 0.02
     assert found["accuracy"] > 0.8 and len(found["curve"]) == 20 and found["curve"][-1] < 0.5
     assert 0 < found["steps"] <= 400 and found["of_squares"] > 0
     never = measure_selection(mode="argmax", steps=40, rates=(0.01,), target=0.0, **sizes)
