@@ -6,8 +6,8 @@ sample alone. Wu & He 2018 (arXiv 1803.08494, figure 1) print the error of image
 rises as the batch shrinks, theirs does not.
 
 The network: dense layers of ReLUs with a norm, gain and bias before each ReLU, fitted by Adam to a fixed random network
-of tanh units. Every batch size sees as many samples, so a small one makes more updates. Errors are of fresh samples,
-the mean squared error as a share of the target's variance, at the best of several learning rates.
+of tanh units. Every batch size sees as many samples, so a small one makes more updates. Errors are of test samples,
+the mean squared error as a share of the target's variance, at the best of several learning rates on validation samples.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .norm_formulas import NORMS
 LAYERS = 3
 #: What a running average keeps of itself at each update.
 DECAY = 0.99
-#: Fresh samples that an error is over.
+#: Samples that an error is over, of validation and of the test.
 TEST = 4096
 EPSILON = 1e-6
 
@@ -76,10 +76,10 @@ def teach(teacher: tuple[Array, Array], x: Float[Array, "B D"]) -> Float[Array, 
 
 def train_errors(
     key: Key[Array, ""], *, norm: str, width: int, batch_size: int, samples: int, rates: Sequence[float]
-) -> Float[np.ndarray, "R 2"]:
-    """By learning rate, all from one start and on the same samples: the error with running averages and with the test
-    batch's own statistics (the same for layer norm)."""
-    start, taught, draws, tested = jax.random.split(key, 4)
+) -> Float[np.ndarray, "R 2 2"]:
+    """By learning rate, all from one start and on the same samples: of validation and of test samples, the error with
+    running averages and with the samples' own statistics (the same for layer norm)."""
+    start, taught, draws, tested, validated = jax.random.split(key, 5)
     teacher = draw_teacher(taught, width)
     steps = samples // batch_size
 
@@ -104,10 +104,14 @@ def train_errors(
         kept = (jnp.zeros((LAYERS, width)), jnp.ones((LAYERS, width)))
         carry = (weights, optimizer.init(weights), kept)
         (weights, _, kept), _ = jax.lax.scan(update, carry, jax.random.split(draws, steps))
-        x = jax.random.normal(tested, (TEST, width))
-        wanted = teach(teacher, x)
-        outputs = (apply(weights, x, norm, kept)[0], apply(weights, x, norm)[0])
-        return jnp.stack([jnp.mean(jnp.square(y - wanted)) / jnp.var(wanted) for y in outputs])
+
+        def held_out(key: Array) -> Array:
+            x = jax.random.normal(key, (TEST, width))
+            wanted = teach(teacher, x)
+            outputs = (apply(weights, x, norm, kept)[0], apply(weights, x, norm)[0])
+            return jnp.stack([jnp.mean(jnp.square(y - wanted)) / jnp.var(wanted) for y in outputs])
+
+        return jnp.stack([held_out(validated), held_out(tested)])
 
     return np.asarray(jax.jit(jax.vmap(trained))(jnp.asarray(rates, jnp.float32)), np.float64)
 
@@ -116,16 +120,22 @@ def measure_batch_sizes(
     *, norm: str, width: int, batch_sizes: Sequence[int], trained_samples: int, rates: Sequence[float], seed: int,
     **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """By batch size, lists: "losses" with what the norm reads in use, "own_losses" with the test batch's own
-    statistics; "loss_ratio" of the smallest batch to the largest. None where no learning rate ends in a number."""
+    """By batch size, lists: "losses" with what the norm reads in use, "own_losses" with the test samples' own
+    statistics, each at the best rate by the same loss of validation samples; "loss_ratio" of the smallest batch to the
+    largest. None where no learning rate ends in a finite loss."""
     key = jax.random.key(seed)
     settings: dict[str, Any] = {"norm": norm, "width": width, "samples": trained_samples, "rates": rates}
     found = [train_errors(key, batch_size=size, **settings) for size in batch_sizes]
-    losses, own = ([_least(errors[:, column]) for errors in found] for column in (0, 1))
+    losses, own = ([at_best(*errors[:, :, column].T) for errors in found] for column in (0, 1))
     ratio = None if losses[0] is None or losses[-1] is None else losses[0] / losses[-1]
     return {"losses": losses, "own_losses": own, "loss_ratio": ratio}
 
 
-def _least(errors: Float[np.ndarray, "R"]) -> float | None:
-    finite = errors[np.isfinite(errors)]
-    return float(finite.min()) if len(finite) else None
+def at_best(validated: Float[np.ndarray, "R"], tested: Float[np.ndarray, "R"]) -> float | None:
+    """The test error at the rate of the lowest finite validation error; None where none is finite.
+
+    >>> at_best(np.array([0.3, 0.2, np.nan]), np.array([0.1, 0.4, 0.0]))
+    0.4
+    """
+    finite = np.flatnonzero(np.isfinite(validated))
+    return float(tested[finite[np.argmin(validated[finite])]]) if len(finite) else None

@@ -18,7 +18,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.analysis.attention_laws import draw
-from attention_research.analysis.fitting import fit
+from attention_research.analysis.best_rate import fit_best
 from attention_research.analysis.laws import Found, Law
 from attention_research.layers.attention.standard import StandardAttention
 from attention_research.layers.linear import Linear
@@ -74,9 +74,10 @@ def measure_product(
     seed: int,
     **_: Any,
 ) -> dict[str, Any]:
-    """ "error" on fresh sequences as a share of the target's variance, at the best of `rates`; "parameters". Positions
-    are one-hot beside the features, so that attention can tell them apart."""
-    task, trained, tested = jax.random.split(jax.random.key(seed), 3)
+    """ "error" on test sequences as a share of the target's variance, at the best of `rates` on validation sequences,
+    "rate" (None: no rate ends in a finite error); "parameters". Positions are one-hot beside the features, so that
+    attention can tell them apart."""
+    task, trained, tested, validated = jax.random.split(jax.random.key(seed), 4)
     first, second = jax.random.normal(task, (2, width, width)) * width**-0.5
 
     def examples(key: Key[Array, ""], count: int) -> tuple[Tokens, Tokens]:
@@ -96,16 +97,13 @@ def measure_product(
     def loss(reader: Reader, batch: tuple[Array, Array]) -> Float[Array, ""]:
         return jnp.mean(jnp.square(reader(batch[0]) - batch[1])) / jnp.var(batch[1])
 
-    found = []
-    for rate in rates:
-        make = lambda rngs: Reader(rngs=rngs)
-        batches = lambda key: examples(key, batch_size)
-        structure, parameters, _ = fit(make, loss, batches, trained, steps=steps, learning_rate=rate)
-        error = jax.jit(lambda parameters, batch, structure=structure: loss(structure.merge(parameters), batch))
-        found.append(float(error(parameters, examples(tested, TEST))))
-        count = sum(array.size for array in parameters.values())
-    there = [one for one in found if np.isfinite(one)]
-    return {"error": min(there) if there else None, "parameters": count}
+    make, batches = lambda rngs: Reader(rngs=rngs), lambda key: examples(key, batch_size)
+    error = jax.jit(lambda reader, key: loss(reader, examples(key, TEST)))
+    validate = lambda reader: error(reader, validated)
+    best = fit_best(make, loss, batches, validate, trained, steps=steps, rates=rates)
+    if best is None:
+        return {"error": None, "rate": None, "parameters": None}
+    return {"error": float(error(best.module, tested)), "rate": best.rate, "parameters": best.parameters}
 
 
 LAWS: dict[str, Law] = {"gating-interactions": interactions}

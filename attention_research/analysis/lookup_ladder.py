@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from attention_research.analysis.fitting import fit
+from attention_research.analysis.best_rate import fit_best
 from attention_research.kernels import additive_scores, attend, cosine_scores, dot_scores, scaled_dot_scores
 from attention_research.layers.linear import Linear
 
@@ -103,23 +102,24 @@ class Layer(nnx.Module):
 def measure_lookup(
     *, score: str, projections: str, steps: int, batch_size: int, rates: tuple[float, ...], seed: int, **sizes: Any
 ) -> dict[str, Any]:
-    """ "accuracy" and "loss" on fresh examples at the learning rate with the lowest loss; "chance"; "parameters"."""
+    """ "accuracy" and "loss" on test examples at the best of `rates` by the loss on validation examples, "rate" (None:
+    no rate ends in a finite loss); "chance"; "parameters"."""
     lookup = Lookup(**{name: value for name, value in sizes.items() if name in Lookup._fields})
-    task, trained, tested = jax.random.split(jax.random.key(seed), 3)
+    task, trained, tested, validated = jax.random.split(jax.random.key(seed), 4)
+    make = lambda rngs: Layer(lookup, score, projections, rngs=rngs)
 
     def loss(layer: Layer, batch: Batch) -> Float[Array, ""]:
         return optax.softmax_cross_entropy_with_integer_labels(layer(batch), batch.wanted).mean()
 
-    found, count = [], 0
-    test = draw(lookup, task, tested, TEST)
-    for rate in rates:
-        make = lambda rngs: Layer(lookup, score, projections, rngs=rngs)
-        batches = lambda key: draw(lookup, task, key, batch_size)
-        structure, parameters, _ = fit(make, loss, batches, trained, steps=steps, learning_rate=rate)
-        layer = structure.merge(parameters)
-        right = float(jnp.mean(jnp.argmax(layer(test), axis=-1) == test.wanted))
-        found.append((float(loss(layer, test)), right))
-        count = sum(array.size for array in parameters.values())
-    there = [one for one in found if np.isfinite(one[0])]
-    lowest, accuracy = min(there) if there else (None, None)
-    return {"loss": lowest, "accuracy": accuracy, "chance": 1 / lookup.classes, "parameters": count}
+    held_out, test = (draw(lookup, task, key, TEST) for key in (validated, tested))
+    batches = lambda key: draw(lookup, task, key, batch_size)
+    best = fit_best(make, loss, batches, lambda layer: loss(layer, held_out), trained, steps=steps, rates=rates)
+    if best is None:
+        return {"loss": None, "accuracy": None, "rate": None, "chance": 1 / lookup.classes, "parameters": None}
+    return {
+        "loss": float(loss(best.module, test)),
+        "accuracy": float(jnp.mean(jnp.argmax(best.module(test), axis=-1) == test.wanted)),
+        "rate": best.rate,
+        "chance": 1 / lookup.classes,
+        "parameters": best.parameters,
+    }

@@ -16,7 +16,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
-from attention_research.analysis.fitting import fit
+from attention_research.analysis.best_rate import fit_best
 from attention_research.analysis.lookup_ladder import TEST, Batch, Layer, Lookup, draw
 from attention_research.kernels import attend, hard_attention, reinforce_surrogate
 from attention_research.layers.structure import abstract, initializer
@@ -65,36 +65,31 @@ def loss(layer: Layer, mode: str, keyed: Keyed) -> Float[Array, ""]:
 def measure_selection(
     *, mode: str, steps: int, batch_size: int, rates: tuple[float, ...], target: float, seed: int, **sizes: Any
 ) -> dict[str, Any]:
-    """Of the best of `rates` by accuracy on validation examples, "rate": "accuracy" on others, "curve" of the training
-    cost (means over twentieths of the updates), "steps" until a twentieth's cost is below `target` (None: never);
-    "variance" of the projections' gradient at the start, over batches and draws, and "of_squares", as a share of its
-    mean's square."""
+    """At the best of `rates` by accuracy on validation examples, "rate": "accuracy" on test examples, "curve" of the
+    training cost (means over twentieths of the updates), "steps" until a twentieth's cost is below `target` (None:
+    never). "variance" of the projections' gradient at the start, over batches and draws, and "of_squares", as a share
+    of its mean's square."""
     lookup = Lookup(**{name: value for name, value in sizes.items() if name in Lookup._fields})
-    task, trained, tested = jax.random.split(jax.random.key(seed), 3)
+    task, trained, tested, validated = jax.random.split(jax.random.key(seed), 4)
     make = lambda rngs: Layer(lookup, "scaled_dot", "keys_values", rngs=rngs)
 
     def batches(key: Key[Array, ""]) -> Keyed:
         first, second = jax.random.split(key)
         return Keyed(draw(lookup, task, first, batch_size), second)
 
-    # For validation, for the test.
-    held_out = [Keyed(draw(lookup, task, key, TEST), key) for key in (jax.random.fold_in(tested, 1), tested)]
-    found = []
-    for rate in rates:
-        structure, parameters, values = fit(
-            make, lambda layer, keyed: loss(layer, mode, keyed), batches, trained, steps=steps, learning_rate=rate
-        )
-        layer = structure.merge(parameters)
-        validated, right = (_accuracy(layer, mode, keyed) for keyed in held_out)
-        found.append((validated, rate, right, np.asarray(values, np.float64)))
-    _, rate, accuracy, curve = max(found, key=lambda one: one[0])
+    right = lambda layer, key: _accuracy(layer, mode, Keyed(draw(lookup, task, key, TEST), key))
+    train = lambda layer, keyed: loss(layer, mode, keyed)
+    wrong = lambda layer: 1 - right(layer, validated)
+    best = fit_best(make, train, batches, wrong, trained, steps=steps, rates=rates)
+    assert best is not None  # an accuracy is always finite
+    curve = np.asarray(best.losses, np.float64)
     parts = [float(part.mean()) for part in np.array_split(curve, 20)]
     there = next((place for place, cost in enumerate(parts) if cost <= target), None)
     structure, *_ = abstract(make)
     start, _ = initializer(make)(trained)
     return {
-        "accuracy": accuracy,
-        "rate": rate,
+        "accuracy": right(best.module, tested),
+        "rate": best.rate,
         "curve": parts,
         "steps": None if there is None else (there + 1) * steps // 20,
         **_variance(structure, start, mode, batches, tested),

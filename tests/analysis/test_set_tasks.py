@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_research.analysis.best_rate import fit_best
 from attention_research.analysis.fitting import fit
 from attention_research.analysis.set_models import MODELS, SetClassifier, by_order, measure_sets
 from attention_research.analysis.set_tasks import COUNTED, TASKS, Sets, answers, ascending, classes, draw, shuffled
@@ -83,6 +84,24 @@ def test_a_fit_finds_a_line_and_starts_where_the_module_does():
     start, _ = initializer(make)(first)
     at_start = loss(structure.merge(start), draw_points(jax.random.split(rest, 600)[0]))
     np.testing.assert_allclose(losses[0], at_start, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_best_rate_is_that_of_the_lowest_finite_value_on_validation_examples():
+    """The fit at that rate, whatever the training loss says; of equal values the first."""
+    points = jnp.ones((5, 3))
+    make, loss = lambda rngs: Linear(3, 1, rngs=rngs), lambda module, x: jnp.mean((module(x) - 3.0) ** 2)
+    given = make, loss, lambda key: jax.random.normal(key, (32, 3))
+    at_best = lambda validate, *rates: fit_best(*given, validate, jax.random.key(0), steps=30, rates=rates)
+    like_training = at_best(lambda module: loss(module, points), float("nan"), 0.0, 0.1)
+    unlike_training = at_best(lambda module: -loss(module, points), float("nan"), 0.0, 0.1)
+    assert like_training.rate == 0.1 and unlike_training.rate == 0.0
+    assert at_best(lambda module: 1.0, 0.1, 0.0).rate == 0.1
+    assert at_best(lambda module: loss(module, points), float("nan")) is None
+    structure, parameters, losses = fit(*given, jax.random.key(0), steps=30, learning_rate=0.1)
+    np.testing.assert_array_equal(like_training.losses, losses)
+    assert like_training.parameters == 4
+    np.testing.assert_array_equal(like_training.module(points), structure.merge(parameters)(points))
 
 
 @pytest.mark.slow
