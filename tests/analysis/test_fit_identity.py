@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis.fit_identity import NEAR, apply_blocks, best, draw_blocks, errors, near_identity
+from attention_research.analysis.fit_identity import LAST, NEAR, apply_blocks, best, draw_blocks, errors, near_identity
 
 D, BLOCKS = 5, 3
 
@@ -64,5 +64,13 @@ def test_the_near_identity_differs_by_what_it_says():
 
 def test_the_best_rate_is_the_one_that_ends_lowest():
     found = np.array([[1.0] * 30, [1.0] * 10 + [0.5] * 20, [0.1] + [np.nan] * 29])
-    assert best(found, 0.6) == (0.5, 0) and best(found[:2], 0.6) == (0.5, 10)
+    late = found[:, 10:]
+    assert best(late, 0.6) == (0.5, 0) and best(found[:2], 0.6)[1] == 10 and best(found, 0.6)[1] == 0
     assert best(found[2:], 0.01) == (None, None)
+
+
+def test_the_updates_that_choose_the_rate_are_not_those_that_are_reported():
+    """The first rate is lower where it is reported, the second where the rate is chosen."""
+    found = np.array([[0.9, 0.1] * (LAST // 2), [0.2, 0.7] * (LAST // 2)])
+    before = np.zeros((2, 6))
+    assert best(np.concatenate([before, found], axis=1), 0.0) == (pytest.approx(0.7), 0)
