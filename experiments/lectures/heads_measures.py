@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 #: A head is spared where no link loses more than this without it.
 SPARED = 0.01
@@ -14,12 +14,12 @@ DRAWN = 1
 
 def measure_blanks(*, workdir: Path, seed: int, examples: int = 256, **_: Any) -> dict[str, Any]:
     """Accuracy by link; "best_LINK" and "best_LINK_untrained", the best head's pointing, its fixed-offset baseline, and
-    the largest and mean weight on the deciding word; "divergence" of heads trained, untrained and of copies; distances
-    by encoder layer; "pruned", the largest loss of a link without each head; the maps of the best heads."""
+    the weight on the deciding word, of the head with most and as a mean; "divergence" of heads trained, untrained and
+    of copies; distances by encoder layer; "pruned", the largest loss of a link without each head; the maps of the best
+    heads. Of test examples; heads and offsets are chosen on as many validation examples."""
     import numpy as np
 
     from attention_research.analysis import pointing
-    from attention_research.analysis.example_maps import example_maps
     from attention_research.analysis.head_statistics import divergence, head_statistics
     from attention_research.analysis.teacher_forced import untrained
     from attention_research.data.blanks import LINKS
@@ -30,30 +30,53 @@ def measure_blanks(*, workdir: Path, seed: int, examples: int = 256, **_: Any) -
     found: dict[str, Any] = {}
     best: dict[str, Any] = {}
     for ending, arrays in (("", trained.model()), ("_untrained", untrained(trained))):
-        samples = {place: list(example_maps(trained, place, arrays, examples=examples))
-                   for place in (pointing.ENCODER, pointing.CROSS)}  # fmt: skip
-        gold = [pointing.links_of(trained, tokens["source"]) for tokens, _ in samples[pointing.ENCODER]]
-        maps = {place: [one for _, one in sample] for place, sample in samples.items()}
-        at = {place: pointing.pointing(maps[place], gold, written=place == pointing.CROSS) for place in maps}
+        validated, held_out = (_pointing(trained, arrays, split, examples) for split in ("validation", "test"))
+        maps = {place: [one for _, one in sample] for place, sample in held_out.samples.items()}
         for link in LINKS:
-            tops = {place: float(at[place][link]["accuracy"].max()) for place in at}
-            place = max(tops, key=lambda place: tops[place])
-            heads = at[place][link]
-            found[f"best_{link}{ending}"] = tops[place]
-            found[f"mass_{link}{ending}"] = float(heads["mass"].max())
-            found[f"mean_mass_{link}{ending}"] = float(np.mean([at[place][link]["mass"].mean() for place in at]))
-            found[f"by_layer_{link}{ending}"] = at[pointing.ENCODER][link]["accuracy"].max(axis=1).tolist()
-            best[f"{link}{ending}"] = (place, np.unravel_index(heads["accuracy"].argmax(), heads["accuracy"].shape))
+            place = max(maps, key=lambda place: validated.at[place][link]["accuracy"].max())
+            choosing, heads = validated.at[place][link], held_out.at[place][link]
+            found[f"best_{link}{ending}"] = pointing.at_best(choosing["accuracy"], heads["accuracy"])
+            found[f"mass_{link}{ending}"] = pointing.at_best(choosing["mass"], heads["mass"])
+            found[f"mean_mass_{link}{ending}"] = float(np.mean([held_out.at[one][link]["mass"].mean() for one in maps]))
+            layers = (split.at[pointing.ENCODER][link]["accuracy"] for split in (validated, held_out))
+            found[f"by_layer_{link}{ending}"] = [pointing.at_best(*one) for one in zip(*layers, strict=True)]
+            where = np.unravel_index(choosing["accuracy"].argmax(), choosing["accuracy"].shape)
+            best[f"{link}{ending}"] = (place, where)
         statistics = head_statistics(maps[pointing.ENCODER])
         found[f"distances{ending}"] = statistics["distance"].mean(axis=1).tolist()
         found[f"divergence{ending}"] = float(divergence(maps[pointing.ENCODER]).mean())
         if not ending:
             copies = [np.repeat(one[:, :1], one.shape[1], axis=1) for one in maps[pointing.ENCODER]]
             found["divergence_copies"] = float(divergence(copies).mean())
-            found |= {f"offset_{link}": share for link, share in pointing.fixed_offset(gold).items()}
-            found["maps"] = _drawn(trained, samples, best)
+            offsets = pointing.fixed_offset(validated.gold, held_out.gold)
+            found |= {f"offset_{link}": share for link, share in offsets.items()}
+            found["maps"] = _drawn(trained, held_out.samples, best)
     found |= {"first_distance": found["distances"][0], "last_distance": found["distances"][-1]}
     return {**found, **_pruned(trained, examples)}
+
+
+class _Pointing(NamedTuple):
+    """Of a split: by place the examples' tokens with their maps, the gold links, and `pointing.pointing` by place."""
+
+    samples: dict[Any, list[Any]]
+    gold: list[Any]
+    at: dict[Any, Any]
+
+
+def _pointing(trained: Any, arrays: Any, split: str, examples: int) -> _Pointing:
+    from attention_research.analysis import pointing
+    from attention_research.analysis.example_maps import example_maps
+
+    samples = {
+        place: list(example_maps(trained, place, arrays, split=split, examples=examples))
+        for place in (pointing.ENCODER, pointing.CROSS)
+    }
+    gold = [pointing.links_of(trained, tokens["source"]) for tokens, _ in samples[pointing.ENCODER]]
+    at = {
+        place: pointing.pointing([one for _, one in sample], gold, written=place == pointing.CROSS)
+        for place, sample in samples.items()
+    }
+    return _Pointing(samples, gold, at)
 
 
 def _drawn(trained: Any, samples: Any, best: Any) -> list[dict[str, Any]]:
