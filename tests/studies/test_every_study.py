@@ -1,5 +1,6 @@
 """What holds of every study under experiments/; and a whole run at `smoke` of those whose own file has none."""
 
+import inspect
 import json
 from pathlib import Path
 
@@ -25,6 +26,8 @@ EXACT = {
     "vaswani2017/table2": {"transformer-bleu": HELD},
     "vaswani2017/table3": {"transformer-base-sizes": HELD, "transformer-architecture-figure": HELD},
 }  # fmt: skip
+#: A measurement of several learning rates -> what it chooses one by, where it does not call `fit_best`.
+CHOOSE = {"measure_batch_sizes": "at_best(", "measure_fit": "best("}
 #: Study -> a row of each kind, where it has many; of the others all.
 SMOKE = {
     "haviv2022/nopos": "none,none_masked",
@@ -108,6 +111,19 @@ def test_every_printed_cell_has_its_row_and_nothing_is_drawn_of_nothing(name, st
     assert len(table(bare)) == 1 + len(study.rows)
     if name != "narang2021/table1":  # whose steps a second are recorded apart
         assert [draw(bare, tmp_path) for draw in study.figures] == [None] * len(study.figures)
+
+
+def test_a_measurement_of_several_learning_rates_chooses_on_validation_examples(studies):
+    """By `fit_best`, or by what CHOOSE names."""
+    every = [(study, row) for study in map(studies.__getitem__, STUDIES) for row in study.rows]
+    functions = {stage.function for study, row in every for stage in row.stages or study.stages if stage.function}
+    several = {function for function in functions if "rates" in inspect.signature(function).parameters}
+    assert {"measure_selection", "measure_lookup", *CHOOSE} <= {function.__name__ for function in several}
+    without = [
+        function.__name__ for function in several
+        if CHOOSE.get(function.__name__, "fit_best(") not in inspect.getsource(function)
+    ]  # fmt: skip
+    assert without == []
 
 
 @pytest.mark.slow
