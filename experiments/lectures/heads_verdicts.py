@@ -18,7 +18,8 @@ def _values(results: Results, row: str, name: str) -> tuple[float, ...]:
 def _all(results: Results, cases: list[tuple[str, str, str]]) -> Verdict:
     """A verdict on (row, more, less) cases: two numbers of the same runs."""
     return conclude({
-        f"{row}, {more}": against(results, row, f"measure.{more}", f"measure.{less}") for row, more, less in cases
+        f"{row}, {more} against {less}": against(results, row, f"measure.{more}", f"measure.{less}")
+        for row, more, less in cases
     })  # fmt: skip
 
 

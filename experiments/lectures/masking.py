@@ -19,7 +19,7 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import LOSS, PERPLEXITY, Column, fixed, significant
 from attention_research.studies.competence import Competence
 
-from ..haviv2022.nopos import masked
+from ..haviv2022.nopos import TRIGRAM, masked
 from ..haviv2022.schemes import CONFIG
 from . import exact
 from .masking_verdicts import LAWS, VERDICTS, draw
@@ -70,9 +70,10 @@ STUDY = Study(
         Competence(
             "two_sided",
             "evaluate.perplexity",
-            "trigram",
+            line=TRIGRAM,
             claims=("encoder-is-unmasked-decoder",),
             rows=("two_sided", "one_sided"),
+            scales=("cpu",),
         ),
     ),
     verdicts=VERDICTS,

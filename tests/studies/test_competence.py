@@ -193,6 +193,12 @@ def test_no_recorded_claim_has_a_verdict_without_competence(root):
     assert any(one["competence"] and one["competence"]["met"] for one in found)
 
 
+def test_the_line_of_masked_models_is_the_recorded_trigram_of_their_text(root, studies):
+    bars = [bar for bar in studies["haviv2022/nopos"].competence if bar.line is not None]
+    text = (root / "experiments/haviv2022/results/nopos/cpu/table.md").read_text(encoding="utf-8")
+    assert bars and all(f"perplexity of `learned` 124.2, trigram {bar.line:g}," in text for bar in bars)
+
+
 def test_the_claims_are_listed(capsys, root, monkeypatch):
     monkeypatch.chdir(root)
     assert main(["list", "claims", "--json"]) == 0
