@@ -7,7 +7,7 @@ that are taken from it.
 Kinds are looked up by name at run time, which no import shows. Where a module or the measurement builds from a config,
 each word in its code that is a kind's name brings in the kind's module, and a child's default kind in a signature
 always does. All is read from the sources by `ast`; docstrings, comments and layout do not count (`source_text`), nor
-do the methods of `BESIDE`.
+do the methods of `BESIDE` and `NEVER`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ OF_TRAINING = (
 #: Methods whose numbers a trial has only where it is asked for them, by name or Class.name: the baselines that it is
 #: compared with; the scores of near and far sources, with the constructor that has their setting.
 BESIDE = ("floors", "by_distance", "distance_summary", "BleuEvaluation.__init__")
+#: Methods that never count: they give no score, and what they give has a version of its own.
+NEVER = ("sentence_statistics",)
 
 
 class Sources:
@@ -293,13 +295,14 @@ def _module_facts(path: Path, whole: bool) -> _Facts:
 
 @functools.cache
 def _facts_of_file(path: Path, time: int, size: int, whole: bool) -> _Facts:
-    """Without the tree, which is large, and unless `whole` without the methods of `BESIDE`."""
+    """Without the tree, which is large, and without the methods of `NEVER` and, unless `whole`, of `BESIDE`."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in [] if whole else tree.body:
+    left_out = NEVER if whole else (*NEVER, *BESIDE)
+    for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            node.body = [one for one in node.body if not _is_beside(node, one)]
+            node.body = [one for one in node.body if not _is_one_of(left_out, node, one)]
     return _facts(tree)
 
 
-def _is_beside(owner: ast.ClassDef, node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and not {node.name, f"{owner.name}.{node.name}"}.isdisjoint(BESIDE)
+def _is_one_of(names: Collection[str], owner: ast.ClassDef, node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and not {node.name, f"{owner.name}.{node.name}"}.isdisjoint(names)

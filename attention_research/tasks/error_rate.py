@@ -84,3 +84,11 @@ class ErrorRateEvaluation(Evaluation):
         rates = f"error rate {scores['error_rate']:.2f} %, of whole sequences {scores['word_error_rate']:.2f} %"
         floor = f"token by token {scores['token_by_token_error_rate']:.2f} %"
         return f"{rates} ({scores['error_rate_signature']}) · {floor}"
+
+    def sentence_statistics(
+        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
+    ) -> dict[str, Any]:
+        """What both rates are sums of, source by source (`tasks.sentence_statistics`)."""
+        from attention_research.tasks.sentence_statistics import of_error_rate
+
+        return of_error_rate(hypotheses, references, sources)

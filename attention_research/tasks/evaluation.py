@@ -103,3 +103,11 @@ class BleuEvaluation(Evaluation):
             if f"{name}_bleu" in scores
         ]
         return "".join(f" · {one}" for one in said)
+
+    def sentence_statistics(
+        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
+    ) -> dict[str, Any]:
+        """What `bleu` is a sum of, sentence by sentence (`tasks.sentence_statistics`)."""
+        from attention_research.tasks.sentence_statistics import of_bleu
+
+        return of_bleu(hypotheses, references, sources)

@@ -184,6 +184,8 @@ def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None] 
     if hasattr(evaluation, "by_distance"):
         scores |= evaluation.by_distance(hypotheses, references, sources, data, report)
         summary += evaluation.distance_summary(scores)
+    if hasattr(evaluation, "sentence_statistics"):
+        scores["sentence_statistics"] = evaluation.sentence_statistics(hypotheses, references, sources)
     return {
         **scores,
         "summary": summary,

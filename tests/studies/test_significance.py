@@ -1,5 +1,6 @@
 """Tests of differences and orders, against formulas written out and against what a level promises."""
 
+import json
 import math
 import statistics
 
@@ -22,6 +23,8 @@ from attention_research.studies.significance import (
     rank_correlation,
 )
 from attention_research.studies.verdicts import CONDITION, HELD, conclude
+from attention_research.tasks import sentence_statistics
+from attention_research.tasks.evaluation import BleuEvaluation
 
 INF = math.inf
 
@@ -151,6 +154,28 @@ def sentences(rng, count, kept, like=None):
     """Sentences of 4 to 12 words; of those of `like` about a share `kept` of the words, the others drawn anew."""
     like = like or [[rng.choice(WORDS) for _ in range(rng.integers(4, 13))] for _ in range(count)]
     return [[word if rng.random() < kept else rng.choice(WORDS) for word in words] for words in like]
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.7, 0.0], ids=["copied", "some", "none"])
+def test_bleu_follows_from_the_packed_statistics(kept):
+    """To the last bit, with punctuation, empty hypotheses and sentences shorter than four words."""
+    rng = np.random.default_rng(1)
+    references = sentences(rng, 53, 1.0)
+    said = [words[: rng.integers(0, 13)] for words in sentences(rng, 53, kept, references)]
+    said, references = (
+        [" ".join(words) + "." * (i % 3) for i, words in enumerate(side)] for side in (said, references)
+    )
+    said[7] = ""
+    scores = BleuEvaluation().score(said, references, references)
+    packed = json.loads(json.dumps(BleuEvaluation().sentence_statistics(said, references, references)))
+    counts = sentence_statistics.counts(packed)
+    assert counts.shape == (53, 10) and packed["items"] == 53
+    assert sentence_statistics.SCORES["bleu"]["bleu"](counts.sum(0), 53) == scores["bleu"]
+    assert scores["bleu"] == sacrebleu.corpus_bleu(said, [references]).score and (scores["bleu"] > 9) == (kept > 0)
+    np.testing.assert_array_equal(counts, sentence_statistics.bleu_counts(said, references))
+    assert sentence_statistics.counts({**packed, "version": 0}) is None
+    nothing = BleuEvaluation().sentence_statistics([], [], [])
+    assert sentence_statistics.counts(nothing).shape == (0, 10)
 
 
 @pytest.mark.parametrize("kept", [0.8, 0.5])

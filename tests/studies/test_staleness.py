@@ -117,6 +117,9 @@ def test_floors_count_only_where_a_trial_has_their_numbers(tmp_path):
     assert facts.imports == () and len(sources._module_facts(file, True).imports) == 1
     (tmp_path / "other.py").write_text(kept)
     assert facts.text == sources._module_facts(tmp_path / "other.py", True).text
+    (tmp_path / "third.py").write_text(f"{kept}    def sentence_statistics(self):\n        return 2\n")
+    found = {sources._module_facts(tmp_path / "third.py", way).text for way in (False, True)}
+    assert found == {facts.text}  # no trial's score depends on them
 
 
 def test_status_says_which_records_are_stale_and_why(fake, ran, capsys):

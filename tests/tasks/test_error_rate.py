@@ -1,11 +1,13 @@
 """Error rates: distances by hand and by a second implementation, several references, the floor, the evaluation."""
 
 import functools
+import json
 import random
 
 import pytest
 
 from attention_research.studies.results import FLOORS
+from attention_research.tasks import sentence_statistics
 from attention_research.tasks.error_rate import ErrorRateEvaluation, edits, error_rates, nearest
 from attention_research.tasks.token_by_token import token_by_token
 
@@ -88,3 +90,25 @@ def test_the_evaluation_names_its_floor():
     assert evaluation.summary(scores).startswith("error rate 16.67 %, of whole sequences 50.00 % (edits:")
     (floor,) = [floor for floor in FLOORS if floor.key == "evaluate.error_rate"]
     assert floor.floor.removeprefix("evaluate.") in scores and not floor.higher
+
+
+def test_the_rates_follow_from_the_packed_statistics():
+    """A source with two references counts once; lengths differ, some hypotheses are right."""
+    chance = random.Random(5)
+    draw = lambda: " ".join(chance.choice("abc") for _ in range(int(chance.random() * 9)))
+    sources = [f"s{i % 31}" for i in range(53)]
+    written = {source: draw() for source in sources}
+    hypotheses, references = [written[source] for source in sources], [draw() for _ in sources]
+    for row in (2, 3, 5):
+        hypotheses[row] = references[row]
+    scores = ErrorRateEvaluation().score(hypotheses, references, sources)
+    packed = json.loads(json.dumps(ErrorRateEvaluation().sentence_statistics(hypotheses, references, sources)))
+    counts = sentence_statistics.counts(packed)
+    assert counts.shape == (31, 3) and packed["items"] == 31
+    for name, score in sentence_statistics.SCORES["error_rate"].items():
+        assert score(counts.sum(0), len(counts)) == scores[name] > 0
+    others = ErrorRateEvaluation().sentence_statistics([""] * 53, references, sources)
+    assert (others["fixed"], others["test_set"]) == (packed["fixed"], packed["test_set"])
+    assert others["own"] != packed["own"]
+    nothing = sentence_statistics.of_error_rate([], [], [])
+    assert sentence_statistics.counts(nothing).shape == (0, 3)

@@ -1,0 +1,136 @@
+"""What a corpus metric is made of, sentence by sentence, in a form that is short enough for a trial's record.
+
+Corpus BLEU and error rates are no means over sentences: they are functions of sums over the test set. With the summands
+of each sentence a test over the choice of test sentences (`studies.differences`) needs no hypotheses. Packed::
+
+    {"version": 1, "metric": "bleu", "items": 830, "test_set": "9f2c01d4e8aa", "fixed": "c%1E0...", "own": "c$~#..."}
+
+`fixed` belongs to the test set, so that all trials on it have the same text, which a record writes once; `own` belongs
+to the hypotheses. `test_set` is a hash of the sources and references. Both texts are integers: column after column,
+each value x as 2x or, below 0, as -2x - 1, in 32 bits, the lowest bytes of all values first; zlib; base 85. Columns:
+
+========== ======================== ==============================================================================
+metric     fixed                    own, of n-grams of length n: c_n matches
+========== ======================== ==============================================================================
+bleu       tokens of the reference  tokens of the hypothesis less those of the reference; tokens of the hypothesis
+                                    less c_1; c_1 - c_2; c_2 - c_3; c_3 - c_4
+error_rate tokens of the longest    edits to the nearest reference; tokens of the longest less those of the nearest
+           reference of a source    one
+========== ======================== ==============================================================================
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from attention_research.tasks.error_rate import nearest
+
+#: The key in an evaluation's scores.
+KEY = "sentence_statistics"
+VERSION = 1
+
+
+def of_bleu(hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> dict[str, Any]:
+    """The packed statistics of sacreBLEU's BLEU, one reference a sentence."""
+    counts = bleu_counts(hypotheses, references)
+    tokens, expected, matches = counts[:, 0], counts[:, 1], counts[:, 2:6]
+    fewer = np.column_stack([tokens, matches[:, :3]]) - matches
+    return _packed("bleu", expected[:, None], np.column_stack([tokens - expected, fewer]), sources, references)
+
+
+def of_error_rate(hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> dict[str, Any]:
+    """The packed statistics of `error_rate.error_rates`: an item is a source, with all of its references."""
+    grouped: dict[str, tuple[str, list[str]]] = {}
+    for hypothesis, reference, source in zip(hypotheses, references, sources, strict=True):
+        grouped.setdefault(source, (hypothesis, []))[1].append(reference)
+    found = np.array([nearest(*one) for one in grouped.values()], np.int64).reshape(-1, 2)
+    longest = [max(len(reference.split()) for reference in several) for _, several in grouped.values()]
+    fixed = np.array(longest, np.int64)[:, None]
+    own = np.column_stack([found[:, :1], fixed - found[:, 1:]])
+    return _packed("error_rate", fixed, own, sources, references)
+
+
+def bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> Int[np.ndarray, "n 10"]:
+    """Of each sentence what corpus BLEU is made of: both lengths, matching n-grams and n-grams for n = 1 to 4."""
+    import sacrebleu
+
+    metric = sacrebleu.BLEU()
+    scores = (metric.corpus_score([one], [[other]]) for one, other in zip(hypotheses, references, strict=True))
+    found = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
+    return np.array(found, np.int64).reshape(-1, 10)
+
+
+def counts(packed: Mapping[str, Any]) -> Int[np.ndarray, "n c"] | None:
+    """The summands of each item: those of `bleu_counts`; of an error rate its edits, its tokens, and 1 for any edit.
+
+    None for a metric or a version that is unknown.
+    """
+    if packed.get("version") != VERSION or packed.get("metric") not in _COUNTS:
+        return None
+    columns, made = _COUNTS[packed["metric"]]
+    return made(_unpacked(packed["fixed"], 1), _unpacked(packed["own"], columns))
+
+
+def _of_bleu(fixed: np.ndarray, own: np.ndarray) -> np.ndarray:
+    tokens = fixed + own[:, :1]
+    matches = tokens - np.cumsum(own[:, 1:], axis=1)
+    return np.column_stack([tokens, fixed, matches, np.maximum(tokens - np.arange(4), 0)])
+
+
+def _of_error_rate(fixed: np.ndarray, own: np.ndarray) -> np.ndarray:
+    return np.column_stack([own[:, :1], fixed - own[:, 1:], own[:, :1] > 0])
+
+
+def bleu(sums: Sequence[float]) -> float:
+    """BLEU of summed counts, as sacreBLEU computes it."""
+    from sacrebleu.metrics import BLEU
+
+    whole = [int(one) for one in sums]
+    return float(BLEU.compute_bleu(whole[2:6], whole[6:], whole[0], whole[1], smooth_method="exp").score)
+
+
+#: Metric -> how many columns are the hypotheses' own, and what makes the counts.
+_COUNTS = {"bleu": (5, _of_bleu), "error_rate": (2, _of_error_rate)}
+#: Metric of the packed statistics -> score of the evaluation -> its value from the summed counts and their number.
+SCORES: dict[str, dict[str, Callable[[Sequence[float], int], float]]] = {
+    "bleu": {"bleu": lambda sums, items: bleu(sums)},
+    "error_rate": {
+        "error_rate": lambda sums, items: _percent(sums[0], sums[1]),
+        "word_error_rate": lambda sums, items: 100.0 * float(sums[2]) / max(1, items),
+    },
+}
+
+
+def _percent(wrong: float, tokens: float) -> float:
+    return 100.0 * float(wrong) / float(tokens) if tokens else (float("inf") if wrong else 0.0)
+
+
+def _packed(
+    metric: str, fixed: np.ndarray, own: np.ndarray, sources: Sequence[str], references: Sequence[str]
+) -> dict[str, Any]:
+    test_set = hashlib.sha256("\n".join([*sources, *references]).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    texts = {"fixed": _text(fixed), "own": _text(own)}
+    return {"version": VERSION, "metric": metric, "items": len(fixed), "test_set": test_set, **texts}
+
+
+def _text(values: Int[np.ndarray, "n c"]) -> str:
+    """
+    >>> _unpacked(_text(np.array([[3, -1], [300, 0], [-70000, 5]])), 2).tolist()
+    [[3, -1], [300, 0], [-70000, 5]]
+    """
+    positive = np.where(values < 0, -2 * values - 1, 2 * values).T.astype("<u4")
+    planes = np.ascontiguousarray(positive).view(np.uint8).reshape(*positive.shape, 4).transpose(0, 2, 1)
+    return base64.b85encode(zlib.compress(planes.tobytes(), 9)).decode("ascii")
+
+
+def _unpacked(text: str, columns: int) -> Int[np.ndarray, "n c"]:
+    planes = np.frombuffer(zlib.decompress(base64.b85decode(text)), np.uint8).reshape(columns, 4, -1)
+    positive = np.ascontiguousarray(planes.transpose(0, 2, 1)).view("<u4")[..., 0].T.astype(np.int64)
+    return np.where(positive % 2, -(positive // 2) - 1, positive // 2)
