@@ -2,9 +2,15 @@
 
 A comparison has two one-sided p-values (`differences`): that `better` is better, and the reverse. It is clear where the
 first is at most `LEVEL`, reversed where the second is. Seeds are in pairs where the two trials of every seed see the
-same batches. Of several comparisons that make one claim the p-values are corrected (`together`). That two rows are
-equal, or one no worse, is shown only within a margin that was declared beforehand: few seeds leave every difference
-unclear, so that "not clear" is no evidence of equality.
+same batches. Of several comparisons that make one claim the p-values are corrected (`together`).
+
+Where both rows' evaluations keep what their score is a sum of (`tasks.sentence_statistics`), `compare` asks two things.
+The test over seeds asks whether another training would differ, a paired bootstrap over the items of the test set asks
+whether another test set would. A difference is clear only if both are, so that p is the larger of the two: of a finding
+that needs both, it bounds the chance of a false one, before and after the correction.
+
+That two rows are equal, or one no worse, is shown only within a margin that was declared beforehand: few seeds leave
+every difference unclear, so that "not clear" is no evidence of equality.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attention_research.studies import competence
 
@@ -21,16 +27,28 @@ if TYPE_CHECKING:
     from attention_research.studies.results import Entry, Results
     from attention_research.studies.trials import Trial
 
+    _Run = tuple[Entry, float]
+
+#: Where an evaluation keeps what its scores are sums of (`tasks.sentence_statistics`).
+STATISTICS = "sentence_statistics"
 LEVEL = 0.05
 NO_MARGIN = "no margin was declared"
 #: What a comparison comes to.
 CLEAR, REVERSED, OPEN, UNMEASURED = "clear", "reversed", "not clear", "not measured"
 
 
+class Alone(NamedTuple):
+    """The p-values of a comparison over seeds and over test items, each alone and not corrected."""
+
+    seeds: float
+    items: float
+
+
 @dataclasses.dataclass(frozen=True)
 class Comparison:
     """How much better one row is than another; `p` is None where it was not measured by two seeds. `said` are the two
-    means and, where there is no p, the reason."""
+    means and, where there is no p, the reason. `items` are those of the test set where p is also that of their choice;
+    `alone` and `alone_reversed` are then the two that p and `p_reversed` are the larger ones of."""
 
     better: str
     worse: str
@@ -39,6 +57,9 @@ class Comparison:
     p: float | None = None
     p_reversed: float | None = None
     seeds: int = 0
+    items: int = 0
+    alone: Alone | None = None
+    alone_reversed: Alone | None = None
 
     @property
     def outcome(self) -> str:
@@ -58,8 +79,13 @@ class Comparison:
             return self.said
         if not self.seeds:
             return f"{self.said}, {self.outcome}"
-        word, p = (REVERSED, self.p_reversed) if self.outcome == REVERSED else (self.outcome, self.p)
-        return f"{self.said}, {word} over {self.seeds} seeds ({_spelled(p)})"
+        turned = self.outcome == REVERSED
+        p, alone = (self.p_reversed, self.alone_reversed) if turned else (self.p, self.alone)
+        over, of = f"{self.seeds} seeds", ""
+        if alone is not None:
+            over += f" and {self.items:,} test items"
+            of = f", over seeds alone {_spelled(alone.seeds)}, over items alone {_spelled(alone.items)}"
+        return f"{self.said}, {self.outcome} over {over} ({_spelled(p)}{of})"
 
 
 def with_reference(results: Results) -> str:
@@ -115,9 +141,37 @@ def compare(results: Results, better: str, worse: str, key: str = "train.loss", 
 
     The row ``better`` must have learned its task (`studies.competence`); ``worse`` may have failed at it.
     """
-    ours, theirs, in_pairs = numbers_of(results, better, worse, key, higher=higher)
-    found = between(better, worse, ours, theirs, key.split(".")[1], in_pairs=in_pairs, higher=higher)
-    return learned(results, found, better)
+    ours, theirs, in_pairs = _runs_of(results, better, worse, key, higher=higher)
+    first, second = ([value for _, value in side] for side in (ours, theirs))
+    found = between(better, worse, first, second, key.split(".")[1], in_pairs=in_pairs, higher=higher)
+    return learned(results, _over_items(found, ours, theirs, key, higher=higher), better)
+
+
+def _over_items(
+    found: Comparison, ours: Sequence[_Run], theirs: Sequence[_Run], key: str, *, higher: bool
+) -> Comparison:
+    """The comparison with the choice of test items in its p, where the evaluations of all trials keep their statistics.
+
+    What is resampled is the difference that the table shows, of the means over seeds: each resample takes the same
+    items for all seeds of both rows. The trained models stay what they are: how they vary is the other test.
+    """
+    stage, name = key.split(".", 1)
+    stored = [[entry.result["stages"].get(stage, {}).get(STATISTICS) for entry, _ in side if entry.result]
+              for side in (ours, theirs)]  # fmt: skip
+    if found.p is None or found.p_reversed is None or not any(map(any, stored)):
+        return found
+    from attention_research.studies.differences import p_over_items, resampled
+
+    both = resampled([*stored[0], *stored[1]], name)
+    if both is None:
+        return dataclasses.replace(found, said=f"{found.said}, the choice of test items was not tested")
+    count, sign = len(stored[0]), 1.0 if higher else -1.0
+    of = lambda scores: sign * (scores[:count].mean(0) - scores[count:].mean(0))
+    above, below = map(float, p_over_items(of(both.scores), of(both.resamples)))
+    alone, turned = Alone(found.p, above), Alone(found.p_reversed, below)
+    return dataclasses.replace(
+        found, p=max(alone), p_reversed=max(turned), items=both.items, alone=alone, alone_reversed=turned
+    )
 
 
 def learned(results: Results, found: Comparison, *rows: str) -> Comparison:
@@ -269,6 +323,12 @@ def numbers_of(
     results: Results, row: str, other: str, key: str, *, higher: bool
 ) -> tuple[list[float], list[float], bool]:
     """The numbers of both rows, a run that diverged as the worst one, and whether they are pairs."""
+    ours, theirs, in_pairs = _runs_of(results, row, other, key, higher=higher)
+    return [value for _, value in ours], [value for _, value in theirs], in_pairs
+
+
+def _runs_of(results: Results, row: str, other: str, key: str, *, higher: bool) -> tuple[list[_Run], list[_Run], bool]:
+    """`numbers_of`, each with its trial."""
     stage = key.split(".")[0]
     worst = -math.inf if higher else math.inf
     ours, theirs = (_by_seed(results, one, key, worst) for one in (row, other))
@@ -276,7 +336,7 @@ def numbers_of(
     in_pairs = len(places) > 1 and all(same_batches(ours[p][0].trial, theirs[p][0].trial, stage) for p in places)
     if in_pairs:
         ours, theirs = ({place: side[place] for place in places} for side in (ours, theirs))
-    return [value for _, value in ours.values()], [value for _, value in theirs.values()], in_pairs
+    return [*ours.values()], [*theirs.values()], in_pairs
 
 
 def _by_seed(results: Results, row: str, key: str, worst: float) -> dict[Any, tuple[Entry, float]]:

@@ -32,8 +32,6 @@ from jaxtyping import Int
 
 from attention_research.tasks.error_rate import nearest
 
-#: The key in an evaluation's scores.
-KEY = "sentence_statistics"
 VERSION = 1
 
 

@@ -12,8 +12,17 @@ from sacrebleu.significance import PairedTest
 from scipy.stats import rankdata, ttest_ind, ttest_rel
 
 from attention_research.studies.columns import Column
-from attention_research.studies.comparisons import LEVEL, between
-from attention_research.studies.differences import p_above, paired_bootstrap, student, welch
+from attention_research.studies.comparisons import LEVEL, between, compare, together
+from attention_research.studies.differences import (
+    LEAST,
+    RESAMPLES,
+    p_above,
+    p_over_items,
+    resampled,
+    resampled_sums,
+    student,
+    welch,
+)
 from attention_research.studies.significance import (
     adjusted,
     agreement,
@@ -24,6 +33,7 @@ from attention_research.studies.significance import (
 )
 from attention_research.studies.verdicts import CONDITION, HELD, conclude
 from attention_research.tasks import sentence_statistics
+from attention_research.tasks.error_rate import ErrorRateEvaluation
 from attention_research.tasks.evaluation import BleuEvaluation
 
 INF = math.inf
@@ -178,19 +188,93 @@ def test_bleu_follows_from_the_packed_statistics(kept):
     assert sentence_statistics.counts(nothing).shape == (0, 10)
 
 
-@pytest.mark.parametrize("kept", [0.8, 0.5])
+def stored(hypotheses, references):
+    """The packed statistics of each seed's hypotheses, as its trial keeps them."""
+    pack = BleuEvaluation().sentence_statistics
+    return [
+        pack([" ".join(words) for words in one], [" ".join(words) for words in references], []) for one in hypotheses
+    ]
+
+
+@pytest.mark.parametrize("kept", [0.6, 0.5])
 def test_the_paired_bootstrap_is_sacrebleus(kept):
+    """Number for number where no resample turns the order of two systems: sacreBLEU folds those that do."""
     rng = np.random.default_rng(0)
-    references = sentences(rng, 53, 1.0)
-    ours, theirs = sentences(rng, 53, 0.8, references), sentences(rng, 53, kept, references)
-    ours, theirs, references = ([" ".join(words) for words in side] for side in (ours, theirs, references))
-    metric = {"BLEU": sacrebleu.BLEU()}
-    _, found = PairedTest([("theirs", theirs), ("ours", ours)], metric, [references], "bs", n_samples=200)()
-    p = paired_bootstrap(ours, theirs, references, resamples=200)
-    assert p == pytest.approx(found["BLEU"][1].p_value) and (p < 0.05) == (kept == 0.5)
-    assert paired_bootstrap(ours, ours, references, resamples=20) == 1.0
-    with pytest.raises(ValueError, match="52, 53 and 53"):
-        paired_bootstrap(ours[1:], theirs, references)
+    references = sentences(rng, 101, 1.0)
+    said = [sentences(rng, 101, share, references) for share in (0.75, kept)]
+    texts = [[" ".join(words) for words in side] for side in (*said, references)]
+    named = [("theirs", texts[1]), ("ours", texts[0])]
+    _, found = PairedTest(named, {"BLEU": sacrebleu.BLEU()}, [texts[2]], "bs", n_samples=RESAMPLES)()
+    both = resampled(stored(said, references), "bleu")
+    assert both.scores.tolist() == [sacrebleu.corpus_bleu(one, [texts[2]]).score for one in texts[:2]]
+    gains = both.resamples[0] - both.resamples[1]
+    above, below = p_over_items(both.scores[0] - both.scores[1], gains)
+    assert gains.min() > 0 and above == pytest.approx(found["BLEU"][1].p_value) and below > 0.9
+    assert p_over_items(both.scores[1] - both.scores[0], -gains) == (below, above)
+    assert p_over_items(np.zeros(()), np.zeros(7)) == (1.0, 1.0)
+
+
+def test_what_cannot_be_paired_is_not_resampled():
+    rng = np.random.default_rng(0)
+    references = sentences(rng, 103, 1.0)
+    one, other = stored([sentences(rng, 103, 0.8, references) for _ in range(2)], references)
+    (another,) = stored([references], sentences(rng, 103, 1.0))
+    (few,) = stored([references[:97]], references[:97])
+    assert resampled([one, other], "bleu").items == 103
+    for trials, name in (
+        ([], "bleu"), ([one, None], "bleu"), ([one, another], "bleu"), ([one, other], "error_rate"), ([few], "bleu"),
+        ([{**one, "version": 0}], "bleu"),
+    ):  # fmt: skip
+        assert resampled(trials, name) is None
+
+
+def test_a_difference_is_clear_only_over_seeds_and_over_test_items():
+    """Three trainings that hardly differ, on a test set that leaves the order of one pair of rows open."""
+    rng = np.random.default_rng(2)
+    references = sentences(rng, 107, 1.0)
+    packed = {row: stored([sentences(rng, 107, share, references)] * 3, references)
+              for row, share in {"good": 0.8, "bad": 0.5, "like_good": 0.78}.items()}  # fmt: skip
+    counted = {row: sentence_statistics.counts(one[0]).sum(0) for row, one in packed.items()}
+    rows = {
+        row: {
+            "evaluate.bleu": [sentence_statistics.bleu(counted[row]) + 0.01 * seed for seed in range(3)],
+            "evaluate.sentence_statistics": packed[row],
+        }
+        for row in packed
+    }
+    results = results_of(rows)
+    found = compare(results, "good", "bad", "evaluate.bleu", higher=True)
+    assert found.clear and found.alone.seeds < 1e-6 and found.p == found.alone.items == 1 / 1001 and found.items == 107
+    said = "clear over 3 seeds and 107 test items (p = 0.001, over seeds alone p < 0.0001, over items alone p = 0.001)"
+    assert found.text.endswith(said)
+    turned = compare(results, "bad", "good", "evaluate.bleu", higher=True)
+    assert turned.outcome == "reversed" and (turned.p_reversed, turned.alone_reversed) == (found.p, found.alone)
+    order = ["good", "like_good"] if counted["good"][2] > counted["like_good"][2] else ["like_good", "good"]
+    near = compare(results, *order, "evaluate.bleu", higher=True)
+    assert near.outcome == "not clear" and near.alone.seeds < LEVEL < near.alone.items == near.p
+    three = together({"a": found, "b": near, "c": found})
+    assert three["a"].p == 3 / 1001 and three["a"].alone == found.alone
+
+    without = {row: {"evaluate.bleu": one["evaluate.bleu"]} for row, one in rows.items()}
+    plain = compare(results_of(without), *order, "evaluate.bleu", higher=True)
+    assert plain.p == near.alone.seeds and "items" not in plain.text
+    half = compare(results_of({**without, "good": rows["good"]}), *order, "evaluate.bleu", higher=True)
+    assert half.p == plain.p and "the choice of test items was not tested, clear over 3 seeds" in half.text
+
+
+def test_of_an_error_rate_less_is_better():
+    rng = np.random.default_rng(3)
+    references = sentences(rng, 109, 1.0)
+    texts = lambda side: [" ".join(words) for words in side]
+    rows = {}
+    for row, share in {"good": 0.9, "bad": 0.6}.items():
+        said = [sentences(rng, 109, share, references) for _ in range(2)]
+        scored = [(texts(one), texts(references), [f"s{i}" for i in range(109)]) for one in said]
+        rates = [ErrorRateEvaluation().score(*one)["error_rate"] for one in scored]
+        packed = [ErrorRateEvaluation().sentence_statistics(*one) for one in scored]
+        rows[row] = {"evaluate.error_rate": rates, "evaluate.sentence_statistics": packed}
+    found = compare(results_of(rows), "good", "bad", "evaluate.error_rate")
+    assert found.gain > 0 and found.alone.items == 1 / 1001 and found.alone_reversed.items > 0.9
 
 
 # What a claim's verdict says of k cases in which nothing is true, and of some in which all is.
@@ -221,6 +305,22 @@ def test_a_claim_of_which_nothing_is_true_seldom_gets_a_verdict(noise, in_pairs)
         assert np.mean(clear.any(-1)) < LEVEL + sampling  # whichever cases a condition may name
         assert np.mean(turned.any(-1)) < LEVEL + sampling
         assert np.mean(clear.all(-1) | clear[:, 0]) < LEVEL + sampling
+
+
+@pytest.mark.slow
+def test_a_finding_must_hold_over_seeds_and_over_items():
+    """Claims of 1, 2 and 5 cases, each with an error rate that is equal over all test sets, over all trainings, or over
+    both: where one of the two tests finds a true difference, the other one alone keeps the verdict at its level."""
+    rng, items, claims, seeds = np.random.default_rng(11), LEAST, 2000, 3
+    for cases in (1, 2, 5):
+        wrong = rng.random((2, items, claims, cases)) < 0.3  # of two rows: the same share of all items that there are
+        sums = resampled_sums((wrong[1] * 1.0 - wrong[0]).reshape(items, -1)).reshape(-1, claims, cases)
+        over_items, _ = p_over_items((wrong[1] * 1.0 - wrong[0]).mean(0), np.moveaxis(sums, 0, -1) / items)
+        over_seeds = p_values(rng, "normal", cases, seeds, in_pairs=False, claims=claims)
+        by_items = rng.random((claims, cases)) < 0.5
+        sampling = 3 * math.sqrt(LEVEL * (1 - LEVEL) / claims)
+        for p in (over_items, np.where(by_items, over_items, over_seeds), np.maximum(over_items, over_seeds)):
+            assert np.mean((adjusted(p) <= LEVEL).any(-1)) < LEVEL + sampling
 
 
 def test_a_verdict_is_what_the_simulation_counts():

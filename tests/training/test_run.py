@@ -18,6 +18,7 @@ from attention_research.config import ConfigError, load
 from attention_research.errors import Diverged, RunError
 from attention_research.parallel.execution import MeshExecution
 from attention_research.registry import FAMILIES
+from attention_research.tasks import sentence_statistics
 from attention_research.tasks.translation import Translation
 from attention_research.training import evaluation, run, trainer
 from attention_research.training.checkpoints import Checkpoints
@@ -358,6 +359,8 @@ def test_evaluation_and_generation(whole):
     assert result["sentences"] == 19 and "tok:13a" in result["signature"] and 0 <= result["bleu"] <= 100
     assert result["perplexity"] == pytest.approx(np.exp(result["negative_log_likelihood"]))
     assert result["unigram_perplexity"] > 1 and result["step"] == 6
+    counts = sentence_statistics.counts(result["sentence_statistics"])
+    assert len(counts) == 19 and sentence_statistics.bleu(counts.sum(0)) == result["bleu"]
     translations = Trained(workdir).translate(["un deux trois", "a" * 500])
     assert len(translations) == 2 and all(isinstance(text, str) for text in translations)
 
