@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from attention_research.tasks.sentence_statistics import SCORES, counts
-
 #: Of sacreBLEU's paired bootstrap.
 RESAMPLES, SEED = 1000, 12345
 #: The fewest items that a bootstrap is made of: of 30 it finds 7% of differences that are none (of 100 at most 5%).
@@ -102,8 +100,10 @@ class Resampled:
 def resampled(stored: Sequence[Mapping[str, Any] | None], name: str) -> Resampled | None:
     """The score of that name of trials whose evaluations packed these `tasks.sentence_statistics`.
 
-    None without any trial, where one has none of that score, or where they are not of one test set.
+    None without any trial, where one has none of that score, or where they are not of one test set of `LEAST` items.
     """
+    from attention_research.tasks.sentence_statistics import SCORES  # and sacreBLEU
+
     there = [one for one in stored if one is not None and name in SCORES.get(one.get("metric", ""), ())]
     if not there or len(there) < len(stored) or len({one.get("test_set") for one in there}) > 1:
         return None
@@ -116,6 +116,8 @@ def resampled(stored: Sequence[Mapping[str, Any] | None], name: str) -> Resample
 
 @functools.lru_cache(maxsize=1024)
 def _resampled(packed: str, name: str) -> tuple[float, tuple[float, ...]] | None:
+    from attention_research.tasks.sentence_statistics import SCORES, counts
+
     read = json.loads(packed)
     counted = counts(read)
     if counted is None or len(counted) < LEAST:

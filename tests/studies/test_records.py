@@ -2,9 +2,11 @@
 
 import json
 import math
+import random
 
 from attention_research.studies import records
 from attention_research.studies.bounds import CHARACTERS, POINTS, SAMPLES, bounded
+from attention_research.tasks.sentence_statistics import of_bleu
 
 PICTURE = [[number % 7, number % 11] for number in range(300)]
 
@@ -67,6 +69,19 @@ def test_one_file_a_trial_is_read_and_replaced(tmp_path):
     assert set(records.read(tmp_path)) == {"row0", "row1"}
     add(tmp_path, [trial("row", 2)])
     assert set(records.read(tmp_path)) == {"row0", "row1", "row2"} and not (tmp_path / "trials").exists()
+
+
+def test_what_sentence_statistics_share_stands_once(tmp_path):
+    """The part of the test set, which all of its trials have; it is read as it was packed."""
+    rng = random.Random(0)
+    texts = [[" ".join(rng.choices("abc", k=rng.randint(1, 9))) for _ in range(211)] for _ in range(3)]
+    packed = [of_bleu(one, texts[2], texts[2]) for one in texts[:2]]
+    trials = [bounded(trial("row", seed, sentence_statistics=one)) for seed, one in enumerate(packed)]
+    add(tmp_path, trials)
+    assert [found["stages"]["measure"]["sentence_statistics"] for found in records.read(tmp_path).values()] == packed
+    text = (tmp_path / records.FILE).read_text(encoding="utf-8")
+    assert packed[0]["fixed"] == packed[1]["fixed"] and text.count(packed[0]["fixed"]) == 1
+    assert [text.count(one["own"]) for one in packed] == [1, 1]
 
 
 def test_curves_samples_and_lists_are_bounded_once():
