@@ -9,7 +9,7 @@ The source file stands before the target file; without these three the names bel
 
 variant  parameters  as `transformer.py`'s  steps  time                                    test BLEU
 base     63,082,496  vaswani_base            100K  12 hours on 8 P100 (the paper's)        27.3 (the paper's, on WMT14)
-cpu       1,438,208  cpu                    4,000  14 minutes on one thread of an AMD EPYC 29.1 on interface strings
+cpu       1,438,208  cpu                    4,000  15 minutes on one thread of an AMD EPYC 29.1 on interface strings
 
 The numbers are of the same model on the data named there (that header says where from): what to expect of your files
 depends on them. `inspect` counts parameters and FLOPs of any variant.

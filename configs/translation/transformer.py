@@ -6,7 +6,7 @@
 variant       parameters  GFLOP/step   steps  time                                            test BLEU
 vaswani_base  63,082,496      10,914    100K  12 hours on 8 P100 (the paper's)             27.3 (the paper's, Table 2)
 vaswani_big  214,245,376      34,817    300K  3.5 days on 8 P100 (the paper's)             28.4 (the paper's, Table 2)
-cpu            1,438,208        37.5    4000  14.2 minutes on one thread of an AMD EPYC             29.1
+cpu            1,438,208        37.5    4000  14.6 minutes on one thread of an AMD EPYC             29.1
 quick          1,182,208        31.3    1000  a quarter of that                            not recorded
 vaswani_cpu    1,437,696        18.8     450  5.5 minutes on one core of an AMD EPYC   3.0: it has not learned the task
 smoke             85,376         0.6       4  seconds                                      0: it learns nothing
