@@ -16,7 +16,8 @@ from attention_research.analysis import picture_file
 from attention_research.errors import RunError
 from attention_research.studies import floors
 from attention_research.studies.columns import BLEU, F1, Column, exponent
-from attention_research.studies.results import FLOORS, Results, finite, published
+from attention_research.studies.competence import STORED
+from attention_research.studies.results import Results, finite, published
 
 # Okabe and Ito's colours, readable with any colour vision.
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -195,7 +196,7 @@ def _printed(results: Results, name: str) -> dict[str, float]:
 def _floor_lines(results: Results, column: Column) -> dict[str, float]:
     """Name -> number of each floor of a column: those that are trials, and those that evaluations give."""
     found = {name: numbers[column.key] for name, numbers in floors.lines(results.floors) if column.key in numbers}
-    for floor in FLOORS if not found else ():
+    for floor in STORED if not found else ():
         below = [x for row in results.rows for x in results.values(row.id, floor.floor) if floor.key == column.key]
         if below:
             found[floor.name] = statistics.fmean(below)

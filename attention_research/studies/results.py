@@ -63,51 +63,6 @@ class Cell:
 
 
 @dataclasses.dataclass(frozen=True)
-class Floor:
-    """A trained row's number under `key` must be better than the one under `floor`, which is that of `name`."""
-
-    key: str
-    floor: str
-    name: str
-    missed: str
-    higher: bool = True
-
-
-FLOORS = (
-    Floor(
-        "evaluate.perplexity",
-        "evaluate.unigram_perplexity",
-        "a unigram model",
-        "perplexity not below unigram's {:,.0f}",
-        higher=False,
-    ),
-    Floor("evaluate.bleu", "evaluate.copy_bleu", "copying the source", "BLEU not above copying's {:.1f}"),
-    Floor("evaluate.f1", "evaluate.flat_f1", "one bracket around all words", "F1 not above one bracket's {:.1f}"),
-    Floor(
-        "evaluate.accuracy",
-        "evaluate.majority_accuracy",
-        "the most frequent class",
-        "accuracy not above the most frequent class's {:.1f}",
-    ),
-    Floor("evaluate.f1", "evaluate.floor_f1", "a fixed name or the first words", "F1 not above a fixed name's {:.1f}"),
-    Floor(
-        "evaluate.error_rate",
-        "evaluate.token_by_token_error_rate",
-        "replacing token by token",
-        "error rate not below token by token's {:.1f}",
-        higher=False,
-    ),
-    Floor(
-        "evaluate.mean_squared_error",
-        "evaluate.constant_error",
-        "the mean rating",
-        "squared error not below the mean rating's {:.3f}",
-        higher=False,
-    ),
-)
-
-
-@dataclasses.dataclass(frozen=True)
 class Results:
     """All entries of a study at a scale, in the order of the table.
 
@@ -203,7 +158,7 @@ class Results:
         samples = [sample for scores in evaluated for sample in scores.get("samples", [])]
         no_bleu = bool(samples) and max(map(_longest_reference, samples)) < 4
         missed = []
-        for floor in FLOORS:
+        for floor in competence.STORED:
             if no_bleu and floor.key == "evaluate.bleu":
                 continue
             ours, theirs = self.values(row, floor.key), self.values(row, floor.floor)

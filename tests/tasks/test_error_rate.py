@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from attention_research.studies.results import FLOORS
+from attention_research.studies.competence import STORED
 from attention_research.tasks import sentence_statistics
 from attention_research.tasks.error_rate import ErrorRateEvaluation, edits, error_rates, nearest
 from attention_research.tasks.token_by_token import token_by_token
@@ -88,7 +88,7 @@ def test_the_evaluation_names_its_floor():
     assert scores["token_by_token_error_rate"] == 0.0 and "nearest" in scores["error_rate_signature"]
     assert (evaluation.split, evaluation.batch_size, evaluation.examples) == ("test", 64, 3)
     assert evaluation.summary(scores).startswith("error rate 16.67 %, of whole sequences 50.00 % (edits:")
-    (floor,) = [floor for floor in FLOORS if floor.key == "evaluate.error_rate"]
+    (floor,) = [floor for floor in STORED if floor.key == "evaluate.error_rate"]
     assert floor.floor.removeprefix("evaluate.") in scores and not floor.higher
 
 
