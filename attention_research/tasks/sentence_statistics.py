@@ -7,16 +7,17 @@ of each sentence a test over the choice of test sentences (`studies.differences`
 
 `fixed` belongs to the test set, so that all trials on it have the same text, which a record writes once; `own` belongs
 to the hypotheses. `test_set` is a hash of the sources and references. Both texts are integers: column after column,
-each value x as 2x or, below 0, as -2x - 1, in 32 bits, the lowest bytes of all values first; zlib; base 85. Columns:
+each value x as 2x or, below 0, as -2x - 1, in 32 bits, the lowest bytes of all values first; zlib; base 85. The columns
+of ``bleu`` are, with m_n the matching n-grams of length n:
 
-========== ======================== ==============================================================================
-metric     fixed                    own, of n-grams of length n: c_n matches
-========== ======================== ==============================================================================
-bleu       tokens of the reference  tokens of the hypothesis less those of the reference; tokens of the hypothesis
-                                    less c_1; c_1 - c_2; c_2 - c_3; c_3 - c_4
-error_rate tokens of the longest    edits to the nearest reference; tokens of the longest less those of the nearest
-           reference of a source    one
-========== ======================== ==============================================================================
+- fixed: tokens of the reference;
+- own: tokens of the hypothesis less those of the reference; tokens of the hypothesis less m_1; m_1 - m_2; m_2 - m_3;
+  m_3 - m_4.
+
+Those of ``error_rate`` are:
+
+- fixed: tokens of the longest reference of a source;
+- own: edits to the nearest reference; tokens of the longest less those of the nearest one.
 """
 
 from __future__ import annotations
