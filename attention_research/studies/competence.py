@@ -156,7 +156,7 @@ def of_claim(study: Study, claim: Mapping[str, str], scale: str = "") -> tuple[C
     if claim.get("kind") in UNTRAINED_KINDS or claim["id"] in study.untrained or study.competence == ():
         return ()
     bars = (bar for bar in study.competence or () if not bar.claims or claim["id"] in bar.claims)
-    return tuple(bar for bar in bars if not (scale and bar.scales) or scale in bar.scales) or None
+    return tuple(bar for bar in bars if not scale or not bar.scales or scale in bar.scales) or None
 
 
 def reached(results: Results, bar: Competence, row: str | None = None) -> Met:

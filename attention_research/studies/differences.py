@@ -94,7 +94,6 @@ class Resampled:
     scores: Float[np.ndarray, "trials"]
     resamples: Float[np.ndarray, "trials r"]
     items: int
-    test_set: str
 
 
 def resampled(stored: Sequence[Mapping[str, Any] | None], name: str) -> Resampled | None:
@@ -111,7 +110,7 @@ def resampled(stored: Sequence[Mapping[str, Any] | None], name: str) -> Resample
     if None in found:
         return None
     scores, resamples = (np.array([one[side] for one in found if one]) for side in (0, 1))
-    return Resampled(scores, resamples, there[0]["items"], there[0]["test_set"])
+    return Resampled(scores, resamples, there[0]["items"])
 
 
 @functools.lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -261,12 +262,13 @@ def _in_order(todo: list[Trial], folder: Folder, folders: Mapping[str, Path], pr
 
 
 def _heading(study: Study, scale: str, trials: list[Trial], todo: list[Trial], workdir: Path) -> str:
-    rows, count = len({trial.row for trial in trials} - {floors.FLOORS}), len({trial.id for trial in trials})
-    points = len({trial.point for trial in trials})
-    seeds = {len({t.seed for t in trials if t.row == row}) for row in {t.row for t in trials} - {floors.FLOORS}}
-    least, most = min(seeds, default=0), max(seeds, default=0)
-    size = f"{rows} rows x {least if least == most else f'{least} to {most}'} seed{'s' if most > 1 else ''}"
-    size = size if rows else "the floors alone"
+    count, points = len({trial.id for trial in trials}), len({trial.point for trial in trials})
+    pairs = {(trial.row, trial.seed) for trial in trials if trial.row != floors.FLOORS}
+    seeds = Counter(row for row, _ in pairs)
+    rows, size = len(seeds), "the floors alone"
+    if seeds:
+        least, most = min(seeds.values()), max(seeds.values())
+        size = f"{rows} rows x {least if least == most else f'{least} to {most}'} seed{'s' if most > 1 else ''}"
     size += f" x {points} points" if points > 1 else ""
     done = f"{count} trials, {count - len(todo)} already done"
     if len({trial.row for trial in todo} - {floors.FLOORS}) < rows and todo:
