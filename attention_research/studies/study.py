@@ -141,9 +141,9 @@ class Study:
     ``published`` is a CSV beside the study file with a column ``row`` of row ids, ``compared`` says which of our keys
     measures what a column of it measures (`significance.agreement`); ``claims`` a CSV in the form of
     ``experiments/claims.csv``, ``verdicts`` a function a claim id, called with the study's `results.Results`;
-    ``competence`` says when the models have learned their task (`studies.competence`; (): the study trains none; None:
-    it does not say, and no claim that rests on models is judged), ``untrained`` are the claims of kind "empirical" or
-    "figure" that rest on no trained model though others of the study do; ``count``
+    ``competence`` says when the models have learned their task (`studies.competence`; (): no verdict rests on a model
+    that the study trains; None: it does not say, and no claim that rests on models is judged), ``untrained`` are the
+    claims of kind "empirical" or "figure" that rest on no trained model though others of the study do; ``count``
     gives a measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's
     configuration beside these, ``against`` what it says of all that against the paper's cells. ``figures`` are
     functions ``(results, folder) -> Figure | None`` (`studies.figures`) that draw what the study alone has, beside the

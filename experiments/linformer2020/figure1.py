@@ -38,7 +38,7 @@ STUDY = Study(
     ),
     claims="../claims.csv",
     # The verdict rests on the imported encoder alone, which others have trained. The row `masked` is not evaluated.
-    untrained=("linformer-low-rank",),
+    competence=(),
     verdicts={"linformer-low-rank": low_rank},
     figures=(draw,),
     notes=(
