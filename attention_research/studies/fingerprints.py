@@ -129,14 +129,9 @@ def contents(stages: Stages, given: Given, *, build: bool = False, sources: Sour
     would have to be prepared first are left out."""
     from attention_research.data import checksum
 
-    found: dict[str, str] = {}
+    found = descriptions(stages, given, sources)
     there = True
     for prefix, config, make in finetuning.runs(stages, given or {}) if trains(stages) else ():
-        found[f"{prefix}config"] = config.identity
-        if prefix or _evaluates(stages):
-            section = config.resolved["evaluation"]
-            evaluation, whole = registry.FAMILIES["evaluation"][section["kind"]], section.get("near") is not None
-            found[f"{prefix}score"] = (sources or Sources()).of_scoring(evaluation, whole=whole)
         try:
             data = make(_silent) if there else None  # where the trial's own data are not here, nor is its vocabulary
             there = there and (build or checksum.is_here(data))
@@ -145,6 +140,18 @@ def contents(stages: Stages, given: Given, *, build: bool = False, sources: Sour
         except Exception as error:
             there = build
             found |= {f"{prefix}data": unknown("read", error)} if build else {}
+    return found
+
+
+def descriptions(stages: Stages, given: Given, sources: Sources | None = None) -> dict[str, str]:
+    """Part -> hash of the config and of the sources that score, of each run."""
+    found: dict[str, str] = {}
+    for prefix, config, _ in finetuning.runs(stages, given or {}) if trains(stages) else ():
+        found[f"{prefix}config"] = config.identity
+        if prefix or _evaluates(stages):
+            section = config.resolved["evaluation"]
+            evaluation, whole = registry.FAMILIES["evaluation"][section["kind"]], section.get("near") is not None
+            found[f"{prefix}score"] = (sources or Sources()).of_scoring(evaluation, whole=whole)
     return found
 
 

@@ -57,7 +57,7 @@ def is_result(value: Any) -> bool:
 
 def text(folder: Path, results: Iterable[Mapping[str, Any]]) -> str:
     """A folder's record with some trials added. Trials with the same ids are replaced, the others stay."""
-    return _text(list({**read(folder), **{result["id"]: result for result in results}}.values()))
+    return text_of(list({**read(folder), **{result["id"]: result for result in results}}.values()))
 
 
 def write(folder: Path, text: str) -> None:
@@ -112,7 +112,8 @@ def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
     return {**common, **deeper}
 
 
-def _text(trials: list[Mapping[str, Any]]) -> str:
+def text_of(trials: Iterable[Mapping[str, Any]]) -> str:
+    """The record that holds these trials alone."""
     trials = sorted(trials, key=_place)
     counts = Counter(key for trial in trials for key in set(_long(trial.get("stages", {}))))
     shared: dict[str, str] = {}

@@ -4,8 +4,14 @@ import json
 import math
 import random
 
-from attention_research.studies import records
+import pytest
+
+from attention_research.config import ConfigError
+from attention_research.studies import records, rekeying, run_study
 from attention_research.studies.bounds import CHARACTERS, POINTS, SAMPLES, bounded
+from attention_research.studies.staleness import Current, state_of
+from attention_research.studies.study import load_study
+from attention_research.studies.trials import plan
 from attention_research.tasks.sentence_statistics import of_bleu
 
 PICTURE = [[number % 7, number % 11] for number in range(300)]
@@ -98,3 +104,49 @@ def test_curves_samples_and_lists_are_bounded_once():
         thin = bounded({**found, "curves": {"train": curve[:count]}})["curves"]["train"]
         assert POINTS / 2 <= len(thin) <= POINTS and thin[0][0] == 1 and thin[-1][0] == count
     assert bounded(result) == result
+
+
+STUDY = """'''A table by hand.'''
+from attention_research.studies import Row, Scale, Study, measure
+FROM
+
+STUDY = Study(
+    rows=(Row("first", "first"), Row("second", "second"), Row("same", "same")),
+    scales={"cpu": Scale(seeds=1, points=(2, 3), settings=SETTINGS)},
+    stages=(measure(cost),),
+    axis="length",
+)
+"""
+FUNCTION = "def cost(*, length, seed, **_):\n    return {'value': length}\n"
+
+
+def test_a_change_of_places_and_ids_takes_the_records_along(tmp_path):
+    experiments = tmp_path / "experiments"
+    file, record = experiments / "paper" / "table.py", experiments / "paper" / "results" / "table" / "cpu"
+    file.parent.mkdir(parents=True)
+    file.write_text(STUDY.replace("FROM", FUNCTION).replace("SETTINGS", "{}"))
+    run_study("paper/table", scale="cpu", workdir=tmp_path / "runs", record=True, allow_dirty=True,
+              experiments=experiments)  # fmt: skip
+    recorded = dict(records.read(record))
+    assert len(recorded) == 2  # the rows have equal settings: they share their trials
+    (stale, current) = recorded.values()
+    stale = {**stale, "program": {**stale["program"], "measure.cost": "another", "sources": "another"}}
+    records.write(record, records.text_of([stale, current]))
+    before = rekeying.write(experiments)
+
+    (file.parent / "costs.py").write_text("import math\n" + FUNCTION)
+    moved = STUDY.replace("FROM", "from .costs import cost").replace("SETTINGS", "{'new': 1}")
+    file.write_text(moved.replace('Row("second", "second"', 'Row("second", "second", settings={"own": 2}'))
+    after = rekeying.write(experiments)
+    assert dict(rekeying.apply(before, after, experiments)) == {"renamed": 2}
+    now = records.read(record)
+    assert set(now) == {one["id"] for one in after.values()} and set(now).isdisjoint(recorded) and len(now) == 4
+    assert [one["stages"] for one in now.values()].count(current["stages"]) == 2
+    study = load_study("paper/table", experiments)
+    planned = {one.id: one for one in plan(study, "cpu", list(study.rows), None, "")}
+    states = [(one["point"], state_of(planned[one["id"]], one)) for one in now.values()]
+    assert sorted(point for point, state in states if state == Current()) == [current["point"]] * 2
+    assert sorted(point for point, state in states if state != Current()) == [stale["point"]] * 2
+    assert dict(rekeying.apply(after, after, experiments)) == {"kept": 4}
+    with pytest.raises(ConfigError, match="2 planned trials are gone, first 'paper/table cpu second 0 2'"):
+        rekeying.apply(after, {name: one for name, one in after.items() if " second " not in name}, experiments)

@@ -1,0 +1,123 @@
+"""Recorded trials under new ids: for a change of how a trial is identified, or of where its sources stand.
+
+A trial's id is a hash (`studies.trials`), and its program holds hashes of sources (`studies.fingerprints`). A change
+that moves code, renames a setting or raises `config.record`'s version of the identity changes these hashes and not what
+a trial measures. Such a change carries the records along, so that no trial is orphaned and none counts as stale:
+
+    python -m attention_research.studies.rekeying write PLAN.json    at the last commit before the change
+    python -m attention_research.studies.rekeying apply PLAN.json    after it, before it is committed
+
+`write` plans all trials of all recorded tables. `apply` plans them again, finds each trial by its study, scale, row,
+seed and point, and writes its new id, identity, config and hashes into the record. A hash is replaced only where the
+record had the one that `write` found: what was stale before stays stale. Tables and pictures are not touched. Whoever
+runs it vouches that the change leaves the results as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attention_research.config import ConfigError
+from attention_research.studies import fingerprints, floors, records
+from attention_research.studies.sources import Sources
+from attention_research.studies.study import EXPERIMENTS, load_study
+from attention_research.studies.trials import Trial, write_json
+from attention_research.training.environment import fingerprint
+
+#: Address of a planned trial -> its id, its hashes and its configuration.
+Plan = dict[str, dict[str, Any]]
+#: What of a recorded trial says which one it is.
+_NAMES = ("id", "identity", "config_hash", "given")
+
+
+def write(experiments: Path = EXPERIMENTS) -> Plan:
+    """The plan of all recorded tables as the code is now."""
+    package, sources, found = fingerprint(), Sources(), {}
+    for folder in recorded(experiments):
+        *_, paper, _, table, scale = folder.parts
+        study = load_study(f"{paper}/{table}", experiments)
+        trials = floors.plan_with_floors(study, scale, study.rows_at(scale), None, package)
+        for place, trial in _placed(trials):
+            found[f"{study.name} {scale} {place}"] = {
+                **{name: getattr(trial, name) for name in _NAMES},
+                "sources": trial.fingerprint,
+                "parts": _parts(trial, sources),
+            }
+    return found
+
+
+def recorded(experiments: Path = EXPERIMENTS) -> list[Path]:
+    """The folders of all records."""
+    return sorted(path.parent for path in experiments.glob(f"*/results/*/*/{records.FILE}"))
+
+
+def apply(before: Plan, after: Plan, experiments: Path = EXPERIMENTS) -> Counter[str]:
+    """Carry the records from one plan to the other; returns how many trials were "renamed", "kept" and "not planned".
+
+    A trial that several planned ones shared and that these no longer share is written once for each of them. Raises
+    ConfigError, before anything is written, where a trial of `before` is not in `after`.
+    """
+    lost = [address for address in before if address not in after]
+    if lost:
+        raise ConfigError(f"{len(lost)} planned trials are gone, first {lost[0]!r}; re-keying is for moves alone")
+    moves: dict[str, dict[str, tuple[Mapping, Mapping]]] = {}
+    for address, old in before.items():
+        moves.setdefault(old["id"], {}).setdefault(after[address]["id"], (old, after[address]))
+    said: Counter[str] = Counter()
+    for folder in recorded(experiments):
+        trials = []
+        for id, trial in records.read(folder).items():
+            trials += [_renamed(trial, *move) for move in moves.get(id, {}).values()] or [trial]
+            said["not planned" if id not in moves else "kept" if id in moves[id] else "renamed"] += 1
+        records.write(folder, records.text_of(trials))
+    return said
+
+
+def _placed(trials: list[Trial]) -> Iterator[tuple[str, Trial]]:
+    """Each trial with what finds it again whatever its id is: row, seed and point; of floors their place."""
+    count = 0
+    for trial in trials:
+        if trial.row == floors.FLOORS:
+            count += 1
+            yield f"{floors.FLOORS} {count}", trial
+        else:
+            yield f"{trial.row} {trial.repeat} {trial.point}", trial
+
+
+def _parts(trial: Trial, sources: Sources) -> dict[str, str]:
+    """The hashes of its program that its sources and its config give; those of lowered programs do not change."""
+    measured = fingerprints.measurements(trial.stages, sources)
+    return {**measured, **fingerprints.descriptions(trial.stages, trial.given, sources)}
+
+
+def _renamed(trial: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(trial)
+    for name in _NAMES:
+        if name in found and found[name] == old[name]:
+            found[name] = new[name]
+    if "program" in found:
+        was, now = {**old["parts"], "sources": old["sources"]}, {**new["parts"], "sources": new["sources"]}
+        found["program"] = {
+            name: now[name] if name in now and was.get(name) == value else value
+            for name, value in found["program"].items()
+        }
+        found["fingerprint"] = fingerprints.line(found["program"])
+    return found
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m attention_research.studies.rekeying")
+    parser.add_argument("what", choices=("write", "apply"))
+    parser.add_argument("plan", type=Path, metavar="PLAN.json")
+    arguments = parser.parse_args()
+    if arguments.what == "write":
+        write_json(arguments.plan, write())
+    else:
+        counted = apply(json.loads(arguments.plan.read_text(encoding="utf-8")), json.loads(json.dumps(write())))
+        print(", ".join(f"{number} {name}" for name, number in counted.items()), file=sys.stderr)
