@@ -15,7 +15,6 @@ runs it vouches that the change leaves the results as they are.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections import Counter
@@ -112,12 +111,9 @@ def _renamed(trial: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str,
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m attention_research.studies.rekeying")
-    parser.add_argument("what", choices=("write", "apply"))
-    parser.add_argument("plan", type=Path, metavar="PLAN.json")
-    arguments = parser.parse_args()
-    if arguments.what == "write":
-        write_json(arguments.plan, write())
+    what, file = sys.argv[1], Path(sys.argv[2])
+    if what == "write":
+        write_json(file, write())
     else:
-        counted = apply(json.loads(arguments.plan.read_text(encoding="utf-8")), json.loads(json.dumps(write())))
+        counted = apply(json.loads(file.read_text(encoding="utf-8")), json.loads(json.dumps(write())))
         print(", ".join(f"{number} {name}" for name, number in counted.items()), file=sys.stderr)
