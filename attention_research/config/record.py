@@ -12,8 +12,8 @@ from typing import Any
 
 from attention_research.config import resolution
 from attention_research.config.annotations import plain, spell
+from attention_research.config.entry_points import add_variants
 from attention_research.config.errors import ConfigError
-from attention_research.config.outside import add_variants
 from attention_research.config.overrides import Override, overridden
 
 #: Leaves and sections that say how a trial is run and not what it is: they do not change its identity. Where arrays

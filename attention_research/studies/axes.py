@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attention_research.config import Config
-from attention_research.config.lists import parse_over
 from attention_research.config.record import EXECUTION_LEAVES
+from attention_research.config.value_lists import parse_over
 from attention_research.errors import ConfigError
 
 #: Digits of a drawn real number: what runs, stands in the table and is printed at the end is the same number.

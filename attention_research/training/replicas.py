@@ -15,8 +15,8 @@ import jax
 import numpy as np
 
 from attention_research.config import Config, ConfigError, difference
-from attention_research.config.lists import parse_varied
 from attention_research.config.record import flat
+from attention_research.config.value_lists import parse_varied
 from attention_research.parallel.varied import Varied, scope
 
 SEED, DATA_SEED = "training.seed", "training.data_seed"

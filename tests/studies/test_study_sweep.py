@@ -6,7 +6,7 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.config import ConfigError, load, resolve
-from attention_research.config.lists import parse_over
+from attention_research.config.value_lists import parse_over
 from attention_research.studies import find_studies, load_study
 from attention_research.studies.study import Row, Scale, Study
 from attention_research.studies.sweep import sweep_study

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from attention_research import registry
-from attention_research.config import ConfigError, build, outside, resolve
+from attention_research.config import ConfigError, build, entry_points, resolve
 from attention_research.config.schema import signature
 
 CLASS = """
@@ -45,16 +45,16 @@ def install(tmp_path, monkeypatch):
         (package / "further.py").write_text(FURTHER)
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: somewhere\nVersion: 1\n")
         (about / "entry_points.txt").write_text(points)
-        outside.add_variants.cache_clear()
+        entry_points.add_variants.cache_clear()
         return tmp_path
 
     yield add
-    outside.add_variants.cache_clear()
+    entry_points.add_variants.cache_clear()
 
 
 def test_an_installed_class_is_a_kind_whose_signature_is_inherited(install):
     install(POINTS)
-    outside.add_variants()
+    entry_points.add_variants()
     assert list(signature("encoder_attention", "mine")) == list(signature("encoder_attention", "unscaled"))
     assert list(signature("norm", "other")) == ["rank"], "of a base that a relative import names"
 
