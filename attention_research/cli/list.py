@@ -43,7 +43,7 @@ def _claims(*, as_json: bool) -> int:
 
 
 def _studies() -> dict[str, str]:
-    from attention_research.studies.study import find_studies
+    from attention_research.studies.loading import find_studies
 
     return dict(find_studies())
 

@@ -6,18 +6,9 @@ Nothing here imports JAX except what runs inside a worker, so that finding, plan
 from attention_research.studies.budget import Budget
 from attention_research.studies.finetuning import finetune, text_to_text, train_on
 from attention_research.studies.inspection import inspect_study
+from attention_research.studies.loading import find_studies, load_study
 from attention_research.studies.run import reproduce, run_study
-from attention_research.studies.study import (
-    Row,
-    Scale,
-    Stage,
-    Study,
-    evaluate,
-    find_studies,
-    load_study,
-    measure,
-    train,
-)
+from attention_research.studies.study import Row, Scale, Stage, Study, evaluate, measure, train
 from attention_research.studies.sweep import sweep
 
 __all__ = [

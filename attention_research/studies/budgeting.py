@@ -29,8 +29,9 @@ from attention_research.studies.budget import (
 )
 from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECOND
 from attention_research.studies.costs import after_training, seconds_a_step, started
-from attention_research.studies.run import RUNS, fingerprint, records, run_study
-from attention_research.studies.study import EXPERIMENTS, Row, Study, load_study, train
+from attention_research.studies.loading import EXPERIMENTS, load_study
+from attention_research.studies.run import RUNS, fingerprint, run_study
+from attention_research.studies.study import Row, Study, train
 from attention_research.studies.trials import Folder, configuration, plan, write_json
 from attention_research.training.workdir import json_text
 
@@ -200,7 +201,7 @@ class _Search:
     def recorded(self) -> dict[str, Results]:
         """Row -> results of the study's own trials at the scale, finished or recorded before."""
         study, scale = self.study, self.scale
-        folder = Folder(RUNS / f"{study.slug}-{scale}", records(study, scale))
+        folder = Folder(RUNS / f"{study.slug}-{scale}", study.record(scale))
         found: dict[str, Results] = {}
         for trial in plan(study, scale, list(self.rows.values()), None, fingerprint()):
             result = folder.result(trial)

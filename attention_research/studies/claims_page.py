@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attention_research.studies.competence import NOT_SAID, UNTRAINED_KINDS, Met, parse
+from attention_research.studies.loading import study_files
 from attention_research.studies.study import JUDGED, STATUSES
 
 #: Claims that are judged have one of `STATUSES`; the others one of these.
@@ -80,7 +81,7 @@ def judgement(root: Path, claim: Mapping[str, str], read: Callable[..., dict[str
     for study in studies:
         if (found := read(root, study).get(claim["id"])) is not None:
             return found
-    built = any((root / f"experiments/{study}.py").exists() for study in studies)
+    built = any(any(study_files(study, root / "experiments")) for study in studies)
     learned = None if claim.get("kind") in UNTRAINED_KINDS else (NOT_SAID,)
     return Judgement(NOT_RECORDED if built else NOT_BUILT, study=studies[0], learned=learned)
 

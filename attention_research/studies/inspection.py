@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.studies import results
-from attention_research.studies.study import EXPERIMENTS, Study, load_study
+from attention_research.studies.loading import EXPERIMENTS, load_study
+from attention_research.studies.study import Study
 from attention_research.studies.trials import configuration
 
 

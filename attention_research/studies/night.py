@@ -10,9 +10,10 @@ from typing import Any
 from attention_research.errors import ConfigError
 from attention_research.studies.costs import Cost, Costs
 from attention_research.studies.floors import plan_with_floors
+from attention_research.studies.loading import EXPERIMENTS, find_studies, load_study
 from attention_research.studies.order import in_order
-from attention_research.studies.run import RUNS, fingerprint, pending, records, say
-from attention_research.studies.study import EXPERIMENTS, SCALES, Study, find_studies, load_study, nearest_of
+from attention_research.studies.run import RUNS, fingerprint, pending, say
+from attention_research.studies.study import SCALES, Study, nearest_of
 from attention_research.studies.trials import Folder, Trial
 from attention_research.studies.verdicts import claims_of
 from attention_research.training.failure import line_of
@@ -105,7 +106,7 @@ def planned(
                 raise
             say(f"{study.name}: skipped: {error}")
             continue
-        folder = Folder(RUNS / f"{study.slug}-{scale}", records(study, scale))
+        folder = Folder(RUNS / f"{study.slug}-{scale}", study.record(scale))
         work = Work(study, claims[study.name], jobs or size.jobs, tuple(trials), folder, stale)
         work.look()
         if work.left or work.unrecorded:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attention_research.errors import ConfigError
-from attention_research.studies.study import EXPERIMENTS, SCALES, nearest_of
+from attention_research.studies.loading import EXPERIMENTS
+from attention_research.studies.study import SCALES, nearest_of
 
 ORDER = EXPERIMENTS / "order.txt"
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import ConfigError, RunError
+from attention_research.studies.loading import EXPERIMENTS
 from attention_research.studies.night import Work, planned
 from attention_research.studies.priority import lowest
 from attention_research.studies.results import markdown
 from attention_research.studies.run import Stopped, refuse_modified_tree, run_study, say
 from attention_research.studies.runners.crew import Terminated, terminate_as_interrupt
 from attention_research.studies.runners.deadline import Deadline
-from attention_research.studies.study import EXPERIMENTS
 from attention_research.studies.trials import Folder
 from attention_research.training.failure import line_of
 from attention_research.training.workdir import Busy, json_text

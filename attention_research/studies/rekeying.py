@@ -24,8 +24,8 @@ from typing import Any
 
 from attention_research.config import ConfigError
 from attention_research.studies import fingerprints, floors, records
+from attention_research.studies.loading import EXPERIMENTS, load_study
 from attention_research.studies.sources import Sources
-from attention_research.studies.study import EXPERIMENTS, load_study
 from attention_research.studies.trials import Trial, write_json
 from attention_research.training.environment import fingerprint
 

@@ -16,6 +16,7 @@ from typing import Any
 from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
 from attention_research.studies import figures, finetuning, floors, report, results, table_record, verdicts
+from attention_research.studies.loading import EXPERIMENTS, load_study
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import Results
 from attention_research.studies.runners import find_crew
@@ -23,7 +24,7 @@ from attention_research.studies.runners.crew import Terminated
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.staleness import Stale, states_of
-from attention_research.studies.study import EXPERIMENTS, Study, load_study
+from attention_research.studies.study import Study
 from attention_research.studies.trials import Folder, Trial, write_json
 from attention_research.training import environment
 from attention_research.training.environment import fingerprint
@@ -128,7 +129,7 @@ def run_study(
     if record and seeds is not None:
         recordable = floors.plan_with_floors(study, scale, study.rows_at(scale), None, fingerprint())
     workdir = workdir or RUNS / f"{study.slug}-{scale}"
-    beside = records(study, scale)
+    beside = study.record(scale)
     folder = Folder(workdir, None if ignore_records else beside)
     failed: list[dict[str, str]] = []
     with locked(workdir):
@@ -154,11 +155,6 @@ def refuse_modified_tree() -> None:
     if files:
         named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
         raise ConfigError(f"--record: modified files: {named}; commit or stash them, or give --allow-dirty")
-
-
-def records(study: Study, scale: str) -> Path | None:
-    """Where a study's results at a scale are recorded: ``experiments/<paper>/results/<table>/<scale>``."""
-    return None if study.path is None else study.path.parent / "results" / study.path.stem / scale
 
 
 def publish(found: Results, workdir: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib.util
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,15 +152,15 @@ class _Reach:
                 if wanted is None or (alias.asname or alias.name.split(".")[0]) in wanted:
                     self._absolute(alias.name, ())
         elif node.level:
-            folder = path.parents[node.level - 1]
-            parts = node.module.split(".") if node.module else []
-            for name in names:
-                self._relative(folder.joinpath(*parts), name)
+            base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for name in names:  # of the module, or modules of a folder
+                whole = [base.parent / f"{base.name}.py"] if node.module else []
+                self._relative((*whole, base / f"{name}.py"), name)
         else:
             self._absolute(node.module or "", names)
 
-    def _relative(self, base: Path, name: str) -> None:
-        for file in (base.with_suffix(".py"), base / f"{name}.py"):
+    def _relative(self, files: Iterable[Path], name: str) -> None:
+        for file in files:
             if not file.is_file():
                 continue
             if PACKAGE in file.parents:

@@ -1,34 +1,26 @@
 """What a study is: rows, scales and stages, written as code in ``experiments/<paper>/<table>.py``.
 
 A row is a configuration with one thing changed; a scale is a size at which all rows are run; a stage is one step of a
-trial (train, evaluate, measure, finetune). A study file defines ``STUDY = Study(...)``; the study's name is the file's
-path under ``experiments/`` without ``.py``, and the first line of the file's docstring is its title. What several
-studies share stands in a file beside one of them, without a ``STUDY``, and is imported by its relative name.
+trial (train, evaluate, measure, finetune). A study file defines ``STUDY = Study(...)``; `studies.loading` finds it.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import difflib
 import hashlib
-import importlib
-import importlib.util
-import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from attention_research.config import Config, ConfigError
 from attention_research.studies.budget import Budget, check
 from attention_research.studies.columns import QUALITY, Column
 from attention_research.studies.competence import Competence
+from attention_research.studies.references import reference
 
-EXPERIMENTS = Path("experiments")
 #: The scales in order of size; claims are judged from `cpu` on.
 SCALES = ("smoke", "quick", "cpu", "gpu", "paper")
 JUDGED = ("cpu", "gpu", "paper")
@@ -212,79 +204,18 @@ class Study:
         """A file named by the study, beside the study file."""
         return (self.path.parent if self.path else Path()) / name
 
-
-def find_studies(experiments: Path = EXPERIMENTS) -> dict[str, str]:
-    """Name -> one-line title of every study under ``experiments/``, read from the sources without running them."""
-    titles = {path: _title(path) for path in sorted(experiments.rglob("*.py"))}
-    return {
-        path.relative_to(experiments).with_suffix("").as_posix(): title
-        for path, title in titles.items()
-        if title is not None
-    }
-
-
-def _title(path: Path) -> str | None:
-    """The first line of a study file; None of a file that is none."""
-    text = path.read_text(encoding="utf-8")
-    if not re.search(r"^STUDY\b", text, re.MULTILINE):  # reading is a hundred times faster than parsing
-        return None
-    tree = ast.parse(text, filename=str(path))
-    targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
-    if not any(isinstance(target, ast.Name) and target.id == "STUDY" for target in targets):
-        return None
-    return ((ast.get_docstring(tree) or "").strip().splitlines() or [""])[0]
-
-
-def load_study(name: str, experiments: Path = EXPERIMENTS) -> Study:
-    """The study of that name; an unknown one is a `ConfigError` that names the nearest."""
-    path = experiments / f"{name}.py"
-    title = _title(path) if path.is_file() and ".." not in path.parts else None
-    if title is None:
-        near = nearest_of(name, find_studies(experiments))
-        raise ConfigError(f"study {name!r}: no such study under {experiments}/; {near}")
-    study = getattr(_module_of(path), "STUDY", None)
-    if not isinstance(study, Study):
-        raise ConfigError(f"study {name!r}: STUDY in {path} is not a Study")
-    return dataclasses.replace(study, name=name, path=path, title=study.title or title)
-
-
-def reference(function: Callable[..., Any]) -> str:
-    """Where a function stands, for a fresh process: ``module:name``, or ``file.py:name`` for a study file."""
-    if function.__module__.startswith(_PREFIX):
-        return f"{inspect.getsourcefile(function)}:{function.__qualname__}"
-    return f"{function.__module__}:{function.__qualname__}"
-
-
-def dereference(where: str) -> Callable[..., Any]:
-    """The function of a `reference`."""
-    home, name = where.rsplit(":", 1)
-    module = _module_of(Path(home)) if home.endswith(".py") else importlib.import_module(home)
-    return getattr(module, name)
+    def record(self, scale: str) -> Path | None:
+        """The folder of the results recorded at a scale: ``experiments/<paper>/results/<table>/<scale>``."""
+        if self.path is None:
+            return None
+        table = self.name.rpartition("/")[2]
+        paper = self.path.parent if self.path.stem == table else self.path.parent.parent
+        return paper / "results" / table / scale
 
 
 def digest(value: Any, length: int = 12) -> str:
     """A short hash of a JSON value; the same in every process and version of Python."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:length]
-
-
-_PREFIX = "attention_research_study_"
-
-
-def _module_of(path: Path) -> ModuleType:
-    """The file run anew, as a module of its folder and that of the folder above, so that ``from .systems import ...``
-    and ``from ..luong2015.systems import ...`` are Python's own."""
-    root = path.parent.parent.resolve()
-    package = _PREFIX + re.sub(r"\W", "_", str(root))
-    if package not in sys.modules:
-        sys.modules[package] = ModuleType(package)
-        sys.modules[package].__path__ = [str(root)]
-    name = f"{package}.{path.resolve().parent.name}.{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def nearest_of(name: str, names: Any) -> str:

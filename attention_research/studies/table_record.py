@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 
 from attention_research.studies import figures, floors, records, results, verdicts
 from attention_research.studies.bounds import bounded
-from attention_research.studies.study import EXPERIMENTS, Study, load_study
+from attention_research.studies.loading import EXPERIMENTS, load_study
+from attention_research.studies.study import Study
 from attention_research.studies.trials import Folder, Recorded, Trial
 from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import write_text

@@ -25,7 +25,7 @@ from attention_research.studies.attempts import Attempt, spent
 from attention_research.studies.bounds import bounded
 from attention_research.studies.orphans import die_with
 from attention_research.studies.priority import nice_session
-from attention_research.studies.study import dereference
+from attention_research.studies.references import dereference
 from attention_research.studies.trials import PROGRAM, read_program, read_result, write_json
 from attention_research.training.environment import keep_compiled_programs
 from attention_research.training.failure import line_of

@@ -16,8 +16,8 @@ from attention_research.errors import ConfigError, RunError
 from attention_research.studies import document
 from attention_research.studies.columns import significant
 from attention_research.studies.figures import Figure
+from attention_research.studies.loading import find_studies
 from attention_research.studies.run import run_study
-from attention_research.studies.study import find_studies
 from attention_research.training.workdir import write_text
 from attention_research.workdirs import reading, status
 from attention_research.workdirs.figures import draw

@@ -12,9 +12,9 @@ from typing import Any
 from attention_research.errors import ConfigError
 from attention_research.studies import records
 from attention_research.studies.floors import plan_with_floors
-from attention_research.studies.run import records as beside
+from attention_research.studies.loading import EXPERIMENTS, find_studies, load_study
 from attention_research.studies.staleness import Current, NotComparable, Stale, State, states_of
-from attention_research.studies.study import EXPERIMENTS, SCALES, find_studies, load_study
+from attention_research.studies.study import SCALES
 from attention_research.studies.trials import Trial
 from attention_research.training.environment import fingerprint
 
@@ -102,7 +102,7 @@ def _report(report: Callable[[str], None], whose: str, line: str) -> None:
 
 
 def _folder(study: Any, scale: str) -> Path:
-    folder = beside(study, scale)
+    folder = study.record(scale)
     assert folder is not None
     return folder
 

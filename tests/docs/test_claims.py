@@ -14,7 +14,7 @@ from attention_research.studies.claims_page import (
     recorded,
 )
 from attention_research.studies.comparisons import NO_MARGIN
-from attention_research.studies.study import find_studies, load_study
+from attention_research.studies.loading import find_studies, load_study
 from attention_research.studies.verdicts import FAILED, HELD, STATUSES, claims_of
 
 #: `a-claim`, `another`: its verdict.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attention_research.studies.study import _module_of
+from attention_research.studies.references import module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(
@@ -20,7 +20,7 @@ FILES = sorted(
 @pytest.mark.parametrize("file", FILES)
 def test_examples(file):
     if file.startswith("experiments/"):
-        module = _module_of(ROOT / file)
+        module = module_of(ROOT / file)
     else:
         module = importlib.import_module(".".join(Path(file).with_suffix("").parts).removesuffix(".__init__"))
     result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)

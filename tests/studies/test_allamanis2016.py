@@ -7,7 +7,7 @@ import pytest
 
 from attention_research.config import build_experiment
 from attention_research.layers.structure import abstract
-from attention_research.studies.study import load_study
+from attention_research.studies.loading import load_study
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, FIGURE, HELD, UNTESTED
 from tests.studies.results_of import results_of

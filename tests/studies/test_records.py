@@ -9,8 +9,8 @@ import pytest
 from attention_research.config import ConfigError
 from attention_research.studies import records, rekeying, run_study
 from attention_research.studies.bounds import CHARACTERS, POINTS, SAMPLES, bounded
+from attention_research.studies.loading import load_study
 from attention_research.studies.staleness import Current, state_of
-from attention_research.studies.study import load_study
 from attention_research.studies.trials import plan
 from attention_research.tasks.sentence_statistics import of_bleu
 
