@@ -24,7 +24,7 @@ from attention_research.errors import ConfigError, RunError
 #: Our builders -> the module whose `PACKAGE` they read; a generated set reads none.
 PACKAGES = {
     "bible_translate": "bible",
-    "ui_translate": "interface",
+    "ui_translate": "ui_strings",
     "reviews": "reviews",
     "news": "news",
     "headlines": "news",

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from attention_research.parallel.varied import value
+from attention_research.parallel.replica_settings import value
 
 #: Sixteen random bits decide about a value: of a 32-bit word, half for each of two. Drawing the bits is what dropout
 #: costs on a CPU, and a rate is exact to 1 / 65,536.

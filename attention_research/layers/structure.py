@@ -17,13 +17,14 @@ Arrays = dict[str, Any]
 
 
 class RunningStatistic(nnx.BatchStat):
-    """A statistic that every step of training replaces (`layers.running`); a plain `nnx.BatchStat` stays as drawn."""
+    """A statistic that every step of training replaces (`layers.running_statistics`); a plain `nnx.BatchStat` stays as
+    drawn."""
 
 
 @dataclass(frozen=True)
 class Structure:
     """The static half of a module: its tree, the name of each leaf in order, and which ones training replaces by what
-    the module returns (`layers.running`)."""
+    the module returns (`layers.running_statistics`)."""
 
     tree: Any
     names: tuple[str, ...]

@@ -134,8 +134,8 @@ class InOrder:
 def deal(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]:
     """The stage `deal` of a group's trial: the trained replicas into their trials' folders, each with its result."""
     from attention_research.studies.worker import begin
-    from attention_research.training.dealing import deal as dealt
     from attention_research.training.run import final_loss
+    from attention_research.training.split_replicas import deal as dealt
 
     folders = [folder / relative for relative in stage["settings"]["trials"]]
     dealt(folder, config, folders)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from attention_research.layers.running import UPDATES, flat_updates
+from attention_research.layers.running_statistics import UPDATES, flat_updates
 
 
 def auxiliary_loss(aux: Mapping[str, Any], mask: Bool[Array, "B T"]) -> Float[Array, ""] | None:

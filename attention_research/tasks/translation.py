@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from attention_research.parallel.varied import value
+from attention_research.parallel.replica_settings import value
 from attention_research.registry import Rate
 from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 

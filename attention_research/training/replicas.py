@@ -1,7 +1,8 @@
 """Replicas: R random seeds and scalar settings trained in one program, by `vmap`, each as its own single run would be.
 
 A config with `training.replicas` is R configs of single runs, `member_configs`. They differ in numbers only, which the
-program that trains them together takes as arrays [R]: seeds as its first state, the others by `parallel.varied`.
+program that trains them together takes as arrays [R]: seeds as its first state, the others by
+`parallel.replica_settings`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from attention_research.config import Config, ConfigError, difference
 from attention_research.config.record import flat
 from attention_research.config.value_lists import parse_varied
-from attention_research.parallel.varied import Varied, scope
+from attention_research.parallel.replica_settings import Varied, scope
 
 SEED, DATA_SEED = "training.seed", "training.data_seed"
 #: What may differ between replicas, beside the models' dropout rates: numbers of which no array's shape is made.

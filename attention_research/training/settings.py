@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import optax
 
-from attention_research.parallel.varied import value
+from attention_research.parallel.replica_settings import value
 from attention_research.registry import Child, NonNegative, Positive, PositiveFloat, Seed
 
 

@@ -4,7 +4,7 @@ The state is {"step", "seed", "parameters", "statistics", "optimizer"}, flat dic
 function of seed and step, so that a resumed run draws what an uninterrupted one would have drawn.
 
 What a task's loss reports beside its sums under "updates" takes the place of the running statistics
-(`layers.running`): the mean over the parts of the batch and the devices that each had moments of their own.
+(`layers.running_statistics`): the mean over the parts of the batch and the devices that each had moments of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from attention_research.layers.running import UPDATES
+from attention_research.layers.running_statistics import UPDATES
 from attention_research.layers.structure import Structure, initializer
 from attention_research.parallel.scope import gathered_but_stacks
 from attention_research.training.health import finite

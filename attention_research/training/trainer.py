@@ -13,7 +13,7 @@ from attention_research.config import Config, ConfigError, build_experiment
 from attention_research.layers.structure import abstract
 from attention_research.parallel import hosts
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
-from attention_research.parallel.varied import scope
+from attention_research.parallel.replica_settings import scope
 from attention_research.training.replicas import marked, member_configs, side_by_side, varied_values
 from attention_research.training.step import initial_state, make_train_step
 

@@ -7,7 +7,7 @@ import pytest
 from flax import nnx
 
 from attention_research.layers.norms.batch_norm import BatchNorm
-from attention_research.layers.running import UPDATES, flat_updates
+from attention_research.layers.running_statistics import UPDATES, flat_updates
 from attention_research.layers.structure import abstract, initializer, split
 from attention_research.models.image_classifier import ImageClassifier
 from attention_research.registry import Constructor, lookup

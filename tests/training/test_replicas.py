@@ -16,16 +16,16 @@ import pytest
 from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
 from attention_research.layers.dropout import dropout
-from attention_research.parallel.varied import Varied, scope, value
+from attention_research.parallel.replica_settings import Varied, scope, value
 from attention_research.registry import FAMILIES, lookup
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
-from attention_research.training.dealing import deal
 from attention_research.training.evaluation import evaluate
 from attention_research.training.interruption import Interrupted
 from attention_research.training.replicas import member_configs
 from attention_research.training.run import train
 from attention_research.training.settings import Training
+from attention_research.training.split_replicas import deal
 from attention_research.training.workdir import load_config, read_metrics
 
 #: Adam's epsilon is large beside rounding: a key's bias, whose gradient is nothing else, would be moved by the rate.

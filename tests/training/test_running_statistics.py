@@ -8,7 +8,7 @@ import pytest
 from flax import nnx
 
 from attention_research.layers.norms.batch_norm import BatchNorm
-from attention_research.layers.running import UPDATES, nested
+from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.structure import abstract
 from attention_research.parallel.execution import AXIS
 from attention_research.tasks.classification import Classification

@@ -14,7 +14,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.kernels.precision import accumulator
-from attention_research.layers.running import RunningStatistic
+from attention_research.layers.running_statistics import RunningStatistic
 
 #: m and epsilon of He et al. 2015's and PyTorch's networks.
 MOMENTUM, EPSILON = 0.1, 1e-5

@@ -16,7 +16,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key, UInt8
 
 from attention_research.layers.freezing import freeze
-from attention_research.layers.running import UPDATES
+from attention_research.layers.running_statistics import UPDATES
 from attention_research.layers.vision.mobilenet_v2_block import InvertedResidual, NormedConvolution
 from attention_research.layers.vision.pixels import scaled
 

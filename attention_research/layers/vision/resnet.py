@@ -15,7 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key, UInt8
 
 from attention_research.layers.norms.batch_norm import BatchNorm
-from attention_research.layers.running import UPDATES, nested
+from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.vision.basic_block import BasicBlock
 from attention_research.layers.vision.convolution import Convolution
 from attention_research.layers.vision.pixels import scaled

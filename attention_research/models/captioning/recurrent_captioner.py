@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Key
 
-from attention_research.layers.running import UPDATES, nested
+from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.models.recurrent.writer import RecurrentWriter
 from attention_research.models.sequences import Sequence, sequence, shift_right
 from attention_research.registry import Child, Positive, Rate

@@ -8,7 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.kernels import channel_attention
-from attention_research.layers.running import UPDATES, nested
+from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.vision.gates.excitation import Excitation
 from attention_research.layers.vision.gates.normalized_spatial import NormalizedSpatialGate
 from attention_research.registry import Given, Positive

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels.vision.spatial_attention import spatial_logits
 from attention_research.layers.norms.batch_norm import BatchNorm
-from attention_research.layers.running import UPDATES, nested
+from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.vision.gates.excitation import glorot_uniform
 from attention_research.registry import Given, Positive
 

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from attention_research.config import ConfigError
-from attention_research.data import interface, names, sources
+from attention_research.data import names, sources, ui_strings
 from attention_research.data.by_hash import split_of
 from attention_research.data.registry_package import Package, fetch
 from tests.tiers import fast_are
@@ -29,7 +29,7 @@ KEPT = {
 @pytest.mark.parametrize("case", KEPT, ids=[name.replace(" ", "-") for name in KEPT])
 def test_which_pairs_are_kept(case):
     first, second, kept = KEPT[case]
-    assert interface.keep(first, second) is kept and interface.keep(second, first) is kept
+    assert ui_strings.keep(first, second) is kept and ui_strings.keep(second, first) is kept
 
 
 def test_a_text_stands_once_up_to_case_digits_and_placeholders():
@@ -40,12 +40,12 @@ def test_a_text_stands_once_up_to_case_digits_and_placeholders():
         ("c", ("x",), "Touche", "Key"),
         ("c", ("y",), "Touche 5 de {m}", "Key 5 of {m}"),  # what was left out leaves no trace
     ]
-    assert list(interface.distinct(pairs)) == [pairs[0], pairs[3], pairs[4]]
+    assert list(ui_strings.distinct(pairs)) == [pairs[0], pairs[3], pairs[4]]
 
 
 def test_leaves_keep_their_keys_and_lose_their_line_breaks():
     tree = {"title": "One", "steps": {"user": {"a": " two\n\n words ", "b": {}}, "n": 3}}
-    assert list(interface.leaves(tree)) == [(("title",), "One"), (("steps", "user", "a"), "two words")]
+    assert list(ui_strings.leaves(tree)) == [(("title",), "One"), (("steps", "user", "a"), "two words")]
 
 
 COMPONENTS = [f"component_{index}" for index in range(60)]
@@ -66,7 +66,7 @@ def hand_made(data_home, tmp_path, monkeypatch):
                 zipped.writestr(file, json.dumps(tree))
         zipped.writestr("homeassistant/components/component_x/translations/de.json", '{"own": "ohne Englisch"}')
     package = Package("handmade", "1", hashlib.sha256(wheel.read_bytes()).hexdigest(), wheel.stat().st_size)
-    monkeypatch.setattr(interface, "PACKAGE", package)
+    monkeypatch.setattr(ui_strings, "PACKAGE", package)
     wheel.rename(package.path)
 
 
@@ -109,7 +109,7 @@ COUNTS = {
 def test_the_real_package(language):
     """The counts; no component, English text or foreign text in two splits."""
     counts, where = dict.fromkeys(COUNTS["fr"], 0), {}
-    for component, _, foreign, english in interface.read_pairs(fetch(interface.PACKAGE), language):
+    for component, _, foreign, english in ui_strings.read_pairs(fetch(ui_strings.PACKAGE), language):
         split = split_of(component)
         counts[split] += 1
         for content in (("component", component), (language, foreign.lower()), ("en", english.lower())):
