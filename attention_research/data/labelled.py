@@ -15,22 +15,11 @@ import numpy as np
 
 from attention_research.data import sources
 from attention_research.data.batching import Buckets
-from attention_research.data.names import check_name
 from attention_research.data.pairs import Batch, Pairs
 from attention_research.data.prepared import Named, chosen
 from attention_research.data.tokens import BySplit, TokenArray
-from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
-#: Data set -> its classes in the order of their numbers.
-CLASSES = {
-    "reviews/imdb": ("negative", "positive"),
-    "reviews/rotten_tomatoes": ("negative", "positive"),
-    "news/bbc": ("business", "entertainment", "politics", "sports", "tech"),
-    "labelled_generated/frequent": ("0", "1"),
-    "labelled_generated/rare": ("0", "1"),
-    "labelled_generated/dissimilar": ("0", "1"),
-}
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 
 
@@ -85,12 +74,9 @@ class LabelledData(Pairs):
         normalization: Literal["words", "none"] = "words",
         train_examples: Positive | None = None,
     ):
-        check_name(name)
-        if name.split(":")[0] not in CLASSES:
-            raise ConfigError(f"data.name: {name} has no labels; {', '.join(CLASSES)} have")
         batching = functools.partial(Buckets, boundaries=boundaries, max_length=max_length)
+        self.classes, self.normalization = sources.labels(name), normalization
         super().__init__(name, max_length, tokenizer, batching, train_examples)
-        self.classes, self.normalization = CLASSES[name.split(":")[0]], normalization
         self.vocabulary_size = vocabulary_size
         self._labels: dict[str, np.ndarray] = {}
 

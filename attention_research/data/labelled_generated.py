@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import tensorflow_datasets as tfds
 
 SEED, TEXTS, LENGTH, TYPES = 1972, 12_000, 30, 600
+LABELS = {f"labelled_generated/{name}": ("0", "1") for name in ("frequent", "rare", "dissimilar")}
 #: Class-bearing words of each class, and how many of them a text holds.
 BEARING = {"frequent": 4, "rare": 300}
 HELD, OWN_CLASS = 3, 0.75

@@ -2,7 +2,7 @@
 
 It stands for the Long Range Arena's Retrieval, whose documents are papers of the ACL Anthology Network and whose
 question is whether one cites the other; those are in no package, and this is not that task. Here the documents are of a
-labelled set (`labelled.CLASSES`) by its own splits, cut at `max_length` bytes; half of the pairs are of one class, the
+labelled set (`sources.labels`) by its own splits, cut at `max_length` bytes; half of the pairs are of one class, the
 classes of each half drawn evenly, and no document is paired with itself.
 """
 
@@ -12,10 +12,7 @@ import numpy as np
 
 from attention_research.data import sources
 from attention_research.data.byte_tokens import byte_ids
-from attention_research.data.labelled import CLASSES
 from attention_research.data.labelled_arrays import Batch, LabelledArrays
-from attention_research.data.names import check_name
-from attention_research.errors import ConfigError
 from attention_research.registry import Positive
 
 _SEEDS = {"train": 2003, "validation": 2004, "test": 2005}
@@ -29,9 +26,7 @@ class Matching(LabelledArrays):
     def __init__(
         self, *, name: str, max_length: Positive, train_examples: Positive = 20_000, held_out: Positive = 2000
     ):
-        check_name(name)
-        if name not in CLASSES:
-            raise ConfigError(f"data.name: {name} has no labels; {', '.join(CLASSES)} have")
+        self._labels = sources.labels(name)
         numbers = {"train": train_examples, "validation": held_out, "test": held_out}
         super().__init__(f"pairs of {name}", max_length, numbers, ("different", "same"), {"name": name})
 
@@ -43,7 +38,7 @@ class Matching(LabelledArrays):
         for row, text in enumerate(texts):
             ids = byte_ids(text["text"][: self.max_length])[: self.max_length]
             tokens[row, : len(ids)] = ids
-        of_class = [np.flatnonzero([text["label"] == label for text in texts]) for label in CLASSES[name]]
+        of_class = [np.flatnonzero([text["label"] == label for text in texts]) for label in self._labels]
         first, second, same = pairs(of_class, self.numbers[split], np.random.default_rng(_SEEDS[split]))
         return {"source": tokens[first], "other": tokens[second], "label": same}
 

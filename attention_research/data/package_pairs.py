@@ -6,12 +6,9 @@ Written as array_record, so that neither building nor reading needs TensorFlow.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import tensorflow_datasets as tfds
-
-from attention_research.data.registry_package import fetch
 
 
 class PackagePairs(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]  # TFDS's own
@@ -24,8 +21,8 @@ class PackagePairs(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
     ]
     source: ModuleType
 
-    def pairs(self, folder: Path, language: str) -> Iterator[tuple[str, str, str, str]]:
-        """(split, key, sentence in `language`, sentence in English) of the unpacked package."""
+    def pairs(self, language: str) -> Iterator[tuple[str, str, str, str]]:
+        """(split, key, sentence in `language`, sentence in English) of the package, which it fetches."""
         raise NotImplementedError
 
     def _info(self) -> tfds.core.DatasetInfo:
@@ -35,7 +32,7 @@ class PackagePairs(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
     def _split_generators(self, dl_manager):
         language, english = self.builder_config.name.split("-")
         splits: dict[str, list] = {"train": [], "validation": [], "test": []}
-        for split, key, foreign, text in self.pairs(fetch(self.source.PACKAGE), language):
+        for split, key, foreign, text in self.pairs(language):
             splits[split].append((key, {language: foreign, english: text}))
         return {split: self._generate_examples(examples) for split, examples in splits.items()}
 

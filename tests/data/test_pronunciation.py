@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from attention_research.config import ConfigError
-from attention_research.data import names, pronouncing_dictionary, sources
+from attention_research.data import names, pronouncing_dictionary, pronunciation, sources
 from attention_research.data.by_hash import split_of
 from attention_research.data.registry_package import Package, fetch
 
@@ -57,7 +57,7 @@ def hand_made(data_home, tmp_path, monkeypatch):
         more = [f"{word} W ER1 D\n{word}(2) W AO0 D" for word in WORDS]
         zipped.writestr(pronouncing_dictionary.MEMBER, "\n".join([LINES, *more]) + "\n")
     package = Package("handmade", "1", hashlib.sha256(wheel.read_bytes()).hexdigest(), wheel.stat().st_size)
-    monkeypatch.setattr(pronouncing_dictionary, "PACKAGE", package)
+    monkeypatch.setattr(pronunciation, "PACKAGE", package)
     wheel.rename(package.path)
     return package.path
 

@@ -9,6 +9,7 @@ from rows import segments
 
 from attention_research.config import ConfigError
 from attention_research.data import names, sources
+from attention_research.data.labelled import LabelledData
 from attention_research.errors import RunError
 
 
@@ -105,3 +106,80 @@ def test_a_missing_split_of_the_real_bible(bible_data):
     line = r"^bible_translate/fr-en has no split 'valid'; it has train, validation, test$"
     with pytest.raises(ConfigError, match=line):
         sources.open_split("bible_translate/fr-en", "valid")
+
+
+POINTS = """[attention_research.datasets]
+poems/en = poems
+"""
+POEMS = '''
+import tensorflow_datasets as tfds
+
+LABELS = {"poems/en": ("short", "long")}
+
+
+class Poems(tfds.core.GeneratorBasedBuilder):
+    "Lines of two lengths."
+
+    VERSION = tfds.core.Version("1.0.0")
+    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="en", description="lines")]
+
+    def _info(self):
+        features = tfds.features.FeaturesDict({name: tfds.features.Text() for name in ("text", "label")})
+        return tfds.core.DatasetInfo(builder=self, features=features)
+
+    def _split_generators(self, dl_manager):
+        return {split: self._generate_examples(split) for split in ("train", "validation", "test")}
+
+    def _generate_examples(self, split):
+        for n in range(11):
+            yield n, {"text": " ".join([split, *["word"] * n]), "label": "long" if n > 5 else "short"}
+'''
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Makes an installed distribution of a text of entry points and the module `poems`."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def add(points):
+        about = tmp_path / "somewhere-1.dist-info"
+        about.mkdir(exist_ok=True)
+        (tmp_path / "poems.py").write_text(POEMS)
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: somewhere\nVersion: 1\n")
+        (about / "entry_points.txt").write_text(points)
+        names.added.cache_clear()
+
+    yield add
+    names.added.cache_clear()
+
+
+def test_a_set_of_another_package_is_built_and_labelled(install, data_home):
+    install(POINTS)
+    assert names.dataset_names()["poems/en"] == "built by the installed module poems"
+    assert sources.prepare_dataset("poems/en", lambda line: None) == {"train": 11, "validation": 11, "test": 11}
+    data = LabelledData(name="poems/en", max_length=5, vocabulary_size=7)
+    assert data.classes == ("short", "long") and sorted(data.labels("test")) == [0] * 6 + [1] * 5
+    with pytest.raises(ConfigError, match=r"no such data set: 'poems/fr'; did you mean poems/en\?"):
+        names.check_name("poems/fr")
+
+
+@pytest.mark.parametrize(
+    ("points", "line"),
+    [
+        (POINTS.replace("poems/en", "news/mine"), "there is a builder news already; give it another name"),
+        (POINTS.replace("poems/en", "mnist"), "there is a builder mnist already; give it another name"),
+        (POINTS.replace("poems/en", "Poems/en"), "a name is builder or builder/config, of a-z, 0-9 and _"),
+    ],
+)
+def test_a_name_that_is_taken_is_one_line(install, points, line):
+    install(points)
+    with pytest.raises(ConfigError, match=rf"^the data set [^\n]* of the installed package somewhere: {line}$"):
+        names.check_name("bible_translate/fr-en")
+
+
+def test_a_module_that_cannot_be_imported_is_one_line(install, data_home):
+    install(POINTS.replace("= poems", "= no_such_module"))
+    line = r"^the data set poems: its module no_such_module cannot be imported: [^\n]*$"
+    with pytest.raises(ConfigError, match=line):
+        sources.builder("poems/en")
+    assert not sources.builder("bible_translate/fr-en").info.splits, "another set is not touched"

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from attention_research.config import ConfigError
-from attention_research.data import names, sources, ui_strings
+from attention_research.data import names, sources, ui_strings, ui_translate
 from attention_research.data.by_hash import split_of
 from attention_research.data.registry_package import Package, fetch
 from tests.tiers import fast_are
@@ -66,7 +66,7 @@ def hand_made(data_home, tmp_path, monkeypatch):
                 zipped.writestr(file, json.dumps(tree))
         zipped.writestr("homeassistant/components/component_x/translations/de.json", '{"own": "ohne Englisch"}')
     package = Package("handmade", "1", hashlib.sha256(wheel.read_bytes()).hexdigest(), wheel.stat().st_size)
-    monkeypatch.setattr(ui_strings, "PACKAGE", package)
+    monkeypatch.setattr(ui_translate, "PACKAGE", package)
     wheel.rename(package.path)
 
 
