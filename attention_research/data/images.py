@@ -16,7 +16,7 @@ from attention_research.data import sources, storage
 from attention_research.data.image_augmentation import flipped_and_shifted
 from attention_research.data.in_memory import Batch, InMemory
 from attention_research.data.labelled_arrays import kept
-from attention_research.data.names import LABELLED_IMAGES, check_name
+from attention_research.data.names import LABELLED_IMAGES, added, check_name
 from attention_research.data.prepared import chosen
 from attention_research.data.read_ahead import read_ahead
 from attention_research.errors import ConfigError
@@ -56,7 +56,7 @@ class ImageData(InMemory):
         augmentation: Literal["none", "flip_and_shift"] = "none",
     ):
         check_name(name)
-        if name.split(":")[0] not in LABELLED_IMAGES:
+        if name.split(":")[0] not in (*LABELLED_IMAGES, *added()):
             raise ConfigError(f"data.name: {name} has no images with one label each; {', '.join(LABELLED_IMAGES)} have")
         if channels not in (1, 3):
             raise ConfigError(f"data.channels: an image has 1 channel or 3, not {channels}")
