@@ -47,7 +47,7 @@ def walk(page: str, folder: Path, runs: Callable[[str], bool] = lambda command: 
                     done.append(command)
         else:
             assert file is not None, f"a block of {language} that belongs to no file: {text}"
-            {"python": write, "toml": write, "diff": change}[language](file, text)
+            {"python": write, "toml": write, "csv": write, "diff": change}[language](file, text)
             file = None
     return done
 
