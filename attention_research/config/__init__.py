@@ -7,11 +7,12 @@ classes. Until ``build``, JAX is not imported. The only importer of ml_collectio
 from attention_research.config.construction import build, build_experiment
 from attention_research.config.errors import ConfigError, SchemaError
 from attention_research.config.files import load, variants
-from attention_research.config.record import EXECUTION_LEAVES, Config, difference, is_newer_setting, resolve
+from attention_research.config.identity import EXECUTION_LEAVES
+from attention_research.config.record import Config, changes, difference, resolve
 from attention_research.config.resolution import FLOWS
 from attention_research.config.schema import REQUIRED, settings
 
 __all__ = [
     "EXECUTION_LEAVES", "FLOWS", "REQUIRED", "Config", "ConfigError", "SchemaError", "build", "build_experiment",
-    "difference", "is_newer_setting", "load", "resolve", "settings", "variants",
+    "changes", "difference", "load", "resolve", "settings", "variants",
 ]  # fmt: skip

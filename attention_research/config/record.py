@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from attention_research.config import resolution
+from attention_research.config import identity, resolution
 from attention_research.config.annotations import plain, spell
 from attention_research.config.entry_points import add_variants
 from attention_research.config.errors import ConfigError
 from attention_research.config.overrides import Override, overridden
 
-#: Leaves and sections that say how a trial is run and not what it is: they do not change its identity. Where arrays
-#: lie, how many trials share a run, and what is written when, in the run's folder.
-EXECUTION_LEAVES = (
-    "parallel",
-    "training.replicas",
-    "training.varied",
-    "training.log_every",
-    "training.checkpoint_every",
-    "training.keep",
-    "training.keep_best",
-)
-
-_ANY: Any = object()
 _ABSENT = "(absent)"
-#: Settings that came when there were recorded trials, with the value that means what was done before: at that value
-#: they are no part of a trial's identity, so that a new setting orphans no record. `name:kind`: a section of that kind.
-LATER_LEAVES: dict[str, Any] = {
-    "training.accumulation_steps": 1,
-    "training.chosen_checkpoint": "last",
-    "training.data_seed": None,
-    "training.initial": None,
-    "training.initial_checkpoint": "last",
-    "training.initial_parts": [],
-    "training.schedule:inverse_sqrt.ramp_steps": 0,
-    "training.optimizer:sgd.weight_decay": 0.0,
-    "evaluation.average": 1,
-    "evaluation:bleu.near": None,
-    "model:transformer.initialization": {"kind": "as_built"},
-    **{
-        f"model.{part}.{name}": {"kind": kind}
-        for part in ("encoder", "decoder")
-        for name, kind in (("residual", "plain"), ("layout", "uniform"), ("stack", "layers"))
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -66,21 +31,12 @@ class Config:
     @cached_property
     def hash(self) -> str:
         """12 hexadecimal digits of SHA-256 over the resolved config's canonical JSON."""
-        return _digest(self.resolved)
+        return identity.digest(self.resolved)
 
     @cached_property
     def identity(self) -> str:
-        """The same less `EXECUTION_LEAVES` and what `LATER_LEAVES` leave out: what a trial is, however it is run."""
-        rest = json.loads(json.dumps(self.resolved))  # a copy, in a fifth of deepcopy's time
-        left_out = {**dict.fromkeys(EXECUTION_LEAVES, _ANY), **LATER_LEAVES}
-        for path, value in left_out.items():
-            *sections, leaf = path.split(".")
-            node = rest
-            for name in sections:
-                node = _section(node, name)
-            if leaf in node and (value is _ANY or _same(node[leaf], value)):
-                del node[leaf]
-        return _digest(rest)
+        """12 digits of what a trial is, however it is run (`config.identity`)."""
+        return identity.identity(self.resolved)
 
     def __hash__(self) -> int:
         return int(self.hash, 16)
@@ -123,19 +79,25 @@ def difference(old: Config | dict[str, Any], new: Config | dict[str, Any]) -> li
     return [
         f"{path}: {spelled(before, path)} -> {spelled(after, path)}"
         for path in dict.fromkeys([*before, *after])
-        if path not in before or path not in after or not _same(before[path], after[path])
+        if path not in before or path not in after or not identity.same(before[path], after[path])
     ]
 
 
-def is_newer_setting(line: str) -> bool:
-    """Whether a line of `difference` only says that a setting came after the old config, and what it is at now means
-    what was done before.
+def changes(old: Config, new: Config) -> list[str]:
+    """`difference`, less the settings that came after the old config was saved and have their default in the new one:
+    that default means what was done before (`config.identity`)."""
+    return difference(_with_newer(old.resolved, new.resolved, identity.without_defaults(new.resolved)), new)
 
-    >>> is_newer_setting("training.chosen_checkpoint: (absent) -> last")
-    True
-    """
-    named = {re.sub(r":\w+", "", path): value for path, value in LATER_LEAVES.items()}
-    return line in {f"{path}: {_ABSENT} -> {spell(value)}" for path, value in flat(named).items()}
+
+def _with_newer(old: Any, new: Any, said: Any) -> Any:
+    """The old section with the settings of the new one that it lacks and that were not `said`."""
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        said = said if isinstance(said, list) else [{}] * len(new)
+        return [_with_newer(*items) for items in zip(old, new, said, strict=True)]
+    if not (isinstance(old, dict) and isinstance(new, dict) and old.get("kind") == new.get("kind")):
+        return old
+    newer = {name: value for name, value in new.items() if name not in old and name not in said}
+    return {name: _with_newer(old[name], new.get(name), said.get(name, {})) for name in old} | newer
 
 
 def flat(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -147,19 +109,3 @@ def flat(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
             value = {str(i): item for i, item in enumerate(value)}
         leaves |= flat(value, f"{path}.") if isinstance(value, dict) else {path: value}
     return leaves
-
-
-def _section(node: dict[str, Any], name: str) -> dict[str, Any]:
-    """The section of this `name`, or `name:kind`; empty where there is none."""
-    name, _, kind = name.partition(":")
-    section = node.get(name)
-    return section if isinstance(section, dict) and kind in ("", section.get("kind")) else {}
-
-
-def _same(a: Any, b: Any) -> bool:
-    return json.dumps(a) == json.dumps(b)  # 1 and true, 1 and 1.0 differ, as in the hash
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attention_research.config import Config
-from attention_research.config.record import EXECUTION_LEAVES
+from attention_research.config.identity import EXECUTION_LEAVES
 from attention_research.config.value_lists import parse_over
 from attention_research.errors import ConfigError
 

@@ -24,7 +24,8 @@ from typing import Any
 
 from attention_research import config as configs
 from attention_research import registry
-from attention_research.config.record import EXECUTION_LEAVES, flat
+from attention_research.config.identity import EXECUTION_LEAVES
+from attention_research.config.record import flat
 from attention_research.studies import finetuning
 from attention_research.studies.sources import Sources
 from attention_research.studies.study import digest

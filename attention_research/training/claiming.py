@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attention_research.config import Config, ConfigError, difference, is_newer_setting
+from attention_research.config import Config, ConfigError, changes
 from attention_research.data import kept
 from attention_research.errors import Diverged, RunError
 from attention_research.training.workdir import LOCK, load_config, locked, read_metrics, write_text
@@ -35,12 +35,12 @@ def check(workdir: Path, config: Config) -> None:
     if not os.path.exists(workdir / "config.json") or reached(workdir) < 0:
         return
     before = load_config(workdir)
-    changes = [line for line in difference(before, config) if not is_newer_setting(line)]
+    changed = changes(before, config)
     more_steps = config.resolved["training"]["steps"] >= before.resolved["training"]["steps"]
     allowed = ("parallel.mesh.", *(["training.steps:"] if more_steps else []))
-    changes = [line for line in changes if not line.startswith(allowed)]
-    if changes:
-        raise ConfigError(f"{workdir} holds a run of another config ({'; '.join(changes)}); give another --workdir")
+    changed = [line for line in changed if not line.startswith(allowed)]
+    if changed:
+        raise ConfigError(f"{workdir} holds a run of another config ({'; '.join(changed)}); give another --workdir")
 
 
 def claim(workdir: Path, config: Config) -> None:

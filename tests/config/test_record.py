@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from attention_research.config import Config, ConfigError, difference, resolve
+from attention_research import registry
+from attention_research.config import (
+    REQUIRED,
+    Config,
+    ConfigError,
+    changes,
+    difference,
+    identity,
+    load,
+    resolve,
+    settings,
+    variants,
+)
 
 
 def test_json_round_trip(toy):
@@ -57,22 +71,148 @@ def test_execution_leaves_change_the_hash_and_not_the_identity(toy, path, value,
     assert (config.identity == other.identity) is same
 
 
-def test_a_later_setting_changes_the_identity_only_where_it_is_used(toy, monkeypatch):
-    """The identity is what it was before there was the setting, until somebody sets it."""
-    from attention_research.config import record
+def test_the_identity_is_of_what_differs_from_what_resolution_fills_in(toy, monkeypatch):
+    """By hand: the defaults of signatures, inherited settings and inherited sections are left out."""
+    linformer = {"kind": "linformer", "rank": 4}
+    config = resolve(toy, [("model.self_attention", linformer), ("model.encoder.block.self_attention", "standard")])
+    want = {
+        "kind": "experiment",
+        "max_length": 16,
+        "model": {
+            "kind": "transformer", "width": 8, "num_heads": 2, "self_attention": linformer,
+            "encoder": {"kind": "transformer", "block": {"kind": "block", "self_attention": {"kind": "standard"}}},
+        },
+        "training": {"kind": "standard", "steps": 5},
+    }  # fmt: skip
+    assert identity.without_defaults(config.resolved) == want
+    text = json.dumps({"config": want, "version": 1}, sort_keys=True, separators=(",", ":"))
+    assert config.identity == hashlib.sha256(text.encode()).hexdigest()[:12]
+    monkeypatch.setattr(identity, "VERSION", 2)
+    assert resolve(toy, [("model.self_attention", linformer)]).identity != config.identity
 
-    config, other = resolve(toy), resolve(toy, [("training.shift", 3)])
-    without = {**config.resolved, "training": {k: v for k, v in config.resolved["training"].items() if k != "shift"}}
-    before = Config(given={}, resolved=without).identity
-    assert before != config.identity
-    config, other = Config.from_json(config.to_json()), Config.from_json(other.to_json())
-    monkeypatch.setattr(record, "LATER_LEAVES", {"training.shift": -1, "no.such": 1})
-    assert config.identity == before != other.identity
+
+SAID = [
+    [],
+    [("model.encoder.width", 16)],  # what inherits the width has two origins
+    [("model.encoder.block.parts", ("scale", {"kind": "layer_norm", "width": 4}))],
+    [("model.adapter", "scale"), ("model.encoder.block.adapter", "layer_norm")],
+    [("model.adapter", "scale"), ("model.encoder.block.adapter", None)],
+    [("model.self_attention", {"kind": "relative", "inner": {"kind": "layer_norm", "width": 3}})],
+    [("model.decoder.cross_attention", {"kind": "linformer", "rank": 3, "max_length": 9})],
+    [("training.betas", (0.5, 0.75)), ("training.warm", True)],
+]
+
+
+@pytest.mark.parametrize("overrides", SAID, ids=str)
+def test_what_is_left_resolves_to_the_same(toy, overrides):
+    """So that two configs have one identity only where they resolve to the same."""
+    resolved = resolve(toy, overrides).resolved
+    assert resolve(identity.without_defaults(resolved)).resolved == resolved
+
+
+def test_configs_that_differ_have_different_identities(toy):
+    assert len({resolve(toy, overrides).identity for overrides in SAID}) == len(SAID)
+
+
+@pytest.mark.slow
+def test_what_is_left_of_every_variant_resolves_to_the_same(root):
+    for file in sorted((root / "configs").glob("*/*.py")):
+        for variant in variants(file):
+            resolved = load(f"{file}:{variant}").resolved
+            assert resolve(identity.without_defaults(resolved)).resolved == resolved, (file, variant)
+
+
+def older(config, *paths):
+    """The config as a version saved it that did not have some settings."""
+    resolved = json.loads(json.dumps(config.resolved))
+    for path in paths:
+        *sections, leaf = path.split(".")
+        functools.reduce(lambda node, name: node[int(name) if name.isdecimal() else name], sections, resolved).pop(leaf)
+    return Config(given={}, resolved=resolved)
+
+
+@pytest.mark.parametrize(
+    "path", ["training.shift", "model.adapter", "model.encoder", "model.encoder.block.parts.1.rate", "model.norm.width"]
+)
+def test_a_new_setting_changes_neither_identities_nor_runs_until_it_is_used(toy, path):
     config = resolve(toy)
-    monkeypatch.setattr(record, "LATER_LEAVES", {f"training:{config.resolved['training']['kind']}.shift": -1})
-    assert config.identity == before
-    monkeypatch.setattr(record, "LATER_LEAVES", {"training:another_kind.shift": -1})
-    assert resolve(toy).identity != before
+    before = older(config, path)
+    assert before.identity == config.identity and changes(before, config) == [] != difference(before, config)
+
+
+def test_a_new_setting_that_is_used_is_a_change(toy):
+    config = resolve(toy, [("training.shift", 3)])
+    before = older(config, "training.shift")
+    assert before.identity != config.identity and changes(before, config) == ["training.shift: (absent) -> 3"]
+
+
+def test_what_an_old_config_has_else_is_a_change(toy):
+    """A setting that is gone, a shorter tuple and another kind are no new settings."""
+    config = resolve(toy)
+    gone = Config(given={}, resolved={**config.resolved, "old": 1})
+    assert gone.identity != config.identity and changes(gone, config) == ["old: 1 -> (absent)"]
+    shorter = resolve(toy, [("model.encoder.block.parts", ("layer_norm",))])
+    assert changes(shorter, config) == difference(shorter, config) != []
+    other = older(resolve(toy, [("model.norm", "scale")]), "model.norm.rate")
+    assert changes(other, config) == difference(other, config) != []
+    unknown = Config(given={}, resolved={**config.resolved, "parallel": None, "training": {"kind": "older", "a": 1}})
+    assert unknown.identity != config.identity and changes(unknown, config)
+
+
+DEFAULTS = Path(__file__).with_name("defaults.jsonl")
+
+
+def test_a_changed_default_raises_the_version_of_the_identity(request):
+    """All defaults of all kinds, which identities leave out; a family's first kind is its default.
+
+    `--rewrite-goldens -n 0` adds what is new, and replaces what has changed only under a new `identity.VERSION`.
+    """
+    now = {
+        family: {
+            kind: {name: default for name, _, default in settings(family, kind) if default is not REQUIRED}
+            for kind in kinds
+        }
+        for family, kinds in registry.FAMILIES.items()
+    }
+    version, *known = map(json.loads, DEFAULTS.read_text(encoding="utf-8").splitlines())
+    if version == {"version": identity.VERSION}:
+        assert changed_defaults({line["family"]: line["kinds"] for line in known}, now) == []
+    if request.config.getoption("--rewrite-goldens"):
+        lines = [{"version": identity.VERSION}, *({"family": name, "kinds": kinds} for name, kinds in now.items())]
+        DEFAULTS.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+        version, *known = map(json.loads, DEFAULTS.read_text(encoding="utf-8").splitlines())
+    assert version == {"version": identity.VERSION}
+    assert {line["family"]: line["kinds"] for line in known} == now
+
+
+def changed_defaults(known, now):
+    """Where a default is another than it was, or a setting has become required; what is new or gone is neither."""
+    found = []
+    for family, kinds in known.items():
+        there = now.get(family, {})
+        if there and next(iter(kinds)) != next(iter(there)):
+            found.append(family)
+        for kind in (kind for kind in kinds if kind in there):
+            names = kinds[kind].keys() & {name for name, _, _ in settings(family, kind)}
+            differs = lambda name, old=kinds[kind], new=there[kind]: (
+                name not in new or not identity.same(old[name], new[name])
+            )
+            found += [f"{family}.{kind}.{name}" for name in sorted(names) if differs(name)]
+    return found
+
+
+def test_changed_defaults_are_found(toy):
+    known = {"norm": {"layer_norm": {"epsilon": 1e-6, "gone": 1}, "scale": {"rate": 1.0}}, "gone": {"a": {"b": 1}}}
+    now = {"norm": {"layer_norm": {"epsilon": 1e-6, "new": 2}, "scale": {"rate": 1.0}, "new": {}}}
+    assert changed_defaults(known, now) == []
+    assert changed_defaults(known, {"norm": {"layer_norm": {"epsilon": 1e-5}, "scale": {"rate": 1}}}) == [
+        "norm.layer_norm.epsilon",
+        "norm.scale.rate",
+    ]
+    assert changed_defaults(known, {"norm": {"scale": {}, "layer_norm": {"epsilon": 1e-6}}}) == [
+        "norm",
+        "norm.scale.rate",
+    ]
 
 
 def test_the_hash_is_the_same_in_every_process(root):

@@ -1,0 +1,136 @@
+"""A trial's identity: what a resolved config says beyond what resolution fills in by itself.
+
+It is a hash of `VERSION` and of the resolved config less `EXECUTION_LEAVES` and less every setting that has the value
+it would have if nobody gave it: the default in its constructor's signature, or what it inherits (`resolution`).
+
+The rule for whoever changes a signature: the default of a new setting means what was done before it. Then no recorded
+trial changes its identity. A changed default, or a kind that computes something else under its old settings, would give
+old trials and new ones the same identity: raise `VERSION`, and re-key the records (`studies.rekeying`). The test
+tests/config/test_identity.py holds all defaults and fails where one changes under the same version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from attention_research import registry
+from attention_research.config import schema
+from attention_research.config.annotations import Section
+from attention_research.config.resolution import FLOWS, ROOT
+
+VERSION = 1
+#: Leaves and sections that say how a trial is run and not what it is: they do not change its identity. Where arrays
+#: lie, how many trials share a run, and what is written when, in the run's folder.
+EXECUTION_LEAVES = (
+    "parallel",
+    "training.replicas",
+    "training.varied",
+    "training.log_every",
+    "training.checkpoint_every",
+    "training.keep",
+    "training.keep_best",
+)
+#: What stands in the place of a setting that resolution cannot fill in.
+_NOTHING: Any = object()
+
+
+def identity(resolved: dict[str, Any]) -> str:
+    """12 hexadecimal digits."""
+    rest = json.loads(json.dumps(resolved))  # a copy, in a fifth of deepcopy's time
+    for path in EXECUTION_LEAVES:
+        *sections, leaf = path.split(".")
+        node = rest
+        for name in sections:
+            node = node.get(name, {})
+        node.pop(leaf, None)
+    return digest({"version": VERSION, "config": without_defaults(rest)})
+
+
+def without_defaults(resolved: dict[str, Any]) -> dict[str, Any]:
+    """The part of a resolved config that resolves to all of it. A section keeps its ``kind``, or is left out whole.
+
+    What this version of the code does not know (a kind or a setting of a saved config) stays as it is.
+    """
+    return _Place(ROOT[1], resolved).rest()
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal in JSON: 1 and true, 1 and 1.0 differ, as in the hash."""
+    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+
+
+def digest(value: Any) -> str:
+    """12 hexadecimal digits of SHA-256 over a value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class _Place:
+    """A section, resolved or a signature's default, and what encloses it."""
+
+    def __init__(self, family: str, section: dict[str, Any], above: _Place | None = None):
+        self.section, self.above = section, above
+        kind = section.get("kind")
+        self.settings = schema.signature(family, kind) if kind in registry.FAMILIES[family] else {}
+        self._said: dict[str, Any] = {}
+
+    def rest(self) -> dict[str, Any]:
+        """The section without what resolution fills in."""
+        return {name: self.said(name) for name in self.section if not self._is_default(name)}
+
+    def said(self, name: str) -> Any:
+        """A setting's value; of sections, their `rest`."""
+        if name not in self._said:
+            there = name in self.section
+            self._said[name] = self._bare(name, self.section[name]) if there else self._filled_in(name)
+        return self._said[name]
+
+    def _is_default(self, name: str) -> bool:
+        filled_in = self._filled_in(name)
+        return filled_in is not _NOTHING and same(self.said(name), filled_in)
+
+    def _bare(self, name: str, value: Any) -> Any:
+        setting = self.settings.get(name)
+        if setting is None or setting.section is None:
+            return value
+        return _each(lambda section: _Place(setting.family, section, self).rest(), value)
+
+    def _filled_in(self, name: str) -> Any:
+        """What `said` would be had nobody given the setting."""
+        setting = self.settings.get(name)
+        if setting is None:
+            return _NOTHING
+        if setting.default is not schema.REQUIRED:
+            return self._bare(name, setting.default)
+        if setting.section is not None:
+            return self._inherited_section(setting, setting.section)
+        above = self.above
+        while name in FLOWS and above is not None:
+            if name in above.settings and above.settings[name].section is None:
+                return above.said(name)
+            above = above.above
+        return _NOTHING
+
+    def _inherited_section(self, setting: schema.Setting, section: Section) -> Any:
+        kinds = registry.FAMILIES[section.family]
+        first = {"kind": next(iter(kinds))}
+        above = self.above
+        while above is not None:
+            for name in filter(None, (setting.name, section.other)):
+                there = above.settings.get(name)
+                if there is not None and there.section is not None and there.many == setting.many:
+                    said = _each(lambda one: one if one.get("kind") in kinds else first, above.said(name))
+                    return first if said is None and not setting.optional else said
+            above = above.above
+        return _NOTHING if setting.many else None if setting.optional else first
+
+
+def _each(function: Callable[[dict[str, Any]], Any], value: Any) -> Any:
+    """Of a section, or of each in a list; a kind's name alone is a section; anything else stays."""
+    if isinstance(value, list):
+        return [_each(function, item) for item in value]
+    value = {"kind": value} if isinstance(value, str) else value
+    return function(value) if isinstance(value, dict) else value
