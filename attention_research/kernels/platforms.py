@@ -303,4 +303,5 @@ def _live(jaxpr: ClosedJaxpr, used: list[bool]) -> ClosedJaxpr:
 ad.primitive_jvps[_equation] = _jvp
 ad.primitive_transposes[_equation] = _transpose
 batching.primitive_batchers[_equation] = _batch
-partial_eval.dce_rules[_equation] = _without_dead_outputs
+#: JAX 0.10 calls a rule with (used, equation), JAX 0.12 with the inputs that live on between them.
+partial_eval.dce_rules[_equation] = lambda used, *more: _without_dead_outputs(used, more[-1])
