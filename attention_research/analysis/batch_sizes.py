@@ -21,6 +21,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
+from attention_research.training.fitting import adam, at_best, descend_with_state
+
 from .norm_formulas import NORMS
 
 LAYERS = 3
@@ -84,26 +86,16 @@ def train_errors(
     steps = samples // batch_size
 
     def trained(rate: Array) -> Array:
-        optimizer = optax.adam(optax.cosine_decay_schedule(1.0, steps))
-
-        def error(weights: Weights, x: Array) -> tuple[Array, Statistics]:
-            y, statistics = apply(weights, x, norm)
-            return jnp.mean(jnp.square(y - teach(teacher, x))), statistics
-
-        def update(carry: Any, key: Array) -> tuple[Any, None]:
-            weights, state, kept = carry
+        def error(weights: Weights, kept: Statistics, key: Array) -> tuple[Array, Statistics]:
             x = jax.random.normal(key, (batch_size, width))
-            gradient, statistics = jax.grad(error, has_aux=True)(weights, x)
-            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-                changes, state = optimizer.update(gradient, state)
-            weights = jax.tree.map(lambda w, change: w + rate * change, weights, changes)
+            y, statistics = apply(weights, x, norm)
             kept = jax.tree.map(lambda old, new: DECAY * old + (1 - DECAY) * new, kept, statistics)
-            return (weights, state, kept), None
+            return jnp.mean(jnp.square(y - teach(teacher, x))), kept
 
-        weights = draw_weights(start, width)
-        kept = (jnp.zeros((LAYERS, width)), jnp.ones((LAYERS, width)))
-        carry = (weights, optimizer.init(weights), kept)
-        (weights, _, kept), _ = jax.lax.scan(update, carry, jax.random.split(draws, steps))
+        optimizer = optax.chain(adam(optax.cosine_decay_schedule(1.0, steps)), optax.scale(rate))
+        at_start = (jnp.zeros((LAYERS, width)), jnp.ones((LAYERS, width)))
+        inputs = jax.random.split(draws, steps)
+        weights, kept, _ = descend_with_state(error, draw_weights(start, width), at_start, inputs, optimizer)
 
         def held_out(key: Array) -> Array:
             x = jax.random.normal(key, (TEST, width))
@@ -129,13 +121,3 @@ def measure_batch_sizes(
     losses, own = ([at_best(*errors[:, :, column].T) for errors in found] for column in (0, 1))
     ratio = None if losses[0] is None or losses[-1] is None else losses[0] / losses[-1]
     return {"losses": losses, "own_losses": own, "loss_ratio": ratio}
-
-
-def at_best(validated: Float[np.ndarray, "R"], tested: Float[np.ndarray, "R"]) -> float | None:
-    """The test error at the rate of the lowest finite validation error; None where none is finite.
-
-    >>> at_best(np.array([0.3, 0.2, np.nan]), np.array([0.1, 0.4, 0.0]))
-    0.4
-    """
-    finite = np.flatnonzero(np.isfinite(validated))
-    return float(tested[finite[np.argmin(validated[finite])]]) if len(finite) else None

@@ -18,9 +18,9 @@ from jaxtyping import Array, Float, Int
 
 from attention_research.accounting.flops import count_flops
 from attention_research.analysis.efficient_models import TextModel, losses, mean_loss
-from attention_research.analysis.fitting import fit
 from attention_research.config import build, load
 from attention_research.layers.structure import abstract
+from attention_research.training.fitting import fit
 
 CONFIG = "configs/language_modelling/transformer.py:cpu"
 #: Tokens that a test loss is of at a time.

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from attention_research.data import sources
 from attention_research.data.hugging_face import HuggingFaceTokenizer
 from attention_research.tokens import UNKNOWN
+from attention_research.training.fitting import adam, descend
 from attention_research.weights import load
 from attention_research.weights.packaged import folder_of
 
@@ -49,20 +50,11 @@ def fitted(features: Float[Array, "E F"], labels: Array, classes: int, table: Fl
         x = features @ weights["table"] if "table" in weights else features
         return x @ weights["kernel"] + weights["bias"]
 
-    def loss(weights: Any) -> Array:
+    def loss(weights: Any, _: Array) -> Array:
         cost = optax.softmax_cross_entropy_with_integer_labels(scores(weights, features), labels).mean()
         return cost + DECAY * jnp.square(weights["kernel"]).sum()
 
-    optimizer = optax.adam(RATE)
-
-    def update(carry: Any, _: None) -> tuple[Any, None]:
-        weights, state = carry
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-            changes, state = optimizer.update(jax.grad(loss)(weights), state)
-            return (optax.apply_updates(weights, changes), state), None
-
-    run = jax.jit(lambda weights: jax.lax.scan(update, (weights, optimizer.init(weights)), None, UPDATES)[0][0])
-    weights = run(weights)
+    weights = jax.jit(lambda weights: descend(loss, weights, jnp.arange(UPDATES), adam(RATE))[0])(weights)
     return lambda features: scores(weights, features)
 
 

@@ -11,7 +11,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from attention_research.analysis.token_weights import (
     document_frequency,
@@ -20,6 +19,7 @@ from attention_research.analysis.token_weights import (
     unit_length,
 )
 from attention_research.tokens import EOS
+from attention_research.training.fitting import adam, descend
 
 Tokens = Sequence[np.ndarray]
 
@@ -73,16 +73,8 @@ def skip_gram(
     kept = np.random.default_rng(seed).random(len(words)) < np.sqrt(subsample / np.maximum(share, 1e-12))[words]
     words, text_of = jnp.asarray(words[kept]), jnp.asarray(text_of[kept])
     noise = jnp.asarray(np.cumsum(counts**0.75) / np.sum(counts**0.75), jnp.float32)
-    optimizer = optax.adam(learning_rate)
 
-    def loss(tables: dict[str, jax.Array], center: jax.Array, other: jax.Array, wrong: jax.Array, real: jax.Array):
-        x = tables["input"][center]
-        right = jax.nn.log_sigmoid(jnp.sum(x * tables["output"][other], axis=1))
-        against = jnp.sum(jax.nn.log_sigmoid(-jnp.einsum("bd,bkd->bk", x, tables["output"][wrong])), axis=1)
-        return -jnp.sum(jnp.where(real, right + against, 0.0)) / jnp.maximum(jnp.sum(real), 1)
-
-    def step(carry: tuple, key: jax.Array) -> tuple[tuple, jax.Array]:
-        tables, state = carry
+    def loss(tables: dict[str, jax.Array], key: jax.Array) -> jax.Array:
         keys = jax.random.split(key, 5)
         center = jax.random.randint(keys[0], (batch_size,), 0, len(words))
         reach = jax.random.randint(keys[1], (batch_size,), 1, window + 1)
@@ -92,20 +84,19 @@ def skip_gram(
         real = (other == inside) & (text_of[inside] == text_of[center])
         wrong = jnp.searchsorted(noise, jax.random.uniform(keys[4], (batch_size, negatives)))
         wrong = jnp.minimum(wrong, size - 1)
-        value, gradient = jax.value_and_grad(loss)(tables, words[center], words[inside], wrong, real)
-        updates, state = optimizer.update(gradient, state)
-        return (optax.apply_updates(tables, updates), state), value
+        x = tables["input"][words[center]]
+        right = jax.nn.log_sigmoid(jnp.sum(x * tables["output"][words[inside]], axis=1))
+        against = jnp.sum(jax.nn.log_sigmoid(-jnp.einsum("bd,bkd->bk", x, tables["output"][wrong])), axis=1)
+        return -jnp.sum(jnp.where(real, right + against, 0.0)) / jnp.maximum(jnp.sum(real), 1)
 
     @partial(jax.jit, static_argnums=1)
-    def trained(key: jax.Array, steps: int) -> tuple[jax.Array, jax.Array]:
+    def trained(key: jax.Array, steps: int) -> jax.Array:
         start = jax.random.uniform(key, (size, width), jnp.float32, -0.5, 0.5) / width
         tables = {"input": start, "output": jnp.zeros((size, width), jnp.float32)}
-        carry, values = jax.lax.scan(step, (tables, optimizer.init(tables)), jax.random.split(key, steps))
-        return carry[0]["input"], values
+        return descend(loss, tables, jax.random.split(key, steps), adam(learning_rate))[0]["input"]
 
-    with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-        table, _ = trained(jax.random.key(seed), steps)
-    return np.asarray(table)
+    with jax.numpy_dtype_promotion("standard"):
+        return np.asarray(trained(jax.random.key(seed), steps))
 
 
 def nearest(table: np.ndarray, term: int, count: int) -> list[int]:

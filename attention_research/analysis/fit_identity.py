@@ -19,8 +19,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Key
+
+from attention_research.training.fitting import adam, at_best, descend
 
 ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh}
 #: The part of a near-identity that is none: x + NEAR tanh(x A).
@@ -68,23 +69,13 @@ def errors(
     draws, start = jax.random.split(key)
 
     def trained(rate: Array) -> Array:
-        optimizer = optax.adam(1.0)
-
-        def error(weights: Blocks, x: Array) -> Array:
+        def error(weights: Blocks, key: Array) -> Array:
+            x = jax.random.normal(key, (batch_size, width))
             wanted = target(x)
             left = apply_blocks(weights, x, activation, residual=residual) - wanted
             return jnp.mean(jnp.square(left)) / jnp.mean(jnp.square(wanted))
 
-        def update(carry: Any, key: Array) -> tuple[Any, Array]:
-            weights, state = carry
-            value, gradient = jax.value_and_grad(error)(weights, jax.random.normal(key, (batch_size, width)))
-            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-                changes, state = optimizer.update(gradient, state)
-            weights = jax.tree.map(lambda x, change: x + rate * change, weights, changes)
-            return (weights, state), value
-
-        weights = draw_blocks(start, blocks, width)
-        return jax.lax.scan(update, (weights, optimizer.init(weights)), jax.random.split(draws, steps))[1]
+        return descend(error, draw_blocks(start, blocks, width), jax.random.split(draws, steps), adam(rate))[1]
 
     return np.asarray(jax.jit(jax.vmap(trained))(jnp.asarray(rates, jnp.float32)), np.float64)
 
@@ -98,9 +89,8 @@ def best(found: Float[np.ndarray, "R steps"], tolerance: float) -> tuple[float |
     (0.4, 1)
     """
     chosen, reported = (found[:, -LAST:][:, first::2].mean(axis=1) for first in (0, 1))
-    finite = np.flatnonzero(np.isfinite(chosen) & np.isfinite(reported))
     there = np.flatnonzero((found <= tolerance).any(axis=0))
-    last = float(reported[finite[np.argmin(chosen[finite])]]) if len(finite) else None
+    last = at_best(np.where(np.isfinite(reported), chosen, np.nan), reported)
     return last, (int(there[0]) if len(there) else None)
 
 

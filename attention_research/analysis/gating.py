@@ -18,10 +18,10 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.analysis.attention_laws import draw
-from attention_research.analysis.best_rate import fit_best
 from attention_research.analysis.laws import Found, Law
 from attention_research.layers.attention.standard import StandardAttention
 from attention_research.layers.linear import Linear
+from attention_research.training.fitting import fit_best
 
 MIXERS = ("attention", "gated", "ungated")
 #: Examples that an error is over.

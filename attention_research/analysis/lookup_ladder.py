@@ -17,9 +17,9 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from attention_research.analysis.best_rate import fit_best
 from attention_research.kernels import additive_scores, attend, cosine_scores, dot_scores, scaled_dot_scores
 from attention_research.layers.linear import Linear
+from attention_research.training.fitting import fit_best
 
 LADDER = {"none": (), "keys": ("key",), "keys_values": ("key", "value"), "all": ("query", "key", "value")}
 SCORES = ("dot", "scaled_dot", "cosine", "cosine_temperature", "additive")

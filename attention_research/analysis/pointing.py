@@ -41,15 +41,6 @@ def pointing(
     return found
 
 
-def at_best(validated: Float[np.ndarray, "..."], tested: Float[np.ndarray, "..."]) -> float:
-    """The value on test examples of the head that is best on validation examples, the first of equal ones.
-
-    >>> at_best(np.array([[0.2, 0.9], [0.9, 0.1]]), np.array([[1.0, 0.7], [0.8, 0.0]]))
-    0.7
-    """
-    return float(tested.reshape(-1)[int(validated.argmax())])
-
-
 def fixed_offset(validated: Sequence[Links], tested: Sequence[Links]) -> dict[str, float]:
     """Link -> how often the distance that is right most often on validation examples is right on test examples.
 

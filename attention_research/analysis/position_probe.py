@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Key
 
 from attention_research.analysis.teacher_forced import untrained
 from attention_research.models.decoder_only import TransformerDecoder
 from attention_research.models.sequences import positions, sequence, shift_right
 from attention_research.training.evaluation import Trained
+from attention_research.training.fitting import adam, descend
 
 
 class Probe(NamedTuple):
@@ -47,7 +47,6 @@ def errors(
 ) -> Float[np.ndarray, "M"]:
     """The mean distance for each layer's states, of a probe of its own, all trained side by side."""
     layers, _, length, width = seen.shape
-    optimizer = optax.adam(probe.learning_rate)
     shapes = {"hidden": (width, probe.hidden_width), "output": (probe.hidden_width, length)}
 
     def scores(weights: Any, states: Array) -> Array:
@@ -65,21 +64,14 @@ def errors(
         scale = jnp.maximum(jnp.std(states), 1e-6)  # layers differ in size, not in what they say
         flat = states.reshape(-1, width) / scale
 
-        def loss(weights: Any, chosen: Array) -> Array:
-            logits = scores(weights, flat[chosen])
-            return optax.softmax_cross_entropy_with_integer_labels(logits, chosen % length).mean()
-
-        def update(carry: Any, key: Array) -> tuple[Any, None]:
-            weights, state = carry
+        def loss(weights: Any, key: Array) -> Array:
             chosen = jax.random.randint(key, (probe.batch_size,), 0, flat.shape[0])
-            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-                changes, state = optimizer.update(jax.grad(loss)(weights, chosen), state)
-            return (optax.apply_updates(weights, changes), state), None
+            logits = scores(weights, flat[chosen])
+            right = jnp.take_along_axis(logits, (chosen % length)[:, None], axis=-1)[:, 0]
+            return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - right)
 
         first, rest = jax.random.split(key)
-        weights = start(first)
-        carry = (weights, optimizer.init(weights))
-        (weights, _), _ = jax.lax.scan(update, carry, jax.random.split(rest, probe.steps))
+        weights, _ = descend(loss, start(first), jax.random.split(rest, probe.steps), adam(probe.learning_rate))
         return {**weights, "hidden": weights["hidden"] / scale}
 
     def distance(weights: Any, states: Array) -> Array:

@@ -17,11 +17,11 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from attention_research.analysis.fitting import fit
 from attention_research.kernels import attend, scaled_dot_scores
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.scan import run
 from attention_research.registry import lookup
+from attention_research.training.fitting import fit
 
 #: Examples that an accuracy is over.
 TEST = 1024

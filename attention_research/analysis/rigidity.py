@@ -18,12 +18,12 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
-from attention_research.analysis.fitting import fit
 from attention_research.analysis.rigid_inputs import open_inputs
 from attention_research.analysis.token_weights import rank_correlation
 from attention_research.kernels import attend, dot_scores, scaled_dot_scores
 from attention_research.layers.linear import Linear
 from attention_research.layers.pooling.average import average, normalized
+from attention_research.training.fitting import fit
 
 KINDS = ("none", "basic", "shared", "learned")
 #: Task -> which of a token's scores with the others it has to find.

@@ -16,10 +16,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
-from attention_research.analysis.best_rate import fit_best
 from attention_research.analysis.lookup_ladder import TEST, Batch, Layer, Lookup, draw
 from attention_research.kernels import attend, hard_attention, reinforce_surrogate
 from attention_research.layers.structure import abstract, initializer
+from attention_research.training.fitting import fit_best
 
 MODES = ("soft", "argmax", "reinforce", "reinforce_baseline")
 

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from attention_research.analysis.fitting import fit
 from attention_research.analysis.set_tasks import Sets, answers, ascending, classes, draw, shuffled
 from attention_research.layers.block import Block
 from attention_research.layers.linear import Linear
@@ -25,6 +24,7 @@ from attention_research.layers.pooling.average import average, normalized
 from attention_research.layers.recurrent.scan import run
 from attention_research.registry import lookup
 from attention_research.tokens import PAD
+from attention_research.training.fitting import fit
 
 MODELS = ("attention", "attention_positions", "rnn", "mean")
 PRE_NORM = (("norm", "self_attention", "residual"), ("norm", "feed_forward", "residual"))

@@ -5,7 +5,7 @@ Relative positions as Shaw et al. 2018 have them: tables of the clipped distance
 from word i to word j is j - i or `kernels.structural_distances`. With both, half of the heads know one and half the
 other. The model sees a sentence whole and says at every verb whether it is singular or plural. The trees are the gold
 ones: what is measured is what can be done with them, not what a parser gives. A training loop of its own
-(`analysis.fitting`): trees do not go through the data of translation.
+(`training.fitting`): trees do not go through the data of translation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.analysis.agreement_trees import PAD, VOCABULARY, Sentences, generate
-from attention_research.analysis.fitting import fit
 from attention_research.kernels import dot_product_attention, structural_attention, structural_distances
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.layers.block import Block
 from attention_research.layers.linear import Linear, glorot_uniform
 from attention_research.registry import lookup
+from attention_research.training.fitting import fit
 
 #: Kind of positions -> the distances that its heads know, each of an equal share of them.
 POSITIONS = {"none": (), "linear": ("linear",), "dependency": ("dependency",), "both": ("linear", "dependency")}

@@ -31,6 +31,8 @@ ABOVE = ("cli", "workdirs", "studies", "catalogue")
 OF_TRAINING = (
     "training", "tasks", "decoding", "data", "models", "layers", "parallel", "config", "registry", "experiment",
 )  # fmt: skip
+#: A module of `training` that trains what a measurement adds, and no trial.
+OF_MEASURING = "training.fitting"
 #: Methods whose numbers a trial has only where it is asked for them, by name or Class.name: the baselines that it is
 #: compared with; the scores of near and far sources, with the constructor that has their setting.
 BESIDE = ("floors", "by_distance", "distance_summary", "BleuEvaluation.__init__")
@@ -173,7 +175,8 @@ class _Reach:
     def _absolute(self, module: str, names: Collection[str]) -> None:
         first, *parts = module.split(".")
         wish = (module, frozenset(names))
-        if first != PACKAGE.name or (parts and parts[0] in self.left_out) or wish in self.done:
+        left_out = bool(parts) and parts[0] in self.left_out and ".".join(parts) != OF_MEASURING
+        if first != PACKAGE.name or left_out or wish in self.done:
             return
         self.done.add(wish)
         inner = {name for name in names if _file(PACKAGE.joinpath(*parts, name))}

@@ -14,8 +14,8 @@ from typing import Any
 
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.interventions import measure as interventions
+from attention_research.analysis.parameter_counts import shapes, weights_without_biases
 from attention_research.analysis.teacher_forced import measure_maps
-from attention_research.analysis.weights import shapes, weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence

@@ -19,7 +19,7 @@ scores themselves are computed here from the score functions, without any traini
 from __future__ import annotations
 
 from attention_research.analysis.by_length import measure as by_length
-from attention_research.analysis.weights import weights_without_biases
+from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence

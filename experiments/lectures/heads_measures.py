@@ -24,6 +24,7 @@ def measure_blanks(*, workdir: Path, seed: int, examples: int = 256, **_: Any) -
     from attention_research.analysis.teacher_forced import untrained
     from attention_research.data.blanks import LINKS
     from attention_research.training.evaluation import Trained
+    from attention_research.training.fitting import at_best
 
     del seed
     trained = Trained(workdir)
@@ -35,11 +36,11 @@ def measure_blanks(*, workdir: Path, seed: int, examples: int = 256, **_: Any) -
         for link in LINKS:
             place = max(maps, key=lambda place: validated.at[place][link]["accuracy"].max())
             choosing, heads = validated.at[place][link], held_out.at[place][link]
-            found[f"best_{link}{ending}"] = pointing.at_best(choosing["accuracy"], heads["accuracy"])
-            found[f"mass_{link}{ending}"] = pointing.at_best(choosing["mass"], heads["mass"])
+            found[f"best_{link}{ending}"] = at_best(-choosing["accuracy"], heads["accuracy"])
+            found[f"mass_{link}{ending}"] = at_best(-choosing["mass"], heads["mass"])
             found[f"mean_mass_{link}{ending}"] = float(np.mean([held_out.at[one][link]["mass"].mean() for one in maps]))
             layers = (split.at[pointing.ENCODER][link]["accuracy"] for split in (validated, held_out))
-            found[f"by_layer_{link}{ending}"] = [pointing.at_best(*one) for one in zip(*layers, strict=True)]
+            found[f"by_layer_{link}{ending}"] = [at_best(-one, other) for one, other in zip(*layers, strict=True)]
             where = np.unravel_index(choosing["accuracy"].argmax(), choosing["accuracy"].shape)
             best[f"{link}{ending}"] = (place, where)
         statistics = head_statistics(maps[pointing.ENCODER])

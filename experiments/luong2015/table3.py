@@ -7,7 +7,7 @@ Below `paper` the same systems translate Bible verses, German to English, with A
 
 from __future__ import annotations
 
-from attention_research.analysis.weights import weights_without_biases
+from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.studies import Budget, Row, Study, evaluate, train
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence

@@ -12,8 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from attention_research.analysis.by_length import measure as by_length
+from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
-from attention_research.analysis.weights import weights_without_biases
 from attention_research.studies import Budget, Row, Study, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence

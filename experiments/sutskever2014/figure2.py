@@ -14,7 +14,7 @@ from pathlib import Path
 
 from attention_research.analysis import sentence_vectors
 from attention_research.analysis.by_length import measure as by_length
-from attention_research.analysis.weights import weights_without_biases
+from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
 from attention_research.studies.competence import Competence

@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 
 from attention_research.analysis.by_length import measure as by_length
+from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.analysis.sentence_vectors import measure as sentence_vectors
-from attention_research.analysis.weights import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence

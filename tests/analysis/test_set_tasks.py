@@ -1,4 +1,4 @@
-"""Sets and their answers against Python's own, what cannot depend on order, and a fit against its own last loss."""
+"""Sets and their answers against Python's own, what cannot depend on order."""
 
 from collections import Counter
 
@@ -7,11 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis.best_rate import fit_best
-from attention_research.analysis.fitting import fit
 from attention_research.analysis.set_models import MODELS, SetClassifier, by_order, measure_sets
 from attention_research.analysis.set_tasks import COUNTED, TASKS, Sets, answers, ascending, classes, draw, shuffled
-from attention_research.layers.linear import Linear
 from attention_research.layers.structure import abstract, initializer
 
 SETS = Sets(symbols=13, smallest=3, largest=7)
@@ -70,38 +67,6 @@ def test_a_classifier_that_reads_the_first_element_changes_with_the_order():
     assert found["changed"] == 0.5 and found["ascending"] == 1.0
     assert set(found["by_order"]) == {0.5, 1.0} and found["spread"] == 0.5
     assert found["accuracy"] == pytest.approx(np.mean(found["by_order"]))
-
-
-def test_a_fit_finds_a_line_and_starts_where_the_module_does():
-    draw_points = lambda key: jax.random.normal(key, (32, 3))
-    target = jnp.asarray([[1.0], [-2.0], [0.5]])
-    loss = lambda module, x: jnp.mean((module(x) - (x @ target + 3.0)) ** 2)
-    make = lambda rngs: Linear(3, 1, rngs=rngs)
-    structure, parameters, losses = fit(make, loss, draw_points, jax.random.key(0), steps=600, learning_rate=0.1)
-    np.testing.assert_allclose(parameters["kernel"], target, atol=1e-3)
-    np.testing.assert_allclose(parameters["bias"], 3.0, atol=1e-3)
-    first, rest = jax.random.split(jax.random.key(0))
-    start, _ = initializer(make)(first)
-    at_start = loss(structure.merge(start), draw_points(jax.random.split(rest, 600)[0]))
-    np.testing.assert_allclose(losses[0], at_start, rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_the_best_rate_is_that_of_the_lowest_finite_value_on_validation_examples():
-    """The fit at that rate, whatever the training loss says; of equal values the first."""
-    points = jnp.ones((5, 3))
-    make, loss = lambda rngs: Linear(3, 1, rngs=rngs), lambda module, x: jnp.mean((module(x) - 3.0) ** 2)
-    given = make, loss, lambda key: jax.random.normal(key, (32, 3))
-    at_best = lambda validate, *rates: fit_best(*given, validate, jax.random.key(0), steps=30, rates=rates)
-    like_training = at_best(lambda module: loss(module, points), float("nan"), 0.0, 0.1)
-    unlike_training = at_best(lambda module: -loss(module, points), float("nan"), 0.0, 0.1)
-    assert like_training.rate == 0.1 and unlike_training.rate == 0.0
-    assert at_best(lambda module: 1.0, 0.1, 0.0).rate == 0.1
-    assert at_best(lambda module: loss(module, points), float("nan")) is None
-    structure, parameters, losses = fit(*given, jax.random.key(0), steps=30, learning_rate=0.1)
-    np.testing.assert_array_equal(like_training.losses, losses)
-    assert like_training.parameters == 4
-    np.testing.assert_array_equal(like_training.module(points), structure.merge(parameters)(points))
 
 
 @pytest.mark.slow

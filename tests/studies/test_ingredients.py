@@ -5,7 +5,7 @@ import math
 import pytest
 from results_of import measured, results_of
 
-from attention_research.analysis.weights import shapes
+from attention_research.analysis.parameter_counts import shapes
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from results_of import results_of
 
-from attention_research.analysis.weights import weights_without_biases
+from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.config import load, variants
 from attention_research.studies.results import Results, published
 from attention_research.studies.trials import configuration, plan
