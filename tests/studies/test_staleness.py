@@ -138,3 +138,11 @@ def test_status_says_which_records_are_stale_and_why(fake, ran, capsys):
         (["--scale=cpu"], "--scale=cpu: belongs to --stale"),
     ):
         assert main(["status", *arguments]) == 2 and line in capsys.readouterr().err
+
+
+def test_the_fit_of_a_measurement_counts_where_what_trains_the_trial_does_not(monkeypatch):
+    of = lambda: sources.Sources().of("attention_research.analysis.position_probe:measure_probe", trained=True)
+    with_it = of()
+    assert with_it == of()
+    monkeypatch.setattr(sources, "OF_MEASURING", "")
+    assert with_it != of()
