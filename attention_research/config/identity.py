@@ -5,8 +5,8 @@ it would have if nobody gave it: the default in its constructor's signature, or 
 
 The rule for whoever changes a signature: the default of a new setting means what was done before it. Then no recorded
 trial changes its identity. A changed default, or a kind that computes something else under its old settings, would give
-old trials and new ones the same identity: raise `VERSION`, and re-key the records (`studies.rekeying`). The test
-tests/config/test_identity.py holds all defaults and fails where one changes under the same version.
+old trials and new ones the same identity: raise `VERSION`, and re-key the records (`studies.rekeying`). A test has
+all defaults, and fails where one changes under the same version.
 """
 
 from __future__ import annotations

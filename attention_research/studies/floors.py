@@ -17,7 +17,8 @@ from collections.abc import Set as AbstractSet
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from attention_research.config import Config, build, build_experiment, resolve
+from attention_research.config import FLOWS, Config, build, build_experiment, resolve
+from attention_research.config.identity import without_defaults
 from attention_research.config.record import flat
 from attention_research.studies import finetuning, fingerprints
 from attention_research.studies.sources import Sources
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 FLOORS = "floors"
 #: Scales without floors: their numbers say nothing.
 WITHOUT = ("smoke",)
-#: Settings of data and evaluation that no floor depends on.
+_SCORED = ("data", "evaluation")
+#: Settings of these sections that no floor depends on.
 _NO_MATTER = ("batching", "batch_size", "average", "augmentation")
 
 
@@ -48,8 +50,8 @@ def planned(trials: Sequence[Trial], scale: str) -> list[Trial]:
     rows: dict[str, dict[str, None]] = {}
     for trial in trials:
         for name, stage, config in _evaluated(trial):
-            content = _content(config)
-            key = digest([content, stage is not None])
+            content = _content(config.resolved)
+            key = digest([_said(config.resolved), stage is not None])
             first.setdefault(key, (trial, name, {} if stage is None else {"finetuning": stage}))
             contents[key] = content
             rows.setdefault(key, {})[trial.row] = None
@@ -90,14 +92,21 @@ def _evaluated(trial: Trial) -> Iterable[tuple[str, Mapping[str, Any] | None, Co
             yield stage["settings"]["name"], stage, resolve(stage["settings"]["given"])
 
 
-def _content(config: Config) -> dict[str, Any]:
+def _content(config: Mapping[str, Any]) -> dict[str, Any]:
     """What floors depend on: path -> value."""
-    sections = {name: config.resolved[name] for name in ("data", "evaluation")}
+    sections = {name: config[name] for name in _SCORED}
     return {
         path: value
         for path, value in flat(sections).items()
         if not any(part in _NO_MATTER for part in path.split(".")) and path != "data.tokenizer.run"
     }
+
+
+def _said(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same without defaults, so that a new setting changes no id; what is inherited stays."""
+    inherited = {name: {flow: config[name][flow] for flow in FLOWS if flow in config[name]} for name in _SCORED}
+    bare = without_defaults(dict(config))
+    return _content({name: {**bare.get(name, {}), **inherited[name]} for name in _SCORED})
 
 
 def _named(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from results_of import results_of, trial
 
+from attention_research.config import load
 from attention_research.studies import Row, Scale, Study, floors, load_study
 from attention_research.studies.columns import BLEU, LOSS, PERPLEXITY
 from attention_research.studies.results import Entry, table
@@ -77,3 +78,13 @@ def test_rows_with_data_of_their_own_have_floors_of_their_own():
     planned = [one for one in floors.plan_with_floors(study, "cpu", list(rows), 1, "x") if one.row == floors.FLOORS]
     assert [one.stages[0]["settings"]["rows"] for one in planned] == [["ours", "wide"], ["turned"]]
     assert [one.name for one in planned] == ["floors, source language fr", "floors, source language en"]
+
+
+def test_a_floors_id_rests_on_what_a_config_says_and_inherits(root):
+    """A default is no part of it, so that a new setting orphans no floor."""
+    said = lambda *changes: floors._said(load(root / "configs/translation/transformer.py:smoke", changes).resolved)
+    assert said(("evaluation.split", "test"), ("evaluation.near", None)) == said()
+    assert "evaluation.split" not in said() and "data.tokenizer.kind" not in said()
+    for path, value in (("max_length", 32), ("vocabulary_size", 1999), ("evaluation.split", "validation")):
+        assert said((path, value)) != said(), path
+    assert said(("training.seed", 3), ("model.width", 64)) == said()
