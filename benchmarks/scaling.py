@@ -71,7 +71,7 @@ def calls(name: str, length: int) -> list[Callable[[], Any]]:
     import jax
     import jax.numpy as jnp
 
-    from attention_research.catalogue import mechanisms
+    from tests.catalogue import mechanisms
 
     (found,) = (mechanism for mechanism in mechanisms() if mechanism.name == name)
     axes, settings = SIZES[name](length)

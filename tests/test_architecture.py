@@ -12,7 +12,7 @@ PACKAGE = "attention_research"
 #: From the top to the bottom; a floor imports itself and what is below it.
 FLOORS = (
     "__main__", "cli", "workdirs", "studies", "analysis", "export", "weights", "training", "tasks", "decoding", "data",
-    "models", "layers", "parallel", "accounting", "catalogue", "kernels",
+    "models", "layers", "parallel", "accounting", "kernels",
 )  # fmt: skip
 #: Under all floors: name -> the floors that may import it (None: all).
 BASEMENT = {
@@ -107,6 +107,17 @@ def _refused(part: str, name: str) -> str | None:
 
 def test_imports_point_down(root):
     assert violations(root) == []
+
+
+def test_no_module_names_a_test(root):
+    """The library does not know its tests: they may be absent, as from the wheel."""
+    named = [
+        f"{path.relative_to(root)}:{node.lineno}: {node.value[:60]}"
+        for path in sorted((root / PACKAGE).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "tests/" in node.value
+    ]
+    assert named == []
 
 
 def test_every_module_is_read(root):

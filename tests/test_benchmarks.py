@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from attention_research.catalogue import mechanisms
 from benchmarks import _joeynmt, scaling, translate
 from benchmarks._where import kinds
+from tests.catalogue import mechanisms
 
 
 def document(root, name: str, *arguments: str, optimised: bool = True) -> dict:

@@ -1,7 +1,7 @@
 """What a built model computes, part by part in the order of computation, as Vaswani et al. 2017 draw it in Figure 1.
 
 Read from the modules themselves: the branches of the blocks, how often a stack repeats them, what embeds and what gives
-the logits. `tests/models/test_architecture_tree.py` computes by such a tree alone and gets what the model gives.
+the logits. The tree is complete: its parts, called in that order, give what the model gives.
 """
 
 from __future__ import annotations

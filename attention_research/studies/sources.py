@@ -26,7 +26,7 @@ from attention_research.source_text import text_of
 
 PACKAGE = Path(registry.__file__).resolve().parent
 #: What plans, tabulates and draws measurements, and takes no part in them.
-ABOVE = ("cli", "workdirs", "studies", "catalogue")
+ABOVE = ("cli", "workdirs", "studies")
 #: What the programs and the data of a trial that is trained say already.
 OF_TRAINING = (
     "training", "tasks", "decoding", "data", "models", "layers", "parallel", "config", "registry", "experiment",

@@ -14,7 +14,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from attention_research.catalogue import Mechanism
+from tests.catalogue import Mechanism
 from tests.kernels import laws
 
 #: How the float inputs change, those whose values a mechanism draws itself (probabilities, temperatures) excepted.

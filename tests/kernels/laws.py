@@ -13,7 +13,7 @@ import pytest
 from jax.extend.core import Jaxpr, Literal, jaxprs_in_params
 
 from attention_research.accounting.programs import without_dead_code
-from attention_research.catalogue import Mechanism, mechanisms
+from tests.catalogue import Mechanism, mechanisms
 from tests.kernels import edge_laws
 from tests.kernels.rounding import rounded
 

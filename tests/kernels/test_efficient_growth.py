@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
-from attention_research.catalogue.efficient_patterns import MECHANISMS
 from attention_research.kernels import dot_product_attention
+from tests.catalogue.efficient import PATTERNS
 from tests.tiers import fast_are
 
 SHORT, LONG = 1009, 2017
 #: The stride of a convolution is its kernel's: fewer cells, but always S / W of them.
-LINEAR = [one for one in MECHANISMS if one.name != "linformer_convolution"]
+LINEAR = [one for one in PATTERNS if one.name != "linformer_convolution"]
 
 
 def program(mechanism, length):

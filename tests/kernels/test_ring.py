@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from attention_research.accounting.programs import inner_programs
-from attention_research.catalogue.exact import on_a_ring
 from attention_research.kernels import dot_product_attention, ring_attention
 from attention_research.kernels.attention import ring
+from tests.catalogue.exact import on_a_ring
 from tests.kernels.conftest import attention64
 from tests.tiers import fast_are
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from jax import export
 
-from attention_research.catalogue import Mechanism, mechanisms
 from attention_research.kernels import dot_product_attention, explain_implementation
+from tests.catalogue import Mechanism, mechanisms
 
 #: The types of the tests' run-time checks say that a size is an int.
 pytestmark = pytest.mark.usefixtures("unchecked")

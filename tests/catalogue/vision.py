@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     cbam,
     channel_attention,
@@ -15,6 +14,7 @@ from attention_research.kernels import (
     spatial_attention,
     squeeze_excitation,
 )
+from tests.catalogue.mechanism import Empty, Mechanism
 
 _GATES = "tests/kernels/test_vision.py::test_gates_are_those_of_pytorch_image_by_image"
 _SCA = "tests/kernels/test_vision.py::test_sca_is_the_equations_image_by_image"

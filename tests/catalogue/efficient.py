@@ -1,4 +1,4 @@
-"""Attention cheaper than quadratic by patterns and projections: Linformer, sliding windows, blocks, BigBird."""
+"""Attention cheaper than quadratic: by patterns and projections here, by features, hashing and sorting beside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     bigbird_attention,
     bigbird_random_blocks,
@@ -26,6 +25,8 @@ from attention_research.kernels import (
 )
 from attention_research.kernels.efficient.blocks import block_count
 from attention_research.kernels.shapes import check_shapes
+from tests.catalogue import efficient_features
+from tests.catalogue.mechanism import Empty, Mechanism
 
 _SELF = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"}
 _CROSS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B S"}
@@ -260,4 +261,5 @@ _OF_PATTERNS = (
     ),
 )
 
-MECHANISMS = _OF_LINFORMER + _OF_PATTERNS
+PATTERNS = _OF_LINFORMER + _OF_PATTERNS
+MECHANISMS = PATTERNS + efficient_features.MECHANISMS

@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     additive_scores,
     attend,
@@ -19,6 +18,7 @@ from attention_research.kernels import (
     reduced_rank_scores,
     scaled_dot_scores,
 )
+from tests.catalogue.mechanism import Empty, Mechanism
 
 _FILE = "tests/kernels/test_scores.py"
 _score = partial(

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     add_positions,
     alibi_bias,
@@ -31,6 +30,7 @@ from attention_research.kernels import (
     t5_relative_bias,
     transformer_xl_attention,
 )
+from tests.catalogue.mechanism import Empty, Mechanism
 
 
 def _each(function: Callable[..., Array], *along: str, axis: int = 1) -> Callable[..., Array]:

@@ -1,10 +1,10 @@
-"""Every mechanism of the kernels, by family: what the tests, the benchmarks and the documentation walk."""
+"""Every mechanism of the kernels, by family: walked by the tests, a benchmark and docs/catalogue.md."""
 
 from __future__ import annotations
 
 import importlib
 
-from attention_research.catalogue.mechanism import SIZES, Empty, Mechanism
+from tests.catalogue.mechanism import SIZES, Empty, Mechanism
 
 #: family -> what it is called; the module of that name here has its MECHANISMS.
 FAMILIES = {
@@ -24,7 +24,7 @@ def mechanisms(family: str | None = None) -> tuple[Mechanism, ...]:
     """The mechanisms of a family, or all."""
     if family is None:
         return tuple(one for name in FAMILIES for one in mechanisms(name))
-    return importlib.import_module(f"attention_research.catalogue.{family}").MECHANISMS
+    return importlib.import_module(f"tests.catalogue.{family}").MECHANISMS
 
 
 __all__ = ["FAMILIES", "SIZES", "Empty", "Mechanism", "mechanisms"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     convolutional_copy_attention,
     convolutional_features,
@@ -16,6 +15,7 @@ from attention_research.kernels import (
     generation_probability,
     pointer_generator,
 )
+from tests.catalogue.mechanism import Empty, Mechanism
 
 _HERE = "tests/kernels/test_copying.py::"
 _CONVOLUTIONAL = "tests/kernels/test_convolutional_copy.py::"

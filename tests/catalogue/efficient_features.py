@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     dot_product_attention,
     linear_attention,
@@ -26,6 +25,7 @@ from attention_research.kernels import (
     sinkhorn_attention,
 )
 from attention_research.kernels.shapes import check_shapes
+from tests.catalogue.mechanism import Empty, Mechanism
 
 _FULL = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B S"}
 _CAUSAL = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv", "mask": "bool B T"}

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import dot_product_attention, ring_attention
 from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.shapes import check_shapes
+from tests.catalogue.mechanism import Empty, Mechanism
 
 _HEADS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B 1 1 S"}
 _SIZES = {"N": 6, "K": 3, "Hv": 7}

@@ -9,7 +9,6 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     RollingCache,
     absorbed_latent_attention,
@@ -25,6 +24,7 @@ from attention_research.kernels import (
     streaming_attention_step,
     temperature_attention,
 )
+from tests.catalogue.mechanism import Empty, Mechanism
 
 
 def _positions(x: Array, number: Array) -> Array:

@@ -10,7 +10,6 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     dense_synthesizer_attention,
     dynamic_convolution,
@@ -23,6 +22,7 @@ from attention_research.kernels import (
     released_dense_synthesizer_attention,
     synthesizer_attention,
 )
+from tests.catalogue.mechanism import Empty, Mechanism
 
 
 def _one_row_at_a_time(function: Callable[..., Array], rows: tuple[str, ...]) -> Callable[..., Array]:

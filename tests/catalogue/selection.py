@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.catalogue.mechanism import Empty, Mechanism
 from attention_research.kernels import (
     attention_entropy,
     choosing_probability,
@@ -24,6 +23,7 @@ from attention_research.kernels import (
     reinforce_surrogate,
     semi_sampled_attention,
 )
+from tests.catalogue.mechanism import Empty, Mechanism
 
 _TESTS = "tests/kernels/test_"
 _SCORES = {"scores": "B T S", "values": "B S Dv", "mask": "bool B 1 S"}
