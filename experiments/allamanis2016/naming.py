@@ -33,14 +33,14 @@ NOTE = (
 
 def named(*, workdir: Path, seed: int) -> dict[str, Any]:
     """The run's scores; of the first seed also the copy tables."""
-    from attention_research.analysis.naming_run import copy_tables, scores_of
+    from .naming_run import copy_tables, scores_of
 
     return {**scores_of(workdir), **({"tables": copy_tables(workdir)} if seed == 0 else {})}
 
 
 def nearest(*, workdir: Path, seed: int) -> dict[str, Any]:
     """The scores of the nearest bodies' names; `seed` changes nothing."""
-    from attention_research.analysis.naming_run import nearest_scores
+    from .naming_run import nearest_scores
 
     del seed
     return nearest_scores(workdir)
@@ -60,8 +60,9 @@ def printed_lambdas() -> list[tuple[str, float]]:
 def draw_tables(results: Results, folder: Path) -> Any:
     """alpha, kappa and lambda for each sub-token that copy attention wrote, beside the printed lambdas."""
     from attention_research.analysis import picture_file
-    from attention_research.analysis.copy_table import CopyTable, figure_of
     from attention_research.studies.figures import Figure
+
+    from .copy_table import CopyTable, figure_of
 
     found = [CopyTable.from_json(table) for table in tables_of(results)]
     if not found:

@@ -14,7 +14,6 @@ import statistics
 from pathlib import Path
 
 from attention_research.analysis.by_length import measure as by_length
-from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.teacher_forced import measure_maps
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed
@@ -22,6 +21,8 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, against, compare, conclude
+
+from .interventions import measure as interventions
 
 CONFIG = "configs/translation/recurrent.py"
 #: Training lengths in pieces of verses (table1's) and in words of generated sentences, the end of sentence counted.

@@ -13,7 +13,6 @@ import statistics
 from pathlib import Path
 
 from attention_research.analysis.by_length import measure as by_length
-from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
@@ -22,6 +21,8 @@ from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, against, compare, conclude
+
+from .interventions import measure as interventions
 
 CONFIG = "configs/translation/recurrent.py"
 LONG = 32

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 from attention_research.analysis.by_length import measure as by_length
-from attention_research.analysis.interventions import measure as interventions
 from attention_research.analysis.parameter_counts import shapes, weights_without_biases
 from attention_research.analysis.teacher_forced import measure_maps
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
@@ -22,6 +21,8 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
+
+from .interventions import measure as interventions
 
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu", "gpu")

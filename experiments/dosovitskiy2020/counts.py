@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from attention_research.analysis.step_cost import of_trial
+from ..lra2020.step_cost import of_trial
 
 
 def measure_counts(*, workdir: Path, seed: int, **_: object) -> dict[str, int]:

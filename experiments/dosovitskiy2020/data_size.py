@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from attention_research.analysis.image_rollout import measure_rollout
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence
 
 from .data_size_figures import draw_rollout, draw_sizes
 from .data_size_verdict import ACCURACY, AUGMENTED, MAJORITY, MAPPED, NAMES, SIZES, applies
+from .image_rollout import measure_rollout
 
 CONFIG = "configs/images/vision_transformer.py"
 FLIPS = {"data.augmentation": "flip_and_shift"}

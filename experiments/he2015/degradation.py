@@ -10,14 +10,13 @@ filters are zero, and what its Jacobian holds.
 
 from __future__ import annotations
 
-from attention_research.analysis.error_curves import measure_errors
-from attention_research.analysis.residual_identity import measure_identity
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed, significant
 from attention_research.studies.competence import Competence
 
 from .degradation_figures import draw_curves, draw_depths
 from .degradation_verdicts import VERDICTS
+from .measures import measure_errors, measure_identity
 from .networks import CONFIG, GPU, KINDS
 
 DEPTHS = (20, 32, 44, 56)

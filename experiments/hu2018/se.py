@@ -10,7 +10,6 @@ at half its side, with r = 4, where the paper's 16 would leave a bottleneck of o
 
 from __future__ import annotations
 
-from attention_research.analysis.gate_measures import measure_gates
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import ACCURACY, FLOPS, LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
@@ -19,6 +18,7 @@ from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
 from ..he2015.networks import CONFIG, GPU
+from .gate_measures import measure_gates
 
 KEY = "evaluate.accuracy"
 GATE = "model.features.gate"

@@ -33,7 +33,8 @@ def block_counts(width: int, num_heads: int, length: int) -> dict[str, float]:
     """{"block_operations", "scores", "attention"}: FLOPs of a block's products, and what share of them are scores and
     weighted sums, and all of attention, projections included."""
     from attention_research.accounting.flops import count_flops
-    from attention_research.analysis.sequence_layers import Sizes, abstract_call
+
+    from ..vaswani2017.sequence_layers import Sizes, abstract_call
 
     function, module, x = block_shapes(width, num_heads, length)
     whole = count_flops(function, module, x).matmul

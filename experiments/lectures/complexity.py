@@ -81,7 +81,7 @@ def compiled_bytes(kind: str, width: int, length: int) -> int:
     """What the compiled gradient allocates beside its arguments and results, as the compiler says."""
     import jax
 
-    from attention_research.analysis.sequence_layers import Sizes, abstract_call
+    from ..vaswani2017.sequence_layers import Sizes, abstract_call
 
     function, shapes = abstract_call(kind, Sizes(width), length)
     return jax.jit(_gradient(function)).lower(*shapes).compile().memory_analysis().temp_size_in_bytes
@@ -90,7 +90,7 @@ def compiled_bytes(kind: str, width: int, length: int) -> int:
 def crossover(kind: str, other: str, width: int, longest: int = 2**20) -> int | None:
     """The first length at which a forward pass counts more multiply-adds than the other's, by bisection; None if none
     up to `longest` does, 1 if the first does."""
-    from attention_research.analysis.sequence_layers import Sizes, multiply_adds
+    from ..vaswani2017.sequence_layers import Sizes, multiply_adds
 
     dearer = lambda length: multiply_adds(kind, Sizes(width), length) > multiply_adds(other, Sizes(width), length)
     low, high = 0, longest

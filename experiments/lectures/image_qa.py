@@ -9,11 +9,11 @@ its mean. Right answers by form of question; how much weight lies on the cell th
 
 from __future__ import annotations
 
-from attention_research.analysis.question_measures import measure_questions
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
 
+from .image_qa_measures import measure_questions
 from .image_qa_verdicts import VERDICTS, draw_maps
 
 CONFIG = "configs/images/questions.py"

@@ -65,7 +65,7 @@ def draw_real(results: Results, folder: Path) -> Figure | None:
 
 
 def _drawn(panels: list[tuple[str, list[tuple[str, dict[str, Any]]]]], path: Path, title: str) -> Figure:
-    from attention_research.analysis.rationale_page import Marked, Marks, draw
+    from .rationale_page import Marked, Marks, draw
 
     drawn, said = [], []
     for what, raters in panels:

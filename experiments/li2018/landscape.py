@@ -3,14 +3,13 @@
     attention-research reproduce li2018/landscape --scale=cpu
 
 The residual and plain networks of `he2015/degradation`, 20 and 56 layers deep, trained; then the training loss on a
-grid of two random, filter-normalised directions (`analysis.loss_surface`): contours and surfaces side by side, the
+grid of two random, filter-normalised directions (`loss_surface`): contours and surfaces side by side, the
 share of the grid where the surface bends down, and how far it is from a paraboloid. The paper draws ResNet-56 on
 CIFAR-10 on a grid of 51 x 51; it gives pictures, and curvatures as maps, no table.
 """
 
 from __future__ import annotations
 
-from attention_research.analysis.loss_surface import measure_surface
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import ACCURACY, LOSS, PARAMETERS, Column, fixed, significant
 from attention_research.studies.competence import Competence
@@ -19,6 +18,7 @@ from attention_research.studies.verdicts import FIGURE, UNTESTED, Verdict, compa
 
 from ..he2015.networks import CONFIG, GPU, KINDS
 from .landscape_figures import DEPTHS, draw_contours, draw_surfaces
+from .loss_surface import measure_surface
 
 #: A measure of unsmoothness -> what it is called.
 MEASURES = {"negative": "share that bends down", "roughness": "variance that no paraboloid explains"}

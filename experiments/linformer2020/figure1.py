@@ -3,19 +3,19 @@
     attention-research reproduce linformer2020/figure1 --scale=cpu
 
 A real trained encoder (all-MiniLM-L6-v2, fetched from the package registry) on film reviews, and masked language models
-of film reviews trained here, each beside the same model before training (`analysis.map_spectra`). The paper's is
+of film reviews trained here, each beside the same model before training (`map_spectra`). The paper's is
 RoBERTa on 512 tokens.
 """
 
 from __future__ import annotations
 
-from attention_research.analysis.map_spectra import measure_imported, measure_trained
 from attention_research.studies import Row, Scale, Study, measure, train
 from attention_research.studies.columns import Column, significant
 
 from ..haviv2022.nopos import SMOKE, masked
 from ..haviv2022.schemes import CONFIG
 from .figure1_verdicts import draw, low_rank
+from .map_spectra import measure_imported, measure_trained
 
 SIZES = {"examples": 64, "length": 128, "text": "reviews/imdb"}
 STUDY = Study(

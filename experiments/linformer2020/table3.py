@@ -3,16 +3,16 @@
     attention-research reproduce linformer2020/table3 --scale=cpu
 
 Random weights: one block, forward, one row of n tokens, keys and values projected to k along the length
-(`analysis.length_cost`). The paper's baseline writes its scores to memory and runs on a V100; beside it stands the
+(`length_cost`). The paper's baseline writes its scores to memory and runs on a V100; beside it stands the
 fused kernel, which nobody had in 2020. Compare shapes with the printed cells, not numbers.
 """
 
 from __future__ import annotations
 
-from attention_research.analysis.length_cost import measure_length_cost
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, significant
 
+from .length_cost import measure_length_cost
 from .table3_verdicts import cheaper, draw
 
 RANKS = (128, 256, 512, 1024, 2048)

@@ -10,12 +10,12 @@ code. At `cpu` every sequence is a tenth to a quarter as long as the arena's, an
 
 from __future__ import annotations
 
-from attention_research.analysis.step_cost import measure_lengths, measure_step
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, Column, fixed, significant
 from attention_research.studies.competence import Competence
 
 from .mechanisms import CONFIG, MECHANISMS, RELEASED, SHORT, TASKS, TINY, variant
+from .step_cost import measure_lengths, measure_step
 from .table1_figures import draw_bubbles, draw_costs, draw_tasks
 from .table1_verdicts import avoid_the_cost
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.analysis.teacher_forced import measure_gold
-from attention_research.analysis.unknown_words import measure as unknown_words
 from attention_research.studies import Budget, Row, Study, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
@@ -40,6 +39,7 @@ from .systems import (
     quality,
     scales,
 )
+from .unknown_words import measure as unknown_words
 
 STAGES = (train, evaluate, VERSES)
 GOLD = (train, evaluate, measure(measure_gold))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from attention_research.analysis.extrapolation import measure_lengths
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PERPLEXITY, Column, significant
 from attention_research.studies.competence import Competence
@@ -20,6 +19,7 @@ from attention_research.studies.figures import Figure, canvas, mark_plainly, sav
 from attention_research.studies.results import Results
 
 from ..haviv2022.schemes import CONFIG, NONE, SCHEMES
+from .measures import measure_lengths
 from .verdicts import VERDICTS
 
 T5 = {"kind": "t5", "num_buckets": 32, "max_distance": 128}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from attention_research.analysis.reading import measure_reading
 from attention_research.studies import Row, Scale
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.study import evaluate, measure, train
+
+from .reading import measure_reading
 
 CONFIG = "configs/pronunciation/recurrent.py"
 ONLINE = {"model.encoder": {"kind": "unidirectional"}, "model.decoder.start": {"kind": "zeros"}}

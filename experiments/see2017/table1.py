@@ -33,7 +33,7 @@ PLAIN = {"task": {"kind": "translation", "label_smoothing": 0.0}, "model.coverag
 
 def named(*, workdir: Path, seed: int) -> dict[str, Any]:
     """The run's scores; `seed` changes nothing."""
-    from attention_research.analysis.naming_run import scores_of
+    from ..allamanis2016.naming_run import scores_of
 
     del seed
     return scores_of(workdir)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attention_research.analysis import sentence_vectors
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
@@ -21,6 +20,8 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+
+from . import sentence_vectors
 
 CONFIG = "configs/translation/recurrent.py"
 #: As in table1, so that the trials are the same.

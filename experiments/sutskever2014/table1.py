@@ -18,12 +18,13 @@ import math
 
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.parameter_counts import weights_without_biases
-from attention_research.analysis.sentence_vectors import measure as sentence_vectors
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FIGURE, UNTESTED, Verdict, against, compare, conclude
+
+from .sentence_vectors import measure as sentence_vectors
 
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu", "gpu")

@@ -24,7 +24,7 @@ def count_powers(kind: str, lengths: Sequence[int], widths: Sequence[int], reach
     """{"length_power", "width_power", "reach_power"} of counted multiply-adds and, with "formula_", of the formula on
     the same points, each around the first length, width and reach; the reach is a kernel's width or the r of restricted
     attention (None for a layer that has none)."""
-    from attention_research.analysis.sequence_layers import Sizes, formula, multiply_adds
+    from .sequence_layers import Sizes, formula, multiply_adds
 
     def sizes(width: int, reach: int) -> Sizes:
         return Sizes(width, kernel_width=reach, neighbourhood=reach)
@@ -49,7 +49,8 @@ def chains(kind: str, width: int, lengths: Sequence[int], *, backward: bool = Fa
     import jax
 
     from attention_research.accounting.depth import measure_depth
-    from attention_research.analysis.sequence_layers import Sizes, abstract_call
+
+    from .sequence_layers import Sizes, abstract_call
 
     found = []
     for length in lengths:
@@ -72,7 +73,8 @@ def path(kind: str, length: int, *, width: int = 8, reach: int = 3, seed: int = 
     from flax import nnx
 
     from attention_research.accounting.paths import distance_through_states, layers_to_connect, reads
-    from attention_research.analysis.sequence_layers import Sizes, sequence_layer
+
+    from .sequence_layers import Sizes, sequence_layer
 
     key, inputs = jax.random.split(jax.random.key(seed))
     x = jax.random.normal(inputs, (length, width))
@@ -114,7 +116,7 @@ def real_call(kind: str, width: int, length: int, seed: int) -> tuple[Any, Any, 
     import jax
     from flax import nnx
 
-    from attention_research.analysis.sequence_layers import Sizes, sequence_layer
+    from .sequence_layers import Sizes, sequence_layer
 
     layer = sequence_layer(kind, Sizes(width))
     key, inputs = jax.random.split(jax.random.key(seed))

@@ -2,21 +2,21 @@
 
     attention-research reproduce wang2019/structure --scale=cpu
 
-Generated sentences with gold trees (`analysis.agreement_trees`): at every verb its number, which its subject shows,
+Generated sentences with gold trees (`agreement_trees`): at every verb its number, which its subject shows,
 with other nouns between. A small Transformer encoder that knows linear distances, the tree's (Shaw's tables over d_ij
 of section 3.2), both, or none, and the tree's where a tenth of the words hang on the main verb instead of their heads.
-A training loop of its own (`analysis.tree_positions`), since trees do not go through the data of translation. The paper
+A training loop of its own (`tree_positions`), since trees do not go through the data of translation. The paper
 measures translation and probes; its tables were not at hand, and nothing is printed beside.
 """
 
 from __future__ import annotations
 
-from attention_research.analysis.tree_positions import FROM, measure_structure
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
 
 from .structure_verdict import classes, draw_distances, tree_helps
+from .tree_positions import FROM, measure_structure
 
 CPU = {
     "sentences": 16_384,

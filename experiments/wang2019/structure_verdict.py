@@ -6,10 +6,11 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from attention_research.analysis.tree_positions import FROM
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
+
+from .tree_positions import FROM
 
 
 def classes(starts: Sequence[int]) -> dict[int, str]:

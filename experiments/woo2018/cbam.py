@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attention_research.analysis.gate_measures import measure_gates
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import ACCURACY, FLOPS, LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
@@ -22,6 +21,7 @@ from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, against, compare, conclude
 
 from ..he2015.networks import CONFIG, LONGER
+from ..hu2018.gate_measures import measure_gates
 from .cbam_figures import SPATIAL, draw_maps
 
 KEY = "evaluate.accuracy"

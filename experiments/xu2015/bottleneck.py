@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from attention_research.analysis.caption_measures import measure_captions
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
 
 from .bottleneck_verdicts import VERDICTS, draw_index, draw_objects
+from .caption_measures import measure_captions
 from .captioners import CONFIG, EVERY, FREE, LARGE, ONCE
 
 KINDS = {"once": ("one vector, once", ONCE), "every_word": ("one vector, every word", EVERY),

@@ -9,12 +9,11 @@ weights and the middle; how far attention moves from word to word, within an obj
 
 from __future__ import annotations
 
-from attention_research.analysis.caption_measures import measure_captions
-from attention_research.analysis.caption_strips import measure_strips
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, Column, fixed
 from attention_research.studies.competence import Competence
 
+from .caption_measures import measure_captions, measure_strips
 from .captioners import CONFIG, LARGE, captioners
 from .figures_drawn import draw_gaze, draw_strips
 from .figures_verdicts import VERDICTS

@@ -11,15 +11,14 @@ Flickr and COCO, their METEOR needs Java and has no cell of ours. Of the gradien
 
 from __future__ import annotations
 
-from attention_research.analysis.caption_measures import measure_captions
-from attention_research.analysis.captioner_cut import measure_cut
-from attention_research.analysis.gradient_noise import measure_noise
 from attention_research.studies import Row, Scale, Study, evaluate, finetune, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed, significant
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import by_row
 
+from .caption_measures import measure_captions
 from .captioners import CONFIG, LARGE, captioners, frozen, pretraining, started
+from .table1_measures import measure_cut, measure_noise
 from .table1_verdicts import VERDICTS
 
 BLEU = tuple(Column(f"evaluate.bleu_{n}", f"BLEU-{n}", fixed(1), better="higher") for n in range(1, 5))

@@ -8,7 +8,7 @@ from flax import nnx
 from scipy.sparse.csgraph import shortest_path
 
 from attention_research.accounting.paths import distance_through_states, layers_to_connect, longest_distance, reads
-from attention_research.analysis.sequence_layers import Sizes, sequence_layer
+from attention_research.experiments.vaswani2017.sequence_layers import Sizes, sequence_layer
 
 T, D = 7, 6
 

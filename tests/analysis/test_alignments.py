@@ -1,11 +1,15 @@
-"""Alignment figures by hand: links, error rates, reordered words, the diagonal, steps forward."""
+"""Statistics of alignments by hand, weights between words, and distances from gold."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from attention_research.analysis import alignments
+from attention_research.analysis import alignment_figure, alignments, teacher_forced
+from attention_research.analysis.alignment_figure import as_map, over_words, words_of
+from attention_research.analysis.teacher_forced import centre_distance, diagonal
+from attention_research.tokens import EOS
 
 W = np.asarray([
     [0.7, 0.1, 0.1, 0.1],  # -> 0
@@ -79,3 +83,48 @@ def test_a_corpus_against_its_gold():
     assert scores["alignment_accuracy"] == pytest.approx(4 / 6)
     assert scores["reordered_precision"] == scores["reordered_recall"] == 1.0
     assert scores["monotone_steps"] == pytest.approx(2 / 3) and 0 < scores["diagonality"] < 1
+
+
+PIECES = ("<pad>", "<s>", "</s>", "<unk>", "▁agree", "ment", "▁the", ",")
+TOKENIZER = SimpleNamespace(pieces=lambda tokens: [PIECES[token] for token in tokens])
+
+
+def test_pieces_are_joined_to_words_and_the_end_stands_alone():
+    assert words_of(TOKENIZER, [6, 4, 5, 7, 3, 5, EOS]) == (
+        ["the", "agreement,", "<unk>", "ment", "</s>"],
+        [[0], [1, 2, 3], [4], [5], [6]],
+    )
+
+
+def test_source_pieces_add_up_and_target_pieces_are_averaged():
+    weights = np.array([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2], [0.0, 0.0, 1.0]])
+    merged = over_words(weights, [[0, 1], [2]], [[0], [1, 2]])
+    np.testing.assert_allclose(merged, [[0.3, 0.7], [0.0, 1.0]])
+    np.testing.assert_allclose(merged.sum(1), 1.0)
+    one = as_map(TOKENIZER, [6, 4, 5], [4, 5, EOS], weights)
+    assert one == {"source": ["the", "agreement"], "target": ["agreement", "</s>"], "weights": [[0.3, 0.7], [0.0, 1.0]]}
+
+
+def test_the_picture_is_written_and_white_is_one(tmp_path):
+    from matplotlib.image import imread
+
+    one = {"source": ["a", "b"], "target": ["x", "y", "z"], "weights": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]}
+    alignment_figure.draw([one, {**one, "title": "second"}, one], tmp_path / "maps.png", "heading")
+    pixels = imread(tmp_path / "maps.png")[..., :3]
+    assert pixels.min() == 0.0 and pixels.max() == 1.0 and pixels.shape[0] > 200
+
+
+def test_the_centre_and_the_diagonal():
+    weights = np.array([[0.0, 0.5, 0.5, 0.0], [0.25, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    gold = [(1, 0), (3, 1), (2, 2)]  # centres 1.5 and 0, and a row of zeros
+    assert centre_distance([weights], [gold]) == pytest.approx((0.5 + 3.0) / 2)
+    assert centre_distance([weights[2:]], [[(2, 0)]]) is None
+    assert diagonal(3, 5).argmax(1).tolist() == [0, 2, 4] and diagonal(1, 4).argmax(1).tolist() == [0]
+    assert centre_distance([diagonal(4, 4)], [[(i, i) for i in range(4)]]) == 0.0
+
+
+def test_measures_take_what_a_scale_gives_them():
+    import inspect
+
+    for function in (teacher_forced.measure_maps, teacher_forced.measure_gold):
+        assert {"workdir", "seed", "examples"} <= inspect.signature(function).parameters.keys()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from results_of import results_of
 
-from attention_research.analysis.image_rollout import over_patches, shows_object
+from attention_research.experiments.dosovitskiy2020.image_rollout import over_patches, shows_object
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from results_of import measured, results_of
 
-from attention_research.analysis import caption_measures, gate_measures
+from attention_research.experiments.hu2018 import gate_measures
+from attention_research.experiments.xu2015 import caption_measures
 from attention_research.studies.verdicts import CONDITION, FAILED, FIGURE, HELD, UNTESTED
 
 NAMES = (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from results_of import trial
 
-from attention_research.analysis.rationale_page import Marked, Marks, figure_of, places
+from attention_research.experiments.lei2016.rationale_page import Marked, Marks, figure_of, places
 from attention_research.studies.results import Entry, Results, published
 from attention_research.studies.run import run_study
 from attention_research.studies.trials import configuration

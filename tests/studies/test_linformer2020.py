@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from results_of import measured, results_of
 
-from attention_research.analysis.length_cost import allocated, block, make
-from attention_research.analysis.map_spectra import described
+from attention_research.experiments.linformer2020.length_cost import allocated, block, make
+from attention_research.experiments.linformer2020.map_spectra import described
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
 

@@ -9,8 +9,8 @@ import pytest
 from results_of import results_of
 
 from attention_research.analysis.parameter_counts import shapes
-from attention_research.analysis.step_cost import cost, full_batch, measure_lengths, measure_step
 from attention_research.config import load
+from attention_research.experiments.lra2020.step_cost import cost, full_batch, measure_lengths, measure_step
 from attention_research.studies.results import published
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED

@@ -2,7 +2,7 @@
 
 from results_of import results_of
 
-from attention_research.analysis.tree_positions import FROM, POSITIONS
+from attention_research.experiments.wang2019.tree_positions import FROM, POSITIONS
 from attention_research.studies.verdicts import FAILED, HELD
 
 STUDY = "wang2019/structure"

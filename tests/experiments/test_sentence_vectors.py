@@ -7,8 +7,16 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
-from attention_research.analysis import sentence_vectors
-from attention_research.analysis.sentence_vectors import bags, order_distance, pca, reordered, roles, silhouette, voices
+from attention_research.experiments.sutskever2014 import sentence_vectors
+from attention_research.experiments.sutskever2014.sentence_vectors import (
+    bags,
+    order_distance,
+    pca,
+    reordered,
+    roles,
+    silhouette,
+    voices,
+)
 from attention_research.tokens import EOS
 
 POINTS = np.random.default_rng(3).normal(size=(17, 5)) * np.array([5.0, 3.0, 1.0, 0.5, 0.1]) + 7.0

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis import online
 from attention_research.config import build, resolve
+from attention_research.experiments.raffel2017 import monotonic as online
 from attention_research.layers.structure import abstract
 
 V, D, A = 23, 7, 11

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.analysis.agreement_trees import generate, is_noun, is_plural
-from attention_research.analysis.tree_positions import (
+from attention_research.experiments.wang2019.agreement_trees import generate, is_noun, is_plural
+from attention_research.experiments.wang2019.tree_positions import (
     POSITIONS,
     DistanceAttention,
     NumberTagger,

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis.extrapolation import losses_at, measure_lengths
 from attention_research.config import load
+from attention_research.experiments.press2022.measures import losses_at, measure_lengths
 from attention_research.training.evaluation import Trained
 from attention_research.training.run import train
 

@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.analysis import copy_table
-from attention_research.analysis.nearest_names import nearest_names
 from attention_research.config import build_experiment, resolve
 from attention_research.tasks.naming import naming_scores
 from attention_research.tokens import PAD
 from attention_research.training.evaluation import Trained
+
+from . import copy_table
+from .nearest_names import nearest_names
 
 #: The printed example, `{ this.useBrowserCache = useBrowserCache; }`, as Python has it.
 PRINTED = ("the printed example in Python", "self . use browser cache = use browser cache", "set use browser cache")

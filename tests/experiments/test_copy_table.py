@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from attention_research.analysis.copy_table import CopyTable, figure_of, table_of
-from attention_research.analysis.naming_run import spelled
-from attention_research.analysis.nearest_names import nearest_names
+from attention_research.experiments.allamanis2016.copy_table import CopyTable, figure_of, table_of
+from attention_research.experiments.allamanis2016.naming_run import spelled
+from attention_research.experiments.allamanis2016.nearest_names import nearest_names
 
 
 @pytest.fixture(scope="module")

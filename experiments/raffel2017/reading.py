@@ -1,6 +1,6 @@
 """What a trained recurrent model reads when: the measurement of the studies of monotonic attention.
 
-How late it writes (`analysis.online`), whether reading online changes anything, how its attention moves
+How late it writes (`monotonic`), whether reading online changes anything, how its attention moves
 (`analysis.alignments`), and what is lost between training and use: a monotonic model is trained in expectation over
 where it stops, and used with the stop itself.
 """
@@ -18,12 +18,13 @@ import numpy as np
 
 from attention_research.analysis import alignments
 from attention_research.analysis.alignment_figure import as_map
-from attention_research.analysis.online import delays, online, positions
 from attention_research.data import generated_translation
 from attention_research.models.sequences import sequence
 from attention_research.tasks.evaluation import corpus_bleu
 from attention_research.tokens import PAD
 from attention_research.training.evaluation import Trained
+
+from .monotonic import delays, online, positions
 
 MONOTONIC = ("monotonic", "mocha")
 #: A sample for a picture has as many source tokens, its end included.

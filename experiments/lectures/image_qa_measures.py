@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from attention_research.analysis.caption_measures import places
+from ..xu2015.caption_measures import places
 
 
 def measure_questions(*, workdir: Path, seed: int, examples: int = 1000, drawn: int = 4, **_: Any) -> dict[str, Any]:

@@ -19,13 +19,14 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.analysis.agreement_trees import PAD, VOCABULARY, Sentences, generate
 from attention_research.kernels import dot_product_attention, structural_attention, structural_distances
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.layers.block import Block
 from attention_research.layers.linear import Linear, glorot_uniform
 from attention_research.registry import lookup
 from attention_research.training.fitting import fit
+
+from .agreement_trees import PAD, VOCABULARY, Sentences, generate
 
 #: Kind of positions -> the distances that its heads know, each of an equal share of them.
 POSITIONS = {"none": (), "linear": ("linear",), "dependency": ("dependency",), "both": ("linear", "dependency")}

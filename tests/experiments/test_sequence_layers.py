@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.analysis.sequence_layers import KINDS, Sizes, formula, multiply_adds, sequence_layer
+from attention_research.experiments.vaswani2017.sequence_layers import (
+    KINDS,
+    Sizes,
+    formula,
+    multiply_adds,
+    sequence_layer,
+)
 
 T, D, N = 13, 8, 2
 

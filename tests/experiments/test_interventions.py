@@ -1,4 +1,4 @@
-"""Weights between words, what replaces an unknown word, distances from gold, by hand; interventions on small models."""
+"""Interventions on small models, the weights that they change, and what replaces an unknown word."""
 
 from types import SimpleNamespace
 
@@ -7,57 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis import alignment_figure, teacher_forced
-from attention_research.analysis.alignment_figure import as_map, over_words, words_of
-from attention_research.analysis.interventions import ZeroStart, context_distance, shared_context
-from attention_research.analysis.teacher_forced import centre_distance, diagonal, weights_of
-from attention_research.analysis.unknown_words import replaced
+from attention_research.analysis.teacher_forced import weights_of
 from attention_research.config import build, resolve
+from attention_research.experiments.bahdanau2015.interventions import ZeroStart, context_distance, shared_context
+from attention_research.experiments.luong2015.unknown_words import replaced
 from attention_research.layers.structure import abstract
 from attention_research.tokens import EOS, UNKNOWN
-
-PIECES = ("<pad>", "<s>", "</s>", "<unk>", "▁agree", "ment", "▁the", ",")
-TOKENIZER = SimpleNamespace(pieces=lambda tokens: [PIECES[token] for token in tokens])
-
-
-def test_pieces_are_joined_to_words_and_the_end_stands_alone():
-    assert words_of(TOKENIZER, [6, 4, 5, 7, 3, 5, EOS]) == (
-        ["the", "agreement,", "<unk>", "ment", "</s>"],
-        [[0], [1, 2, 3], [4], [5], [6]],
-    )
-
-
-def test_source_pieces_add_up_and_target_pieces_are_averaged():
-    weights = np.array([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2], [0.0, 0.0, 1.0]])
-    merged = over_words(weights, [[0, 1], [2]], [[0], [1, 2]])
-    np.testing.assert_allclose(merged, [[0.3, 0.7], [0.0, 1.0]])
-    np.testing.assert_allclose(merged.sum(1), 1.0)
-    one = as_map(TOKENIZER, [6, 4, 5], [4, 5, EOS], weights)
-    assert one == {"source": ["the", "agreement"], "target": ["agreement", "</s>"], "weights": [[0.3, 0.7], [0.0, 1.0]]}
-
-
-def test_the_picture_is_written_and_white_is_one(tmp_path):
-    from matplotlib.image import imread
-
-    one = {"source": ["a", "b"], "target": ["x", "y", "z"], "weights": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]}
-    alignment_figure.draw([one, {**one, "title": "second"}, one], tmp_path / "maps.png", "heading")
-    pixels = imread(tmp_path / "maps.png")[..., :3]
-    assert pixels.min() == 0.0 and pixels.max() == 1.0 and pixels.shape[0] > 200
 
 
 def test_an_unknown_word_becomes_the_source_word_that_was_looked_at_and_never_the_end():
     weights = np.array([[0.1, 0.8, 0.1], [0.0, 0.1, 0.9], [0.7, 0.2, 0.1]])
     said = replaced(["<unk>", "<unk>", "voit"], [UNKNOWN, UNKNOWN, 9], ["Bafe", "sees"], weights)
     assert said == ["sees", "sees", "voit"]
-
-
-def test_the_centre_and_the_diagonal():
-    weights = np.array([[0.0, 0.5, 0.5, 0.0], [0.25, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-    gold = [(1, 0), (3, 1), (2, 2)]  # centres 1.5 and 0, and a row of zeros
-    assert centre_distance([weights], [gold]) == pytest.approx((0.5 + 3.0) / 2)
-    assert centre_distance([weights[2:]], [[(2, 0)]]) is None
-    assert diagonal(3, 5).argmax(1).tolist() == [0, 2, 4] and diagonal(1, 4).argmax(1).tolist() == [0]
-    assert centre_distance([diagonal(4, 4)], [[(i, i) for i in range(4)]]) == 0.0
 
 
 def test_contexts_that_are_equal_have_no_distance():
@@ -123,10 +84,3 @@ def test_a_zeroed_start_is_the_model_that_is_built_to_start_from_zeros(small):
     kept = {name: parameters[name] for name in names}
     np.testing.assert_allclose(both[1], jax.jit(lambda p: first(other.merge(p)))(kept), atol=1e-6)
     assert float(jnp.abs(both[0] - both[1]).max()) > 0.01
-
-
-def test_measures_take_what_a_scale_gives_them():
-    import inspect
-
-    for function in (teacher_forced.measure_maps, teacher_forced.measure_gold):
-        assert {"workdir", "seed", "examples"} <= inspect.signature(function).parameters.keys()

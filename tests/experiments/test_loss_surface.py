@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis.loss_surface import curvatures, direction, roughness, surface
+from attention_research.experiments.li2018.loss_surface import curvatures, direction, roughness, surface
 
 SHAPES = {
     "features.stem.kernel": (3, 3, 2, 5),
