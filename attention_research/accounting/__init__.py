@@ -1,4 +1,4 @@
-"""Parameters, FLOPs and bytes, counted from shapes: nothing here allocates an array."""
+"""Counts parameters, FLOPs and bytes from shapes, without allocating arrays, and reads a process's peak memory."""
 
 from attention_research.accounting.flops import Flops, count_flops
 from attention_research.accounting.memory import (

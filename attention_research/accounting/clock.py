@@ -1,4 +1,4 @@
-"""What a compiled call takes on this machine, by running it: time, and how far it raises the peak of memory."""
+"""Measures a compiled call on this machine: its time, and by how much it raises the peak memory."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ LEAST_REPEATS = 5
 
 
 def measure_call(function: Callable[..., Any], *arguments: Any, seconds: float, repeats: int = LEAST_REPEATS) -> dict:
-    """{"milliseconds" (median), "megabytes", "repeats", "compile_seconds"} of `function` under `jax.jit`.
+    """Time and memory of `function` under `jax.jit`, as {"milliseconds", "megabytes", "repeats", "compile_seconds"}.
 
-    It is called for that many seconds, `repeats` times at least, after a first call whose memory is what counts: how
-    far it raises the peak resident size of the process (on an accelerator: the device's) above what was held before,
-    None where nobody counts. Nothing else should run in the process, nor on the machine.
+    A first call measures the memory: by how much it raises the peak resident size of the process, or the peak memory of
+    the device on an accelerator. "megabytes" is None if the system reports no peak. Then the call is repeated for
+    `seconds` seconds, and at least `repeats` times; "milliseconds" is the median. Nothing else should run in the
+    process or on the machine.
     """
     began = time.perf_counter()
     call = jax.jit(function).lower(*arguments).compile()
     compiled = time.perf_counter() - began
     tiny = jnp.ones((8, 8), jnp.float32)
-    jax.block_until_ready(jax.jit(lambda x: jnp.exp(x @ x).sum())(tiny))  # what the runtime itself takes at first
+    jax.block_until_ready(jax.jit(lambda x: jnp.exp(x @ x).sum())(tiny))  # the runtime's own first allocations
     before, peak = _memory()
     jax.block_until_ready(call(*arguments))
     raised = peak() - before if before is not None else None
@@ -44,10 +45,13 @@ def measure_call(function: Callable[..., Any], *arguments: Any, seconds: float, 
 
 
 def _memory() -> tuple[int | None, Callable[[], int]]:
-    """(bytes held now, or None where nobody counts; function giving the peak since): device, else process."""
+    """(bytes in use, function that returns the peak) of the device, or of the process if the device reports none.
+
+    The bytes in use are None if the peak of the process cannot be reset.
+    """
     device = jax.local_devices()[0]
     stats = device.memory_stats() or {}
     if "peak_bytes_in_use" in stats:
         return stats["bytes_in_use"], lambda: device.memory_stats()["peak_bytes_in_use"]
-    reset = memory.reset_peak_resident()  # without it the peak is that of compiling
+    reset = memory.reset_peak_resident()  # otherwise the peak is the compiler's
     return memory.peak_resident_bytes() if reset else None, memory.peak_resident_bytes

@@ -1,7 +1,7 @@
-"""The collectives of a compiled program: what devices say to each other in one step, read from XLA's text.
+"""Communication between devices in one step: the collectives of a compiled program, read from XLA's text.
 
-A collective inside a loop counts as often as the loop runs (where XLA knows that), one inside a branch once. Bytes are
-those of its result on one device.
+A collective inside a loop counts once per iteration if XLA knows the trip count, else once. A collective inside a
+branch counts once. Bytes are the size of its result on one device.
 """
 
 from __future__ import annotations
@@ -25,17 +25,20 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 
 
 class Collective(NamedTuple):
-    """A kind of collective over some mesh axes: how often a step runs it, and the bytes of all its results."""
+    """One kind of collective over some mesh axes: how often a step runs it, and the total bytes of its results."""
 
     kind: str
     axes: tuple[str, ...]
-    count: int  # type: ignore[assignment]  # a number here, which hides tuple.count
+    count: int  # type: ignore[assignment]  # hides tuple.count
     bytes: int
 
 
 def collectives(program: str, sizes: Mapping[str, int]) -> list[Collective]:
-    """Those of a compiled program's text (`jax.stages.Compiled.as_text`) on a mesh of these axis sizes, in order of
-    bytes; one that is over a single device is left out."""
+    """The collectives of a compiled program, largest total bytes first.
+
+    `program` is the text of `jax.stages.Compiled.as_text`, and `sizes` maps each mesh axis to its size. Collectives
+    over a single device are left out.
+    """
     computations, entry = _computations(program)
     times: dict[str, int] = defaultdict(int)
     _run(computations, entry, 1, times)
@@ -53,7 +56,7 @@ def collectives(program: str, sizes: Mapping[str, int]) -> list[Collective]:
 
 
 def _computations(program: str) -> tuple[dict[str, list[str]], str]:
-    """(name -> lines, the entry's name)."""
+    """The lines of each computation by its name, and the name of the entry computation."""
     found: dict[str, list[str]] = {}
     entry, inside = "", None
     for line in program.splitlines():
@@ -69,7 +72,7 @@ def _computations(program: str) -> tuple[dict[str, list[str]], str]:
 
 
 def _run(computations: Mapping[str, list[str]], name: str, times: int, total: dict[str, int]) -> None:
-    """Adds to `total` how often each computation runs when `name` runs `times` times."""
+    """Adds to `total` the number of runs of each computation if computation `name` runs `times` times."""
     total[name] += times
     for line in computations.get(name, ()):
         operation = _OPERATION.match(line)
@@ -83,7 +86,7 @@ def _run(computations: Mapping[str, list[str]], name: str, times: int, total: di
 
 
 def _bytes(result: str, *, started: bool) -> int:
-    """Of a result's type; what an asynchronous one started is (operand, result, ...): the largest array counts."""
+    """Bytes of a result type. An asynchronous start returns (operand, result, ...): its largest array counts."""
     sizes = [
         math.prod(int(n) for n in shape.split(",") if n) * _bits(dtype) // 8 for dtype, shape in _ARRAY.findall(result)
     ]
@@ -91,13 +94,13 @@ def _bytes(result: str, *, started: bool) -> int:
 
 
 def _bits(dtype: str) -> int:
-    """The number in the type's name (bf16, s32); a truth value takes a byte."""
+    """Bits of a dtype: the number in its name (bf16, s32). `pred` has none and takes 8."""
     number = re.search(r"\d+", dtype)
     return int(number[0]) if number else 8
 
 
 def _axes(line: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """The mesh axes along which the devices of a group differ."""
+    """The mesh axes along which the devices of one group differ."""
     shape = tuple(sizes.values())
     places = [np.array(np.unravel_index(group, shape)) for group in _groups(line, math.prod(shape))]
     differ = np.any([(of_group != of_group[:, :1]).any(axis=1) for of_group in places], axis=0)
@@ -105,7 +108,10 @@ def _axes(line: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _groups(line: str, devices: int) -> list[list[int]]:
-    """Groups of devices that talk: listed, in pairs, or in one of XLA's two short forms; none given is all."""
+    """The groups of devices that communicate. XLA lists groups or pairs, or writes them in one of two short forms.
+
+    Without any, all devices form one group.
+    """
     of_mesh = re.search(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((.*?)\))? \{([^}]*)\}", line)
     if of_mesh:
         return _along(*of_mesh.groups())
@@ -125,15 +131,17 @@ def _integers(text: str) -> tuple[int, ...]:
 
 
 def _iota(dimensions: str, order: str | None) -> np.ndarray:
-    """The devices 0, 1, ... of "[2,4]T(1,0)": counted in these dimensions, which are then put in that order."""
+    """The devices of "[2,4]T(1,0)": 0, 1, ... reshaped to these dimensions, transposed in this order, flattened."""
     shape = _integers(dimensions)
     ids = np.arange(math.prod(shape)).reshape(shape)
     return (ids.transpose(_integers(order)) if order else ids).ravel()
 
 
 def _along(mesh: str, ids: str | None, axes: str) -> list[list[int]]:
-    """The groups of "mesh['a'=2,'b'=8], device_ids=([4,4]T(1,0)) {'a', 'b':(2)4}": along a, and along that part of b of
-    size 4 which 2 devices stand before."""
+    """The groups of "mesh['a'=2,'b'=8], device_ids=([4,4]T(1,0)) {'a', 'b':(2)4}".
+
+    They run along axis a, and along a part of axis b: b is split into [2, 4, 1], and the middle factor, 4, is grouped.
+    """
     sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", mesh)}
     iota = re.fullmatch(_IOTA, ids) if ids else None
     if ids is None:

@@ -1,8 +1,8 @@
-"""How much of a program must wait for itself: the longest chain of matrix products that read each other.
+"""The longest chain of dependent matrix products in a program.
 
-Vaswani et al. 2017, section 4 and Table 1, "sequential operations": with any number of processors a recurrent layer
-over T positions takes T products one after the other, a self-attention layer the same few for any T. Loops are walked
-as often as they run, so that a loop whose turns do not read each other (`lax.map`) adds no depth.
+Vaswani et al. 2017, section 4 and Table 1, "sequential operations". With any number of processors, a recurrent layer
+over T positions takes T products one after the other. A self-attention layer takes the same small number for any T. The
+walk visits every iteration of a scan, so that independent iterations (`lax.map`) add no depth.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ PRODUCTS = ("dot_general", "conv_general_dilated")
 
 
 class Depth(NamedTuple):
-    """`chain`: products on the longest path from an input to an output. `flops`: of all matrix products;
-    `in_loops`: of those in loops whose turns wait for the turn before."""
+    """Sequential and total work of a program.
+
+    `chain` is the number of products on the longest path from an input to an output. `flops` counts the operations of
+    all matrix products. `in_loops` counts those in loops whose iterations depend on the previous one.
+    """
 
     chain: int
     flops: int
@@ -29,14 +32,14 @@ class Depth(NamedTuple):
 
     @property
     def parallel_fraction(self) -> float:
-        """Share of the matrix products' operations that stands in no such loop."""
+        """The share of the operations of matrix products that is outside these loops."""
         return 1.0 - self.in_loops / self.flops if self.flops else 1.0
 
 
 def measure_depth(function: Callable[..., Any], *arguments: Any) -> Depth:
-    """Of one call of `function` on arguments of which only shapes and dtypes are read; nothing is allocated.
+    """The depth of one call of `function`. Only shapes and dtypes of the arguments are read; nothing is allocated.
 
-    Of a `cond` the deepest branch counts; a `while` loop counts as one turn.
+    `cond` counts its deepest branch. `while` counts as one iteration.
     """
     program = programs.trace(function, *arguments).jaxpr
     chain = max(_depths(program, [0] * len(program.invars)), default=0)
@@ -44,7 +47,7 @@ def measure_depth(function: Callable[..., Any], *arguments: Any) -> Depth:
 
 
 def _depths(jaxpr: Jaxpr, given: Sequence[int]) -> list[int]:
-    """Depth of each output, from that of each input."""
+    """The depth of each output, from the depth of each input."""
     depth = dict(zip(jaxpr.invars, given, strict=True)) | dict.fromkeys(jaxpr.constvars, 0)
     of = lambda value: 0 if isinstance(value, Literal) else depth[value]
     for equation in jaxpr.eqns:
@@ -69,7 +72,7 @@ def _equation(equation: Any, given: list[int]) -> list[int]:
 
 
 def _scan(equation: Any, given: list[int]) -> list[int]:
-    """Turn by turn: what a turn carries is as deep as the turns before made it."""
+    """Walks over every iteration: the depth of the carry of one iteration is an input of the next."""
     constants, carried = programs.scan_sizes(equation.params)
     body = programs.opened(equation.params["jaxpr"])
     fixed, state, steps = given[:constants], given[constants : constants + carried], given[constants + carried :]
@@ -82,7 +85,7 @@ def _scan(equation: Any, given: list[int]) -> list[int]:
 
 
 def _in_loops(jaxpr: Jaxpr) -> int:
-    """Operations of the products in loops whose turns wait."""
+    """Operations of the products in loops whose iterations depend on the previous one."""
     total = 0
     for equation in jaxpr.eqns:
         inner = programs.inner_programs(equation)
@@ -98,7 +101,7 @@ def _in_loops(jaxpr: Jaxpr) -> int:
 
 
 def _waits(equation: Any) -> bool:
-    """Whether a turn's products read what the turn before made: more turns, more depth."""
+    """Whether the products of an iteration depend on those of the previous one: a second iteration adds depth."""
     constants, carried = programs.scan_sizes(equation.params)
     body = programs.opened(equation.params["jaxpr"])
     others = len(body.invars) - constants - carried

@@ -1,7 +1,7 @@
-"""Floating point operations of a program, by a walk over its jaxpr: loops are multiplied out, dead code is not counted.
+"""Counts the floating point operations of a program by walking over its jaxpr. Dead code is not counted.
 
-XLA's own `cost_analysis` counts the body of a loop once; this walk multiplies it by its trip count, and is exact for
-what costs: a multiply-add of `dot_general` or of a convolution is 2.
+XLA's `cost_analysis` counts the body of a loop once. This walk multiplies it by the trip count. The count of matrix
+products and convolutions is exact, with 2 operations for each multiply-add.
 """
 
 import math
@@ -13,7 +13,7 @@ from jax.extend.core import Jaxpr, Literal
 
 from attention_research.accounting import programs
 
-# Moves or renames numbers; computes none.
+# Primitives that move or rename values and compute nothing.
 MOVES = frozenset(
     "all_gather all_gather_invariant all_to_all axis_index bitcast_convert_type broadcast_in_dim broadcast_to "
     "concatenate convert_element_type copy copy_p create_token debug_callback debug_print device_put dynamic_slice "
@@ -22,12 +22,12 @@ MOVES = frozenset(
     "reduce_precision reshape reshard rev scatter sharding_constraint slice split squeeze stop_gradient swap "
     "transpose".split()
 )
-# One operation for each element that goes in, rather than for each that comes out.
+# Primitives with one operation for each input element, not for each output element.
 REDUCTIONS = frozenset(
     "approx_top_k argmax argmin cumlogsumexp cummax cummin cumprod cumsum pmax pmin psum psum2 psum_invariant reduce "
     "reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_scatter reduce_sum reduce_xor sort top_k".split()
 )
-# Their arithmetic is not in the program: a count that left it out would be silently too low.
+# Primitives whose arithmetic is not in the program. They raise an error: a count without them would be too low.
 OPAQUE = frozenset(
     "cholesky cudnn_fusion custom_call eig eigh ffi_call geqrf hessenberg householder_product io_callback lu lu_solve "
     "ormqr pure_callback qr ragged_dot ragged_dot_general scaled_matmul scaled_matmul_wrapper schur svd "
@@ -37,7 +37,11 @@ OPAQUE_PREFIX = "dot_product_attention_"  # cuDNN's
 
 
 class Flops(NamedTuple):
-    """`matmul`: matrix products and convolutions, 2 a multiply-add, exact. `other`: all else, 1 an element, rough."""
+    """Floating point operations.
+
+    `matmul` counts matrix products and convolutions exactly, 2 for each multiply-add. `other` is an estimate for all
+    else, about 1 for each element.
+    """
 
     matmul: int
     other: int
@@ -46,31 +50,33 @@ class Flops(NamedTuple):
     def total(self) -> int:
         return self.matmul + self.other
 
-    def __add__(self, more: "Flops") -> "Flops":  # type: ignore[override]  # a sum, where tuples are joined
+    def __add__(self, more: "Flops") -> "Flops":  # type: ignore[override]  # adds counts; tuples concatenate
         return Flops(self.matmul + more.matmul, self.other + more.other)
 
-    def __mul__(self, times: int) -> "Flops":  # type: ignore[override]  # a product, where tuples are repeated
+    def __mul__(self, times: int) -> "Flops":  # type: ignore[override]  # multiplies counts; tuples repeat
         return Flops(self.matmul * times, self.other * times)
 
 
 def count_flops(function: Callable[..., Any], *arguments: Any, trips: int | None = None) -> Flops:
-    """Counts one call of `function` on arguments of which only shapes and dtypes are read; nothing is allocated.
+    """Counts one call of `function`. Only shapes and dtypes of the arguments are read; nothing is allocated.
 
-    What a train step costs is ``count_flops(train_step, state, batch).matmul``: forward and backward as traced,
-    rematerialised products counted again; the optimizer's elementwise updates, the softmaxes and norms are in `other`
-    (a matrix product of the optimizer's, as in Muon, is in `matmul`).
+    The cost of a train step is ``count_flops(train_step, state, batch).matmul``. It includes the forward and the
+    backward pass as traced, with rematerialised products counted again. Softmaxes, norms and the elementwise updates of
+    the optimizer are in `other`; matrix products of the optimizer, as in Muon, are in `matmul`.
 
-    - Only what reaches an output counts: attention weights that the caller drops cost nothing.
-    - `scan` (also `lax.map` and a `fori_loop` of static bounds): its length times the body. `while`: times its trip
-      count where that is written in the program (a counter from and to constants by a constant step), else times
-      `trips`; without `trips` a loop with matrix products raises, and one without counts once. `cond`: its dearest
-      branch. `shard_map` and `pmap`: the body times the devices, so that the count is the whole mesh's. A Pallas
-      kernel: its own cost estimate, or where it has none its grid times the body, blocks that it skips included.
-    - A convolution counts its real multiply-adds, as XLA does: not those with padding nor with the holes of a dilated
-      input, so that both gradients cost what the forward pass does. (Published counts often include the padding.)
-    - `other`: 1 an output element of an elementwise operation, transcendental or not, and 1 an input element of a
-      reduction, a scan like cumsum, a sort; 1 an update of a scatter-add; 5 n log2 n for a Fourier transform; moving
-      data (reshape, gather, conversion) 0.
+    - Only operations that reach an output count: attention weights that the caller drops cost nothing.
+    - `scan` (also `lax.map`, and `fori_loop` with static bounds) counts its body times its length. `while` counts its
+      body times its trip count if the program states it (a counter with constant start, end and step), else times
+      `trips`. Without `trips`, a loop with matrix products raises ValueError and any other loop counts once.
+    - `cond` counts its most expensive branch. `shard_map` and `pmap` count the body times the number of devices, which
+      gives the count of the whole mesh. A Pallas kernel counts its own cost estimate. Without one, it counts its body
+      times its grid, including the blocks that it skips.
+    - A convolution counts its real multiply-adds, as XLA does. Those with padding, or with the holes of a dilated
+      input, do not count, so that each gradient costs as much as the forward pass. (Published counts often include the
+      padding.)
+    - `other` counts 1 for each output element of an elementwise operation, transcendental or not; 1 for each input
+      element of a reduction, a cumulative sum or a sort; 1 for each update of a scatter-add; 5 n log2 n for a Fourier
+      transform; and 0 for moving data (reshape, gather, conversion).
 
     Raises NotImplementedError for a primitive whose arithmetic is hidden (custom kernels, callbacks, factorizations).
     """
@@ -139,7 +145,7 @@ def _convolution(equation: Any) -> int:
     params, (left, right) = equation.params, (v.aval.shape for v in equation.invars)
     output = equation.outvars[0].aval.shape
     numbers = params["dimension_numbers"]
-    pairs = 1  # of an output position and a kernel tap that meet on an element of the input
+    pairs = 1  # (output position, kernel tap) pairs that read an input element
     for n, (i, k, o) in enumerate(zip(numbers.lhs_spec[2:], numbers.rhs_spec[2:], numbers.out_spec[2:], strict=True)):
         spread = params["lhs_dilation"][n]
         place = np.arange(output[o])[:, None] * params["window_strides"][n] - params["padding"][n][0]
@@ -161,7 +167,7 @@ def _while(equation: Any, trips: int | None) -> Flops:
 
 
 def _trip_count(equation: Any) -> int | None:
-    """How often a counting loop runs: ``while i < n`` with i's start, i's step and n constants; else None."""
+    """The number of iterations of ``while i < n`` with constant n, start and step of i; None for other loops."""
     condition, body = (programs.opened(equation.params[part]) for part in ("cond_jaxpr", "body_jaxpr"))
     condition_constants, body_constants = equation.params["cond_nconsts"], equation.params["body_nconsts"]
     first = equation.invars[condition_constants + body_constants :]

@@ -1,9 +1,9 @@
-"""Bytes: of arrays by their shapes, of a program by a walk over its jaxpr, of this process by what the kernel says.
+"""Memory of arrays (from their shapes), of programs (from their jaxprs) and of this process (from the kernel).
 
-The walk is an estimate from the program *before* fusion: every intermediate result counts as if it were written to
-memory, whole, until its last use. XLA fuses elementwise chains and reuses buffers, so that a program may need less; it
-also adds scratch space of its own (transposed copies, padding), which no walk sees. It compares formulations on
-shapes that no machine here could hold; what a program took is `peak_resident_bytes` in a fresh process.
+The estimate for a program ignores fusion: every intermediate result counts in full until its last use. XLA fuses
+elementwise chains and reuses buffers, so a program may need less. XLA also adds scratch space, such as transposed
+copies and padding, which the estimate does not see. Use the estimate to compare formulations at shapes that do not fit
+this machine. To measure the memory that a program really took, read `peak_resident_bytes` in a fresh process.
 """
 
 import math
@@ -19,32 +19,32 @@ from jax.extend.core import DropVar, Jaxpr, Literal
 from attention_research import allocator
 from attention_research.accounting import programs
 
-# The result is the input's buffer under another shape.
+# Primitives whose result shares the input's buffer.
 _SAME_BUFFER = frozenset("reshape squeeze expand_dims copy_p stop_gradient name sharding_constraint".split())
-# Programs that are simply run in place; their intermediates die inside as if written out in the caller.
+# Calls that are inlined: their intermediates are freed as if the body stood in the caller.
 _INLINED = frozenset("jit pjit closed_call core_call remat2 checkpoint custom_jvp_call custom_vjp_call".split())
 
 
 def size_in_bytes(tree: Any) -> int:
-    """Bytes of all arrays (or `jax.ShapeDtypeStruct`) of a tree."""
+    """The total bytes of all arrays (or `jax.ShapeDtypeStruct`) in a pytree."""
     return sum(_bytes(leaf) for leaf in jax.tree.leaves(tree))
 
 
 def peak_bytes(function: Callable[..., Any], *arguments: Any) -> int:
-    """Arguments, captured constants and the largest set of intermediate results that live at once; before fusion.
+    """Peak memory of a call before fusion: arguments, captured constants, and `intermediate_bytes`.
 
-    Arguments count throughout (nothing is donated), outputs from where they are made to the end.
+    Arguments count from start to end, since none is donated. Outputs count from the operation that computes them.
     """
     program = programs.trace(function, *arguments)
     return size_in_bytes(arguments) + sum(map(_bytes, program.consts)) + _peak(program.jaxpr)
 
 
 def intermediate_bytes(function: Callable[..., Any], *arguments: Any) -> int:
-    """The largest set of intermediate results, outputs included, that live at once: `peak_bytes` less its arguments.
+    """The largest total size of intermediate results and outputs that are live at once.
 
-    An operation needs its inputs and its outputs at the same time. A loop needs its outputs (the stacked ones of a scan
-    whole), one slice of what it scans over, and its body's own peak; a branch the larger one's; `shard_map` the body's
-    on all devices together.
+    An operation needs its inputs and its outputs at the same time. A loop needs its full outputs and the peak of its
+    body; a scan also needs one slice of each input that it scans over. `cond` needs the peak of its largest branch.
+    `shard_map` needs the peak of its body on all devices together.
     """
     return _peak(programs.trace(function, *arguments).jaxpr)
 
@@ -55,7 +55,7 @@ def _bytes(value: Any) -> int:
 
 
 class _Program:
-    """A jaxpr with calls written out and names resolved to buffers: [(equation, buffers read, buffers written)]."""
+    """A jaxpr with its calls inlined, as a list of (equation, buffers read, buffers written)."""
 
     def __init__(self, jaxpr: Jaxpr):
         self.operations: list[tuple[Any, list[int], list[int]]] = []
@@ -106,7 +106,7 @@ def _peak(jaxpr: Jaxpr) -> int:
 
 
 def _while_running(equation: Any, outputs: int) -> int:
-    """What an operation needs beyond what lives already: its outputs, and inside a loop or a call more."""
+    """The memory that an operation adds while it runs: its outputs, and the peak inside its loop or call."""
     name, params = equation.primitive.name, equation.params
     if name == "scan":
         body = programs.opened(params["jaxpr"])
@@ -121,15 +121,15 @@ def _while_running(equation: Any, outputs: int) -> int:
 
 
 def peak_resident_bytes() -> int:
-    """The most memory that this process has ever had resident (or since `reset_peak_resident`)."""
+    """The peak resident memory of this process, since its start or since `reset_peak_resident`."""
     unit = 1 if sys.platform == "darwin" else 1024
     return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def reset_peak_resident() -> bool:
-    """Starts the peak anew from what is held now (Linux); False where the system does not permit it.
+    """Resets the peak to the current resident memory (Linux). Returns False where the system does not permit it.
 
-    Memory that malloc keeps although it is free is given back first.
+    First returns the free memory that malloc holds to the system.
     """
     allocator.return_pages()
     try:
@@ -141,7 +141,7 @@ def reset_peak_resident() -> bool:
 
 
 def _status(field: str) -> int | None:
-    """A size from /proc/self/status, in bytes; None where there is none."""
+    """A size in bytes from /proc/self/status, or None if it is not there."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

@@ -1,15 +1,18 @@
-"""Operations as Mesh TensorFlow counts them: its `einsum_unique`, which Narang et al. 2021 (arXiv 2102.11972) print.
+"""Counts operations as Mesh TensorFlow does: its `einsum_unique`, the count in Narang et al. 2021 (arXiv 2102.11972).
 
 It counts the multiplications of two arrays:
 
-* a multiply-add of a matrix product is one operation, and so is a product of two numbers element by element;
-* a table that is read is a matrix product with one-hot rows: n reads of [V D] are n V D operations, and a choice by
-  equality with an index is one for each number that is chosen from; a running sum is a product with a triangle;
-* convolutions proper have a counter of their own there and are not counted, nor are products with a constant;
-* shapes decide, not masks: causal attention counts in full.
+* A multiply-add of a matrix product is one operation, and so is each product of an elementwise multiplication.
+* An embedding look-up is a matrix product with one-hot rows: n look-ups in a table [V D] are n V D operations.
+  A selection by equality with an index is one operation for each output element. A cumulative sum is a product with a
+  triangular matrix.
+* Convolutions are not counted, because Mesh TensorFlow has a separate counter for them. Products with a constant are
+  not counted.
+* The count depends on shapes only, not on masks: causal attention counts in full.
 
-T5 logs this of a whole training step, and the paper prints a third of it. Backward, each of these is two products, and
-a function of one argument (exp, relu, square) or a quotient is one: a third of a step is `forward + functions / 3`.
+T5 logs this count for a whole training step, and the paper prints a third of it. In the backward pass, each product
+becomes two, and a division or a function of one argument (exp, relu, square) becomes one. A third of a step is
+therefore `forward + functions / 3`.
 """
 
 from __future__ import annotations
@@ -23,15 +26,18 @@ from jax.extend.core import Jaxpr, Literal, Var
 
 from attention_research.accounting import programs
 
-#: Primitives whose derivative is a product with an array of their size.
+#: Primitives whose gradient multiplies by an array of their output's size.
 FUNCTIONS = frozenset(
     ("div", "erf", "exp", "integer_pow", "log", "log1p", "logistic", "max", "min", "rsqrt", "sqrt", "square", "tanh")
 )
 
 
 class Operations(NamedTuple):
-    """Of one forward pass: `products` (of matrices, look-ups, running sums), `elementwise` products, and the numbers
-    that go through `functions`, which count in the backward pass alone."""
+    """Operations of one forward pass.
+
+    `products` counts matrix products, look-ups and cumulative sums. `elementwise` counts elementwise products.
+    `functions` counts the elements that pass through `FUNCTIONS`, which cost an operation in the backward pass only.
+    """
 
     products: int = 0
     elementwise: int = 0
@@ -39,23 +45,23 @@ class Operations(NamedTuple):
 
     @property
     def forward(self) -> int:
-        """Of the forward pass."""
+        """The operations of the forward pass."""
         return self.products + self.elementwise
 
     @property
     def third_of_training(self) -> float:
-        """A third of what is logged of a training step."""
+        """A third of the operations of a training step, as the paper prints it."""
         return self.forward + self.functions / 3
 
     def times(self, repeats: int) -> Operations:
-        """Of as many passes."""
+        """The operations of `repeats` passes."""
         return Operations(*(repeats * count for count in self))
 
 
 def count_operations(function: Callable[..., Any], *arguments: Any) -> Operations:
-    """Counts one call of `function` on arguments of which only shapes and dtypes are read; nothing is allocated.
+    """Counts one call of `function`. Only shapes and dtypes of the arguments are read; nothing is allocated.
 
-    Raises NotImplementedError for a loop of unknown length that holds products.
+    Raises NotImplementedError for a `while` loop with products, because its trip count is unknown.
     """
     return _count(programs.trace(function, *arguments).jaxpr)
 
@@ -107,20 +113,20 @@ def _of_arrays(equation: Any) -> bool:
 
 
 def _floats(equation: Any) -> int:
-    """How many real numbers come out."""
+    """The number of floating point elements of the output."""
     out = equation.outvars[0].aval
     return math.prod(out.shape) if jnp.issubdtype(out.dtype, jnp.floating) else 0
 
 
 def _product(equation: Any) -> int:
-    """Multiply-adds: every element of the result is a sum over the contracted axes."""
+    """The multiply-adds of a matrix product: each output element is a sum over the contracted axes."""
     (contracted, _), _ = equation.params["dimension_numbers"]
     left = equation.invars[0].aval.shape
     return math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted)
 
 
 def _one_hot(equation: Any) -> int:
-    """Reads of whole rows of a table, as products with one-hot rows; single numbers and slices are not reads of one."""
+    """The multiply-adds of look-ups of whole rows of a table, as products with one-hot rows; 0 for other gathers."""
     table, indices = (variable.aval.shape for variable in equation.invars[:2])
     collapsed = equation.params["dimension_numbers"].collapsed_slice_dims
     if len(table) != 2 or tuple(collapsed) != (0,) or equation.params["slice_sizes"][1] != table[1]:

@@ -1,4 +1,4 @@
-"""Parameters by name: how many, how many bytes, and which part of a model they belong to."""
+"""Numbers of parameters and their bytes, in total and for each part of a model."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from attention_research.accounting.memory import size_in_bytes
 
 
 class ParameterRow(NamedTuple):
-    """The parameters whose names start with `prefix`: how many arrays, numbers and bytes."""
+    """The parameters whose names start with `prefix`: numbers of arrays, of parameters and of bytes."""
 
     prefix: str
     arrays: int
@@ -16,12 +16,15 @@ class ParameterRow(NamedTuple):
 
 
 def count_parameters(parameters: Mapping[str, Any]) -> int:
-    """How many numbers the arrays hold (`jax.ShapeDtypeStruct` serve as well); stacked layers count each."""
+    """The number of parameters: the total size of these arrays, or of their `jax.ShapeDtypeStruct`.
+
+    Stacked layers all count.
+    """
     return sum(_numbers(array) for array in parameters.values())
 
 
 def by_prefix(parameters: Mapping[str, Any], depth: int = 1) -> list[ParameterRow]:
-    """One row for each distinct beginning of `depth` parts of the dotted names, in the order of first appearance.
+    """One row for each prefix of `depth` parts of the dotted names, in the order of first appearance.
 
     >>> import jax
     >>> shapes = {"encoder.norm.scale": jax.ShapeDtypeStruct((7,), "float32")}

@@ -1,8 +1,8 @@
-"""How far apart two positions are in a network: the shortest way a signal takes from one to the other.
+"""The path length between two positions of a network: the smallest number of steps from an input to an output.
 
-Vaswani et al. 2017, section 4 and Table 1, "maximum path length". What a position of the output reads is taken from the
-function itself, as the places where its Jacobian is not 0; the way through many layers, or through the states of a
-recurrence, is then a search on the graph of these readings, in steps of one layer or one turn of the loop.
+Vaswani et al. 2017, section 4 and Table 1, "maximum path length". The positions that an output reads are the nonzero
+entries of the function's Jacobian. They are the edges of a graph, and the path length is a shortest path in this graph.
+One step is one layer, or one iteration of a recurrence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Reads = Bool[np.ndarray, "T S"]
 
 
 def reads(function: Callable[[Float[Array, "S D"]], Float[Array, "T O"]], x: Float[Array, "S D"]) -> Reads:
-    """[t, s]: whether position t of the output depends on position s of the input, at `x` to first order."""
+    """Entry [t, s]: whether the derivative of output position t with respect to input position s is nonzero at `x`."""
     outputs = jax.eval_shape(function, x)
     direction = jax.random.normal(jax.random.key(0), outputs.shape[1:], outputs.dtype)
     jacobian = jax.jit(jax.jacrev(lambda x: function(x) @ direction))(x)
@@ -26,9 +26,9 @@ def reads(function: Callable[[Float[Array, "S D"]], Float[Array, "T O"]], x: Flo
 
 
 def layers_to_connect(layers: Iterable[Reads]) -> int:
-    """How many of these layers, one on the other, it takes until every position reads every position.
+    """The number of these layers, stacked in this order, after which every position reads every position.
 
-    Raises ValueError where they never do: the layers end, or one adds no connection.
+    Raises ValueError if this never happens: the layers run out, or a layer adds no connection.
 
     >>> neighbours = abs(np.subtract.outer(np.arange(9), np.arange(9))) <= 2
     >>> layers_to_connect([neighbours] * 9)
@@ -46,9 +46,9 @@ def layers_to_connect(layers: Iterable[Reads]) -> int:
 
 
 def longest_distance(edges: Bool[np.ndarray, "V V"], sources: Iterable[int], targets: Iterable[int]) -> int:
-    """The largest number of edges on a shortest way from a source to a target, of those that are connected at all.
+    """The longest of the shortest paths from a source to a target, in edges. Unconnected pairs are skipped.
 
-    `edges` [v, u]: v reads u. Raises ValueError where no target is connected to a source.
+    `edges` [v, u] is True where v reads u. Raises ValueError if no target is connected to a source.
 
     >>> chain = np.eye(4, k=-1, dtype=bool)
     >>> longest_distance(chain, [0], [1, 3])
@@ -72,9 +72,9 @@ def longest_distance(edges: Bool[np.ndarray, "V V"], sources: Iterable[int], tar
 def distance_through_states(
     cell: Callable[[Float[Array, "2 D"]], Float[Array, "1 D"]], x: Float[Array, "2 D"], length: int
 ) -> int:
-    """The longest of the shortest ways from an input to an output of a recurrence over `length` positions.
+    """The longest of the shortest paths from an input to a state of a recurrence over `length` positions.
 
-    `cell` gives the state after reading an input, from the input and the state before, in this order.
+    `cell` takes [input, previous state], stacked as two rows, and returns the new state.
     """
     from_input, from_state = (bool(read) for read in reads(cell, x)[0])
     edges = np.zeros((2 * length, 2 * length), bool)  # the inputs, then the states
