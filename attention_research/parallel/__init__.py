@@ -1,1 +1,1 @@
-"""Meshes, sharding rules over parameter paths, and how a step is executed on them."""
+"""Meshes, sharding rules for parameter names, and the execution of train steps on a mesh."""

@@ -1,6 +1,6 @@
-"""Running the pure train step on devices: one program on a mesh (`jit`), or one copy a device (`pmap`).
+"""Runs the train step on devices, as one program on a mesh (`jit`) or as one copy on each device (`pmap`).
 
-An `Execution` makes the first state, places batches, and steps; the caller sees plain global arrays either way.
+Both classes create the first state, place batches on the devices and run the step, with the same interface.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ AXIS = "devices"
 
 
 def make_mesh(sizes: Mapping[str, int], among: Sequence[jax.Device] | None = None) -> jax.sharding.Mesh:
-    """The mesh with these axis sizes over all devices, or all `among` them; -1 takes what is left.
+    """A mesh with these axis sizes over all devices, or over the devices `among`. A size of -1 takes the rest.
 
-    Raises RunError where they do not fit.
+    Raises RunError if the sizes do not fit the number of devices.
     """
     devices = jax.device_count() if among is None else len(among)
     known = math.prod(size for size in sizes.values() if size != -1)
@@ -46,7 +46,10 @@ def _divides(batch_size: int, parts: int, shards: int, what: str) -> None:
 
 
 class MeshExecution:
-    """`jit` with shardings from the rules; the state is donated. `start(seeds)` makes it, of one seed or of many."""
+    """`jax.jit` on a mesh, with shardings from `parallel.rules`. The step donates the state.
+
+    `start(seeds)` creates the state, from one seed or from an array of seeds (one for each replica).
+    """
 
     def __init__(
         self,
@@ -76,11 +79,11 @@ class MeshExecution:
         )
 
     def made(self, function: Callable, *arguments: Any) -> Any:
-        """The state that a pure function returns, as it is stepped."""
+        """The state that a pure function returns, in the form that `step` takes."""
         return hosts.together(jax.jit(function, out_shardings=self.shardings))(*arguments)
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
-        """Raises RunError where a part of the batch, or a length, does not divide over the mesh."""
+        """Raises RunError if a part of the batch, or a sequence length, does not divide over the mesh."""
         _divides(batch_size, parts, self._row_shards(), "data shards")
         for _, *rest in shapes:
             if rest and rest[0] % self.mesh.shape[SEQUENCE]:
@@ -92,7 +95,7 @@ class MeshExecution:
 
     @cached_property
     def part(self) -> tuple[int, int]:
-        """(number, of how many) of the equal consecutive parts of a batch's rows that this host's devices hold."""
+        """(index, count): of `count` equal consecutive parts of a batch's rows, this host's devices hold number `index`."""
         shards = self._row_shards()
         rows: Any = self.batch_sharding(1).addressable_devices_indices_map((shards,)).values()
         bounds = [index.indices(shards)[:2] for (index,) in rows]
@@ -101,7 +104,7 @@ class MeshExecution:
         return (low // held, shards // held) if shards % held == 0 and low % held == 0 else (0, 1)
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
-        """A host's part of a batch on its devices."""
+        """Puts this host's part of a batch on its devices."""
         shardings = {name: self.batch_sharding(np.ndim(x)) for name, x in batch.items()}
         if jax.process_count() == 1:
             return jax.device_put(dict(batch), shardings)
@@ -118,66 +121,66 @@ class MeshExecution:
         return jax.make_array_from_callback(shape, sharding, piece)
 
     def batch_sharding(self, axes: int) -> NamedSharding:
-        """Of an array [B T ...] of a batch with that many axes."""
+        """The sharding of a batch array [B T ...] with this number of axes."""
         return NamedSharding(self.mesh, PartitionSpec(*(ROWS, SEQUENCE)[:axes]))
 
     def plain(self, state: Any) -> Any:
-        """The state as it is checkpointed."""
+        """The state in the form that checkpoints store."""
         return state
 
     def restored(self, state: Any) -> Any:
-        """A checkpointed state, as it is stepped."""
+        """A checkpointed state in the form that `step` takes."""
         return state
 
     def describe(self) -> dict[str, Any]:
-        """For environment.json."""
+        """The entry for environment.json."""
         return {"strategy": "jit", "mesh": dict(self.mesh.shape), "hosts": jax.process_count()}
 
 
 class PmapExecution:
-    """Data parallel by `jax.pmap`: a copy of the state on every device, gradients summed across them."""
+    """Data parallelism with `jax.pmap`: every device holds a copy of the state, and gradients are summed over them."""
 
     def __init__(self, step: Callable, start: Callable, seed: int):
         self.devices = jax.local_device_count()
         self.abstract = jax.eval_shape(start, seed)
         self.start = lambda: self.made(start, seed)
-        # The metrics are equal on all devices and come from the first.
+        # The metrics are equal on all devices: the first device's are returned.
         self.step = jax.pmap(step, axis_name=AXIS, out_axes=(0, None), donate_argnums=0)
-        if hosts.count() > 1:  # the devices meet before a step is compiled, not after (`hosts.together`)
+        if hosts.count() > 1:  # the devices communicate once before the step is compiled (see `hosts.together`)
             hosts.wait("pmap")
             jax.pmap(lambda x: jax.lax.psum(x, AXIS), axis_name=AXIS)(np.ones(self.devices))
         mesh = jax.make_mesh((self.devices,), (AXIS,), axis_types=(AxisType.Auto,), devices=jax.local_devices())
         self.batch_sharding = NamedSharding(mesh, PartitionSpec(AXIS))
 
     def made(self, function: Callable, *arguments: Any) -> Any:
-        """The state that a pure function returns, as it is stepped."""
+        """The state that a pure function returns, in the form that `step` takes."""
         return self.restored(jax.jit(function)(*arguments))
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
-        """Raises RunError where a part of the batch does not divide over the devices."""
-        del shapes  # pmap splits rows alone
+        """Raises RunError if a part of the batch does not divide over the devices."""
+        del shapes  # pmap splits only rows
         _divides(batch_size, parts, self.devices * jax.process_count(), "devices")
 
     @property
     def part(self) -> tuple[int, int]:
-        """(number, of how many) of the equal consecutive parts of a batch's rows that this host's devices hold."""
+        """(index, count): of `count` equal consecutive parts of a batch's rows, this host's devices hold number `index`."""
         return jax.process_index(), jax.process_count()
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
-        """[B ...] -> [devices, B / devices ...]."""
+        """Puts a batch on the devices: [B ...] -> [devices, B / devices ...]."""
         shards = {name: np.reshape(x, (self.devices, -1, *x.shape[1:])) for name, x in batch.items()}
         return jax.device_put(shards, self.batch_sharding)
 
     def plain(self, state: Any) -> Any:
-        """One copy of the state."""
+        """One copy of the state, as checkpoints store it."""
         one = jax.tree.map(lambda x: x.addressable_data(0)[0], state)
         return one if jax.process_count() == 1 else jax.device_get(one)
 
     def restored(self, state: Any) -> Any:
-        """A copy on every device."""
+        """A copy of a checkpointed state on every device."""
         return jax.tree.map(lambda x: jnp.stack([x] * self.devices), state)
 
     def describe(self) -> dict[str, Any]:
-        """For environment.json."""
+        """The entry for environment.json."""
         count = hosts.count()
         return {"strategy": "pmap", "mesh": {"data": self.devices * count}, "hosts": count}

@@ -1,7 +1,7 @@
-"""Several hosts as one: JAX's distributed runtime, and what they must agree on.
+"""Training on several hosts: starts JAX's distributed runtime and synchronises the hosts.
 
-Every host runs the same program on the same config; the first (process 0) alone writes into the workdir, but for the
-checkpoints' arrays, of which each host writes its own pieces. With one host nothing here does anything.
+Every host runs the same program with the same config. Only the first host (process 0) writes to the workdir, except
+for the arrays of checkpoints: each host writes its own shards. With one host these functions do nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 from attention_research.errors import RunError
 from attention_research.parallel.lifeline import GONE, lifeline
 
-#: Seconds without a sign of life after which a host counts as lost, and for which a start waits for all of them.
+#: Timeouts in seconds: a host without a heartbeat counts as lost; `join` waits this long for all hosts.
 HEARTBEAT, START = 20, 300
-#: The name under which the first host was found.
+#: The name of the first host, from the coordinator's address.
 _address: str | None = None
-#: What XLA says when another host's end of a connection is gone.
+#: Words in XLA's error messages when the connection to another host is lost.
 _LOST = ("connection", "Connection", "heartbeat", "Socket closed", "UNAVAILABLE", "DEADLINE_EXCEEDED", "Gloo", "gloo")
 
 
 def join(address: str | None = None, hosts: int | None = None, host: int | None = None) -> None:
-    """Makes this process host number `host` of `hosts`, which meet at `address` ("name:port" of host 0); without any of
-    these, as the cluster's environment says (Slurm, Open MPI, TPU pods, Kubernetes). Before anything else uses JAX.
+    """Makes this process host number `host` of `hosts`. Call it before anything else uses JAX.
 
-    Raises RunError where they do not meet.
+    `address` is the "name:port" of host 0. Arguments that are None are read from the cluster's environment (Slurm, Open
+    MPI, TPU pods, Kubernetes). Raises RunError if the hosts do not all connect.
     """
     global _address
     _address = address and address.rpartition(":")[0]
@@ -42,7 +42,7 @@ def join(address: str | None = None, hosts: int | None = None, host: int | None 
 
 
 def watched(told: Callable[[str], None]) -> AbstractContextManager[None]:
-    """While the block runs the loss of a host ends the others, each with one line (`parallel.lifeline`)."""
+    """A context in which the loss of a host ends the other hosts, each with a one-line error (`parallel.lifeline`)."""
     return lifeline(_address, told)
 
 
@@ -52,12 +52,12 @@ def count() -> int:
 
 
 def is_first() -> bool:
-    """Whether this host writes into the workdir."""
+    """Whether this is the first host, which writes to the workdir."""
     return jax.process_index() == 0
 
 
 def agreed(value: int) -> int:
-    """The first host's value, on all of them."""
+    """The first host's value, on all hosts."""
     if count() == 1:
         return value
     from jax.experimental import multihost_utils
@@ -66,7 +66,7 @@ def agreed(value: int) -> int:
 
 
 def any_host(wish: bool) -> bool:
-    """Whether a host wishes it."""
+    """Whether `wish` is true on any host."""
     if count() == 1:
         return wish
     from jax.experimental import multihost_utils
@@ -75,7 +75,7 @@ def any_host(wish: bool) -> bool:
 
 
 def wait(name: str) -> None:
-    """Until all hosts are here."""
+    """Waits until all hosts have called `wait` with this name."""
     if count() > 1:
         from jax.experimental import multihost_utils
 
@@ -83,10 +83,10 @@ def wait(name: str) -> None:
 
 
 def together(function: Any) -> Any:
-    """A jitted function which no host begins before all have compiled it, for each shape of its arguments.
+    """Wraps a jitted function so that no host runs it before all hosts have compiled it, for each shape of arguments.
 
-    Where its collectives first meet, those of CPUs (Gloo) take a host that has not come within 30 s for a lost one: it
-    may be compiling yet, where the other found the program in its cache.
+    The first collective on CPUs (Gloo) fails if another host does not join within 30 s. That host may still be
+    compiling, if this one found the program in its cache.
     """
     if count() == 1:
         return function
@@ -96,7 +96,7 @@ def together(function: Any) -> Any:
         leaves, tree = jax.tree.flatten(arguments)
         shapes = (tree, *map(jax.typeof, leaves))
         if shapes not in compiled:
-            function.lower(*arguments).compile()  # JAX keeps it for the call
+            function.lower(*arguments).compile()  # JAX caches the program for the call below
             wait("a program is compiled")
             compiled.add(shapes)
         return function(*arguments)
@@ -106,7 +106,7 @@ def together(function: Any) -> Any:
 
 @contextmanager
 def lost_told() -> Iterator[None]:
-    """Turns the end of another host into a RunError of one line."""
+    """Turns XLA's error about a lost host into a RunError of one line."""
     try:
         yield
     except (jax.errors.JaxRuntimeError, ValueError) as error:

@@ -1,9 +1,9 @@
-"""A connection from every host to the first for as long as they train: the end of one is known to all at once.
+"""Detects the loss of a host during training, through a connection from every host to the first.
 
-When a host dies its kernel closes the connection; when its machine does, keep-alive probes miss it within `SILENCE`
-seconds. Those left would wait for it in a collective, and XLA's runtime would in time abort them with a trace of its
-own; here each says one line and ends with status 1, also where that abort comes first. A host that ends in order says
-so.
+When a process dies, its kernel closes the connection. When a machine dies, keep-alive probes notice it within `SILENCE`
+seconds. Without this, the other hosts would wait in a collective until XLA's runtime aborts them with a stack trace.
+Here each of them prints one line and exits with status 1, even if XLA aborts first. A host that ends normally sends a
+message before it closes its connection.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from contextlib import contextmanager, suppress
 import jax
 import numpy as np
 
-#: Seconds after which a machine that says nothing is lost.
+#: Seconds after which a machine that does not answer counts as lost.
 SILENCE = 15
 _PROBES = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": SILENCE // 3 - 1}
 _ENDED = b"\0"
 _REMEDY = "start all of them again: the same command continues"
-#: Where it is not known which one.
+#: The error if it is not known which host is lost.
 GONE = f"a host is gone; {_REMEDY}"
 _handlers: list[Callable[[int], None]] = []
 
@@ -34,14 +34,15 @@ _handlers: list[Callable[[int], None]] = []
 def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]:
     """While the block runs, the loss of any host ends this process with status 1, after `told(line)`.
 
-    `address` is a name of the first host, by default its own; where it cannot be reached there, this host goes without.
+    `address` is the name of the first host, by default its own host name. A host that cannot connect to the first
+    continues without this detection, with a warning.
     """
     if jax.process_count() == 1:
         yield
         return
     here = jax.process_index()
     lines = _listen(address) if here == 0 else _connect()
-    last_word = threading.Lock()  # for whoever ends this process: one line and no more
+    last_word = threading.Lock()  # only one thread ends this process, with one line
 
     def lost(host: int) -> None:
         if last_word.acquire(blocking=False):
@@ -67,7 +68,7 @@ def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]
     in_order = True
     try:
         yield
-    except Exception:  # not a signal's SystemExit, with which all hosts end
+    except Exception:  # not the SystemExit of a signal, on which all hosts end
         in_order = False
         raise
     finally:
@@ -78,24 +79,24 @@ def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]
             with suppress(OSError):
                 if in_order:
                     line.sendall(_ENDED)
-                line.shutdown(socket.SHUT_RDWR)  # `close` alone tells nobody while `watch` reads it
+                line.shutdown(socket.SHUT_RDWR)  # `close` alone has no effect while `watch` reads the socket
             line.close()
 
 
 def _at_abort(line: str) -> None:
-    """What this process says if XLA's runtime, which is losing a host too, aborts it."""
+    """Prints `line` and exits with status 1 if XLA's runtime, which also notices the lost host, aborts this process."""
 
     @ctypes.CFUNCTYPE(None, ctypes.c_int)
     def say(number: int) -> None:
         os.write(sys.stderr.fileno(), line.encode())
         os._exit(1)
 
-    _handlers.append(say)  # C keeps no reference
+    _handlers.append(say)  # keeps it alive: C holds no reference
     ctypes.CDLL(None).signal(signal.SIGABRT, say)
 
 
 def _listen(address: str | None) -> dict[int, socket.socket]:
-    """The first host's: host -> its connection."""
+    """Accepts the connections of the other hosts, on the first host. Returns host -> connection."""
     with socket.create_server(("", 0)) as server:
         _say_where(f"{address or socket.gethostname()}:{server.getsockname()[1]}")
         server.settimeout(SILENCE)
@@ -109,7 +110,7 @@ def _listen(address: str | None) -> dict[int, socket.socket]:
 
 
 def _connect() -> dict[int, socket.socket]:
-    """Another host's: its connection to the first."""
+    """Connects to the first host, on another host. Returns {0: connection}, or {} if the first is not reachable."""
     name, _, port = _say_where("").rpartition(":")
     try:
         line = socket.create_connection((name, int(port)), timeout=SILENCE)
@@ -125,13 +126,13 @@ def _connect() -> dict[int, socket.socket]:
 def _kept_alive(line: socket.socket) -> socket.socket:
     line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _PROBES.items():
-        if hasattr(socket, name):  # Linux
+        if hasattr(socket, name):  # Linux only
             line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return line
 
 
 def _say_where(text: str) -> str:
-    """The first host's text, on all of them."""
+    """The first host's text, on all hosts."""
     from jax.experimental import multihost_utils
 
     letters = np.zeros(256, np.uint8)

@@ -1,7 +1,8 @@
-"""Scalar settings that differ between replicas: numbers to Python, arrays to the program in which all replicas run.
+"""Scalar settings that differ between replicas of one program.
 
-A `Varied` stands in a module or a task where the number would stand. Who uses the number asks `value` for it: within a
-`scope`, which the vmapped step opens around one replica, that is the replica's own array, a tracer.
+A module or a task holds a `Varied` in place of the number. Code that uses the number calls `value`. The vmapped step
+opens a `scope` around each replica; within it, `value` returns the replica's own array (a tracer). Outside it, `value`
+returns a Python float.
 
 >>> rate = Varied(0.1, "model.dropout_rate")
 >>> with scope({"model.dropout_rate": 0.3}):
@@ -22,7 +23,7 @@ _values: ContextVar[Mapping[str, Any] | None] = ContextVar("values of varied set
 
 
 class Varied(float):
-    """The first replica's number, equal to it and hashed as it is, with the path of its setting in the config."""
+    """A setting that varies: a float with the first replica's number, and the path of the setting in the config."""
 
     path: str
 
@@ -32,12 +33,12 @@ class Varied(float):
         return one
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return float(self), self.path  # what a copy is made from
+        return float(self), self.path  # for copies and pickles
 
 
 @contextmanager
 def scope(values: Mapping[str, Any]) -> Iterator[None]:
-    """While a replica is traced: path -> its scalar."""
+    """Sets the values of one replica, path -> scalar, while it is traced."""
     before = _values.set(values)
     try:
         yield
@@ -46,7 +47,7 @@ def scope(values: Mapping[str, Any]) -> Iterator[None]:
 
 
 def value(x: Any) -> Any:
-    """The number to compute with: x itself, or of a `Varied` the scope's array; outside of a scope its own float."""
+    """The number to compute with: x itself, or for a `Varied` the scope's array. Outside a scope, its own float."""
     if not isinstance(x, Varied):
         return x
     values = _values.get()

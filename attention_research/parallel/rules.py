@@ -1,7 +1,8 @@
-"""Sharding as a table of rules over parameter names: (pattern, axes of ONE layer's weight, right-aligned).
+"""Sharding rules for parameter names: (pattern, mesh axes of one layer's weight, right-aligned).
 
-Right-aligned, so that a stack's layer axis and a replica axis need no rule. The first match wins; an axis that does not
-divide the dimension is left out. No model code knows of any of this; what it must say of a mesh is `parallel.scope`'s.
+Axes are right-aligned, so that the layer axis of a stack and the replica axis need no rule. The first matching rule
+applies. A mesh axis that does not divide its dimension is left out. Model code does not use these rules; the few
+modules that name a mesh axis use `parallel.scope`.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"experts\.(.*\.)?output\.kernel$", ("expert", "tensor", "fsdp")),
     (r"experts\.(.*\.)?kernel$", ("expert", "fsdp", "tensor")),
     (r"experts\.(.*\.)?bias$", ("expert", None)),
-    # A recurrent cell's gates lie side by side in the columns: splitting those would part a gate from its state.
+    # The columns of a recurrent cell hold its gates side by side. Splitting them would separate a gate from its state.
     (r"(input|state)_kernel$", ("fsdp", None)),
     (r"(query|key|value|hidden|feed_forward\w*\.gate|from_\w+)\.kernel$", ("fsdp", "tensor")),
     (r"output\.kernel$", ("tensor", "fsdp")),
-    # Of whatever parts a vocabulary is made: rows are tokens.
+    # The embedding tables of a vocabulary: rows are tokens.
     (r"vocabulary\.[\w.]*table$", ("tensor", "fsdp")),
-    # A memory's values, which are read row by row: every device has its columns of all of them.
+    # The values of a memory layer are read row by row: every device holds some columns of all rows.
     (r"feed_forward\w*\.table$", ("fsdp", "tensor")),
     (r"output_kernel$", ("fsdp", "tensor")),
     (r"(kernel|weight|table)$", ("fsdp", None)),
     (r"", ()),
 )
-#: What the rows of a batch are split over; its positions, the second axis, are split over SEQUENCE.
+#: The mesh axes over which the rows of a batch are split. Its positions, the second axis, are split over SEQUENCE.
 ROWS = ("data", "fsdp", "expert")
 SEQUENCE = "sequence"
 
 
-#: The layers of a stack lie side by side in its arrays; a layer's are gathered when its turn comes.
+#: Parameters of stacked layers. Each layer's parameters are gathered when the layer runs.
 STACKED = re.compile(r"(^|\.)segments\.\d+\.")
 
 
 def spec(name: str, shape: tuple[int, ...], sizes: Mapping[str, int]) -> PartitionSpec:
-    """The axes of a parameter of this name and shape on a mesh of these sizes."""
+    """The partition spec of a parameter with this name and shape, on a mesh with these axis sizes."""
     axes = next(axes for pattern, axes in RULES if re.search(pattern, name))[-len(shape) :] if shape else ()
     axes = (None,) * (len(shape) - len(axes)) + tuple(axes)
     fits = (a if a and sizes[a] > 1 and size % sizes[a] == 0 else None for a, size in zip(axes, shape, strict=True))
@@ -47,11 +48,11 @@ def spec(name: str, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Partiti
 
 
 def state_shardings(state: Any, mesh: jax.sharding.Mesh) -> Any:
-    """A sharding for every array of a (possibly abstract) train state: a parameter's moments follow the parameter,
-    whose name is the last dictionary key on their path; everything else is replicated.
+    """A sharding for every array of a (possibly abstract) train state.
 
-    So are moments of another shape than the parameter's: Adafactor's rows and columns of a matrix, [n] and [m] of n m,
-    to which the rule's axes do not belong and which are not worth sharding.
+    The moments of a parameter have the sharding of the parameter, whose name is the last dictionary key on their path.
+    Everything else is replicated. Moments with another shape are replicated too, such as Adafactor's row and column
+    moments [n] and [m] of a matrix [n m]: the axes of the rule do not fit them, and they are small.
     """
     shapes = {name: x.shape for name, x in state["parameters"].items()}
 

@@ -1,6 +1,6 @@
-"""The mesh in whose scope a function is traced: for the few modules that must name one of its axes.
+"""Access to the current mesh, for the few modules that name one of its axes.
 
-`parallel.execution` sets it around a step. Without one every axis has size 1, and nothing here does anything.
+`parallel.execution` sets the mesh around a step. Without a mesh every axis has size 1, and these functions do nothing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from jaxtyping import Array
 from attention_research.kernels.attention.varying import vary_together
 from attention_research.parallel.rules import ROWS, SEQUENCE, STACKED, spec
 
-#: The name of gathered parameters: what a gradient gathers anew rather than keeps.
+#: The checkpoint name of gathered parameters. The backward pass gathers them again instead of keeping them.
 GATHERED = "gathered"
 
 
 def axis_size(axis: str) -> int:
-    """The number of devices along a mesh axis."""
+    """The number of devices along a mesh axis; 1 without a mesh."""
     return dict(jax.sharding.get_abstract_mesh().shape).get(axis, 1)
 
 
 def constrained(x: Array, *axes: str | tuple[str, ...] | None) -> Array:
-    """x with its first dimensions split over these mesh axes: where the partitioner would not find the split itself."""
+    """x with its first dimensions split over these mesh axes, for splits that the partitioner does not find itself."""
     names = [axis for group in axes for axis in ([group] if isinstance(group, str) else group or ())]
     if all(axis_size(axis) == 1 for axis in names):
         return x
@@ -36,13 +36,15 @@ def constrained(x: Array, *axes: str | tuple[str, ...] | None) -> Array:
 
 
 def activations(x: Array) -> Array:
-    """x [B T ...], its rows and positions split as the batch's: else a weight's split may spread to it."""
+    """x [B T ...] with rows and positions split as in the batch. Otherwise the split of a weight may spread to x."""
     return constrained(x, ROWS, SEQUENCE)
 
 
 def gathered(parameters: Mapping[str, Array]) -> dict[str, Array]:
-    """The parameters as they are used: whole along `fsdp`, over which they are kept in pieces (Zhao et al. 2023,
-    arXiv 2304.11277). Their gradients are in pieces again."""
+    """The parameters, gathered along the mesh axis `fsdp`, over which they are stored in shards.
+
+    Zhao et al. 2023 (arXiv 2304.11277). Their gradients are sharded over `fsdp` again.
+    """
     sizes = dict(jax.sharding.get_abstract_mesh().shape)
     if sizes.get("fsdp", 1) == 1:
         return dict(parameters)
@@ -56,12 +58,15 @@ def gathered(parameters: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def gathered_but_stacks(parameters: Mapping[str, Array]) -> dict[str, Array]:
-    """`gathered`, but for the layers of stacks: each of those is gathered when its turn comes."""
+    """`gathered`, except for the parameters of stacked layers, which are gathered when their layer runs."""
     return {**parameters, **gathered({name: x for name, x in parameters.items() if not STACKED.search(name)})}
 
 
 def regathering(body: Callable[..., Any]) -> Callable[..., Any]:
-    """A layer's body whose gradient gathers the parameters once more: kept, all layers' would be whole at once."""
+    """Wraps the body of a layer so that its backward pass gathers the parameters again.
+
+    Otherwise the gathered parameters of all layers would be in memory at once.
+    """
     if axis_size("fsdp") == 1:
         return body
     return jax.checkpoint(body, policy=jax.checkpoint_policies.save_anything_except_these_names(GATHERED))
@@ -79,12 +84,11 @@ _gathered.defvjp(
 
 
 def over_axes(function: Callable[..., Any], *specs: PartitionSpec) -> Callable[..., Any]:
-    """`function` run by every device of the axes that `specs` name on its share of the arguments, so that no device
-    sees another's.
+    """Runs `function` separately on every device of the mesh axes in `specs`, on the device's shard of the arguments.
 
-    Each spec says how its argument is cut (`PartitionSpec()`: it is whole everywhere); every result is cut as the first
-    argument. What is whole has its gradient summed over devices once, after the function's own loops. The other axes of
-    the mesh stay the partitioner's. Axes of one device change nothing.
+    Each spec says how its argument is sharded; `PartitionSpec()` means replicated. Every result is sharded as the first
+    argument. The gradient of a replicated argument is summed over devices once, after the function's own loops. The
+    partitioner still handles the other mesh axes. If all axes in `specs` have size 1, `function` is returned unchanged.
     """
     groups = [group for spec in specs for group in spec if group is not None]
     axes = {axis for group in groups for axis in ([group] if isinstance(group, str) else group)}

@@ -1,4 +1,4 @@
-"""The `parallel` section: how a step is executed, and on which mesh."""
+"""The config section `parallel`: how a train step is executed, and on which mesh."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from attention_research.registry import Child, Positive
 
 
 class Mesh:
-    """Sizes of the mesh axes; `data` -1 takes the devices that the others leave.
+    """The sizes of the mesh axes. With `data=-1` that axis takes the devices that remain.
 
-    Rows of a batch are split over `data`, `fsdp` and `expert`, positions over `sequence`. Parameters are split over
-    `fsdp` and `tensor` (`parallel.rules`), those of experts over `expert` too. Attention of kind `ring` is the one that
-    never gathers a sequence.
+    The rows of a batch are split over `data`, `fsdp` and `expert`, and its positions over `sequence`. Parameters are
+    split over `fsdp` and `tensor` (`parallel.rules`), and those of experts over `expert` too. Only attention of kind
+    `ring` never gathers a whole sequence.
     """
 
     def __init__(
