@@ -95,7 +95,7 @@ class MeshExecution:
 
     @cached_property
     def part(self) -> tuple[int, int]:
-        """(index, count): of `count` equal consecutive parts of a batch's rows, this host's devices hold number `index`."""
+        """(index, count): this host holds part `index` of `count` equal consecutive parts of the rows of a batch."""
         shards = self._row_shards()
         rows: Any = self.batch_sharding(1).addressable_devices_indices_map((shards,)).values()
         bounds = [index.indices(shards)[:2] for (index,) in rows]
@@ -163,7 +163,7 @@ class PmapExecution:
 
     @property
     def part(self) -> tuple[int, int]:
-        """(index, count): of `count` equal consecutive parts of a batch's rows, this host's devices hold number `index`."""
+        """(index, count): this host holds part `index` of `count` equal consecutive parts of the rows of a batch."""
         return jax.process_index(), jax.process_count()
 
     def place(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
