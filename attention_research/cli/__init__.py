@@ -1,8 +1,9 @@
-"""The command `attention-research`; nothing else parses arguments. One file a command, named like it.
+"""The command line `attention-research`. Each subcommand is one module, with the name of the subcommand.
 
-Exit status: 0 done; 1 failed while running; 2 the user's arguments or config are wrong; each error is one line. A run
-that a signal has stopped saves, says how to continue and exits with 128 + its number (SIGTERM 143, Ctrl-C 130).
-JAX is imported only by a command that is about to use it: `--help`, `list` and wrong arguments stay instant.
+The exit status is 0 for success, 1 for an error while running, and 2 for wrong arguments or a wrong config. Every error
+is one line. A run that is stopped by a signal saves a checkpoint, prints how to continue, and exits with 128 + the
+signal's number (SIGTERM 143, Ctrl-C 130). A command imports JAX only when it is about to use it, so that `--help`,
+`list` and wrong arguments return at once.
 """
 
 from collections.abc import Sequence

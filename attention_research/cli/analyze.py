@@ -1,4 +1,4 @@
-"""`analyze`: what the attention of a trained run does: numbers, pictures, a page."""
+"""`analyze`: analyses the attention of a trained run; writes numbers, figures and a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several commands take, and how they answer: one-line errors, progress on standard error, JSON documents."""
+"""Options that several commands share, and their output: one-line errors, progress on standard error, JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attention_research.config import Config, ConfigError, load
 from attention_research.config.annotations import whole
 from attention_research.training.workdir import json_text
 
-#: What `--config.a.b=VALUE` said, in order.
+#: The path and value of each `--config.a.b=VALUE`, in order.
 Overrides = list[tuple[str, str]]
 
 
@@ -27,24 +27,24 @@ class Parser(argparse.ArgumentParser):
 
 
 def say(line: str) -> None:
-    """Logs and progress go to standard error."""
+    """Prints a line of log or progress on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def print_json(document: Any) -> int:
-    """One JSON document on standard output; the exit status."""
+    """Prints one JSON document on standard output. Returns the exit status 0."""
     print(json_text(document, indent=1))
     return 0
 
 
 def nearest(word: str, among: Sequence[str]) -> str:
-    """ "; did you mean X?" for the nearest of `among`, or a list of them."""
+    """ "; did you mean X?" for the nearest of `among`, or a list of all if none is near."""
     close = difflib.get_close_matches(word, list(among), 1, 0.5)
     return f"; did you mean {close[0]}?" if close else f"; there is {', '.join(among)}"
 
 
 def configured(arguments: argparse.Namespace, overrides: Overrides) -> Config:
-    """The config of `--config` with its overrides, checked."""
+    """The config of `--config` with its overrides. Raises ConfigError if it is missing or wrong."""
     if not arguments.config:
         raise ConfigError("--config=FILE.py[:variant] is missing, for example configs/translation/transformer.py:cpu")
     config = load(arguments.config, overrides)
@@ -55,7 +55,7 @@ def configured(arguments: argparse.Namespace, overrides: Overrides) -> Config:
 
 
 def trained_workdir(arguments: argparse.Namespace, overrides: Overrides) -> Path:
-    """`--workdir` of a run that is there, whose own config is used."""
+    """The folder of `--workdir`, an existing run with its own config. Raises ConfigError if there is no run."""
     no_overrides(overrides)
     if arguments.workdir is None:
         raise ConfigError("--workdir=DIR is missing: the folder of a trained run")
@@ -65,7 +65,7 @@ def trained_workdir(arguments: argparse.Namespace, overrides: Overrides) -> Path
 
 
 def checkpoint_options(parser: Parser) -> None:
-    """Which parameters a command over a trained run takes."""
+    """Adds the options that select the parameters of a trained run."""
     parser.add_argument(
         "--checkpoint",
         type=checkpoint,
@@ -80,7 +80,7 @@ def checkpoint_options(parser: Parser) -> None:
 
 
 def no_overrides(overrides: Overrides) -> None:
-    """Refuses `--config.a.b=VALUE` where a run's own config is used."""
+    """Raises ConfigError for `--config.a.b=VALUE` in a command that uses a run's own config."""
     if overrides:
         raise ConfigError(
             f"--config.{overrides[0][0]}: the workdir's config.json is used; nothing can be overridden here"
@@ -88,19 +88,19 @@ def no_overrides(overrides: Overrides) -> None:
 
 
 def no_study_overrides(overrides: Overrides) -> None:
-    """Refuses `--config.a.b=VALUE` for a study."""
+    """Raises ConfigError for `--config.a.b=VALUE` in a command over a study."""
     if overrides:
         raise ConfigError(f"--config.{overrides[0][0]}: a study's rows are fixed; use sweep for your own")
 
 
 def study_options(parser: Parser) -> None:
-    """What `reproduce` and `sweep` have in common."""
+    """Adds the options that `reproduce` and `sweep` share."""
     parser.add_argument("--seeds", type=positive, help="random seeds of each row: training.seed (0) and those after it")
     runner_options(parser)
 
 
 def runner_options(parser: Parser) -> None:
-    """Where the trials of a study run, and what becomes of those that are there: `reproduce`, `sweep`, `budget`."""
+    """Adds the options of `reproduce`, `sweep` and `budget`: where trials run, and whether stale trials run again."""
     parser.add_argument("--runner", default="local", metavar="local|ray|slurm", help="where trials run (local)")
     parser.add_argument("--jobs", type=positive, help="trials at a time")
     parser.add_argument("--cores", type=positive, help="ray, slurm: cores a trial")
@@ -113,7 +113,7 @@ def runner_options(parser: Parser) -> None:
 
 
 def stale_option(parser: Parser, *, default: str) -> None:
-    """`--stale`, which `reproduce`, `sweep` and `record` have with defaults of their own."""
+    """Adds `--stale`, with the command's own default."""
     parser.add_argument(
         "--stale",
         choices=("rerun", "keep"),
@@ -124,28 +124,28 @@ def stale_option(parser: Parser, *, default: str) -> None:
 
 
 def machines(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The runner's own settings, of those of `study_options` that were given."""
+    """The settings of the runner, from the options of `runner_options`."""
     given = {name: getattr(arguments, name) for name in ("cores", "devices", "address")}
     return {**given, "slurm": arguments.slurm}
 
 
 def checkpoint(text: str) -> str | int:
-    """`last`, `best`, or a step."""
+    """Parses `last`, `best`, or a step."""
     return text if text in ("last", "best") else _at_least(0, text, "last, best or a step")
 
 
 def positive(text: str) -> int:
-    """A number from 1 up."""
+    """Parses an integer of at least 1."""
     return _at_least(1, text, "a number from 1 up")
 
 
 def count(text: str) -> int:
-    """A number from 0 up."""
+    """Parses an integer of at least 0."""
     return _at_least(0, text, "a number from 0 up")
 
 
 def _at_least(least: int, text: str, expected: str) -> int:
-    """An int as settings have them: 1e3 is 1000, and 1.5 is refused."""
+    """Parses an integer of at least `least` as config settings do: 1e3 is 1000, and 1.5 raises an error."""
     value = whole(text.strip())
     if not isinstance(value, int) or value < least:
         raise argparse.ArgumentTypeError(f"expected {expected}; got {text!r}")
@@ -153,7 +153,7 @@ def _at_least(least: int, text: str, expected: str) -> int:
 
 
 def place(text: str) -> Path:
-    """The path of a file or folder. An empty one, which Python would take for the current folder, is refused."""
+    """Parses the path of a file or folder. An empty path, which Python reads as the current folder, raises an error."""
     if not text.strip():
         raise argparse.ArgumentTypeError("expected a path; got an empty one (. is the current folder)")
     try:
@@ -167,7 +167,7 @@ def place(text: str) -> Path:
 
 
 def settings(text: str) -> dict[str, str | int]:
-    """`key=value,key=value`, numbers as numbers."""
+    """Parses `key=value,key=value`. Decimal values become ints."""
     found: dict[str, str | int] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
@@ -178,7 +178,7 @@ def settings(text: str) -> dict[str, str | int]:
 
 
 def ids(text: str) -> list[str]:
-    """`id,id,...`, each once; at least one."""
+    """Parses `id,id,...`: at least one id, without duplicates."""
     found = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not found:
         raise argparse.ArgumentTypeError("expected id,id,...; got none (without the option it is all of them)")

@@ -1,4 +1,4 @@
-"""`attempt`: one trial of a study or sweep, in the folder where it was planned; what every runner starts."""
+"""`attempt`: runs one planned trial of a study or sweep, in the trial's folder. Every runner starts this command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
 
 
 def cores(text: str) -> list[int]:
-    """`0,1`."""
+    """Parses a list of cores, `0,1`."""
     parts = text.split(",")
     if not all(part.isdecimal() for part in parts):
         raise ConfigError(f"--cores={text}: expected numbers of cores, as in 0,1")

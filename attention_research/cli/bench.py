@@ -1,4 +1,4 @@
-"""`bench`: a file of benchmarks/."""
+"""`bench`: runs a file of benchmarks/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`budget`: steps, learning rates and hours a row of a study whose models are to have learned."""
+"""`budget`: finds the steps, learning rates and hours that each row of a study needs to learn its task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`compare`: runs side by side."""
+"""`compare`: shows runs side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`data prepare`: fetch, build, tokenise."""
+"""`data prepare`: downloads, builds and tokenises data sets."""
 
 from __future__ import annotations
 

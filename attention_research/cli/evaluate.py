@@ -1,4 +1,4 @@
-"""`evaluate`: losses and scores of a trained run."""
+"""`evaluate`: computes losses and scores of a trained run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def options(parser: Parser) -> None:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """`SOURCE,TARGET`."""
+    """Parses `SOURCE,TARGET`."""
     source, comma, target = text.partition(",")
     if not (source and comma and target):
         raise ConfigError(f"--files={text}: expected SOURCE,TARGET, two files of which line i translates line i")

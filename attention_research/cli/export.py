@@ -1,4 +1,4 @@
-"""`export`: a trained model as one safetensors file."""
+"""`export`: writes a trained model to one safetensors file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`generate`: what a trained run makes of new text, or of a picture; how a language model goes on."""
+"""`generate`: translates or continues new text, or describes an image, with a trained run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
 
 
 def describe(arguments: argparse.Namespace, workdir: Path, side: int, channels: int) -> int:
-    """A captioner on the user's picture."""
+    """Prints the caption of the user's image, for a captioning run."""
     from attention_research.analysis.picture_attention import of_picture, read_picture
     from attention_research.workdirs.given_text import is_there, nearest_file
 

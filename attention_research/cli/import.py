@@ -1,4 +1,4 @@
-"""`import`: a Hugging Face checkpoint folder, or MobileNetV2, as a run at step 0, which every other command takes."""
+"""`import`: converts a Hugging Face checkpoint folder, or MobileNetV2, to a run at step 0 for the other commands."""
 
 from __future__ import annotations
 

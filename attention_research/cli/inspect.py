@@ -1,4 +1,4 @@
-"""`inspect`: what a config or a study's rows would train."""
+"""`inspect`: counts parameters, FLOPs and memory of a config or of a study's rows, without training."""
 
 from __future__ import annotations
 

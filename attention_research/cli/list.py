@@ -1,4 +1,4 @@
-"""`list`: the names that other commands take, and the claims with their verdicts."""
+"""`list`: prints the names that other commands take, and the claims with their verdicts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
 
 
 def _claims(*, as_json: bool) -> int:
-    """Every claim of the lectures with its verdict, read from the recorded tables."""
+    """Prints every claim of the lectures with its verdict, read from the recorded tables."""
     from attention_research.studies import claims_page
 
     if as_json:

@@ -1,4 +1,4 @@
-"""From the command line to the command's file: `options(parser)` adds its arguments, `run` does it."""
+"""Dispatches the command line to a command's module: its `options(parser)` adds arguments, its `run` runs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from attention_research.cli.arguments import Parser, nearest, say
 from attention_research.errors import ConfigError, RunError
 
-#: The module of this package -> its line of `--help`.
+#: Command, which is also the name of its module -> its line in `--help`.
 COMMANDS: dict[str, str] = {
     "train": "train a config in a workdir; the same command continues an interrupted run",
     "evaluate": "losses and BLEU of a workdir's newest or best checkpoint, written to evaluation.json",
@@ -36,14 +36,14 @@ COMMANDS: dict[str, str] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status. What it prints is UTF-8, whatever the locale says."""
-    for stream in (sys.stdout, sys.stderr):  # the name of a file need not be UTF-8
+    """Runs one command and returns the exit status. The output is UTF-8 in every locale."""
+    for stream in (sys.stdout, sys.stderr):  # file names may contain bytes that are not UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         status = dispatch(list(sys.argv[1:] if argv is None else argv))
         if sys.stdout is not None:
-            sys.stdout.flush()  # at exit, a reader that is gone or a full disk would be a traceback
+            sys.stdout.flush()  # here a closed pipe or a full disk is handled; at exit it prints a traceback
         return status
     except ConfigError as error:
         say(f"error: {error}")
@@ -66,12 +66,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _write_nowhere() -> None:
-    """What is left in the buffer of standard output cannot be written: at exit it must not be tried again."""
+    """Sends standard output to the null device, so that Python does not try to write its buffer again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def dispatch(argv: list[str]) -> int:
-    """Parses and runs."""
+    """Parses the arguments, runs the command and returns the exit status."""
     if not argv or argv[0] in ("-h", "--help"):
         print("usage: attention-research COMMAND ...   (COMMAND --help tells more)\n")
         print("\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items()))

@@ -1,4 +1,4 @@
-"""`record`: what is missing or stale of many studies, by priority, for some hours."""
+"""`record`: runs and records the missing and stale trials of many studies, by priority, within some hours."""
 
 from __future__ import annotations
 

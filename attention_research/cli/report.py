@@ -1,4 +1,4 @@
-"""`report`: a run or a study as one self-contained page."""
+"""`report`: writes one self-contained page about a run or a study."""
 
 from __future__ import annotations
 

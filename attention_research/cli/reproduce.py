@@ -1,4 +1,4 @@
-"""`reproduce`: a study's missing trials, then its table, figures and page."""
+"""`reproduce`: runs the missing trials of a study, then writes its table, figures and page."""
 
 from __future__ import annotations
 

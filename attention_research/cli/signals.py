@@ -1,7 +1,7 @@
-"""SIGTERM and Ctrl-C from the program's first line on, before a command takes them over (`training.interruption`).
+"""Handles SIGTERM and Ctrl-C from the program's start until a command installs its own handlers.
 
-Python raises KeyboardInterrupt wherever it happens to be. Inside an import a library may catch it and go on, so the
-process ends at once there: an import has nothing to save.
+Python raises KeyboardInterrupt at any point. Inside an import, a library may catch it and continue, so there the
+process exits at once: an import has nothing to save. `training.interruption` handles signals during training.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _IMPORT = "<frozen importlib"
 
 
 def handle(number: int, frame: FrameType | None) -> None:
-    """Ends the process with 128 + the signal's number and one line; Ctrl-C outside imports is a KeyboardInterrupt."""
+    """Exits with one line and status 128 + the signal's number. Ctrl-C outside imports raises KeyboardInterrupt."""
     if number == signal.SIGINT and not _importing(frame):
         raise KeyboardInterrupt
     line = f"{signal.Signals(number).name}: stopped; rerun the same command to continue\n"
@@ -35,7 +35,7 @@ def _importing(frame: FrameType | None) -> bool:
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """The handlers while the block runs; in a thread other than the main one Python installs none."""
+    """Installs the handlers for the block. Does nothing outside the main thread, where Python installs no handlers."""
     mine = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)} if mine else {}
     try:

@@ -1,4 +1,4 @@
-"""`status`: the runs and studies that are there; with `--stale` what the records beside the studies are worth now."""
+"""`status`: lists runs and studies. With `--stale`, says which recorded trials are current, stale or not comparable."""
 
 from __future__ import annotations
 

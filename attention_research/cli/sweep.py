@@ -1,4 +1,4 @@
-"""`sweep`: a study without a file, one row a combination of values, or a candidate that a search has drawn."""
+"""`sweep`: runs a config over lists of values. A row is a combination of values, or a candidate that a search draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`train`: a config in a workdir."""
+"""`train`: trains a config in a workdir."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
 
 
 def _meeting(arguments: argparse.Namespace) -> tuple[str | None, int | None, int | None] | None:
-    """Where the hosts meet, how many there are, which is this one; all None as the environment says; None: one host."""
+    """(address of host 0, number of hosts, number of this host), or None to train on one host.
+
+    With `--distributed` alone all three are None: JAX reads them from the environment.
+    """
     given = {name: getattr(arguments, name) for name in ("coordinator_address", "num_processes", "process_id")}
     missing = [name for name, value in given.items() if value is None]
     if len(missing) == len(given):
@@ -56,7 +59,7 @@ def _meeting(arguments: argparse.Namespace) -> tuple[str | None, int | None, int
 
 
 def steps(text: str) -> tuple[int, int]:
-    """FIRST:LAST, from 1."""
+    """Parses FIRST:LAST, two steps of at least 1."""
     first, _, last = (whole(part) for part in text.partition(":"))
     if not (isinstance(first, int) and isinstance(last, int) and 1 <= first <= last):
         raise ConfigError(f"--profile={text}: expected FIRST:LAST, two steps from 1 up, for example 20:24")
