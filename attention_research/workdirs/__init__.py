@@ -1,1 +1,1 @@
-"""Folders of runs and studies seen from outside: what is there, how runs differ, a run's page. No JAX is imported."""
+"""Reads the folders of runs and studies: their state, the differences between runs, and pages about them."""

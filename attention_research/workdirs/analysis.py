@@ -1,9 +1,12 @@
-"""`analyze`: what the attention of a trained run does, over a sample of a split: numbers, pictures and one page.
+"""`analyze`: analyses the attention of a trained run over a sample of a split; writes numbers, figures and one page.
 
-heads     entropy, distance, own, previous and first place of each head; how differently a layer's heads look
-rollout   what of the first example's input reaches each layer (Abnar & Zuidema 2020)
-spectra   singular values of the maps by layer and head (Linformer, figure 1)
-probe     how well each layer's states of a causal language model name their position (Haviv et al. 2022)
+maps      attention weights of one example, by layer and head
+heads     entropy, distance, and weight on the own, previous and first position of each head; the divergence between
+          the heads of a layer
+rollout   how much of each input token of the first example reaches each position (Abnar & Zuidema 2020)
+spectra   singular values of the attention maps by layer and head (Linformer, figure 1)
+probe     how well a probe predicts the position from the states of each layer of a causal language model (Haviv et al.
+          2022)
 """
 
 from __future__ import annotations
@@ -28,16 +31,16 @@ from attention_research.workdirs import offers
 
 WHAT = ("maps", "heads", "rollout", "spectra", "probe")
 Place = tuple[str, str]
-#: A picture of one example names every token; longer texts are cut.
+#: The number of tokens after which one example's maps are cut, since the figure labels every token.
 LONGEST = 48
 
 
 def analyze(
     trained: Trained, folder: Path, what: Sequence[str], *, split: str = "test", examples: int = 64
 ) -> dict[str, Any]:
-    """Writes numbers (analysis.json), pictures and analysis.html into `folder`; returns the numbers.
+    """Writes numbers (analysis.json), figures and analysis.html into `folder`, and returns the numbers.
 
-    Raises ConfigError for a name that is not in `WHAT`, and where no requested analysis fits the model.
+    Raises ConfigError for a name that is not in `WHAT`, and if no requested analysis fits the model.
     """
     unknown = [one for one in what if one not in WHAT]
     if unknown:
@@ -60,7 +63,7 @@ def analyze(
 
 
 def _facts(trained: Trained) -> dict[str, str]:
-    """Where the numbers come from."""
+    """The run, config and checkpoint that the numbers come from."""
     return {"run": trained.workdir.resolve().name, "config": trained.config.hash, "read": str(trained.selection)}
 
 
@@ -105,7 +108,7 @@ def _of_maps(
 
 
 def _cut(trained: Trained, tokens: Mapping[str, np.ndarray], weights: np.ndarray, place: Place) -> AttentionMap:
-    """The beginning of one example's maps, with its tokens' names."""
+    """The maps of one example, cut to the first `LONGEST` tokens, with the tokens as labels."""
     title, rows, columns = PLACES[place]
     named = lambda name: labels(trained.data.tokenizer, [int(token) for token in tokens[name][:LONGEST]])
     names = {"source": named("source") if "source" in tokens else [], "written": [], "read": []}
@@ -121,7 +124,7 @@ def _lists(numbers: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def page(facts: Mapping[str, str], found: Mapping[str, Any], figures: Sequence[Figure]) -> str:
-    """The page as HTML: facts, pictures, and a table of every head."""
+    """The page as HTML: facts, figures, and a table of all heads."""
     parts = ["<h1>What attention does</h1>", document.facts(facts)]
     parts += ["<h2>Pictures</h2>", *map(document.picture, figures)]
     for key, numbers in found.get("heads", {}).items():

@@ -1,4 +1,4 @@
-"""The pictures of `analyze`."""
+"""The figures of `analyze`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = {
 
 
 def draw_maps(maps: Sequence[AttentionMap], facts: Mapping[str, str], path: Path) -> Figure:
-    """One example's maps: a panel a layer and head (`analysis.attention_picture`)."""
+    """Draws the attention maps of one example, one panel for each layer and head (`analysis.attention_picture`)."""
     texts = {one.rows: " ".join(one.queries) for one in maps} | {one.columns: " ".join(one.keys) for one in maps}
     source, written = (next((texts[axis] for axis in axes if axis in texts), "")
                        for axes in ((AXES["source"],), (AXES["written"], AXES["read"])))  # fmt: skip
@@ -34,7 +34,7 @@ def draw_maps(maps: Sequence[AttentionMap], facts: Mapping[str, str], path: Path
 
 
 def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path: Path) -> Figure:
-    """A panel a statistic: a cell a head, layers from below."""
+    """Draws one panel for each statistic, with one cell for each head. The first layer is at the bottom."""
     pyplot = canvas()
     layers, heads = next(iter(numbers.values())).shape
     figure, axes = pyplot.subplots(
@@ -61,7 +61,7 @@ def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path
 def draw_rollout(
     title: str, reached: Float[np.ndarray, "L T T"], tokens: Sequence[str], rows: str, path: Path
 ) -> Figure:
-    """The first and the last layer: row i is what of each input token is in position i."""
+    """Draws the rollout after the first and the last layer. Row i is the share of each input token in position i."""
     pyplot = canvas()
     chosen = sorted({0, len(reached) - 1})
     size = min(0.22 * len(tokens) + 1.5, 9)
@@ -79,7 +79,7 @@ def draw_rollout(
 
 
 def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], path: Path) -> Figure:
-    """Sum of the largest singular values, a thin line a head, a thick one a layer's mean."""
+    """Draws the cumulative sum of singular values: a thin line for each head, a thick line for the mean of a layer."""
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(6.5, 4.2))
     for layer, (heads, style) in enumerate(zip(curves, styles(), strict=False)):
@@ -95,7 +95,7 @@ def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], path: Path) -> 
 
 
 def draw_probe(found: Mapping[str, Any], path: Path) -> Figure:
-    """The probe's error by layer, before and after training, and a middle guess."""
+    """Draws the error of the probe by layer, for the trained and the untrained model and for always the middle."""
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(6.5, 4))
     axis.plot(found["errors"], "o-", color=COLOURS[1], label="trained")

@@ -1,4 +1,4 @@
-"""`compare`: runs side by side: their numbers, and where their configs and environments differ."""
+"""`compare`: shows runs side by side: their numbers, and the differences of their configs and environments."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from attention_research.studies.columns import significant
 from attention_research.studies.results import markdown
 from attention_research.workdirs.reading import Run, is_run
 
-#: Of environment.json: what differs between any two runs and says nothing.
+#: Entries of environment.json that differ between any two runs.
 _ALWAYS_DIFFERENT = ("date", "command")
 _ABSENT = "(absent)"
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Runs in the order given; under each name a value a run, `numbers` all there are, the others what differs.
+    """Runs in the order given. Each mapping holds, under a name, one value for each run.
 
-    `scoring` is how the scores were made, where all runs have some: scores of different signatures do not compare.
+    `numbers` holds all numbers; `config`, `environment` and `scoring` hold only the entries that differ. `scoring` is
+    the split and the signatures of the scores, if all runs have them: scores with different signatures are not
+    comparable.
     """
 
     runs: tuple[str, ...]
@@ -35,14 +37,14 @@ class Comparison:
     scoring: Mapping[str, list[Any]]
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The comparison as an object for `--json`."""
         return dataclasses.asdict(self)
 
 
 def compare(folders: Sequence[Path], report: Callable[[str], None] = lambda line: None) -> Comparison:
-    """Two runs or more. Of more than two, one that cannot be read is reported and left out.
+    """Compares two or more runs. Among more than two, an unreadable run is reported and left out.
 
-    Raises ConfigError, one line, where a folder has no run, or where fewer than two can be read.
+    Raises ConfigError if a folder has no run, or if fewer than two runs can be read.
     """
     if len(folders) < 2:
         raise ConfigError("compare: name two runs or more, for example runs/first runs/second")
@@ -72,7 +74,7 @@ def compare(folders: Sequence[Path], report: Callable[[str], None] = lambda line
 
 
 def _names(documents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Every name of which some document has a value, in order."""
+    """Every name that has a value in some document, in order."""
     names = dict.fromkeys(name for one in documents for name in one)
     return [name for name in names if any(one.get(name) is not None for one in documents)]
 
@@ -82,7 +84,7 @@ def _without(section: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]
 
 
 def _differing(documents: Sequence[Config | dict[str, Any]]) -> dict[str, list[Any]]:
-    """Path -> a value a document, of the leaves in which some document differs from the first."""
+    """Path -> one value for each document, for the leaves in which some document differs from the first."""
     first, *others = documents
     paths = [line.partition(": ")[0] for other in others for line in difference(first, other)]
     leaves = [flat(one.resolved if isinstance(one, Config) else one) for one in documents]
@@ -90,7 +92,7 @@ def _differing(documents: Sequence[Config | dict[str, Any]]) -> dict[str, list[A
 
 
 def text(comparison: Comparison) -> str:
-    """Tables in Markdown, which read as plain text too."""
+    """The comparison as Markdown tables."""
     parts = []
     for title, values, spelled in (
         ("numbers", comparison.numbers, _number),

@@ -1,4 +1,4 @@
-"""Pictures of one run: its losses, and what else was logged beside them."""
+"""Figures of one run: its losses, learning rate, gradient norm and speed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import finite
 from attention_research.workdirs.reading import Run
 
-#: The thick line is a mean over this part of the run.
+#: The thick line is a running mean over 1/50 of the logged steps.
 _WINDOW = 50
-#: What else is drawn, where it was logged -> the axis's title, and whether it is logarithmic where values vary much.
+#: Other logged values -> (title of the axis, whether the axis is logarithmic if the values vary much).
 _PANELS = {
     "learning_rate": ("learning rate", False),
     "gradient_norm": ("gradient norm", True),
@@ -23,7 +23,7 @@ _PANELS = {
 
 
 def draw(run: Run, folder: Path) -> list[Figure]:
-    """Writes the run's pictures into ``folder``: those that its log can fill."""
+    """Draws the run's figures into ``folder``. Figures without logged values are left out."""
     pyplot = canvas()
     folder.mkdir(parents=True, exist_ok=True)
     drawn = (_losses(pyplot, run, folder / "loss.png"), _others(pyplot, run, folder / "training.png"))
@@ -36,7 +36,7 @@ def _points(curve: Mapping[int, float]) -> tuple[list[int], list[float]]:
 
 
 def smoothed(values: list[float], window: int) -> list[float]:
-    """The mean of each value and those before it, `window` at most.
+    """The running mean: each value is averaged with up to `window` - 1 values before it.
 
     >>> smoothed([4.0, 2.0, 3.0, 5.0], 2)
     [4.0, 3.0, 2.5, 4.0]
@@ -45,8 +45,10 @@ def smoothed(values: list[float], window: int) -> list[float]:
 
 
 def _losses(pyplot: Any, run: Run, path: Path) -> Figure | None:
-    """Training loss, pale as it was logged and strong as a running mean; validation loss as marks. Seeds
-    differ by line and mark as well as by colour."""
+    """Draws the training loss as logged (pale) and as a running mean (strong), and the validation loss as markers.
+
+    Seeds differ in line style and marker as well as in colour.
+    """
     training, validation = run.curves("loss"), run.curves("loss", "validation")
     if not any(_points(curve)[0] for curve in training.values()):
         return None
@@ -78,7 +80,7 @@ def _losses(pyplot: Any, run: Run, path: Path) -> Figure | None:
 
 
 def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
-    """What else was logged: learning rate, gradient norm, tokens/s, one above the other."""
+    """Draws learning rate, gradient norm and tokens/s, one above the other."""
     curves = {name: run.curves(name) for name in _PANELS if run.curves(name)}
     if not curves:
         return None
@@ -87,7 +89,7 @@ def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
     said = []
     for axis, (name, seeds) in zip(axes[:, 0], curves.items(), strict=True):
         title, logarithmic = _PANELS[name]
-        # What the seeds have in common is drawn once.
+        # Seeds share the learning rate and the speed, which are drawn once.
         seeds = seeds if name == "gradient_norm" else dict(itertools.islice(seeds.items(), 1))
         for (seed, curve), style in zip(seeds.items(), styles(), strict=False):
             steps, values = _points(curve)

@@ -1,4 +1,4 @@
-"""`generate`: one output line for each input line, and a remark on everything that is not in it."""
+"""`generate`: writes one output line for each input line, and reports what was cut, unknown or replaced."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from attention_research.training.evaluation import Trained
 from attention_research.training.readings import limit, longest, readings
 
-#: So many lines are named in a remark; the others are counted.
+#: A remark names at most this many lines and counts the others.
 NAMED = 20
 
 
 def generate(trained: Trained, lines: Sequence[str], report: Callable[[str], None]) -> list[str]:
-    """What the run writes of each line: of a language model, the line and how it goes on.
+    """The output of the run for each line. A language model returns the line with its continuation.
 
-    A blank line gives a blank line, and so does one without a token. Reports what is cut, unknown or replaced, with the
-    numbers of the lines, from 1.
+    A blank line gives a blank line, and so does a line without tokens. Reports what was cut, unknown or replaced, with
+    the line numbers, which start at 1.
     """
     read = readings(trained, lines)
     blank = [index for index, line in enumerate(lines) if not line.strip() or read[index].is_empty]
@@ -36,7 +36,7 @@ def generate(trained: Trained, lines: Sequence[str], report: Callable[[str], Non
 
 
 def one_line(text: str) -> str:
-    r"""The text with a space for each line break, whatever character some reader may split lines at.
+    r"""The text with a space in place of each line break of `str.splitlines`.
 
     >>> one_line("one\r\ntwo\u2028three")
     'one two three'
@@ -51,7 +51,7 @@ def _broken(there: Sequence[int], texts: Sequence[str]) -> dict[int, str]:
 def _texts(
     trained: Trained, lines: Sequence[str], read: Sequence[Sequence[int]], written: Sequence[Sequence[int]]
 ) -> list[str]:
-    """What was written, as text; a language model's after the line as the user has it."""
+    """The generated tokens as text. For a language model, the continuation follows the user's own line."""
     if not trained.continues:
         return trained.data.written(written, lines)
     decode = trained.data.tokenizer.decode
@@ -67,7 +67,7 @@ def _tokens(count: int) -> str:
 
 
 def _remark(report: Callable[[str], None], what: str, found: Mapping[int, str]) -> None:
-    """One line on the lines of which something is so: index -> what of it."""
+    """Reports the lines in `found`, index -> detail, in one line; nothing if there are none."""
     if not found:
         return
     named = [f"{index + 1}{f' ({detail})' if detail else ''}" for index, detail in [*found.items()][:NAMED]]

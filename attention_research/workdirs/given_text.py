@@ -1,8 +1,8 @@
-"""What `--input` means: standard input, a file, or the text itself.
+"""Reads `--input`, which is standard input, a file, or the text itself.
 
-A name that exists is a file, a pipe such as `<(command)` too. A text without blanks that has a separator, ends as files
-do (`SUFFIXES`), or has a suffix and is nearly the name of a file beside it, is a path: where nothing is there, it is
-misspelt, and refused. Any other text is read as it is.
+The value is a file if one has this name; a pipe such as `<(command)` is one too. The value also counts as a path if it
+has no blanks and either contains a path separator, ends in one of `SUFFIXES`, or has a suffix and nearly the name of an
+existing file. A path without a file raises an error. Any other value is the text itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from attention_research.data.lines import decode_lines, read_lines
 from attention_research.errors import ConfigError
 
-#: How the names of files end that could be meant.
+#: Suffixes of file names: a value with one of them counts as a path.
 SUFFIXES = (
     ".txt", ".text", ".tsv", ".csv", ".json", ".jsonl", ".md", ".log", ".src", ".tgt", ".in", ".tok", ".gz", ".png",
     ".jpg", ".jpeg",
@@ -25,7 +25,7 @@ _AS_TEXT = "; to have it read as text, give it to --input=- on standard input"
 
 
 def given_lines(value: str) -> list[str]:
-    """The lines of what `--input` says. Raises ConfigError, one line, where that cannot be read as text."""
+    """The lines of the input that `value` names. Raises ConfigError if it cannot be read as text."""
     if value == "-":
         return decode_lines(sys.stdin.buffer.read() if sys.stdin else b"", "standard input")
     if not value:
@@ -41,12 +41,12 @@ def given_lines(value: str) -> list[str]:
 
 
 def is_there(value: str) -> bool:
-    """Whether a file or a pipe has this name. Raises ConfigError for a folder."""
+    """Whether a file or a pipe has this name. Raises ConfigError for a folder, or without permission to look."""
     try:
         mode = os.stat(value).st_mode
     except PermissionError:
         raise ConfigError(f"--input={value}: cannot be read: its folder is not yours to look into") from None
-    except (OSError, ValueError):  # too long for a name, or with a NUL character: a text
+    except (OSError, ValueError):  # no such file; or too long for a name, or with a NUL character: then it is a text
         return False
     if stat.S_ISDIR(mode):
         raise ConfigError(f"--input={value}: this is a folder; give a file, a text, or - for standard input")
@@ -54,7 +54,7 @@ def is_there(value: str) -> bool:
 
 
 def looks_like_a_path(value: str) -> bool:
-    """Whether a text is meant as the name of a file, which may not be there.
+    """Whether a value counts as a path, by its form.
 
     >>> [looks_like_a_path(text) for text in ("data/sentences", "sentences.txt", "either/or, they say")]
     [True, True, False]
@@ -67,7 +67,7 @@ def looks_like_a_path(value: str) -> bool:
 
 
 def nearest_file(value: str) -> str:
-    """ "; did you mean X?" for the file beside a missing one whose name is nearest; empty where none is near."""
+    """ "; did you mean X?" for the file in the same folder with the nearest name; empty if no name is near."""
     path = Path(value)
     try:
         names = sorted(one.name for one in path.parent.iterdir() if one.is_file())

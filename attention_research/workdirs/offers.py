@@ -1,4 +1,4 @@
-"""Which commands a run offers, by what its model can do; the others are refused in one line that says what it lacks."""
+"""The commands that a run supports, which depend on its model. Other commands raise an error that says why."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from attention_research import registry
 from attention_research.errors import ConfigError
 
-#: Commands that any run offers.
+#: Commands that every run supports.
 EVERY = ("evaluate", "export", "report", "compare", "status")
-#: What a model's class has -> (what it does, commands that it offers beside `EVERY`). The first that fits counts.
+#: Methods of a model's class -> (what it does, commands that it supports besides `EVERY`). The first match counts.
 ABILITIES: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {
     ("encode", "start", "step"): ("writes a text of a source", ("generate", "analyze")),
     ("start", "step"): ("continues a text", ("generate", "analyze")),
@@ -18,7 +18,7 @@ ABILITIES: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {
     ("log_likelihood",): ("fills in hidden tokens", ("analyze",)),
     ("read",): ("gives ratings with rationales", ()),
 }
-#: Command -> what it needs of a model.
+#: Command -> what it needs from a model.
 NEEDS = {
     "generate": "a decoder that writes text",
     "analyze": "the likelihood of a text, in whose pass attention is looked at",
@@ -26,7 +26,7 @@ NEEDS = {
 
 
 def ability(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """(what the model of a resolved config does, all commands that it offers)."""
+    """(what the model of a resolved config does, all commands that it supports)."""
     model = registry.lookup("model", config["model"]["kind"])
     for methods, (does, commands) in ABILITIES.items():
         if all(callable(getattr(model, name, None)) for name in methods):
@@ -35,13 +35,13 @@ def ability(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
 
 
 def check(config: Mapping[str, Any], command: str) -> None:
-    """Raises ConfigError where the model of this run lacks what the command needs."""
+    """Raises ConfigError if the model of a resolved config does not support the command."""
     if command not in ability(config)[1]:
         raise lacking(config, command, NEEDS[command])
 
 
 def lacking(config: Mapping[str, Any], command: str, part: str) -> ConfigError:
-    """The line that says what the model does, which part it lacks for the command, and which commands fit it."""
+    """The error that says what the model does, what the command needs, and which commands the model supports."""
     does, commands = ability(config)
     others = ", ".join(one for one in commands if one != command)
     model = config["model"]["kind"]

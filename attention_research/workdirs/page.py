@@ -1,4 +1,4 @@
-"""`report`: one self-contained page of a run; of a study's folder, its page drawn anew."""
+"""`report`: writes one self-contained page about a run, or redraws the page of a study."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _SAMPLES = {"source": "source", "reference": "reference", "translation": "model"
 
 
 def report(folder: Path, output: Path | None = None) -> Path:
-    """Writes the page of the run or study in a folder; by default into the folder, as report.html.
+    """Writes the page of the run or study in a folder, by default to report.html in the folder. Returns its path.
 
-    Raises ConfigError where there is neither, RunError where it cannot be drawn or written.
+    Raises ConfigError if the folder has neither, and RunError if the page cannot be drawn or written.
     """
     output = output or folder / "report.html"
     if reading.is_study(folder):
@@ -58,13 +58,13 @@ def _write(output: Path, html: str) -> None:
 
 
 def redraw(folder: Path) -> Path:
-    """Draws a study's table, pictures and page anew from its trials, trains nothing; returns the page's path."""
+    """Redraws the table, figures and page of a study from its trials, without training. Returns the page's path."""
     summary = reading.read_json(folder / "summary.json")
     name: Any = summary.get("study")
     scale: Any = summary.get("scale")
     if name == "sweep":
         raise ConfigError(f"{folder}: a sweep; its own command draws it anew and trains only what is missing")
-    if name is None:  # not finished yet: the folder is named after it
+    if name is None:  # the study is not finished: its name and scale are in the folder's name
         slugs = {study.replace("/", "-"): study for study in find_studies()}
         slug = next((slug for slug in slugs if folder.name.startswith(f"{slug}-")), None)
         if slug is None:
@@ -78,7 +78,7 @@ def redraw(folder: Path) -> Path:
 
 
 def page(run: Run, figures: Sequence[Figure]) -> str:
-    """A run's page as HTML."""
+    """The page of a run, as HTML."""
     line = status.run_line(run.folder)
     title = f"{run.folder.name} · {run.config.spec}" if run.config.spec else run.folder.name
     of_steps = f"step {line.step or 0:,} of {run.steps:,}"
@@ -128,7 +128,7 @@ def _evaluation(run: Run) -> list[str]:
 
 
 def _text(sample: str | Sequence[str]) -> str:
-    """A sample's text; of several references, as captions have, one after the other."""
+    """The text of a sample. Several references, as captions have, are joined."""
     return sample if isinstance(sample, str) else " · ".join(sample)
 
 
@@ -164,7 +164,7 @@ def _environment(environment: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _commands(run: Run) -> list[str]:
-    """What made the run, as it was typed, and what there is to do with it."""
+    """The command that made the run, as it was typed, and commands that use the run."""
     program, *words = [str(word) for word in run.environment.get("command", ())] or [""]
     name = "attention-research" if Path(program).name in ("attention-research", "__main__.py") else program
     made = [shlex.join([name, *words])] if program else []

@@ -1,4 +1,4 @@
-"""What a run's folder says, read from its files alone, whether or not a process works there."""
+"""Reads a run's folder from its files, also while a process works there."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from attention_research.config import Config, ConfigError
 from attention_research.config.record import flat
 from attention_research.training.workdir import read_metrics
 
-#: A final training loss is the mean of this many last logged steps, as in a study's tables.
+#: The final training loss is the mean of this many last logged steps, as in the tables of studies.
 LAST = 10
-#: What `evaluation.json` holds beside its scores.
+#: Numbers in `evaluation.json` that are not scores.
 _NO_SCORES = {"step", "seed", "seconds", "tokens", "sentences"}
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a config was trained here, or is to be."""
-    return os.path.isfile(folder / "config.json")  # Path.is_file raises where the folder may not be searched
+    """Whether the folder holds the config of a run, trained or not."""
+    return os.path.isfile(folder / "config.json")  # Path.is_file raises if the folder is not readable
 
 
 def is_study(folder: Path) -> bool:
-    """Whether this is the folder of a study or a sweep at a scale."""
+    """Whether the folder is that of a study or a sweep."""
     return os.path.isdir(folder / "trials")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; empty where the file is not there or damaged."""
+    """The JSON object in a file; empty if the file is missing or damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -42,7 +42,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def in_use(folder: Path) -> bool:
-    """Whether a process holds the folder's lock. Looks by sharing the lock for an instant, and creates nothing."""
+    """Whether a process holds the folder's lock. Tests this by taking a shared lock for an instant; creates no file."""
     try:
         with (folder / ".lock").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -54,7 +54,7 @@ def in_use(folder: Path) -> bool:
 
 
 def seconds_a_step(entries: Iterable[Mapping[str, Any]]) -> float | None:
-    """Time of a training step over some logged lines: their mean number of tokens by their tokens/s."""
+    """The mean time of a training step in seconds, from the tokens and tokens/s of logged lines; None if unknown."""
     pairs: list[tuple[Any, Any]] = [(line.get("tokens"), line.get("tokens_per_second")) for line in entries]
     known = [(tokens, speed) for tokens, speed in pairs if is_number(tokens) and is_number(speed)]
     known = [(tokens, speed) for tokens, speed in known if 0 < tokens < math.inf and 0 < speed < math.inf]
@@ -64,13 +64,16 @@ def seconds_a_step(entries: Iterable[Mapping[str, Any]]) -> float | None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is an int or a float; NaN is one, true is none."""
+    """Whether the value is an int or a float. NaN counts as a number, a bool does not."""
     return type(value) in (int, float)
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run's folder, read once: `evaluation` and `result` (of a study's trial) are empty where there is none."""
+    """A run's folder, read once.
+
+    `evaluation` is empty if the run was not evaluated. `result` is empty unless the run is a finished trial of a study.
+    """
 
     folder: Path
     config: Config
@@ -81,7 +84,7 @@ class Run:
 
     @classmethod
     def read(cls, folder: Path) -> Run:
-        """The run in a folder. Raises ConfigError, one line, where there is none."""
+        """Reads the run in a folder. Raises ConfigError if there is none."""
         if is_study(folder) and not is_run(folder):
             some = next(iter(sorted(folder.glob("trials/*/config.json"))), folder / "trials" / "ID" / "config.json")
             raise ConfigError(f"{folder}: a study's folder; its runs are its trials, such as {some.parent}")
@@ -96,7 +99,7 @@ class Run:
         return cls(folder, config, read_metrics(folder), *(read_json(folder / name) for name in files))
 
     def curves(self, name: str, split: str = "train") -> dict[int, dict[int, float]]:
-        """Seed -> step -> a logged number."""
+        """The logged values of `name`: seed -> step -> value."""
         found: dict[int, dict[int, float]] = {}
         for line in self.metrics:
             if line["split"] == split and is_number(line.get(name)):
@@ -105,26 +108,26 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """How many the config asks for."""
+        """The number of training steps in the config."""
         return self.config.resolved["training"]["steps"]
 
     @property
     def step(self) -> int:
-        """The last one that was logged; 0 before the first."""
+        """The last logged training step; 0 if none is logged."""
         return max((line["step"] for line in self.metrics if line["split"] == "train"), default=0)
 
     @property
     def scores(self) -> dict[str, float]:
-        """The numbers of `evaluation.json` that say how good the model is, under the split's name: `test_bleu`."""
+        """The scores in `evaluation.json`, with the split as a prefix, such as `test_bleu`."""
         split = self.evaluation.get("split", "evaluation")
         numbers = {name: x for name, x in self.evaluation.items() if type(x) in (int, float)}
         return {f"{split}_{name}": float(x) for name, x in numbers.items() if name not in _NO_SCORES}
 
     def numbers(self) -> dict[str, float | None]:
-        """The run in a few numbers, None for what is not known; means over the seeds where there are replicas.
+        """A summary of the run in numbers; None for unknown ones. With replicas, losses are means over the seeds.
 
-        `training_loss` is the optimised one, of the last `LAST` logged steps; `steps_per_second` comes from the logged
-        tokens/s, or is what a study's worker measured.
+        `training_loss` is the optimised loss, averaged over the last `LAST` logged steps. `steps_per_second` is the
+        measurement of a study's worker if there is one, else it comes from the logged tokens/s.
         """
         stages = {name: one for name, one in _dict(self.result.get("stages")).items() if isinstance(one, dict)}
         validation = _mean_curve(self.curves("loss", "validation"))
@@ -143,7 +146,7 @@ class Run:
 
 
 def saved_config(folder: Path) -> Config:
-    """The config in a folder. Raises ConfigError where it cannot be read, or is none of a run."""
+    """The config in a folder. Raises ConfigError if it cannot be read or is not the config of a run."""
     try:
         config = Config.from_json((folder / "config.json").read_text(encoding="utf-8"))
         if type(config.resolved["training"]["steps"]) is not int:
@@ -161,7 +164,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _mean_curve(seeds: Mapping[int, Mapping[int, float]]) -> dict[int, float]:
-    """Step -> mean over the seeds, of the steps that all of them have, in order."""
+    """Step -> mean over the seeds, in order, for the steps that all seeds have."""
     steps = sorted(set.intersection(*map(set, seeds.values()))) if seeds else []
     return {step: statistics.fmean(seed[step] for seed in seeds.values()) for step in steps}
 

@@ -1,4 +1,4 @@
-"""`status --stale`: which records beside the studies are what would run now, which are stale, and why."""
+"""`status --stale`: says which recorded trials are current, stale or not comparable, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _STATES = (Current, Stale, NotComparable)
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The record of a study at a scale: each recorded trial with its state; `missing` planned trials have no record."""
+    """The record of a study at a scale: each recorded trial with its state.
+
+    `missing` is the number of planned trials without a record.
+    """
 
     study: str
     scale: str
@@ -31,18 +34,18 @@ class Table:
     missing: int
 
     def count(self, kind: type[State]) -> int:
-        """How many trials are in a state."""
+        """The number of trials in a state."""
         return sum(isinstance(state, kind) for _, state in self.trials)
 
     def reasons(self) -> list[str]:
-        """A line for every reason, with how many trials have it and of which rows."""
+        """One line for each reason, with the number of trials that have it and their rows."""
         counts = Counter(state.note for _, state in self.trials if state.reason)
         rows = {note: dict.fromkeys(one.row for one, state in self.trials if state.note == note) for note in counts}
         told = lambda note, number: "all" if number == len(self.trials) else f"{number} of {_some(list(rows[note]))}"
         return [f"{note} ({told(note, number)})" for note, number in counts.items()]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The table as an object for `--json`."""
         each = [
             {"id": one.id, "row": one.row, "seed": one.seed, "point": one.point, "state": state.name,
              "reason": state.reason}
@@ -58,8 +61,11 @@ def recorded(
     report: Callable[[str], None] = lambda line: None,
     experiments: Path = EXPERIMENTS,
 ) -> list[Table]:
-    """The recorded tables of all studies, or of those named, at every scale or at one. Trains nothing; lowers what has
-    to be compared. Raises ConfigError for a study that is not there, and for a scale of which it has no record."""
+    """The recorded tables of all studies or of those in `names`, at every scale or at one.
+
+    Trains nothing. Lowers programs where it must compare them. Raises ConfigError for an unknown study or scale, and
+    for a study in `names` without a record.
+    """
     if scale is not None and scale not in SCALES:
         raise ConfigError(f"--scale={scale}: expected one of {', '.join(SCALES)}")
     sources, tables = fingerprint(), []
@@ -80,7 +86,7 @@ def recorded(
 
 
 def text(tables: Sequence[Table]) -> str:
-    """A line a table with its counts, then the reasons below it."""
+    """One line for each table with its counts, and the reasons below it."""
     titles = ("study", "scale", "current", "stale", "not comparable", "not recorded")
     cells = [[one.study, one.scale, *(str(one.count(kind)) for kind in _STATES), str(one.missing)] for one in tables]
     total = ["all", "", *(str(sum(one.count(kind) for one in tables)) for kind in _STATES)]

@@ -1,4 +1,4 @@
-"""`status`: the runs and studies under a folder, a line each, from their files and locks alone."""
+"""`status`: one line for each run and study under a folder, read from their files and locks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _TITLES = ("folder", "state", "step", "loss", "steps/s", "left", "last line", ""
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What is said of a run, a study or a study's trial. Times are in seconds; None where it is not known.
+    """The status of a run, a study or a trial. Times are in seconds; None means unknown.
 
-    ``state`` is running, finished, stopped (the same command continues it), failed, waiting (a trial of a study
-    that is running), or unreadable. ``age`` is that of the last line or result that was written.
+    ``state`` is running, finished, stopped (the same command continues it), failed, waiting (a trial of a running
+    study), or unreadable. ``age`` is the time since the last log line or result was written.
     """
 
     folder: str
@@ -39,7 +39,7 @@ class Line:
     note: str = ""
 
     def cells(self) -> list[str]:
-        """As texts, under `_TITLES`."""
+        """The cells of the line as texts, in the order of `_TITLES`."""
         return [
             printable(self.folder),
             self.state,
@@ -53,9 +53,9 @@ class Line:
 
 
 def status(folders: Sequence[Path]) -> list[Line]:
-    """The runs and studies in some folders; of a study that is named itself, its trials too.
+    """The runs and studies in some folders. A study that is one of `folders` is listed with its trials.
 
-    Raises ConfigError for a folder that is not there.
+    Raises ConfigError for a folder that does not exist.
     """
     lines: list[Line] = []
     for folder in folders:
@@ -73,7 +73,7 @@ def _line_of(found: Path | Line) -> Line:
 
 
 def _said(line: Callable[[Path], Line], folder: Path) -> Line:
-    """The line of a folder; one that cannot be read says so in its own line and spoils no other."""
+    """The line of a folder. An unreadable folder gets a line with the error, so that the others are still listed."""
     try:
         return line(folder)
     except Exception as error:
@@ -86,7 +86,7 @@ def _unreadable(folder: Path, error: Exception) -> Line:
 
 
 def text(lines: Sequence[Line]) -> str:
-    """The lines under their titles, in columns."""
+    """The lines in columns, below their titles."""
     cells = [list(_TITLES), *(line.cells() for line in lines)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     numbers = range(2, 7)
@@ -98,7 +98,7 @@ def text(lines: Sequence[Line]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time, read at a glance.
+    """A duration in a readable form.
 
     >>> duration(7.2), duration(200), duration(9000), duration(400000)
     ('7 s', '3:20', '2:30:00', '4.6 days')
@@ -114,8 +114,9 @@ def duration(seconds: float) -> str:
 
 
 def _find(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path | Line]:
-    """The runs and studies in a folder and below, by name; nothing inside of them is looked at. Symbolic links are
-    followed, but not to a folder in which they lie. A folder that cannot be searched is a line.
+    """The runs and studies in a folder and its subfolders, by name. Does not look inside a run or a study.
+
+    Follows symbolic links, except to a folder that contains the link. A folder that cannot be searched gives a line.
     """
     if is_run(folder) or is_study(folder):
         yield folder
@@ -141,18 +142,18 @@ def _is_folder(entry: os.DirEntry) -> bool:
 
 
 def trials(study: Path) -> list[Path]:
-    """The folders of a study's trials."""
+    """The folders of the trials of a study."""
     return sorted(path.parent for path in study.glob("trials/*/trial.json"))
 
 
 def groups(study: Path) -> list[Path]:
-    """The folders in which some of its trials still train together."""
+    """The folders of unfinished groups of a study: trials that train together."""
     found = sorted(path.parent for path in study.glob("groups/*/trial.json"))
     return [folder for folder in found if not (folder / "result.json").exists()]
 
 
 def run_line(folder: Path) -> Line:
-    """A run's line; for a study's trial, with its row and seed, and what its worker does now."""
+    """The line of a run. For a trial of a study, it adds the row, the seed and the current stage."""
     trial = read_json(folder / "trial.json")
     kind, name = ("trial", f"{trial.get('name')} · seed {trial.get('seed')}") if trial else ("run", "")
     steps = trial.get("steps") if type(trial.get("steps")) is int else None
@@ -182,7 +183,7 @@ def run_line(folder: Path) -> Line:
 
 
 def _state(folder: Path, step: int, steps: int | None, is_trial: bool) -> tuple[str, str]:
-    """(state, what more there is to say)."""
+    """(state, note) of a run or a trial."""
     if in_use(folder):
         return "running", ""
     result = read_json(folder / "result.json") if is_trial else {}
@@ -190,7 +191,7 @@ def _state(folder: Path, step: int, steps: int | None, is_trial: bool) -> tuple[
         return "finished", "diverged" if result.get("diverged") else ""
     if (folder / "error.txt").exists():
         return "failed", (folder / "error.txt").read_text(encoding="utf-8", errors="replace").strip()
-    if is_trial:  # its worker holds a lock while it trains alone, and another machine's may not be seen here
+    if is_trial:  # the worker locks the trial only while it trains, and a lock of another machine may not be visible
         stage = read_json(folder / "progress.json").get("stage", "")
         if in_use(folder.parent.parent):
             return ("running", "" if stage == "train" else stage) if stage else ("waiting", "")
@@ -200,7 +201,7 @@ def _state(folder: Path, step: int, steps: int | None, is_trial: bool) -> tuple[
 
 
 def study_line(folder: Path) -> Line:
-    """A study's line: how many of the trials in its folder are done."""
+    """The line of a study, with the number of its trials in each state."""
     found = [(trial, _trial_state(trial)) for trial in trials(folder)]
     count = {state: sum(s == state for _, s in found) for state in ("finished", "running", "failed", "waiting")}
     ages = [age for trial, _ in found if (age := _age(trial)) is not None]
@@ -231,5 +232,5 @@ def _age(folder: Path) -> float | None:
 
 
 def as_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """For `--json`."""
+    """The lines as objects for `--json`."""
     return [dataclasses.asdict(line) for line in lines]
