@@ -11,11 +11,14 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 project = "attention_research"
 copyright = "the authors, Apache-2.0"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "site_extension"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "site_extension", "site_math"]
 root_doc = "docs/index"
 include_patterns = ["docs/**", "experiments/**/*.md", "benchmarks/README.md", "CHANGELOG.md"]
 
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+myst_dmath_allow_labels = False
+html_math_renderer = "mathml"
 # A table of a study begins where it begins; a type named `bytes` may be called like an attribute somewhere.
 suppress_warnings = ["myst.header", "ref.python"]
 
