@@ -4,7 +4,7 @@
 - Each package in the list of `docs/api.md` gets a page, `docs/api/<package>.md`, with every module of the package from
   its docstrings, which are prose with Markdown's marks and become reStructuredText here (`as_rst`).
 - `docs/claims.csv` of the site has the claims of `docs/claims.md` as data.
-- A link to a folder leads to the folder's README.
+- A link to a folder leads to the folder's README, and an arXiv number to its paper.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ MODULES = re.compile(r"^<!-- modules of (?P<package>[\w.]+) -->$", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)\)")
 #: Code between backticks, over the end of a line too; and what reStructuredText would read as a mark of its own.
 CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
+ARXIV = re.compile(r"arXiv\s+(?P<number>\d{4}\.\d{4,5})")
+#: Of a page: code, links and math, which stay, or an arXiv number.
+KEPT_OR_ARXIV = re.compile(rf"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|\$\$.*?\$\$|{ARXIV.pattern}", re.DOTALL)
 MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
 
 
@@ -66,7 +69,17 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
         text += recorded(folder)
     if found := MODULES.search(text):
         text += documented(found["package"])
-    source[0] = LINK.sub(lambda link: f"]({_readme(folder, link['path'])})", text)
+    source[0] = LINK.sub(lambda link: f"]({_readme(folder, link['path'])})", linked(text))
+
+
+def linked(text: str) -> str:
+    """A page whose arXiv numbers are links.
+
+    >>> linked("Vaswani et al. (arXiv 1706.03762), `arXiv 1706.03762`")
+    'Vaswani et al. ([arXiv 1706.03762](https://arxiv.org/abs/1706.03762)), `arXiv 1706.03762`'
+    """
+    link = lambda number: f"[arXiv {number}](https://arxiv.org/abs/{number})"
+    return KEPT_OR_ARXIV.sub(lambda found: link(found["number"]) if found["number"] else found[0], text)
 
 
 def _readme(folder: Path, path: str) -> str:
@@ -131,7 +144,12 @@ def _block(block: str) -> str:
     if block.startswith("    "):
         return f"::\n\n{block}"
     parts = CODE.split(block)  # text, backticks, code, text, ...
-    marked = [MARK.sub(r"\\\g<0>", part) if place % 3 == 0 else part for place, part in enumerate(parts)]
+    marked = [
+        ARXIV.sub(r"`arXiv \g<number> <https://arxiv.org/abs/\g<number>>`__", MARK.sub(r"\\\g<0>", part))
+        if place % 3 == 0
+        else part
+        for place, part in enumerate(parts)
+    ]
     marked[1::3] = [""] * len(parts[1::3])
     marked[2::3] = [rf"\ ``{code}``\ " for code in parts[2::3]]  # a mark may touch a letter if a backslash parts them
     return "".join(marked)

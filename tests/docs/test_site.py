@@ -1,6 +1,7 @@
 """The site: what its extension makes of pages and docstrings; the whole of it builds without a warning (slow)."""
 
 import importlib.util
+import re
 import runpy
 import subprocess
 import sys
@@ -13,12 +14,14 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 docutils = pytest.importorskip("docutils.core")
 site = pytest.importorskip("site_extension")
+site_math = pytest.importorskip("site_math")
 
 DOCSTRING = """A *sum* of `a_b` and |x|, of ``(one,
 two)``s too.
 
 - an item of x_1 * y
-  and its end
+  and its end (arXiv
+  1706.03762)
 
     code * here
 
@@ -33,11 +36,32 @@ def test_a_docstring_is_read_as_it_was_meant():
     text = " ".join(written.decode().split())
     for part in (
         "A *sum* of <literal> a_b and |x|, of <literal> (one, two) s too.",
-        "<list_item> <paragraph> an item of x_1 * y and its end",
+        "<list_item> <paragraph> an item of x_1 * y and its end ( <reference",
+        'refuri="https://arxiv.org/abs/1706.03762"> arXiv 1706.03762',
         '<literal_block xml:space="preserve"> code * here',
         '<doctest_block xml:space="preserve"> >>> 1 + 1 2',
     ):
         assert part in text
+
+
+def test_arxiv_numbers_of_a_page_are_links_except_in_code():
+    link = "[arXiv 1706.03762](https://arxiv.org/abs/1706.03762)"
+    assert site.linked(f"of arXiv 1706.03762, {link}, `arXiv 1706.03762`") == f"of {link}, {link}, `arXiv 1706.03762`"
+    code = "```python\n# arXiv 1706.03762\n```"
+    assert site.linked(code) == code
+
+
+def test_every_equation_of_the_pages_becomes_mathml():
+    equations = []
+    for page in (ROOT / "docs").glob("*.md"):
+        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        equations += re.findall(r"\$\$(.+?)\$\$", text, flags=re.DOTALL)
+    assert len(equations) > 9
+    for equation in equations:
+        element = site_math.mathml(equation, "block")
+        assert element.startswith("<math") and "<mi>" in element and "\\" not in element
+    with pytest.raises(ValueError, match="is not converted"):
+        site_math.mathml(r"\nosuchcommand x", "inline")
 
 
 def test_a_paper_s_page_shows_every_picture_and_page_that_is_recorded():
