@@ -21,6 +21,9 @@ from tests.tiers import fast_are
 B, T, N, H = 2, 19, 4, 32
 SHAPES = [jax.ShapeDtypeStruct((B, T, N, H), jnp.float32)] * 3 + [jax.ShapeDtypeStruct((B,), jnp.int32)]
 CALLS = {"triton": "__gpu$xla.gpu.triton", "mosaic": "@tpu_custom_call"}
+#: From JAX 0.11 on Triton kernels are lowered where the GPU is known: it is there, or an abstract mesh names it.
+ANONYMOUS = jax.__version_info__ < (0, 11)
+needs_anonymous = pytest.mark.skipif(not ANONYMOUS, reason="this JAX lowers Triton kernels for a named GPU only")
 UNSTABLE = [export.DisabledSafetyCheck.custom_call(CALLS["triton"])]
 
 
@@ -82,6 +85,7 @@ def exported(function, *platforms: str):
     return export.export(jax.jit(function), platforms=platforms, disabled_checks=UNSTABLE)(*SHAPES)
 
 
+@needs_anonymous
 @pytest.mark.parametrize("form", fast_are(["forward", "gradient", "scan_remat"], KERNELS.keys()))
 def test_the_platform_of_the_program_chooses_under_every_transformation(form):
     program = FORMS[form](attend)
@@ -95,11 +99,11 @@ def test_a_gradient_under_a_named_card_does_not_run_the_forward_kernel_again():
     mesh = jax.sharding.AbstractMesh((1,), ("data",), (jax.sharding.AxisType.Auto,), abstract_device=card)
     program = jax.jit(FORMS["gradient"](attend))
     lowered = lambda: calls(program.trace(*SHAPES).lower(lowering_platforms=("cuda",)).as_text())
-    before = lowered()
+    before = lowered() if ANONYMOUS else None
     with jax.sharding.use_abstract_mesh(mesh):
         assert lowered() == {"triton": 3}
         assert explain_implementation(*given()[:3]).implementation == "pallas"
-    assert before == lowered() == {"triton": 4}
+    assert not ANONYMOUS or before == lowered() == {"triton": 4}
 
 
 def given() -> list[jax.Array]:
@@ -108,6 +112,7 @@ def given() -> list[jax.Array]:
     return [*arrays, jnp.array([7, T], jnp.int32)]
 
 
+@needs_anonymous
 @pytest.mark.slow
 def test_one_program_for_several_platforms_runs_here():
     program = exported(FORMS["gradient"](attend), "cpu", "cuda", "tpu")
@@ -171,7 +176,8 @@ def test_an_implementation_that_was_asked_for_is_compiled_or_refused_where_the_p
         program = jax.jit(functools.partial(attend, implementation=name)).trace(*SHAPES)
         return calls(program.lower(lowering_platforms=(platform,)).as_text())
 
-    assert lowered("pallas", "cuda") == {"triton": 1} and lowered("splash", "tpu") == {"mosaic": 1}
+    assert lowered("splash", "tpu") == {"mosaic": 1}
+    assert not ANONYMOUS or lowered("pallas", "cuda") == {"triton": 1}
     for name, platform in {"pallas": "tpu", "splash": "cuda"}.items():
         with pytest.raises(ValueError, match=f"implementation='{name}': .*; the platform is {platform}"):
             lowered(name, platform)
@@ -196,6 +202,7 @@ def test_explanations_are_by_platform(unchecked):
         explain_implementation(query, key, value, platform="gpu")
 
 
+@needs_anonymous
 def test_without_a_ragged_edge_the_kernels_lower_too():
     """Widths and lengths that are whole tiles: nothing is masked, and every load is a plain one."""
     x = jax.ShapeDtypeStruct((1, 64, 2, 32), jnp.bfloat16)
