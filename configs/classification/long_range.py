@@ -1,4 +1,4 @@
-"""Long sequences by a small encoder, after the Long Range Arena (Tay et al. 2021, arXiv 2011.04006).
+"""Classifies long sequences with a small encoder, after the Long Range Arena (Tay et al. 2021, arXiv 2011.04006).
 
     attention-research train    --config=configs/classification/long_range.py:image --workdir=runs/image
     attention-research train    --config=configs/classification/long_range.py:image --workdir=runs/image-linear \\
@@ -15,11 +15,12 @@ listops_base   19,982,346      12,753   5000  2,000
 text_base       3,487,234       1,063  20000  1,000
 smoke               3,994         0.0      4  32
 
-Parameters and FLOPs are `inspect`'s, of one training step with standard attention. What accuracy to expect and in what
-time: the table of `experiments/lra2020/table1.py`, which trains each in about a minute on one core. No number of
-the first five is comparable with a published one: the sequences are shorter, and Text, Retrieval and Image are of other
-data (`data.labelled`, `data.matching`, `data.pixels`). The two `_base` are the arena's released base configurations,
-with the mean over positions in place of a CLS vector. Its paper's Text is up to 4,000 bytes long.
+`inspect` prints the parameters and FLOPs, of one training step with standard attention. The table of
+`experiments/lra2020/table1.py` gives the accuracy and the time: each variant trains in about a minute on one core. The
+numbers of the first five are not comparable with published ones: the sequences are shorter, and Text, Retrieval and
+Image use other data (`data.labelled`, `data.matching`, `data.pixels`). The two `_base` variants are the released base
+configurations of the arena, with the mean over positions instead of a CLS vector. In the paper, Text has up to 4,000
+bytes.
 """
 
 import math
@@ -48,7 +49,7 @@ def get_config(variant: str) -> ConfigDict:
 def classifier(
     *, max_length: int, vocabulary_size: int, num_classes: int, layers: int, width: int, heads: int, hidden: int
 ) -> ConfigDict:
-    """A pre-norm encoder without biases in its attention, embeddings of unit variance, Adam, one length of batches."""
+    """A pre-norm encoder without biases in its attention; embeddings of unit variance, Adam, batches of one length."""
     config = ConfigDict({"max_length": max_length, "vocabulary_size": vocabulary_size})
     config.task = {"kind": "classification"}
     config.model = {
@@ -73,7 +74,7 @@ def classifier(
 
 
 def small(*, max_length: int, vocabulary_size: int, num_classes: int) -> ConfigDict:
-    """Two layers of width 64 for two cores: without dropout, as they see too few examples to learn them by heart."""
+    """Two layers of width 64 for two cores, without dropout: the training is too short to overfit."""
     config = classifier(
         max_length=max_length, vocabulary_size=vocabulary_size, num_classes=num_classes, layers=2, width=64, heads=4,
         hidden=128,
@@ -88,7 +89,7 @@ def small(*, max_length: int, vocabulary_size: int, num_classes: int) -> ConfigD
 
 
 def listops() -> ConfigDict:
-    """The arena's depth and arguments, and a sixteenth of its length."""
+    """The depth and number of arguments of the arena, at a sixteenth of its length."""
     config = small(max_length=128, vocabulary_size=16, num_classes=10)
     config.data = {"kind": "listops", "min_length": 16, "train_examples": 13_000, "held_out": 1000}
     config.training.batch_size = 32
@@ -96,7 +97,7 @@ def listops() -> ConfigDict:
 
 
 def text() -> ConfigDict:
-    """Film reviews, cut."""
+    """Truncated film reviews."""
     config = small(max_length=256, vocabulary_size=BYTES, num_classes=2)
     config.data = {"kind": "labelled", "name": "reviews/imdb", "tokenizer": {"kind": "bytes"}, "boundaries": (),
                    "normalization": "none"}  # fmt: skip
@@ -105,7 +106,7 @@ def text() -> ConfigDict:
 
 
 def retrieval() -> ConfigDict:
-    """Two towers, which is twice the tokens of a batch."""
+    """Two towers, so that a batch has twice as many tokens."""
     config = small(max_length=128, vocabulary_size=BYTES, num_classes=2)
     config.model.kind = "pair_classifier"
     config.data = {"kind": "matching", "name": "news/bbc", "held_out": 1000}
@@ -113,7 +114,7 @@ def retrieval() -> ConfigDict:
 
 
 def image() -> ConfigDict:
-    """4,000 digits to train on."""
+    """4,000 training digits."""
     config = small(max_length=196, vocabulary_size=257, num_classes=10)
     config.data = {"kind": "pixels", "shrink": 2}
     return config
@@ -121,7 +122,7 @@ def image() -> ConfigDict:
 
 def pathfinder() -> ConfigDict:
     """Paths of 6 nodes on a lattice of 5 x 5."""
-    config = small(max_length=289, vocabulary_size=5, num_classes=2)  # the least that a vocabulary has
+    config = small(max_length=289, vocabulary_size=5, num_classes=2)  # 5 is the smallest allowed vocabulary
     config.data = {"kind": "pathfinder", "lattice": 5, "nodes": 6, "distractors": 2, "train_examples": 10_000,
                    "held_out": 1000}  # fmt: skip
     return config
@@ -139,7 +140,7 @@ def released(config: ConfigDict, *, steps: int, warmup: int) -> ConfigDict:
 
 
 def listops_base() -> ConfigDict:
-    """`listops/configs/base_listops_config.py`; what it says of tied weights is not handed to its model."""
+    """`listops/configs/base_listops_config.py`; the released code does not pass its setting of tied weights on."""
     config = classifier(
         max_length=2000, vocabulary_size=16, num_classes=10, layers=6, width=512, heads=8, hidden=2048
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Text classification by one vector a text: from static weights over learned ones to attention.
+"""Text classification from one vector per text: static weights, learned weights, or attention.
 
     attention-research train    --config=configs/classification/text.py:imdb --workdir=runs/imdb
     attention-research train    --config=configs/classification/text.py:imdb --workdir=runs/imdb-weights \\
@@ -14,8 +14,8 @@ rare                512,130         0.6   1000  80.2
 dissimilar           12,418        28.5   3000  100.0 (X X^T: 51.3, and 83.9 with learned embeddings)
 smoke                   210         0.2      4  learns nothing
 
-Parameters and FLOPs are `inspect`'s, of one training step; time is half a minute to a minute on one busy core. The
-splits are ours, by text: no number here is comparable with a published one.
+`inspect` prints the parameters and FLOPs, of one training step. The time is half a minute to a minute on one busy core.
+The splits are ours, by text, so that these numbers are not comparable with published ones.
 """
 
 from ml_collections import ConfigDict
@@ -24,9 +24,9 @@ VARIANTS = {
     "imdb": "film reviews, 2 classes, 8,000 words",
     "rotten_tomatoes": "sentences of film reviews, 2 classes, 8,000 words",
     "bbc": "news stories, 5 classes, 8,000 words",
-    "frequent": "generated: frequent words bear the class",
-    "rare": "generated: rare words bear the class",
-    "dissimilar": "generated: pairs of unlike words bear the class; random embeddings, queries, keys and values",
+    "frequent": "generated: frequent words determine the class",
+    "rare": "generated: rare words determine the class",
+    "dissimilar": "generated: pairs of unlike words determine the class; random embeddings, queries, keys and values",
     "smoke": "seconds: shows that everything runs, learns nothing",
 }
 
@@ -37,7 +37,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def text(name: str, *, max_length: int, num_classes: int = 2) -> ConfigDict:
-    """The mean of learned embeddings and a linear layer; words that stand at least twice."""
+    """The mean of learned embeddings and a linear layer; words that occur at least twice."""
     config = ConfigDict({"max_length": max_length, "vocabulary_size": 8000})
     config.task = {"kind": "classification"}
     config.data = {
@@ -64,7 +64,7 @@ def text(name: str, *, max_length: int, num_classes: int = 2) -> ConfigDict:
 
 
 def imdb() -> ConfigDict:
-    """Whole reviews, cut at 256 tokens."""
+    """Whole reviews, truncated at 256 tokens."""
     return text("reviews/imdb", max_length=256)
 
 
@@ -74,7 +74,7 @@ def rotten_tomatoes() -> ConfigDict:
 
 
 def bbc() -> ConfigDict:
-    """Stories, cut at 256 tokens."""
+    """News stories, truncated at 256 tokens."""
     return text("news/bbc", max_length=256, num_classes=5)
 
 
@@ -89,7 +89,7 @@ def rare() -> ConfigDict:
 
 
 def dissimilar() -> ConfigDict:
-    """Six words a text. The embeddings are random and stay so: only queries and keys bring unlike words together."""
+    """Six words per text. The embeddings are random and frozen: only queries and keys can match unlike words."""
     config = text("labelled_generated/dissimilar", max_length=8)
     config.data.boundaries = ()
     config.vocabulary_size = 40

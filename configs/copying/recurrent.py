@@ -1,16 +1,17 @@
-"""Delayed copying and agreement by distance: recurrent sequence to sequence with and without attention, generated text.
+"""Delayed copying and agreement at a distance, on generated text: recurrent models with and without attention.
 
     attention-research train --config=configs/copying/recurrent.py:cpu --workdir=runs/copying
     attention-research train --config=configs/copying/recurrent.py:cpu --workdir=runs/copying-attention \\
         --config.model.alignment.kind=global
 
-variant     updates   time                              what it says
+variant     updates   time                              what it measures
 cpu            1500   under a minute on one core        recall by distance (experiments/lectures/gradients); no BLEU
-agreement       600   under a minute on one core        a verb's number by distance (lectures/rnn_vs_transformer)
-smoke             4   seconds                           that everything runs
+agreement       600   under a minute on one core        the number of a verb by distance (lectures/rnn_vs_transformer)
+smoke             4   seconds                           only that everything runs
 
-No real text: three letters, up to 40 fillers and a question mark are read, then the letters are written. The model is
-one layer of width 64 from left to right, an LSTM without attention unless overridden: `--config.model.cell.kind`.
+The text is generated: the model reads three letters, up to 40 fillers and a question mark, and then writes the letters.
+It has one left-to-right layer of width 64. By default it is an LSTM without attention; `--config.model.cell.kind`
+selects another cell.
 """
 
 from ml_collections import ConfigDict
@@ -28,7 +29,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """One bucket holds every example, so that there is one compilation; Adam at a constant rate, clipped."""
+    """One bucket for all examples, so that the step is compiled once; Adam at a constant rate, clipped gradients."""
     config = ConfigDict({"max_length": 48, "vocabulary_size": 32})
     config.task = {"kind": "translation", "label_smoothing": 0.0}
     config.data = {
@@ -64,7 +65,7 @@ def cpu() -> ConfigDict:
 
 
 def agreement() -> ConfigDict:
-    """Up to 40 words between the noun and its verb, every second of them a noun of either number."""
+    """Up to 40 words between the noun and its verb; every second word is a noun, singular or plural."""
     config = cpu()
     config.data = {
         "kind": "agreement",

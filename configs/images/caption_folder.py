@@ -1,21 +1,21 @@
-"""A captioner on your own pictures: a folder, and a file in it that says what is on them.
+"""Trains a captioner on your own pictures: a folder of pictures with a file of captions in it.
 
     attention-research train    --config=configs/images/caption_folder.py:cpu --workdir=runs/mine \\
                                 --config.data.folder=photos
     attention-research generate --workdir=runs/mine --input=photo.png --attention=runs/seen.html
 
-photos/captions.tsv has lines of a picture's name, a tab and a caption; a picture with several captions has several
-lines. `--config.data.captions=photos/captions.jsonl` takes lines {"file_name": "dog.png", "captions": ["a dog"]}.
-A twentieth of the pictures each, by a hash of their names, is kept for validation and test;
-`--config.data.validation=FILE --config.data.test=FILE` name files with captions for these instead.
+Each line of photos/captions.tsv is the name of a picture, a tab and a caption; a picture with several captions has
+several lines. `--config.data.captions=photos/captions.jsonl` reads lines {"file_name": "dog.png", "captions": ["a
+dog"]}. A hash of the names selects a twentieth of the pictures for validation and a twentieth for test. To choose these
+yourself, give caption files with `--config.data.validation=FILE --config.data.test=FILE`.
 
 variant   parameters  GFLOP/step  steps
 cpu          342,153        5.86   1500
 smoke          4,451       0.004      4
 
-Parameters and FLOPs are `inspect`'s, of one training step. `cpu` takes minutes on two cores, `smoke` seconds. The model
-is that of `captions.py` (Xu et al. 2015). What BLEU to expect depends on your pictures: a few hundred, as in its
-`stamps`, teach frequent words and little more.
+`inspect` prints the parameters and FLOPs, of one training step. `cpu` takes minutes on two cores, `smoke` seconds. The
+model is that of `captions.py` (Xu et al. 2015). The BLEU depends on your pictures: from a few hundred, as in the
+variant `stamps` of `captions.py`, a model learns little more than frequent words.
 """
 
 from ml_collections import ConfigDict
@@ -32,7 +32,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """Soft attention of Show, Attend and Tell over a map of 1/8 of the picture's side, Adam with a cosine."""
+    """Show, Attend and Tell: soft attention over a feature map of 1/8 of the picture's side; Adam, cosine schedule."""
     config = ConfigDict({"kind": "images_and_words", "side": 96, "channels": 3})
     config.max_length, config.vocabulary_size = 20, 1024
     config.task = {"kind": "captioning", "doubly_stochastic": 1.0}

@@ -1,4 +1,4 @@
-"""Captions of pictures: a convolutional network and a decoder that attends to its map (Xu et al. 2015).
+"""Image captioning: a convolutional network and a decoder that attends to its feature map (Xu et al. 2015).
 
     attention-research train    --config=configs/images/captions.py:collages --workdir=runs/collages
     attention-research train    --config=configs/images/captions.py:collages --workdir=runs/hard \\
@@ -12,9 +12,9 @@ emoji        342,153        3.30   1500
 stamps       342,153        5.86   1500
 smoke          3,907        0.01      4
 
-Parameters and FLOPs are `inspect`'s, of one training step. `collages` are made of handwritten digits in colours, one to
-four a picture, and take some minutes on two cores; what BLEU to expect: the table of `experiments/xu2015/table1.py`.
-`emoji` names pictograms, `stamps` says what is on drawings and photographs: no number of theirs is one of COCO's.
+`inspect` prints the parameters and FLOPs, of one training step. `collages` has pictures of one to four coloured
+handwritten digits and takes a few minutes on two cores; the table of `experiments/xu2015/table1.py` gives the BLEU.
+`emoji` names pictograms, and `stamps` describes drawings and photographs. No number is comparable with one on COCO.
 """
 
 from ml_collections import ConfigDict
@@ -33,7 +33,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def captioner(*, side: int, max_length: int, vocabulary_size: int) -> ConfigDict:
-    """Soft attention of Show, Attend and Tell over a map of 1/8 of the picture's side, Adam with a cosine."""
+    """Show, Attend and Tell: soft attention over a feature map of 1/8 of the picture's side; Adam, cosine schedule."""
     config = ConfigDict({"kind": "images_and_words", "side": side, "channels": 3})
     config.max_length, config.vocabulary_size = max_length, vocabulary_size
     config.task = {"kind": "captioning", "doubly_stochastic": 1.0}
@@ -71,7 +71,7 @@ def collages() -> ConfigDict:
 
 
 def emoji() -> ConfigDict:
-    """Names of up to 11 words, of a thousand that training has at least twice."""
+    """Names of up to 11 words, from a vocabulary of a thousand words that occur at least twice in training."""
     config = captioner(side=72, max_length=12, vocabulary_size=1024)
     config.data = {"kind": "captions", "name": "emoji_names/en"}
     return config

@@ -1,4 +1,4 @@
-"""Questions about pictures, answered from a list: words read a convolutional network's map by cross-attention.
+"""Answers questions about pictures from a fixed list: words attend to the feature map of a convolutional network.
 
     attention-research train    --config=configs/images/questions.py:collages --workdir=runs/asked
     attention-research train    --config=configs/images/questions.py:collages --workdir=runs/pooled \\
@@ -10,9 +10,9 @@ collages     110,674        1.26   6000
 shapes       113,877        2.24   1500
 smoke          6,316        0.01      4
 
-Parameters and FLOPs are `inspect`'s, of one training step. `collages` asks which digit is where, which has a colour,
-and how many there are, and takes some minutes on two cores; what accuracy to expect: the table of
-`experiments/lectures/image_qa.py`. `shapes` is easy-vqa: one drawn shape a picture, 13 answers.
+`inspect` prints the parameters and FLOPs, of one training step. `collages` asks which digit is at a place, which digit
+has a colour, and how many digits there are; it takes a few minutes on two cores. The table of
+`experiments/lectures/image_qa.py` gives the accuracy. `shapes` is easy-vqa: one drawn shape per picture, 13 answers.
 """
 
 from ml_collections import ConfigDict
@@ -31,7 +31,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def asked(*, side: int, max_length: int, vocabulary_size: int, num_classes: int, steps: int) -> ConfigDict:
-    """One encoder layer of width 64 for the question, a map of 1/8 of the picture's side."""
+    """One encoder layer of width 64 for the question, and a feature map of 1/8 of the picture's side."""
     config = ConfigDict({"kind": "images_and_words", "side": side, "channels": 3})
     config.max_length, config.vocabulary_size = max_length, vocabulary_size
     config.task = {"kind": "classification"}
@@ -67,7 +67,7 @@ def asked(*, side: int, max_length: int, vocabulary_size: int, num_classes: int,
 
 
 def collages() -> ConfigDict:
-    """Two to six digits in nine cells of 16 x 16 pixels, three questions each."""
+    """Two to six digits in nine cells of 16 x 16 pixels, and three questions per picture."""
     config = asked(side=48, max_length=10, vocabulary_size=48, num_classes=10, steps=6000)
     config.data = {"kind": "collage_questions", "grid": 3}
     return config

@@ -1,4 +1,4 @@
-"""Images by residual networks, plain ones and ones with attention in their blocks (He et al. 2015; Hu; Woo).
+"""Image classification with residual networks, plain or with attention in their blocks (He et al. 2015; Hu; Woo).
 
     attention-research train    --config=configs/images/residual.py:fashion --workdir=runs/fashion
     attention-research train    --config=configs/images/residual.py:fashion --workdir=runs/gated \\
@@ -11,11 +11,11 @@ placed        19,218        1.40   2400
 cifar10      269,722       28.28  64000
 smoke          1,320        0.00      4
 
-Parameters and FLOPs are `inspect`'s, of one training step; `--config.model.features.depth=56` is the deep one and
-`--config.model.features.shortcut.kind=none` the plain one. `fashion` takes about a minute and `placed` four on two
-cores; what accuracy to expect: the tables of `experiments/he2015/degradation.py` and `experiments/woo2018/cbam.py`.
-`cifar10` is the paper's, whose error of 8.75 % is an accuracy of 91.25 %; its data (`cifar10` as TFDS prepares it)
-have to be on this machine, its time is an accelerator's.
+`inspect` prints the parameters and FLOPs, of one training step. `--config.model.features.depth=56` selects the deep
+network, and `--config.model.features.shortcut.kind=none` the one without shortcuts. `fashion` takes about a minute and
+`placed` four on two cores; the tables of `experiments/he2015/degradation.py` and `experiments/woo2018/cbam.py` give the
+accuracy. `cifar10` is the network of the paper, which reports an error of 8.75 %, an accuracy of 91.25 %. It needs
+`cifar10` prepared by TFDS on this machine; its time is for an accelerator.
 """
 
 from ml_collections import ConfigDict
@@ -34,7 +34,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def residual(*, side: int, channels: int, width: int, depth: int) -> ConfigDict:
-    """A network of the paper's form under its optimizer: momentum 0.9, weight decay 1e-4, rate 0.1."""
+    """A network and optimizer as in the paper: momentum 0.9, weight decay 1e-4, learning rate 0.1."""
     config = ConfigDict({"kind": "images", "side": side, "channels": channels})
     config.model = {
         "kind": "image_classifier",
@@ -53,8 +53,8 @@ def residual(*, side: int, channels: int, width: int, depth: int) -> ConfigDict:
 
 
 def fashion() -> ConfigDict:
-    """Fashion-MNIST at half its side, at half the paper's width. On a CPU, convolutions in a loop run on one core: the
-    blocks are unrolled."""
+    """Fashion-MNIST at half its side, at half the paper's width. The blocks are unrolled, because on a CPU convolutions
+    in a loop run on only one core."""
     config = residual(side=14, channels=1, width=8, depth=20)
     config.data = {"kind": "images", "name": "fashion_images"}
     config.model.features.unroll = True
@@ -65,7 +65,7 @@ def fashion() -> ConfigDict:
 
 
 def placed() -> ConfigDict:
-    """One coloured digit in one of nine cells, pieces of digits in most of the others."""
+    """One coloured digit in one of nine cells, and fragments of digits in most of the others."""
     config = fashion()
     config.side, config.channels = 36, 3
     config.data = {"kind": "placed_digits", "grid": 3}
@@ -76,7 +76,7 @@ def placed() -> ConfigDict:
 
 
 def cifar10() -> ConfigDict:
-    """The paper's: padded by 4 pixels, cropped, flipped; the rate divided by 10 at a half and three quarters."""
+    """As in the paper: padded by 4 pixels, cropped, flipped; the rate is divided by 10 at 1/2 and 3/4 of the steps."""
     config = residual(side=32, channels=3, width=16, depth=20)
     config.data = {"kind": "images", "name": "cifar10", "augmentation": "flip_and_shift"}
     config.training.update(steps=64_000, batch_size=128, checkpoint_every=2000, eval_every=2000, log_every=100)

@@ -13,12 +13,12 @@ h14      632,045,800   224     14      32   1280
 cpu           60,730    28      4       3     48
 smoke          4,682    28      7       2     16
 
-Parameters are `inspect`'s, with the head of 1,000 classes. The paper's Table 1 prints 86, 307 and 632 million. 632 is
-H/14's count; 307 is not L/16's but L/32's (306.5); 86 is B/16's without the head (85.8). The published sizes have
-appendix B.1's training on ImageNet alone (Table 3), for an accelerator: the accuracies that the paper prints are those
-of models pre-trained on 14 or 303 million images. `cpu` reads Fashion-MNIST; its accuracy by the number of training
-images, beside a convolutional network's, is what `experiments/dosovitskiy2020/data_size.py` measures. Time: a minute on
-one core; `smoke` takes seconds and learns nothing.
+`inspect` prints the parameters, with the head of 1,000 classes. Table 1 of the paper prints 86, 307 and 632 million:
+632 is the count of H/14, 307 that of L/32 (306.5) and not of L/16, and 86 that of B/16 without the head (85.8). The
+published sizes are trained on ImageNet alone, as in appendix B.1 (Table 3), and need an accelerator; the accuracies in
+the paper are those of models pre-trained on 14 or 303 million images. `cpu` reads Fashion-MNIST.
+`experiments/dosovitskiy2020/data_size.py` measures its accuracy against the number of training images, compared with a
+convolutional network. It takes a minute on one core; `smoke` takes seconds and learns nothing.
 """
 
 from ml_collections import ConfigDict
@@ -59,7 +59,7 @@ def vit(*, side: int, channels: int, patch: int, layers: int, width: int, heads:
 
 
 def published(*, patch: int, layers: int, width: int, heads: int, hidden: int) -> ConfigDict:
-    """ImageNet at 224 pixels: Adam, batches of 4,096, weight decay 0.3, warmed up over 10,000 steps (Table 3)."""
+    """ImageNet at 224 pixels: Adam, batches of 4,096, weight decay 0.3, a warm-up of 10,000 steps (Table 3)."""
     config = vit(side=224, channels=3, patch=patch, layers=layers, width=width, heads=heads, hidden=hidden)
     config.data = {"kind": "images", "name": "imagenet2012"}
     config.model.update(num_classes=1000, dropout_rate=0.1)
@@ -79,7 +79,7 @@ def published(*, patch: int, layers: int, width: int, heads: int, hidden: int) -
 
 
 def b16() -> ConfigDict:
-    """Table 1's Base."""
+    """Base, of Table 1."""
     return published(patch=16, layers=12, width=768, heads=12, hidden=3072)
 
 
@@ -89,7 +89,7 @@ def b32() -> ConfigDict:
 
 
 def l16() -> ConfigDict:
-    """Table 1's Large."""
+    """Large, of Table 1."""
     return published(patch=16, layers=24, width=1024, heads=16, hidden=4096)
 
 
@@ -99,7 +99,7 @@ def l32() -> ConfigDict:
 
 
 def h14() -> ConfigDict:
-    """Table 1's Huge."""
+    """Huge, of Table 1."""
     return published(patch=14, layers=32, width=1280, heads=16, hidden=5120)
 
 

@@ -1,15 +1,15 @@
-"""Recurrent language models (Mikolov et al. 2010; Zaremba et al. 2014) of the English side of a translation set.
+"""Recurrent language models (Mikolov et al. 2010; Zaremba et al. 2014) on the English side of a translation set.
 
     attention-research train    --config=configs/language_modelling/recurrent.py:cpu --workdir=runs/rnnlm
     attention-research evaluate --workdir=runs/rnnlm                # perplexity, and that of a unigram model
 
 variant   updates   time                    what it is
 cpu           600   minutes on one core     2 LSTM layers of 128 on Bible verses; perplexity, no BLEU
-smoke           4   seconds                 that everything runs
+smoke           4   seconds                 only shows that everything runs
 
-A text is a verse by itself: no state is carried from one to the next, as Zaremba et al. carry it over the Penn
-Treebank, so that the perplexities are not to be compared. `--config.model.vocabulary.kind=untied` gives the output a
-matrix of its own, `--config.model.cell.kind=gru` another cell.
+Each verse is a separate text. Zaremba et al. carry the state from one text to the next over the Penn Treebank; here it
+is not carried, so the perplexities are not comparable. `--config.model.vocabulary.kind=untied` gives the output a
+separate matrix, and `--config.model.cell.kind=gru` selects another cell.
 """
 
 from ml_collections import ConfigDict
@@ -26,7 +26,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """Adam at a constant rate, clipped; the French side of the pairs is read by nobody."""
+    """Adam at a constant rate, with clipped gradients. The French side of the pairs is not used."""
     config = ConfigDict({"max_length": 64, "vocabulary_size": 4000})
     config.task = {"kind": "translation", "label_smoothing": 0.0}
     config.data = {

@@ -1,4 +1,4 @@
-"""Transformer language models of film reviews, causal and masked, whose positions are varied (Haviv et al. 2022).
+"""Causal and masked Transformer language models of film reviews, with various positions (Haviv et al. 2022).
 
     attention-research train    --config=configs/language_modelling/transformer.py:cpu --workdir=runs/lm
     attention-research evaluate --workdir=runs/lm                # perplexity, and that of a unigram model
@@ -10,9 +10,9 @@ cpu          331,136    1000  4 minutes a seed, one core  129 +- 0.8 (lectures/p
 masked       331,136    1000  minutes on one core         403 +- 3.0 of hidden words (lectures/masking)
 smoke          7,856       4  seconds                     it learns nothing
 
-Pre-norm blocks, sinusoidal positions unless overridden: `positions.kind` is sinusoidal, learned or none, and
-`self_attention.kind` t5, alibi, rotary or relative with no positions beside it. A row is a piece of running text of
-`max_length` tokens; nothing is carried from one to the next. `masked` hides 15 % of the tokens from an encoder.
+Pre-norm blocks with sinusoidal positions by default. `positions.kind` is sinusoidal, learned or none; the
+`self_attention.kind` t5, alibi, rotary or relative is used with `positions.kind=none`. A row is a part of running text
+of `max_length` tokens; no state is carried from one row to the next. `masked` hides 15 % of the tokens from an encoder.
 """
 
 from ml_collections import ConfigDict
@@ -30,7 +30,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """Four layers of 64, 128 tokens a row; Adam, warmed up and falling to 0."""
+    """Four layers of width 64, 128 tokens per row; Adam, with a warm-up and a linear decay to 0."""
     config = ConfigDict({"max_length": 128, "vocabulary_size": 2048})
     config.task = {"kind": "text_to_text"}
     config.data = {"kind": "text", "name": "reviews/imdb", "sentinels": 1, "objective": {"kind": "language_model"}}
@@ -61,7 +61,7 @@ def cpu() -> ConfigDict:
 
 
 def masked() -> ConfigDict:
-    """The same blocks without a causal mask; 15 % of the tokens are asked for."""
+    """The same blocks without a causal mask; the model predicts 15 % of the tokens."""
     config = cpu()
     config.data.objective = {"kind": "masked_tokens"}
     config.model.kind = "transformer_encoder"
@@ -71,7 +71,7 @@ def masked() -> ConfigDict:
 
 
 def smoke() -> ConfigDict:
-    """Small in every direction."""
+    """Small in every dimension."""
     config = cpu()
     config.max_length, config.vocabulary_size = 32, 211
     config.data.name = "reviews/rotten_tomatoes"

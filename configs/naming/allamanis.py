@@ -1,4 +1,4 @@
-"""Naming functions from their bodies by convolutional attention that copies: Allamanis, Peng & Sutton 2016.
+"""Names functions from their bodies, by convolutional attention with copying: Allamanis, Peng & Sutton 2016.
 
     attention-research train    --config=configs/naming/allamanis.py:cpu --workdir=runs/naming
     attention-research evaluate --workdir=runs/naming      # F1 at 1 and 5, exact match, sub-tokens never seen, lambda
@@ -8,9 +8,9 @@ allamanis  the paper's model and script               the paper does not say    
 cpu        the same at width 64, 9 epochs             minutes on one core        experiments/allamanis2016/results
 smoke      seconds                                    seconds                    0: it learns nothing
 
-The paper's F1 is on ten Java projects, a model for each, and was remembered, not read (published CSV). The data here
-are the Python standard library of the interpreter that runs, split by module: its F1 says nothing of Java.
-`--config.model.kind=conv_attention` is the model without copying.
+The paper's F1 is the mean of ten Java projects, with one model for each. It is quoted from memory, not read from the
+paper (published CSV). The data here are the Python standard library of the running interpreter, split by module, so
+that the F1 is not comparable with that on Java. `--config.model.kind=conv_attention` is the model without copying.
 """
 
 from ml_collections import ConfigDict
@@ -28,10 +28,10 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def allamanis() -> ConfigDict:
-    """The released script, but for its optimizer (RMSProp with Nesterov momentum, rate 10^-3.05, clipped at 0.75).
+    """The released script, except for its optimizer (RMSProp with Nesterov momentum, rate 10^-3.05, clipped at 0.75).
 
-    25 minibatches of 500 an epoch until 5 epochs bring nothing; words of fewer than 5 occurrences are unknown, which
-    here are about 4,000 that stay. Suggestions by beam search, no length penalty.
+    The script trains 25 minibatches of 500 per epoch, until 5 epochs bring no improvement. It treats words with fewer
+    than 5 occurrences as unknown; here about 4,000 words remain. Suggestions by beam search, without length penalty.
     """
     config = ConfigDict({"max_length": 512, "vocabulary_size": 4096})
     config.task = {"kind": "translation", "label_smoothing": 0.0}
@@ -62,7 +62,7 @@ def allamanis() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """Bodies of at most 127 sub-tokens, 2,000 of them in the vocabulary; 9 epochs over 7,137 functions."""
+    """Bodies of at most 127 sub-tokens, 2,000 sub-tokens in the vocabulary; 9 epochs over 7,137 functions."""
     config = allamanis()
     config.update(max_length=128, vocabulary_size=2000)
     config.data.batching.boundaries = (32, 64, 128)

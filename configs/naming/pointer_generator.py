@@ -1,4 +1,4 @@
-"""Pointer-generator with coverage, See, Liu & Manning 2017, naming functions from their bodies.
+"""Names functions from their bodies, by the pointer-generator with coverage: See, Liu & Manning 2017.
 
     attention-research train    --config=configs/naming/pointer_generator.py:cpu --workdir=runs/pointer
     attention-research evaluate --workdir=runs/pointer     # F1 at 1 and 5, exact match, sub-tokens never seen
@@ -8,9 +8,9 @@ see2017  the paper's sizes and recipe            3 to 4 days on a GPU   none: RO
 cpu      width 64, states 96, Adam               minutes on one core    experiments/see2017/results
 smoke    seconds                                 seconds                0: it learns nothing
 
-CNN / Daily Mail, which the paper summarises, is not fetched by this package: all variants read the Python standard
-library (data kind naming). `--config.model.coverage=false --config.task.kind=translation` leaves coverage out;
-`--config.model.copies=false` also the copying.
+The paper summarises CNN / Daily Mail, which this package does not download. All variants read the Python standard
+library instead (data kind naming). `--config.model.coverage=false --config.task.kind=translation` turns coverage off,
+and `--config.model.copies=false` turns copying off as well.
 """
 
 from ml_collections import ConfigDict
@@ -28,9 +28,10 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def see2017() -> ConfigDict:
-    """Section 5. The paper's Adagrad (rate 0.15, accumulator from 0.1) is Adam here; clipped at norm 2, batch 16.
+    """Section 5, with Adam instead of Adagrad (rate 0.15, accumulator from 0.1); norm clipped at 2, batch 16.
 
-    It has targets of up to 100 words and beams of 4 with at least 35 words: summaries. A name has at most 8 tokens.
+    The paper's targets are summaries of up to 100 words, with beams of 4 and at least 35 words. Here a target is a name
+    of at most 8 tokens.
     """
     config = ConfigDict({"max_length": 400, "vocabulary_size": 50_000})
     config.task = {"kind": "coverage", "weight": 1.0}
@@ -59,7 +60,7 @@ def see2017() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """Bodies of at most 127 sub-tokens, 2,000 of them in the vocabulary, as `allamanis.py:cpu`."""
+    """Bodies of at most 127 sub-tokens, 2,000 sub-tokens in the vocabulary, as in `allamanis.py:cpu`."""
     config = see2017()
     config.update(max_length=128, vocabulary_size=2000)
     config.data.batching.boundaries = (32, 64, 128)

@@ -1,17 +1,17 @@
-"""Letters to phonemes with recurrent attention: the CMU Pronouncing Dictionary, where both sides have one order.
+"""Letters to phonemes with recurrent attention: the CMU Pronouncing Dictionary. Both sides are in the same order.
 
     attention-research train    --config=configs/pronunciation/recurrent.py:cpu --workdir=runs/pronunciation
-    attention-research evaluate --workdir=runs/pronunciation                    # error rate, and that of the floor
+    attention-research evaluate --workdir=runs/pronunciation                    # error rate, and that of the baseline
     attention-research generate --workdir=runs/pronunciation --input="m o n o t o n i c"
 
 variant  parameters  GFLOP/step  steps  time                              phoneme error rate, %
 cpu         435,088        5.13   2000  about 3 minutes on one core       not recorded
 smoke        11,320        0.03      4  seconds                           it learns nothing
 
-Counts are `inspect`'s, of a training step of the longest words; the time is reckoned from the cost of some steps. Error
-rate is edits over phonemes on held-out words, against the nearest of a word's pronunciations; with one sound for each
-letter, always the same, it is 43.1. There is no BLEU: it would say nothing of sounds. Other encoders and attention are
-recorded under experiments/raffel2017/results.
+`inspect` prints the counts, of a training step of the longest words. The time is estimated from a few steps. The error
+rate is the number of edits per phoneme on held-out words, against the closest pronunciation of the word. A baseline
+that replaces each letter by one fixed sound has 43.1. BLEU is not used, because it is not meaningful for sounds.
+experiments/raffel2017/results records other encoders and attention.
 """
 
 from ml_collections import ConfigDict
@@ -28,7 +28,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """A bidirectional GRU and RNNsearch's decoder (Bahdanau et al. 2015), a tenth of the paper's width; Adam."""
+    """A bidirectional GRU and the decoder of RNNsearch (Bahdanau et al. 2015), a tenth of the paper's width; Adam."""
     config = ConfigDict({"max_length": 32, "vocabulary_size": 80})
     config.task = {"kind": "translation", "label_smoothing": 0.0}
     config.data = {

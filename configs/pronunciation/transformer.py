@@ -1,7 +1,7 @@
 """Letters to phonemes with a Transformer: the CMU Pronouncing Dictionary, a translation task learned in minutes.
 
     attention-research train    --config=configs/pronunciation/transformer.py:quick --workdir=runs/sounds
-    attention-research evaluate --workdir=runs/sounds                           # error rates, and those of the floors
+    attention-research evaluate --workdir=runs/sounds                         # error rates, and those of the baselines
     attention-research generate --workdir=runs/sounds --input="a t t e n t i o n" --attention=attention.html
 
 variant  parameters  GFLOP/step  steps  time                                  phoneme error rate, %
@@ -9,9 +9,9 @@ cpu       1,399,296        71.8   4000  not recorded                          no
 quick       936,448        24.0   1200  not timed on a quiet machine            13.4 +- 0.4
 smoke        24,064        0.09      4  seconds                               it learns nothing
 
-Counts are `inspect`'s, of a training step of the longest words. Error rate is edits over phonemes on held-out words,
-against the nearest of a word's pronunciations. The row "scaled dot product" of experiments/ablation/results/attention
-is the variant `quick`.
+`inspect` prints the counts, of a training step of the longest words. The error rate is the number of edits per phoneme
+on held-out words, against the closest pronunciation of the word. The row "scaled dot product" of
+experiments/ablation/results/attention is the variant `quick`.
 """
 
 from ml_collections import ConfigDict
@@ -29,7 +29,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """Pre-norm blocks (Xiong et al. 2020), AdamW, a cosine after a tenth of warm-up, gradients clipped at norm 1."""
+    """Pre-norm blocks (Xiong et al. 2020), AdamW, a cosine schedule after 10 % warm-up, gradients clipped at norm 1."""
     config = ConfigDict({"max_length": 32, "vocabulary_size": 80})
     config.task = {"kind": "translation", "label_smoothing": 0.1}
     config.data = {
@@ -75,7 +75,7 @@ def pre_norm(*layers: str) -> tuple[tuple[str, ...], ...]:
 
 
 def quick() -> ConfigDict:
-    """Two layers, half the batch, fewer updates: all rows of a study in a coffee break. Two widths compile faster."""
+    """Two layers, half the batch and fewer updates, for short studies. Two batch widths compile faster than four."""
     config = cpu()
     config.model.num_layers = 2
     config.data.batching.boundaries = (12,)

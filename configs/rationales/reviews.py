@@ -1,17 +1,17 @@
-"""Ratings with the words that they rest on: Lei, Barzilay & Jaakkola 2016, on generated and on real reviews.
+"""Predicts ratings and the words that justify them: Lei, Barzilay & Jaakkola 2016, on generated and real reviews.
 
     attention-research train    --config=configs/rationales/reviews.py:cpu --workdir=runs/rationale
-    attention-research evaluate --workdir=runs/rationale      # error, share selected, precision against gold, F1
+    attention-research evaluate --workdir=runs/rationale      # error, fraction selected, precision against gold, F1
 
 variant      reviews                                    time
 cpu          generated, one rated aspect of three       about 90 seconds on one core
 real         Rotten Tomatoes, 8,530 sentences           about 90 seconds on one core
-lei2016      IMDB, the paper's sizes, 25,000 reviews    an accelerator's; not run yet
+lei2016      IMDB, the paper's sizes, 25,000 reviews    for an accelerator; not run yet
 smoke        generated                                  seconds: shows that everything runs, learns nothing
 
-Generated reviews have a sentence for each aspect, so that gold words and the correlation of the aspects' ratings are
-known; their numbers say nothing of BeerAdvocate, on which the paper's are. Real ones are positive or negative, and have
-no gold. BLEU plays no part.
+Generated reviews have one sentence for each aspect, so that the gold words and the correlation of the ratings are
+known. Their numbers are not comparable with those of the paper, which are on BeerAdvocate. Real reviews are positive or
+negative, and have no gold words. BLEU is not used.
 """
 
 from ml_collections import ConfigDict
@@ -30,9 +30,10 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def lei2016() -> ConfigDict:
-    """The released code's settings (github.com/taolei87/rcnn), its error times 10 being both prices over 10 here.
+    """The settings of the released code (github.com/taolei87/rcnn).
 
-    Its embeddings are trained before and fixed; here they are learned. L2 1e-6 is left out.
+    The released code multiplies the error by 10; here both penalties are divided by 10 instead. Its embeddings are
+    pre-trained and fixed; here they are learned. Its L2 penalty of 1e-6 is left out.
     """
     config = ConfigDict({"max_length": 256, "vocabulary_size": 20_000})
     config.task = {"kind": "rationale", "sparsity": 0.00003, "coherence": 0.00006}
@@ -66,7 +67,7 @@ def cpu() -> ConfigDict:
 
 
 def real() -> ConfigDict:
-    """Rotten Tomatoes' sentences of at most 48 words, positive or negative: shorter texts, dearer words."""
+    """Rotten Tomatoes sentences of at most 48 words, positive or negative. Shorter texts, so words cost more."""
     config = cpu()
     config.update(max_length=48, vocabulary_size=4000)
     config.task.update(sparsity=0.001, coherence=0.002)

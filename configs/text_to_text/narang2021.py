@@ -1,17 +1,17 @@
-"""The T5-style baseline of Narang et al. 2021 (arXiv 2102.11972), Table 1: what its 51 modifications modify.
+"""The T5-style baseline of Narang et al. 2021 (arXiv 2102.11972), Table 1, to which 51 modifications are made.
 
     attention-research train --config=configs/text_to_text/narang2021.py:cpu --workdir=runs/narang
     attention-research inspect --study=narang2021/table1 --scale=paper --json
 
 variant   parameters  GFLOP/step    steps  time       perplexity
-paper    223,043,328      55,860  524,288  not run    exp(1.838) (the paper's final loss on C4)
-gpu       48,298,496      12,856   16,384  not run    no GPU was at hand
+paper    223,043,328      55,860  524,288  not run    exp(1.838) (the final loss on C4 in the paper)
+gpu       48,298,496      12,856   16,384  not run    no GPU was available
 cpu        1,757,184         7.3      640  4 minutes  recorded in experiments/narang2021 (three seeds together)
 smoke         14,320        0.02        8  seconds    it learns nothing
 
-The released configs' numbers: the base of T5.1.0 (Raffel et al. 2020, arXiv 1910.10683) with LayerNorm and biases in
-the feed-forwards, pre-trained by span corruption: 568 tokens become 512 inputs and 114 targets. GFLOP of `paper` are
-these. `cpu` is an eighth of its width and half its depth, on film reviews.
+The settings are those of the released configs: the base of T5.1.0 (Raffel et al. 2020, arXiv 1910.10683) with LayerNorm
+and with biases in the feed-forward layers, pre-trained by span corruption: 568 tokens become 512 inputs and 114
+targets, which the GFLOP of `paper` count. `cpu` has an eighth of the width and half the depth, and reads film reviews.
 """
 
 from ml_collections import ConfigDict
@@ -20,7 +20,7 @@ VARIANTS = {
     "paper": "the published sizes: 223,043,328 parameters",
     "gpu": "an hour on one GPU",
     "cpu": "minutes on two cores",
-    "smoke": "every part, no size",
+    "smoke": "seconds: shows that everything runs, learns nothing",
 }
 
 
@@ -85,7 +85,7 @@ def gpu() -> ConfigDict:
 def cpu() -> ConfigDict:
     """Sizes and steps in proportion; 141 tokens of a review become 128 inputs and 29 targets.
 
-    The rate of learning is that of 0.01, 0.03 and 0.1 with which the baseline's validation loss was lowest.
+    Of the learning rates 0.01, 0.03 and 0.1, this one gave the baseline its lowest validation loss.
     """
     config = paper()
     config.max_length, config.vocabulary_size = 128, 2048
@@ -100,7 +100,7 @@ def cpu() -> ConfigDict:
 
 
 def smoke() -> ConfigDict:
-    """Small in every direction, primes where they may be."""
+    """Small in every dimension, with primes where possible."""
     config = paper()
     config.max_length, config.vocabulary_size = 64, 211
     config.data = {"kind": "text", "name": "reviews/rotten_tomatoes", "sentinels": 16}
@@ -114,5 +114,5 @@ def smoke() -> ConfigDict:
 
 
 def pre_norm(*layers: str) -> tuple[tuple[str, ...], ...]:
-    """x + Dropout(f(LN(x))) for each layer f, which sees zeros where there is no token."""
+    """x + Dropout(f(LN(x))) for each layer f; the input of f is zero at padding positions."""
     return tuple(("norm", "padding", layer, "dropout", "residual") for layer in layers)

@@ -1,15 +1,15 @@
-"""The baseline of T5 (Raffel et al. 2020, arXiv 1910.10683, section 3.1), whose objective and architecture are varied.
+"""The baseline of T5 (Raffel et al. 2020, arXiv 1910.10683, section 3.1), for studies of objective and architecture.
 
     attention-research train --config=configs/text_to_text/t5_2020.py:cpu --workdir=runs/t5
     attention-research reproduce t5_2020/objectives --scale=cpu
 
 variant   parameters  GFLOP/step    steps  time       perplexity
-paper    222,903,552      55,860  524,288  not run    the paper gives none
+paper    222,903,552      55,860  524,288  not run    not in the paper
 cpu          361,472         1.2     1500  4 minutes  94.6 (three seeds together)
 smoke         13,936        0.02        8  seconds    it learns nothing
 
-Pre-norm RMSNorm without biases, relative biases owned by each stack, one unscaled table of embeddings, Adafactor;
-spans of three tokens on average are cut out (section 3.3.4). `cpu` reads film reviews.
+Pre-norm RMSNorm without biases, relative position biases in each stack, one unscaled embedding table, Adafactor. Spans
+of three tokens on average are masked (section 3.3.4). `cpu` reads film reviews.
 """
 
 from ml_collections import ConfigDict
@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 VARIANTS = {
     "paper": "the published sizes: 222,903,552 parameters",
     "cpu": "minutes on two cores",
-    "smoke": "every part, no size",
+    "smoke": "seconds: shows that everything runs, learns nothing",
 }
 
 
@@ -27,7 +27,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def paper() -> ConfigDict:
-    """Two stacks of BERT-base's size; section 3.1.2 for training, without dropout in pre-training."""
+    """Two stacks of the size of BERT-base, trained as in section 3.1.2, without dropout in pre-training."""
     config = ConfigDict({"max_length": 512, "vocabulary_size": 32128})
     config.task = {"kind": "text_to_text"}
     config.data = {"kind": "text", "name": "c4/en", "sentinels": 100, "objective": {"kind": "span_corruption"}}
@@ -81,7 +81,7 @@ def cpu() -> ConfigDict:
 
 
 def smoke() -> ConfigDict:
-    """Small in every direction, primes where they may be."""
+    """Small in every dimension, with primes where possible."""
     config = paper()
     config.max_length, config.vocabulary_size = 64, 211
     config.data.update(name="reviews/rotten_tomatoes", sentinels=16)

@@ -5,14 +5,14 @@
         --config.data.validation=corpus/validation.fr,corpus/validation.en \\
         --config.data.test=corpus/test.fr,corpus/test.en
 
-The source file stands before the target file; without these three the names below are taken.
+Give the source file before the target file. Without these three options, the file names below are used.
 
 variant  parameters  as `transformer.py`'s  steps  time                                    test BLEU
 base     63,082,496  vaswani_base            100K  12 hours on 8 P100 (the paper's)        27.3 (the paper's, on WMT14)
 cpu       1,438,208  cpu                    4,000  15 minutes on one thread of an AMD EPYC 29.1 on interface strings
 
-The numbers are of the same model on the data named there (that header says where from): what to expect of your files
-depends on them. `inspect` counts parameters and FLOPs of any variant.
+The numbers are those of the same model on the data named in the last column (the header of `transformer.py` gives their
+sources). The results on your files depend on the files. `inspect` counts parameters and FLOPs of any variant.
 """
 
 from ml_collections import ConfigDict
@@ -62,7 +62,7 @@ def base() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """2+2 pre-norm layers of width 128, 4,000 pieces, AdamW, a linear decay after a tenth of warm-up."""
+    """2+2 pre-norm layers of width 128, 4,000 pieces, AdamW, a linear decay after 10 % warm-up."""
     config = base()
     config.update(max_length=64, vocabulary_size=4000)
     config.data.batching = {"kind": "buckets", "boundaries": (8, 12, 16, 20, 28, 40, 64)}

@@ -1,7 +1,7 @@
 """Constituency parsing as translation, from a sentence to its linearised tree: Vaswani et al. 2017, section 6.3.
 
     attention-research train    --config=configs/translation/parsing.py:cpu --workdir=runs/parsing
-    attention-research evaluate --workdir=runs/parsing                       # F1, and that of one bracket around all
+    attention-research evaluate --workdir=runs/parsing                  # F1, and that of one bracket around all words
     attention-research generate --workdir=runs/parsing --input="every dog who visits the king sleeps ."
 
 variant          parameters  GFLOP/step   steps  time                                       F1
@@ -9,12 +9,12 @@ vaswani_parsing 100,384,768      17,755    100K  the paper does not say         
 cpu               1,916,928         6.1    2500  5.7 minutes on one core of an AMD EPYC     58.7 +- 9.9
 smoke               101,888         0.4       4  seconds                                    0: it learns nothing
 
-Counts are `inspect`'s, of one training step. The paper's is on section 23 of the Wall Street Journal and was not run
-here: that text must be bought and brought, as pairs of files: sentences, and their trees as `data.trees.linearised`
-writes them (with 17M sentences that other parsers parsed and 32,000 pieces the paper has 92.7). cpu and smoke parse
-short trees that a small grammar generated, whose F1 says nothing of the Wall Street Journal: one bracket around all
-words has 29.4, and 2 layers (`--config.model.num_layers=2`) reach 95.7 +- 1.1 in half the time
-(experiments/vaswani2017/results/table4).
+`inspect` prints the counts, of one training step. The F1 of the paper is on section 23 of the Wall Street Journal; it
+was not run here, because the text must be bought. `vaswani_parsing` reads it as pairs of files: sentences, and their
+trees as `data.trees.linearised` writes them. (With 17M sentences parsed by other parsers and 32,000 pieces, the paper
+reports 92.7.) `cpu` and `smoke` parse short trees that a small grammar generates; their F1 is not comparable with that
+on the Wall Street Journal. On this data, one bracket around all words has 29.4, and 2 layers
+(`--config.model.num_layers=2`) reach 95.7 +- 1.1 in half the time (experiments/vaswani2017/results/table4).
 """
 
 from ml_collections import ConfigDict
@@ -34,9 +34,10 @@ def get_config(variant: str) -> ConfigDict:
 def vaswani_parsing() -> ConfigDict:
     """Section 6.3: 4 layers of width 1024, 16K pieces, beam 21, alpha 0.3, at most 300 tokens more than the input.
 
-    "All other parameters remained unchanged" from the base model: 8 heads, which are 128 wide here as in Table 3's row
-    of that width, feed-forward layers of 2048, 100K steps of about 25,000 tokens a side (48 packed rows of 512), the
-    last 5 checkpoints averaged. Dropout and learning rate were chosen on section 22 and are not printed: base's.
+    "All other parameters remained unchanged" from the base model: 8 heads, which are 128 wide here, as in the row of
+    Table 3 with that width; feed-forward layers of 2048; 100K steps of about 25,000 tokens per side (48 packed rows of
+    512); the last 5 checkpoints averaged. The paper chose dropout and learning rate on section 22 and does not print
+    them; here they are those of the base model.
     """
     config = ConfigDict({"max_length": 512, "vocabulary_size": 16_000})
     config.task = {"kind": "translation", "label_smoothing": 0.1}
@@ -72,9 +73,9 @@ def vaswani_parsing() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """The paper's system at width 128 on 13,259 short generated trees; a piece is a word, or a bracket with its label.
+    """The paper's system at width 128 on 13,259 short generated trees. A piece is a word or a bracket with its label.
 
-    A quarter of the paper's rate: with half of it, and no dropout, this system's validation loss was higher.
+    The learning rate is a quarter of the paper's: half of it, or no dropout, gave a higher validation loss.
     """
     config = vaswani_parsing()
     config.update(max_length=32, vocabulary_size=512)

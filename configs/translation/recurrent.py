@@ -1,4 +1,4 @@
-"""Recurrent translation with and without attention, at each paper's sizes, and RNNsearch on what one machine has.
+"""Recurrent translation with and without attention, at the sizes of the papers, and RNNsearch for one machine.
 
     attention-research train --config=configs/translation/recurrent.py:cpu --workdir=runs/rnnsearch
     attention-research inspect --config=configs/translation/recurrent.py:bahdanau_50
@@ -13,11 +13,11 @@ cpu                       1,804,416      1,000  minutes on one core             
 quick                     1,804,416        200  under two minutes on one core        a first look
 smoke                        48,208          4  seconds                              0: it learns nothing
 
-The papers' systems need WMT text, which must be brought (`attention-research data prepare` says how), and were not run
-here. What differs from the papers: one joint vocabulary of words or pieces for both languages, of the paper's size for
-each (the tables have the paper's rows); a loss that is divided by the batch's target tokens where Sutskever's and
-Luong's is divided by its sentences, so that their rates are multiplied and their clipping norms divided by the mean
-number of target words in a sentence, which gives the same update.
+The systems of the papers need WMT text, which you must provide (`attention-research data prepare` says how). They were
+not run here. There are two differences from the papers. Both languages share one vocabulary of words or pieces; each
+embedding table has as many rows as in the paper. The loss is divided by the target tokens of the batch; Sutskever et
+al. and Luong et al. divide it by its sentences. Their learning rates are therefore multiplied, and their clipping norms
+divided, by the mean number of target words in a sentence, which gives the same update.
 """
 
 from ml_collections import ConfigDict
@@ -56,7 +56,7 @@ def _paper(vocabulary_size: int, max_length: int, data: dict) -> ConfigDict:
 
 
 def sutskever() -> ConfigDict:
-    """Section 3: U(-0.08, 0.08), plain SGD at 0.7, after 5 epochs (of 93,750 updates) halved every half epoch, 7.5
+    """Section 3: U(-0.08, 0.08), plain SGD at 0.7 for 5 epochs (of 93,750 updates), then halved every half epoch; 7.5
     epochs, batch 128, norm clipped at 5; beam 12 without length normalisation."""
     config = _paper(80_000, 101, _EN_FR)
     config.model = {
@@ -89,8 +89,9 @@ def sutskever() -> ConfigDict:
 
 def bahdanau_50() -> ConfigDict:
     """Appendices A and B: RNNsearch on sentences of up to 50 words, Adadelta, batch 80, norm clipped at 1, 2.88e5
-    updates (Table 2). The width of its beam is not printed; 12 here. A clipped gradient has norm 1 whether it was
-    divided by tokens or by sentences, and Adadelta's step hardly depends on its scale."""
+    updates (Table 2). The paper does not print the beam size; here it is 12. The learning rate is not rescaled: a
+    clipped gradient has norm 1 whether the loss is divided by tokens or by sentences, and the step of Adadelta hardly
+    depends on the scale of the gradient."""
     config = _paper(30_000, 51, _EN_FR)
     config.model = {
         "kind": "recurrent",
@@ -129,8 +130,8 @@ def bahdanau_encdec() -> ConfigDict:
 
 
 def luong() -> ConfigDict:
-    """Section 4.1, the models with dropout: U(-0.1, 0.1), SGD at 1, 12 epochs (of 35,156 updates), after 8 halved each
-    epoch, batch 128, norm clipped at 5; local-p attention with the general score, D = 10, and input feeding."""
+    """Section 4.1, the models with dropout: U(-0.1, 0.1), SGD at 1, 12 epochs (of 35,156 updates), halved each epoch
+    after 8, batch 128, norm clipped at 5; local-p attention with the general score, D = 10, and input feeding."""
     config = _paper(50_000, 51, {"name": "wmt14_translate/de-en", **_EN_DE})
     config.model = {
         "kind": "recurrent",
@@ -161,8 +162,9 @@ def luong() -> ConfigDict:
 
 
 def britz() -> ConfigDict:
-    """Section 3: 32,000 pieces, 512 wide, one bidirectional layer, two decoder layers that are fed the context, Adam
-    at 1e-4, batch 128, dropout 0.2, beam 10 without length normalisation. The number of updates is from memory."""
+    """Section 3: 32,000 pieces, 512 wide, one bidirectional layer, two decoder layers with the context as
+    input, Adam at 1e-4, batch 128, dropout 0.2, beam 10 without length normalisation. The number of updates is quoted
+    from memory."""
     config = _paper(32_000, 51, {"name": "wmt15_translate/de-en", **_EN_DE})
     config.data.tokenizer = {"kind": "sentencepiece"}
     config.model = {
@@ -191,8 +193,8 @@ def britz() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """RNNsearch at an eighth of its width; Adam in Adadelta's place, which is slow to begin, and pieces in that of
-    words, so that no word is unknown. Verses of up to 32 pieces are learnt; whole ones are translated in the end."""
+    """RNNsearch at an eighth of its width. Adam replaces Adadelta, which starts slowly, and pieces replace words, so
+    that no word is unknown. Training uses verses of up to 32 pieces; the evaluation translates whole verses."""
     config = bahdanau_50()
     config.update(max_length=32, vocabulary_size=4000)
     config.data = {

@@ -1,4 +1,4 @@
-"""RNNsearch on generated sentences whose word alignment is known: in the source's order, in a local one, reversed.
+"""RNNsearch on generated sentences with known word alignment: in source order, locally reordered, or reversed.
 
     attention-research train    --config=configs/translation/recurrent_generated.py:local --workdir=runs/local
     attention-research evaluate --workdir=runs/local
@@ -10,16 +10,17 @@ local        481,408        2.66   1200  about 2 minutes on one core      not re
 reversed     481,408        2.66   1200  about 2 minutes on one core      not recorded
 smoke         21,160        0.04      4  seconds                          0: it learns nothing
 
-Counts are `inspect`'s, of a training step of the longest sentences; times are reckoned from the cost of some steps.
-The sentences are `data.reordering_grammar`'s: BLEU says whether words are found and put in order, nothing of French.
+`inspect` prints the counts, of a training step of the longest sentences. Times are estimated from a few steps.
+`data.reordering_grammar` generates the sentences: BLEU measures whether words are translated and ordered correctly, and
+is not comparable with that on a natural language.
 """
 
 from ml_collections import ConfigDict
 
 VARIANTS = {
     "monotone": "generated sentences of 4 to 20 words, translated word by word",
-    "local": "the same, adjectives behind their nouns and adverbs behind their verbs",
-    "reversed": "the same, the whole sentence from its end",
+    "local": "the same, with adjectives after their nouns and adverbs after their verbs",
+    "reversed": "the same, with the whole sentence reversed",
     "smoke": "seconds: shows that everything runs, learns nothing",
 }
 
@@ -30,7 +31,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def cpu(order: str) -> ConfigDict:
-    """A bidirectional GRU and RNNsearch's decoder (Bahdanau et al. 2015), a tenth of the paper's width; Adam."""
+    """A bidirectional GRU and the decoder of RNNsearch (Bahdanau et al. 2015), a tenth of the paper's width; Adam."""
     config = ConfigDict({"max_length": 32, "vocabulary_size": 320})
     config.task = {"kind": "translation", "label_smoothing": 0.0}
     config.data = {

@@ -1,4 +1,4 @@
-"""Transformer translation: Vaswani et al. 2017 at the paper's sizes, and the same system on what one machine has.
+"""Transformer translation: Vaswani et al. 2017 at the sizes of the paper, and the same system for one machine.
 
     attention-research train --config=configs/translation/transformer.py:cpu --workdir=runs/fr-en
     attention-research inspect --config=configs/translation/transformer.py:vaswani_base
@@ -11,11 +11,12 @@ quick          1,182,208        31.3    1000  a quarter of that                 
 vaswani_cpu    1,437,696        18.8     450  5.5 minutes on one core of an AMD EPYC   3.0: it has not learned the task
 smoke             85,376         0.6       4  seconds                                      0: it learns nothing
 
-Counts are `inspect`'s, of one training step. The paper's two, on WMT14 English-German, were not run here: the data must
-be brought (`attention-research data prepare` says how). `cpu` and `quick` translate strings of user interfaces, French
-to English, by a recipe for small budgets; BLEU and time are those of benchmarks/README.md, "A whole job". Copying the
-source gives 13.7, a translation memory 26.9: such strings are formulaic, and their BLEU says nothing of WMT14.
-`vaswani_cpu` is the paper's recipe on Bible verses, for the studies of that recipe.
+`inspect` prints the counts, of one training step. The two models of the paper, on WMT14 English-German, were not run
+here: you must provide the data (`attention-research data prepare` says how). `cpu` and `quick` translate user interface
+strings from French to English, with a recipe for small budgets. Their BLEU and time come from benchmarks/README.md, "A
+whole job". Copying the source gives 13.7 BLEU, and a translation memory 26.9: such strings are formulaic, and their
+BLEU is not comparable with that on WMT14. `vaswani_cpu` is the paper's recipe on Bible verses, for studies of that
+recipe.
 """
 
 from ml_collections import ConfigDict
@@ -42,7 +43,7 @@ def get_config(variant: str) -> ConfigDict:
 def vaswani_base() -> ConfigDict:
     """Sections 5.1-5.4: about 25,000 source and target tokens a batch (96 packed rows of 256), Noam, smoothing 0.1.
 
-    Section 6.1: checkpoints of every 10 minutes (1,500 steps of 0.4 s), the last 5 of them averaged, beam 4.
+    Section 6.1: a checkpoint every 10 minutes (1,500 steps of 0.4 s), the last 5 averaged, beam 4.
     """
     config = ConfigDict({"max_length": 256, "vocabulary_size": 37000})
     config.task = {"kind": "translation", "label_smoothing": 0.1}
@@ -86,8 +87,9 @@ def vaswani_big() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """What a small budget asks for: pre-norm blocks (Xiong et al. 2020), AdamW, a linear decay from 0.003 after a tenth
-    of warm-up. Many buckets, as most strings are short; those with a similar training string are also scored apart."""
+    """A recipe for small budgets: pre-norm blocks (Xiong et al. 2020), AdamW, a linear decay from 0.003 after 10 %
+    warm-up. There are many buckets, because most strings are short. Test strings with a similar training string are
+    also scored separately."""
     config = vaswani_base()
     config.update(max_length=64, vocabulary_size=4000)
     config.data = {
@@ -125,9 +127,10 @@ def pre_norm(*layers: str) -> tuple[tuple[str, ...], ...]:
 
 
 def vaswani_cpu() -> ConfigDict:
-    """The paper's system at 2+2 layers on 27,750 verse pairs; unrolled layers suit a shallow stack on a CPU.
+    """The paper's system at 2+2 layers on 27,750 verse pairs; unrolled layers are faster for a shallow stack on a CPU.
 
-    Half the paper's learning rate: of 0.25, 0.5 and 1 the best validation loss of this system itself, seed 0.
+    Half the paper's learning rate: of the factors 0.25, 0.5 and 1, it gave this system the lowest validation loss, with
+    seed 0.
     """
     config = vaswani_base()
     config.update(max_length=64, vocabulary_size=4000)
