@@ -1,6 +1,6 @@
-"""Studies: rows x random seeds at a scale, run by supervised workers, into tables, figures and one page.
+"""Studies: run rows x random seeds at a scale in supervised workers, and write tables, figures and a page.
 
-Nothing here imports JAX except what runs inside a worker, so that finding, planning and rendering are quick.
+Only the code that runs inside a worker imports JAX, so that finding, planning and rendering studies is quick.
 """
 
 from attention_research.studies.budget import Budget

@@ -1,8 +1,8 @@
-"""Attempts at a trial, numbered in its folder: only the newest one may work there.
+"""Numbers the attempts at a trial, so that only the newest attempt works in its folder.
 
-A node may be given up for lost and its trial be started elsewhere while the first process lives on, behind a cable that
-was pulled or asleep, and come back later. Each start takes the next number by creating ``attempts/N.json``, which the
-file system grants once; a process that sees a later number than its own leaves at once, without a word in the folder.
+A runner may count a node as lost and start its trial elsewhere, while the first process still runs, for example behind
+a broken network connection. Each start takes the next number by creating ``attempts/N.json``, which the file system
+allows only once. A process that sees a later number than its own exits at once and writes nothing in the folder.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from attention_research.training.workdir import write_text
 
 #: Exit status of an attempt that found a later one (EX_TEMPFAIL of sysexits.h).
 SUPERSEDED = 75
-#: Written into a trial's folder to have it stop where it is and say so in its result.
+#: A file with this name in a trial's folder asks the trial to stop.
 STOP = "stop.json"
 _LOOK_SECONDS = 0.2
-#: How long an attempt waits for the locks of those before it; NFS keeps a dead client's for 90 seconds.
+#: Seconds for which an attempt waits for the lock of earlier attempts. NFS keeps the lock of a dead client for 90 s.
 PATIENCE_SECONDS = 120.0
 
 
 class Attempt:
-    """A process's right to work in a trial's folder. `begin` takes it, and watches for the one who takes it next."""
+    """The right of a process to work in a trial's folder. `begin` takes it, and watches for a later attempt."""
 
     def __init__(self, folder: Path, number: int):
         self.folder, self.number = folder, number
@@ -42,7 +42,10 @@ class Attempt:
 
     @classmethod
     def begin(cls, folder: Path) -> Attempt:
-        """The next attempt at this trial; returns once those before it have let the folder go."""
+        """Starts the next attempt at this trial. Returns when earlier attempts have released the folder.
+
+        Raises RunError if they hold it for more than `PATIENCE_SECONDS`.
+        """
         place = folder / "attempts"
         place.mkdir(parents=True, exist_ok=True)
         for number in itertools.count(1 + max((int(path.stem) for path in place.glob("*.json")), default=0)):
@@ -55,28 +58,29 @@ class Attempt:
             threading.Thread(target=attempt._watch, daemon=True).start()
             attempt._wait_for_the_others()
             return attempt
-        raise AssertionError  # the numbers do not end
+        raise AssertionError  # unreachable: the loop has no end
 
     def is_newest(self) -> bool:
-        """Whether no other attempt began after this one."""
+        """Whether no other attempt has started after this one."""
         return not (self.folder / "attempts" / f"{self.number + 1}.json").exists()
 
     def ends(self, seconds: float) -> None:
-        """Notes how long this attempt has worked, for `spent`."""
+        """Writes the working time of this attempt, which `spent` adds up."""
         path = self.folder / "attempts" / f"{self.number}.json"
-        with suppress(OSError, RunError):  # an attempt's own note is worth no failure
+        with suppress(OSError, RunError):  # a missing time must not fail the trial
             write_text(path, json.dumps({**json.loads(path.read_text(encoding="utf-8")), "seconds": seconds}))
 
     def leave_if_superseded(self) -> None:
-        """Ends the process if there is a later attempt: before anything is written that counts."""
+        """Exits with status `SUPERSEDED` if there is a later attempt. Call it before writing a result."""
         if not self.is_newest():
             print(f"attempt {self.number}: a later one has this trial; leaving", file=sys.stderr, flush=True)
             os._exit(SUPERSEDED)
 
     def stopped(self) -> dict[str, Any] | None:
-        """The request to stop this trial; None if there is none.
+        """The request to stop this trial, or None.
 
-        {"reason": ...}: the trial ends here, and its result says so. With "again": true it saves and goes on next time.
+        After {"reason": ...} the trial ends here, and its result gives the reason. With "again": true it saves a
+        checkpoint, and the next attempt continues from there.
         """
         try:
             return json.loads((self.folder / STOP).read_text(encoding="utf-8"))
@@ -87,7 +91,7 @@ class Attempt:
         while True:
             self.leave_if_superseded()
             handler = signal.getsignal(signal.SIGTERM)
-            saves = isinstance(getattr(handler, "__self__", None), Stop)  # training, which ends with a checkpoint
+            saves = isinstance(getattr(handler, "__self__", None), Stop)  # training, which saves on SIGTERM
             if saves and not self.asked and (self.folder / STOP).exists():
                 self.asked = True
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -109,20 +113,20 @@ class Attempt:
 
 
 def ask_to_pause(folder: Path) -> None:
-    """Has a trial stop at its next checkpoint, to go on from there at the next attempt: it is not finished.
+    """Asks a trial to save a checkpoint and stop. It stays unfinished, and the next attempt continues it.
 
-    Works on every machine that sees the folder. `trials.Folder.prepare` takes the wish back.
+    Works from every machine that sees the folder. `trials.Folder.prepare` withdraws the request.
     """
     write_text(folder / STOP, json.dumps({"reason": "the time is over", "again": True}))
 
 
 def attempts(folder: Path) -> int:
-    """How often a trial was started."""
+    """The number of times that a trial was started."""
     return sum(1 for _ in (folder / "attempts").glob("*.json"))
 
 
 def spent(folder: Path) -> float:
-    """Seconds that attempts at a trial have worked; those that were killed are not counted."""
+    """The total working time of the attempts at a trial, in seconds, without attempts that were killed."""
     told = (json.loads(path.read_text(encoding="utf-8")) for path in (folder / "attempts").glob("[0-9]*.json"))
     return sum(one.get("seconds", 0.0) for one in told)
 

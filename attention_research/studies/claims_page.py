@@ -1,10 +1,10 @@
-"""Every claim of the lectures on one page: the command that tests it, what was measured, the verdict.
+"""Writes docs/claims.md: every claim of the lectures with the command that tests it, the measurement and the verdict.
 
     python -m attention_research.studies.claims_page > docs/claims.md
 
-The claims are those of experiments/claims.csv, without those that a paper alone makes; what was measured is read from
-the verdicts below the recorded tables (experiments/<paper>/results/<table>/<scale>/table.md, at `cpu` where that is
-recorded). Nothing is computed here.
+The claims are those of experiments/claims.csv, without claims that only a paper makes. Measurements and verdicts are
+read from the recorded tables, experiments/<paper>/results/<table>/<scale>/table.md, at scale `cpu` if it is recorded.
+Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from attention_research.studies.competence import NOT_SAID, UNTRAINED_KINDS, Met
 from attention_research.studies.loading import study_files
 from attention_research.studies.study import JUDGED, STATUSES
 
-#: Claims that are judged have one of `STATUSES`; the others one of these.
+#: The status of a claim without a recorded verdict. Judged claims have one of `STATUSES`.
 NOT_RECORDED, NOT_BUILT = "not recorded yet", "not built yet"
 _HEADING = re.compile(r"^### (?P<id>[\w-]+): (?P<status>.+)$", re.MULTILINE)
-#: Cases of a verdict that the page shows; the rest is a link away.
+#: The number of cases of a verdict that the page shows. A link leads to the others.
 SHOWN = 2
 
 
 class Judgement(NamedTuple):
-    """What a record says of a claim; ``seeds`` are those that most rows of the table have."""
+    """The verdict of a record on a claim. ``seeds`` is the number of seeds that most rows of the table have."""
 
     status: str
     cases: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Judgement(NamedTuple):
 
     @property
     def competence(self) -> Met | None:
-        """Of several bars that which decides; None where no model is trained."""
+        """The bar that decides; None if no model is trained."""
         return self.learned[0] if self.learned else None
 
 
@@ -50,7 +50,7 @@ def _record(study: str, scale: str) -> str:
 
 
 def recorded(root: Path, study: str) -> dict[str, Judgement]:
-    """Claim -> judgement of a study's record at the first judged scale that has one."""
+    """Claim -> judgement, from the record of a study at the first scale of `JUDGED` that has one."""
     scale = next((one for one in JUDGED if (root / _record(study, one)).exists()), None)
     if scale is None:
         return {}
@@ -66,7 +66,7 @@ def recorded(root: Path, study: str) -> dict[str, Judgement]:
 
 
 def _seeds(text: str) -> int:
-    """The seeds that most rows of a recorded table have."""
+    """The number of seeds that most rows of a recorded table have."""
     lines = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
     titles = [title.strip() for title in lines[0]] if lines else []
     if "seeds" not in titles:
@@ -76,7 +76,10 @@ def _seeds(text: str) -> int:
 
 
 def judgement(root: Path, claim: Mapping[str, str], read: Callable[..., dict[str, Judgement]] = recorded) -> Judgement:
-    """Of the first of a claim's studies that is recorded with it; ``read`` is `recorded`, which may remember."""
+    """The judgement of a claim, from the first of its studies with a recorded verdict.
+
+    ``read`` is `recorded` or a cached version of it.
+    """
     studies = claim["study"].split(";")
     for study in studies:
         if (found := read(root, study).get(claim["id"])) is not None:
@@ -87,19 +90,19 @@ def judgement(root: Path, claim: Mapping[str, str], read: Callable[..., dict[str
 
 
 def claims_of_the_lectures(root: Path) -> list[dict[str, str]]:
-    """The claims that are not a paper's alone."""
+    """The claims of claims.csv, without claims that only a paper makes."""
     with open(root / "experiments/claims.csv", encoding="utf-8", newline="") as file:
         return [claim for claim in csv.DictReader(file) if claim["notes"] != "paper"]
 
 
 def judged(root: Path) -> list[tuple[dict[str, str], Judgement]]:
-    """Those claims with what the records say of each."""
-    read = functools.cache(recorded)  # a table once, whatever the number of its claims
+    """The claims of the lectures, each with its judgement."""
+    read = functools.cache(recorded)  # reads each table once for all of its claims
     return [(claim, judgement(root, claim, read)) for claim in claims_of_the_lectures(root)]
 
 
 def entries(root: Path) -> list[dict[str, Any]]:
-    """An object a claim, in the order of claims.csv: what `list claims --json` prints."""
+    """One object for each claim, in the order of claims.csv, as `list claims --json` prints them."""
     found = []
     for claim, one in judged(root):
         learned = None if one.competence is None else one.competence.to_json()
@@ -109,7 +112,7 @@ def entries(root: Path) -> list[dict[str, Any]]:
 
 
 def page(root: Path) -> str:
-    """The whole of docs/claims.md."""
+    """The text of docs/claims.md."""
     found = judged(root)
     counts = Counter(one.status for _, one in found)
     order = [*STATUSES, NOT_RECORDED, NOT_BUILT]
@@ -130,7 +133,7 @@ def page(root: Path) -> str:
 
 
 def in_words(found: Judgement) -> str:
-    """Whether the models have learned their task."""
+    """Whether the models have learned their task, in words."""
     one = found.competence
     if found.status in (NOT_RECORDED, NOT_BUILT):
         return "–"

@@ -1,9 +1,9 @@
-"""Competence: whether a study's models have learned their task, without which no claim that rests on them is judged.
+"""Competence: decides whether the models of a study have learned their task, before a claim about them is judged.
 
-A study names the reference row, the metric, and what it must beat: a floor, which is the score of something simple on
-the same data (a trigram model, copying the source, the most frequent class; `Results.floor`), or an absolute line. A
-claim of kind "count" or "exact" needs no trained model. A claim of another kind is refused unless every bar that the
-study sets for it is reached; where it rests on several tasks, it is judged on those that were learned.
+A study sets bars. A bar names a reference row, a metric, and what the row must beat: a floor or an absolute line. A
+floor is the score of a simple baseline on the same data, such as a trigram model, copying the source or the most
+frequent class (`Results.floor`). A claim of kind "count" or "exact" needs no trained model. Any other claim is refused
+unless every bar that the study sets for it is reached. A claim over several tasks is judged on the learned tasks.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from attention_research.studies.study import Study
 
 UNSAID = "the study does not say when its models have learned their task"
-#: Kinds of claims that computation alone settles.
+#: Kinds of claims that need no trained model.
 UNTRAINED_KINDS = ("count", "exact")
 
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """A floor that evaluations store with their scores: a trained row's number under `key` must be better than the one
-    under `floor`. `slug` is its name as a bar's floor, `name` the printed one."""
+    """A floor that evaluations store beside their scores.
+
+    The number of a trained row under `key` must be better than the one under `floor`. `slug` is the name by which bars
+    refer to the floor, `name` the printed name.
+    """
 
     slug: str
     key: str
@@ -88,15 +91,17 @@ STORED = (
 
 @dataclasses.dataclass(frozen=True)
 class Competence:
-    """What shows that models have learned a task.
+    """A bar: the score that shows that models have learned a task.
 
-    ``row`` is the reference row, ``key`` its metric ("evaluate.perplexity"; of a list, by depth or by length, its best
-    entry counts). The mean over seeds must be better than the ``floor``, by at least ``margin`` in the metric's unit,
-    or reach the absolute ``line``. A floor is a slug of `Results.floor`, the name of a number of the same stage
-    ("majority"), or the id of a row. ``higher`` says that more is better. ``claims`` are the claims that need this
-    (empty: all of the study's that rest on trained models). ``rows`` are the rows of this task, as patterns of ids
-    (empty: all): each that has the metric is held to the same bar where a claim says that it does better than another.
-    ``scales`` are those at which the task is measured (empty: all).
+    ``row`` is the reference row and ``key`` its metric, such as "evaluate.perplexity". Of a metric that is a list (by
+    depth or by length), the best entry counts. The mean over seeds must be better than the ``floor`` by at least
+    ``margin`` in the metric's unit, or reach the absolute ``line``. A floor is a name of `Results.floor`, the name of a
+    number of the same stage ("majority"), or the id of a row. ``higher`` is True if higher numbers are better.
+
+    ``claims`` are the claims that need this bar (empty: all claims of the study about trained models). ``rows`` are
+    patterns for the ids of this task's rows (empty: all). Each of these rows that has the metric must reach the same
+    bar before a claim can say that it is better than another row. ``scales`` are the scales at which the task is
+    measured (empty: all).
     """
 
     row: str
@@ -116,14 +121,14 @@ class Competence:
             raise ConfigError(f"competence of {self.row!r}: {self.key!r} is not of the form stage.metric")
 
     def covers(self, row: str) -> bool:
-        """Whether a row is of this task; a row that is the floor is not."""
+        """Whether a row belongs to this task. The row that is the floor does not."""
         matches = not self.rows or any(fnmatch.fnmatchcase(row, pattern) for pattern in self.rows)
         return row == self.row or (matches and row != self.floor)
 
 
 @dataclasses.dataclass(frozen=True)
 class Met:
-    """A row's metric beside what it must beat; ``ours`` or ``floor`` is None where it was not measured."""
+    """The metric of a row and what it must beat. ``ours`` or ``floor`` is None if it was not measured."""
 
     met: bool
     metric: str
@@ -146,13 +151,15 @@ class Met:
         return f"{self.metric} {ours}, {theirs}" + (f", margin {_number(self.margin)}" if self.margin else "")
 
 
-#: What stands for a study that does not say.
+#: The outcome for a study that sets no bar.
 NOT_SAID = Met(False, "", None, None, 0.0)
 
 
 def of_claim(study: Study, claim: Mapping[str, str], scale: str = "") -> tuple[Competence, ...] | None:
-    """The bars that a claim of a study needs at a scale (empty: at any): () where it rests on no trained model, None
-    where the study is silent."""
+    """The bars that a claim of a study needs at a scale (an empty `scale`: at any scale).
+
+    Returns () if the claim needs no trained model, and None if the study sets no bar for it.
+    """
     if claim.get("kind") in UNTRAINED_KINDS or claim["id"] in study.untrained or study.competence == ():
         return ()
     bars = (bar for bar in study.competence or () if not bar.claims or claim["id"] in bar.claims)
@@ -160,7 +167,7 @@ def of_claim(study: Study, claim: Mapping[str, str], scale: str = "") -> tuple[C
 
 
 def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
-    """Whether a row (the reference row, unless one is given) reaches a bar."""
+    """Whether a row reaches a bar. The default row is the bar's reference row."""
     row = row or bar.row
     metric = bar.key.split(".", 1)[1].replace("_", " ")
     ours = _mean(results, row, bar.key, bar.higher)
@@ -168,7 +175,7 @@ def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
     met = False
     if ours is not None and floor is not None:
         gain = ours - floor if bar.higher else floor - ours
-        met = gain >= bar.margin and (gain > 0 or bar.line is not None)  # so that nan misses it
+        met = gain >= bar.margin and (gain > 0 or bar.line is not None)  # False for NaN
     return Met(met, metric, ours, floor, bar.margin, row, bar.floor or "line")
 
 
@@ -180,7 +187,7 @@ def _mean(results: Results, row: str, key: str, higher: bool) -> float | None:
 
 
 def _floor(results: Results, bar: Competence, row: str) -> float | None:
-    """The floor's value: that of its own trial, else the one the evaluation stored, else that of the row it names."""
+    """The value of the floor: from its own trial, else from the row's evaluation, else from the row that it names."""
     stage = bar.key.split(".", 1)[0]
     found = results.floor(bar.floor, bar.key, row)
     stored = (one.floor.split(".", 1)[1] for one in STORED if one.slug == bar.floor)
@@ -191,7 +198,7 @@ def _floor(results: Results, bar: Competence, row: str) -> float | None:
 
 
 def _tasks(bars: Sequence[Competence]) -> list[list[Competence]]:
-    """The bars that the same rows are held to, together: a task is learned where all of its bars are reached."""
+    """The bars grouped by their rows: one group is a task. A task is learned if all of its bars are reached."""
     return [[bar for bar in bars if bar.rows == rows] for rows in dict.fromkeys(bar.rows for bar in bars)]
 
 
@@ -200,8 +207,11 @@ def _learned(results: Results, task: Sequence[Competence]) -> bool:
 
 
 def of_results(results: Results, claim: Mapping[str, str]) -> tuple[Met, ...] | None:
-    """Each bar of a claim, those of learned tasks first, then those that are not reached; None where the claim rests
-    on no trained model. The claim is refused where the first is not met."""
+    """The outcome of each bar of a claim; None if the claim needs no trained model.
+
+    The bars of learned tasks come first. If no task is learned, the bars that are not reached come first. The claim is
+    refused if the first bar is not met.
+    """
     bars = of_claim(results.study, claim, results.scale)
     if bars is None:
         return (NOT_SAID,)
@@ -213,15 +223,17 @@ def of_results(results: Results, claim: Mapping[str, str]) -> tuple[Met, ...] | 
 
 
 def refused(found: tuple[Met, ...] | None) -> str:
-    """Why a claim is not tested, or an empty string."""
+    """The reason why a claim is not tested, or an empty string."""
     if not found or found[0].met:
         return ""
     return f"the models have not learned the task ({found[0]})" if found[0].metric else UNSAID
 
 
 def narrowed(results: Results, claim: Mapping[str, str]) -> Results:
-    """The results for the function that judges a claim: with the bars of this claim alone, and, where it has several
-    tasks of which some are learned, without the rows of the others."""
+    """The results that are passed to the function that judges a claim.
+
+    They have only the bars of this claim. If some of its tasks are learned, the rows of the other tasks are left out.
+    """
     bars = of_claim(results.study, claim, results.scale) or ()
     learned = [bar for task in _tasks(bars) if _learned(results, task) for bar in task]
     missed = [bar for bar in bars if bar not in learned] if learned else []
@@ -235,25 +247,25 @@ def narrowed(results: Results, claim: Mapping[str, str]) -> Results:
 
 
 def missed(results: Results, row: str) -> list[Met]:
-    """The bars that a row has the metric of and does not reach, of those that its study declares."""
+    """The bars of the study that a row does not reach, among those whose metric it has."""
     bars = [bar for bar in results.study.competence or () if bar.covers(row) and results.values(row, bar.key)]
     return [one for one in (reached(results, bar, row) for bar in bars) if not one.met]
 
 
 def refusal(results: Results, row: str) -> str:
-    """Why nothing may rest on a row that should succeed, or an empty string."""
+    """The reason why no claim may rest on a row that should have learned its task, or an empty string."""
     found = missed(results, row)
     return f"{row} has not learned the task ({found[0]})" if found else ""
 
 
 def note(results: Results, row: str) -> str:
-    """The same as a note of a table; a floor that was not measured is no reason for one."""
+    """The same as a note of a table, without bars whose floor was not measured."""
     found = [one for one in missed(results, row) if one.floor is not None]
     return f"has not learned the task ({'; '.join(map(str, found))})" if found else ""
 
 
 def lines(found: Sequence[Met] | None) -> list[str]:
-    """What a recorded table says of a claim, a line a bar; `parse` reads it.
+    """The lines of a recorded table about the bars of a claim, one for each bar; `parse` reads them.
 
     >>> lines([Met(False, "perplexity", 89.0, 31.0, 0.0, "standard", "trigram")])
     ['Not learned: perplexity of `standard` 89, trigram 31, margin 0.']
@@ -280,7 +292,7 @@ def _line(one: Met) -> str:
 
 
 def parse(text: str) -> tuple[Met, ...] | None:
-    """What `lines` wrote, anywhere in a text; of a text that says nothing, that nothing was said."""
+    """Reads what `lines` wrote, anywhere in a text. Returns (NOT_SAID,) if the text has no such line."""
     if re.search(f"^{re.escape(NOTHING)}$", text, re.MULTILINE):
         return None
     number = lambda text: None if text == "not measured" else float(text)

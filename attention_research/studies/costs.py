@@ -1,4 +1,4 @@
-"""How long trials take, from recorded times: of the trial itself, of its row, of its study at that scale."""
+"""Estimates how long trials take, from recorded times of the trial itself, of its row, or of its study."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from attention_research.studies.attempts import spent
 from attention_research.studies.progress import last_entry
 from attention_research.studies.trials import Folder, Trial
 
-#: Where an estimate comes from, the best first.
+#: Sources of an estimate, the best first.
 SOURCES = ("trial", "row", "study", "begun", "unknown")
-#: Until a start-up was recorded: Python, JAX, the data and the first compilation.
+#: The assumed start-up time (Python, JAX, the data and the first compilation) until one was recorded.
 _START_SECONDS = 60.0
-#: The part of a trial that is done at most while it is not finished: after its training come evaluations.
+#: The largest share of an unfinished trial that counts as done, since evaluations follow the training.
 _TRAINED = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """`seconds` that a trial still needs (None: unknown), from one of `SOURCES`; `least` until it gets somewhere."""
+    """The estimated cost of a trial.
+
+    `seconds` is the time that the trial still needs (None: unknown), from one of `SOURCES`. `least` is the shortest
+    time for which it is worth starting.
+    """
 
     seconds: float | None
     source: str
@@ -29,7 +33,7 @@ class Cost:
 
 
 class Costs:
-    """What the trials of a study at a scale cost. `known` are the trials with a result, these results are kept."""
+    """The costs of the trials of a study at a scale. `known` are trials with their results."""
 
     def __init__(self, known: Iterable[tuple[Trial, Mapping[str, Any]]], folder: Folder):
         self.folder = folder
@@ -46,7 +50,7 @@ class Costs:
         self.start = statistics.median(starts) if starts else _START_SECONDS
 
     def of(self, trial: Trial) -> Cost:
-        """What a trial that is not finished still costs."""
+        """The remaining cost of an unfinished trial."""
         place = self.folder.trial(trial)
         entry = last_entry(place / "metrics.jsonl") if trial.steps else None
         done = min(_TRAINED, entry["step"] / trial.steps) if entry and trial.steps else 0.0
@@ -65,13 +69,13 @@ class Costs:
         )
         left = None if whole is None else whole * (1 - done)
         saves = any(stage["kind"] in ("train", "finetune") for stage in trial.stages)
-        # A trial that trains can be stopped and continued: starting it pays once it trains as long as it starts up.
+        # A training can be stopped and continued: a start is worthwhile if it trains for as long as it starts up.
         least = 2 * self.start if saves else left or 0.0
         return Cost(left, source, least if left is None else min(least, left))
 
 
 def worked(result: Mapping[str, Any]) -> float | None:
-    """Seconds that a finished trial took; of what was trained together with others its part."""
+    """Seconds that a finished trial took. A trial that was trained together with others counts its share."""
     train = result["stages"].get("train", {})
     replicas = train.get("replicas", 1)
     together = train.get("stage_seconds", train.get("seconds", 0.0)) / replicas if replicas > 1 else 0.0
@@ -84,7 +88,7 @@ def worked(result: Mapping[str, Any]) -> float | None:
 
 
 def started(result: Mapping[str, Any]) -> float | None:
-    """Seconds of a training that were no steps: start-up, compilation, validation, checkpoints."""
+    """Seconds of a training outside its steps: start-up, compilation, validation, checkpoints; None if unknown."""
     train = result["stages"].get("train", {})
     if not {"stage_seconds", "seconds", "compile_seconds"} <= train.keys():
         return None
@@ -92,14 +96,14 @@ def started(result: Mapping[str, Any]) -> float | None:
 
 
 def seconds_a_step(result: Mapping[str, Any]) -> float | None:
-    """Seconds of a training step; of what was trained together with others its part."""
+    """Seconds of a training step. A trial that was trained together with others counts its share."""
     train = result["stages"].get("train", {})
     speed = train.get("steps_per_second")
     return 1 / (speed * train.get("replicas", 1)) if speed else None
 
 
 def after_training(result: Mapping[str, Any]) -> float | None:
-    """Seconds of the stages after training: evaluations, measurements, fine-tunings."""
+    """Seconds of the stages after training (evaluations, measurements, fine-tunings); None if unknown."""
     times = [
         one["stage_seconds"]
         for name, one in result["stages"].items()

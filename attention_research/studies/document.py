@@ -1,6 +1,6 @@
-"""A self-contained HTML document and its pieces: tables with headers, pictures with words, facts.
+"""Builds self-contained HTML documents: tables with headers, figures with alternative texts, lists of facts.
 
-Style and pictures are inside it; it asks the network for nothing, and its policy lets the browser refuse any request.
+Style and figures are embedded. The document makes no network requests, and its content security policy forbids them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pre { background: #f4f4f4; padding: .7rem; overflow-x: auto; } summary { cursor:
 
 
 def document(title: str, parts: Sequence[str]) -> str:
-    """The whole page around its parts, which are HTML already."""
+    """The page with a title and these parts, which are HTML."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -50,10 +50,10 @@ def grid(
     long: Collection[str] = (),
     languages: Mapping[str, str] | None = None,
 ) -> str:
-    """A table; the first line holds the titles, the first column names the rows.
+    """A table. The first line holds the titles of the columns, and the first column names the rows.
 
-    Columns titled in ``text`` stand to the left, those in ``long`` also break their lines; other cells are numbers.
-    ``languages`` gives the language of a column's cells, where it is not English.
+    Columns whose title is in ``text`` are aligned to the left; those in ``long`` also wrap. The others hold numbers.
+    ``languages`` maps a title to the language of its cells, if it is not English.
     """
     titles, *body = lines
 
@@ -80,7 +80,7 @@ def grid(
 
 
 def picture(figure: Figure) -> str:
-    """A picture inside the page, with its title under it and what it shows in words."""
+    """An embedded figure, with its title as the caption and its alternative text."""
     data = base64.b64encode(figure.path.read_bytes()).decode()
     alt = escape(figure.alt, quote=True)
     caption = escape(figure.title)
@@ -88,11 +88,11 @@ def picture(figure: Figure) -> str:
 
 
 def facts(said: Mapping[str, str]) -> str:
-    """Names and what is said of each; empty ones are left out."""
+    """A list of names and their values. Empty values are left out."""
     items = (f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in said.items() if value)
     return f"<dl>{''.join(items)}</dl>"
 
 
 def commands(lines: Sequence[str]) -> str:
-    """Command lines, to be copied."""
+    """A block of command lines."""
     return f"<pre>{escape(chr(10).join(lines))}</pre>"

@@ -1,8 +1,8 @@
-"""Trials trained together: those that differ in seeds and scalar settings alone become one run with replicas.
+"""Groups of trials that are trained together: trials that differ only in seeds and scalars are replicas of one run.
 
-The run is a trial of its own under ``groups/`` of the study's folder, whose stages are to train and to deal: afterwards
-each trial's folder is that of a run of its own, trained, and the trial goes on from there as any other. Where a group
-cannot train (one of its replicas diverges, or there is no memory for all) its trials train alone.
+The joint run is a trial under ``groups/`` in the study's folder, with the stages "train" and "deal". The stage "deal"
+splits the run: each trial's folder becomes that of a trained run, and the trial continues from there. If a group cannot
+train, because a replica diverges or the memory does not suffice, its trials train separately.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from attention_research.training.replicas import DATA_SEED, SEED, may_vary, memb
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """The trial that trains the `members` together."""
+    """A joint trial, which trains the `members` together."""
 
     trial: Trial
     members: tuple[Trial, ...]
 
 
 def grouped(trials: Sequence[Trial], folder: Folder) -> list[Group]:
-    """The groups of two trials and more that can train together; what has begun alone ends alone."""
+    """The groups of two or more trials that can train together, without trials that have already started."""
     alike: dict[str, list[tuple[Trial, Config]]] = {}
     for trial in trials:
         if trial.given is None or trial.stages[0]["kind"] != "train" or _begun(folder.trial(trial)):
@@ -52,13 +52,13 @@ def _data_seed(config: Config) -> int:
 
 
 def _rest(config: Config) -> str:
-    """What must be equal: all that replicas cannot differ in, and the order of the data."""
+    """A digest of what members of a group must share: settings that replicas cannot vary, and the data seed."""
     fixed = {path: value for path, value in flat(config.resolved).items() if not may_vary(path) and path != DATA_SEED}
     return digest([fixed, _data_seed(config)])
 
 
 def _group(found: list[tuple[Trial, Config]], folder: Folder) -> Group:
-    # The first member's own data order is its seed's where one has that seed: then none has to say it.
+    # A member without a data_seed comes first, if there is one: its seed then sets the data order of the group.
     found = sorted(found, key=lambda one: one[1].resolved["training"]["data_seed"] is not None)
     trials, configs = [trial for trial, _ in found], [config for _, config in found]
     leaves = [flat(config.resolved) for config in configs]
@@ -90,7 +90,7 @@ def _group(found: list[tuple[Trial, Config]], folder: Folder) -> Group:
 
 
 def _each_best(config: Config) -> list[tuple[str, Any]]:
-    """Where members are read at their best checkpoints, those of all evaluations are kept: the best ones differ."""
+    """Keeps the checkpoints of all evaluations if members use their best checkpoint, which differs between them."""
     training = config.resolved["training"]
     if training["chosen_checkpoint"] != "best":
         return []
@@ -98,11 +98,11 @@ def _each_best(config: Config) -> list[tuple[str, Any]]:
 
 
 class InOrder:
-    """The folders of trials in the order in which they may run: a group's members right after it, before other groups,
-    so that rows are finished one after the other.
+    """Iterates over the folders of trials in the order in which they may run, for `runners.crew.run`.
 
-    `folders` are those of all trials by their ids, `groups` those of the groups by their folders. An iterator for
-    `runners.crew.run`: None where a member waits for its group, of whose end `report` must hear.
+    The members of a group come right after it and before other groups, so that rows finish one after the other.
+    `folders` maps the id of each trial to its folder, `groups` the folder of each group to the group. The iterator
+    yields None while members wait for their group. `report` must be called when a group ends.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class InOrder:
         self.told = report
 
     def report(self, folder: Path, state: str, line: str) -> None:
-        """What the runner calls."""
+        """Notes the new state of a trial or a group. The runner calls it."""
         if folder in self.members and state in ("done", "failed"):
             self.ready += self.members.pop(folder)
             stopped = read_result(folder) or {}
             if state == "failed" or stopped.get("diverged"):
                 state, line = "failed", f"{line or stopped['diverged']}; its trials run alone"
-        elif state in ("stopped", "left"):  # they wait for it until next time
+        elif state in ("stopped", "left"):  # the members run after the group, the next time
             self.members.pop(folder, None)
         self.told(folder, state, line)
 
@@ -132,7 +132,7 @@ class InOrder:
 
 
 def deal(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]:
-    """The stage `deal` of a group's trial: the trained replicas into their trials' folders, each with its result."""
+    """The stage "deal" of a joint trial: writes each trained replica, with its result, to the folder of its trial."""
     from attention_research.studies.worker import begin
     from attention_research.training.run import final_loss
     from attention_research.training.split_replicas import deal as dealt

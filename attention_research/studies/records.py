@@ -1,14 +1,14 @@
-"""Records: all finished trials of a table at a scale in one file, ``trials.jsonl``, beside the study.
+"""Records: the file ``trials.jsonl`` beside a study, which holds all finished trials of a table at a scale.
 
-A trial is one line, so that a trial that changes changes one line of the file. What trials share stands once, at the
-head, under the first digits of its hash::
+Each trial is one line, so that a change of one trial changes one line of the file. A value that several trials share is
+written once, at the top, under the first digits of its hash::
 
     {"$shared":"5e1a0c3f92d4","value":{"backend":"cpu",...}}
     {"curves":{...},"environment":{"$shared":"5e1a0c3f92d4","date":"2026-11-21T17:18:13+00:00"},...}
 
-Shared are a trial's environment without its date, its program without its config's hash, its config without its seed,
-and any text, list or dictionary of a stage that is long and that two trials have: a sample's source, a picture. Keys
-are sorted, numbers are written as Python writes them.
+Shared values are the environment of a trial without its date, its program without the hash of its config, its config
+without its seed, and every long text, list or dictionary of a stage that two trials have, such as the source of a
+sample or an image. Keys are sorted, and numbers are written as Python writes them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ from attention_research.training.workdir import write_text
 
 FILE = "trials.jsonl"
 _SHARED = "$shared"
-#: The least length, in characters of JSON, of a stage's text, and of its list or dictionary, that is written once for
-#: all trials that have it.
+#: The least length, in characters of JSON, of a text and of a list or dictionary of a stage that is shared.
 _LONG_TEXT, _LONG = 60, 1000
 
 
 def read(folder: Path) -> Mapping[str, dict[str, Any]]:
-    """The trials recorded in a folder, by id; the file is parsed again only after it has changed.
+    """The trials recorded in a folder, by id. The file is parsed again only after it has changed.
 
-    A damaged line counts as no trial, so that the trial runs again. The dictionaries are shared: do not change them.
+    A damaged line is skipped, so that its trial runs again. The returned dictionaries are cached: do not modify them.
     """
     path = folder / FILE
     try:
@@ -51,24 +50,24 @@ _CACHE: dict[Path, tuple[tuple[int, int, int], dict[str, dict[str, Any]]]] = {}
 
 
 def is_result(value: Any) -> bool:
-    """Whether what was read is a trial's result."""
+    """Whether a value is the result of a trial."""
     return isinstance(value, dict) and isinstance(value.get("stages", {}), dict)
 
 
 def text(folder: Path, results: Iterable[Mapping[str, Any]]) -> str:
-    """A folder's record with some trials added. Trials with the same ids are replaced, the others stay."""
+    """The text of a folder's record with some trials added. Trials with the same ids are replaced."""
     return text_of(list({**read(folder), **{result["id"]: result for result in results}}.values()))
 
 
 def write(folder: Path, text: str) -> None:
-    """Make this text a folder's record."""
+    """Writes this text as the record of a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / FILE, text)
     shutil.rmtree(folder / "trials", ignore_errors=True)
 
 
 def _one_file_a_trial(folder: Path) -> dict[str, dict[str, Any]]:
-    """A record as earlier versions wrote it: ``trials/<id>.json``. The next `write` replaces it."""
+    """A record in the format of earlier versions, ``trials/<id>.json``. The next `write` replaces it."""
     found = {}
     for path in sorted((folder / "trials").glob("*.json")):
         try:
@@ -81,7 +80,7 @@ def _one_file_a_trial(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def parse(text: str | bytes) -> dict[str, dict[str, Any]]:
-    """The trials that a record's text holds, by id."""
+    """The trials in the text of a record, by id."""
     shared: dict[str, Any] = {}
 
     def resolved(value: dict[str, Any]) -> Any:
@@ -113,7 +112,7 @@ def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 
 
 def text_of(trials: Iterable[Mapping[str, Any]]) -> str:
-    """The record that holds these trials alone."""
+    """The text of a record that holds exactly these trials."""
     trials = sorted(trials, key=_place)
     counts = Counter(key for trial in trials for key in set(_long(trial.get("stages", {}))))
     shared: dict[str, str] = {}
@@ -129,7 +128,7 @@ def _place(trial: Mapping[str, Any]) -> tuple[str, int, float, str]:
 
 def _line(value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate as its escape, which is JSON
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate becomes its escape in JSON
 
 
 def _key(text: str) -> str:
@@ -137,7 +136,7 @@ def _key(text: str) -> str:
 
 
 def _long(value: Any) -> Iterator[str]:
-    """The hash of each long text, list and dictionary within a value."""
+    """The hash of each long text, list and dictionary inside a value."""
     if not isinstance(value, str | dict | list) or len(text := _line(value)) < _LONG_TEXT:
         return
     if isinstance(value, str) or len(text) >= _LONG:
@@ -148,7 +147,7 @@ def _long(value: Any) -> Iterator[str]:
 
 
 def _shortened(trial: Mapping[str, Any], counts: Mapping[str, int], shared: dict[str, str]) -> dict[str, Any]:
-    """The trial with references in place of what is shared, which is added to `shared`."""
+    """The trial with references in place of shared values. Adds the shared values to `shared`."""
 
     def reference(value: Any, own: Mapping[str, Any]) -> dict[str, Any]:
         text = _line(value)

@@ -1,16 +1,16 @@
-"""Recorded trials under new ids: for a change of how a trial is identified, or of where its sources stand.
+"""Carries recorded trials to new ids, after a change of how trials are identified or of where their sources are.
 
 A trial's id is a hash (`studies.trials`), and its program holds hashes of sources (`studies.fingerprints`). A change
-that moves code, renames a setting or raises `config.record`'s version of the identity changes these hashes and not what
-a trial measures. Such a change carries the records along, so that no trial is orphaned and none counts as stale:
+that moves code, renames a setting or raises the version of the identity in `config.record` changes these hashes, but
+not what a trial measures. This module updates the records, so that no trial is lost or counts as stale:
 
     python -m attention_research.studies.rekeying write PLAN.json    at the last commit before the change
     python -m attention_research.studies.rekeying apply PLAN.json    after it, before it is committed
 
 `write` plans all trials of all recorded tables. `apply` plans them again, finds each trial by its study, scale, row,
-seed and point, and writes its new id, identity, config and hashes into the record. A hash is replaced only where the
-record had the one that `write` found: what was stale before stays stale. Tables and pictures are not touched. Whoever
-runs it vouches that the change leaves the results as they are.
+seed and point, and writes its new id, identity, config and hashes into the record. It replaces a hash only if the
+record has the hash that `write` found, so that stale trials stay stale. Tables and figures do not change. Use it only
+for a change that leaves the results the same: nothing here can check that.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from attention_research.training.environment import fingerprint
 
 #: Address of a planned trial -> its id, its hashes and its configuration.
 Plan = dict[str, dict[str, Any]]
-#: What of a recorded trial says which one it is.
+#: The fields of a recorded trial that identify it.
 _NAMES = ("id", "identity", "config_hash", "given")
 
 
 def write(experiments: Path = EXPERIMENTS) -> Plan:
-    """The plan of all recorded tables as the code is now."""
+    """The plan of all recorded tables, by the present code."""
     package, sources, found = fingerprint(), Sources(), {}
     for folder in recorded(experiments):
         *_, paper, _, table, scale = folder.parts
@@ -57,10 +57,10 @@ def recorded(experiments: Path = EXPERIMENTS) -> list[Path]:
 
 
 def apply(before: Plan, after: Plan, experiments: Path = EXPERIMENTS) -> Counter[str]:
-    """Carry the records from one plan to the other; returns how many trials were "renamed", "kept" and "not planned".
+    """Carries the records from one plan to the other. Counts the trials as "renamed", "kept" or "not planned".
 
-    A trial that several planned ones shared and that these no longer share is written once for each of them. Raises
-    ConfigError, before anything is written, where a trial of `before` is not in `after`.
+    If several planned trials shared a record and now have different ids, the record is written once for each id. Raises
+    ConfigError, before anything is written, if a trial of `before` is not in `after`.
     """
     lost = [address for address in before if address not in after]
     if lost:
@@ -79,7 +79,7 @@ def apply(before: Plan, after: Plan, experiments: Path = EXPERIMENTS) -> Counter
 
 
 def _placed(trials: list[Trial]) -> Iterator[tuple[str, Trial]]:
-    """Each trial with what finds it again whatever its id is: row, seed and point; of floors their place."""
+    """Each trial with an address that does not depend on its id: row, seed and point, or the position of a floor."""
     count = 0
     for trial in trials:
         if trial.row == floors.FLOORS:
@@ -90,7 +90,7 @@ def _placed(trials: list[Trial]) -> Iterator[tuple[str, Trial]]:
 
 
 def _parts(trial: Trial, sources: Sources) -> dict[str, str]:
-    """The hashes of its program that its sources and its config give; those of lowered programs do not change."""
+    """The hashes of a trial's program that depend on its sources and its config, without those of lowered programs."""
     measured = fingerprints.measurements(trial.stages, sources)
     return {**measured, **fingerprints.descriptions(trial.stages, trial.given, sources)}
 

@@ -1,4 +1,4 @@
-"""One self-contained page of a study: table, verdicts, pictures, and where every number came from."""
+"""Writes one self-contained page about a study: table, verdicts, figures, and the origin of the numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attention_research.studies.verdicts import Judged
 
 
 def page(results: Results, judged: Sequence[Judged], figures: Sequence[Figure], commands: Sequence[str]) -> str:
-    """The page as HTML. ``commands`` are those that reproduce it."""
+    """The page as HTML. ``commands`` are the commands that reproduce the study."""
     study = results.study
     title = f"{study.name} · {results.scale}"
     lines = [[text.replace("+-", "±") for text in line] for line in table(results)]
@@ -52,7 +52,7 @@ def _verdicts(judged: Sequence[Judged]) -> str:
 
 
 def _provenance(results: Results) -> str:
-    """What the trials' environments have in common; where they differ, every value."""
+    """The environment of the trials. If values differ between trials, up to four different ones are listed."""
     done = [entry.result for entry in results.entries if entry.result]
     facts: dict[str, list[str]] = {}
     for result in done:
@@ -76,7 +76,7 @@ def _some(values: list[str], most: int = 4) -> str:
 
 
 def _programs(results: Results) -> str:
-    """The fingerprint of each row's first trial with a program."""
+    """The fingerprint of the first trial of each row that has a program."""
     first = {
         e.trial.row: e.result["fingerprint"] for e in reversed(results.entries) if e.result and "program" in e.result
     }
@@ -84,7 +84,7 @@ def _programs(results: Results) -> str:
 
 
 def _states(results: Results) -> list[str]:
-    """How many trials are current, stale or not comparable, and why."""
+    """The numbers of trials that are current, stale or not comparable, with the reasons."""
     counts = Counter(entry.state.note for entry in results.entries if entry.result)
     return [f"{note}: {number} trial{'' if number == 1 else 's'}" for note, number in counts.items()]
 
@@ -95,6 +95,6 @@ def _hashes(results: Results) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write the page."""
+    """Writes the page to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

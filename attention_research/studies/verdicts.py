@@ -1,10 +1,13 @@
-"""Verdicts: whether a claim that names a study held in it, by code, from the numbers and their spread.
+"""Verdicts: code decides whether a claim about a study held, from the numbers and their spread.
 
-A claim is one case or several. It held where every case is clear (`comparisons`), p-values corrected by Holm's method
-for all of the claim's cases. It held under a condition only where its line of the claims' CSV named the condition's
-cases beforehand, and these are clear. Where all that was measured is clear and something was not measured, it is not
-tested. Else it did not hold: a case is not clear, or is reversed. Claims are judged at `cpu` and above; below, the
-function is computed and its outcome not claimed.
+A claim has one or more cases.
+
+- The claim held if every case is clear (`comparisons`). The p-values of all its cases are corrected by Holm's method.
+- It held under a condition if its line of the claims CSV named some cases in advance and these are clear.
+- It is not tested if all measured cases are clear and some cases were not measured, or if nothing was measured.
+- Otherwise it did not hold: a case is not clear, or is reversed.
+
+Claims are judged at scale `cpu` and above. At smaller scales the outcome is computed, but it is not a verdict.
 """
 
 from __future__ import annotations
@@ -64,8 +67,10 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """A status of `STATUSES` and the sentence that carries its numbers; `cases` are the claim's with what each came to:
-    `comparisons.CLEAR` and so on."""
+    """A status of `STATUSES` and its reasons in words, with numbers.
+
+    `cases` maps each case of the claim to its outcome, such as `comparisons.CLEAR`.
+    """
 
     status: str
     because: str
@@ -76,11 +81,11 @@ class Verdict:
             raise ValueError(f"{self.status!r} is no verdict: {STATUSES}")
 
     def beside(self, *said: str) -> Verdict:
-        """The same verdict with more that is said after its cases."""
+        """The same verdict with more text after its cases."""
         return dataclasses.replace(self, because="; ".join(filter(None, [self.because, *said])))
 
     def under(self, condition: Sequence[str]) -> Verdict:
-        """The verdict where the cases of a condition were named beforehand. Raises ConfigError for an unknown case."""
+        """The verdict under a condition: a list of cases named in advance. Raises ConfigError for an unknown case."""
         if self.status == UNTESTED and not self.cases:
             return self
         unknown = [name for name in condition if name not in self.cases]
@@ -95,10 +100,11 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """A claim with its verdict, and whether this scale may say it.
+    """A claim with its verdict.
 
-    ``computed`` is the status by the claim's function, also where models that have not learned their task leave the
-    claim not tested; ``competence`` says whether they have (None: no model is trained).
+    ``judged`` is True if claims are judged at this scale. ``computed`` is the status that the claim's function gave,
+    also if the claim is not tested because the models have not learned their task. ``competence`` says whether they
+    have (None: no model is trained).
     """
 
     id: str
@@ -123,7 +129,7 @@ class Judged:
 def conclude(
     cases: Mapping[str, Comparison], *, untested: Sequence[str] = (), condition: Sequence[str] = ()
 ) -> Verdict:
-    """One verdict from named comparisons, corrected for their number; `untested` names cases that were not measured."""
+    """One verdict from named comparisons, with corrected p-values. `untested` names cases that were not measured."""
     corrected = together(cases)
     because = "; ".join(f"{name}: {case.text}" for name, case in corrected.items())
     outcomes = {name: case.outcome for name, case in corrected.items()}
@@ -131,7 +137,7 @@ def conclude(
 
 
 def decide(outcomes: Mapping[str, str], because: str) -> Verdict:
-    """One verdict from what each case came to; `because` are the cases in words."""
+    """One verdict from the outcome of each case. `because` describes the cases in words."""
     kinds = (CLEAR, REVERSED, OPEN, UNMEASURED)
     clear, turned, unclear, left = ([name for name, found in outcomes.items() if found == one] for one in kinds)
     measured = len(outcomes) - len(left)
@@ -147,12 +153,12 @@ def decide(outcomes: Mapping[str, str], because: str) -> Verdict:
 
 
 def outcome(*, clear: bool | None) -> str:
-    """What a case came to that has a rule of its own; None where it was not measured."""
+    """The outcome of a case with its own rule. `clear` is None if the case was not measured."""
     return UNMEASURED if clear is None else CLEAR if clear else OPEN
 
 
 def claims_of(study: Study) -> list[dict[str, str]]:
-    """The claims that name the study, from its CSV."""
+    """The claims that name the study, from its claims CSV."""
     if study.claims is None:
         return []
     with open(study.file(study.claims), encoding="utf-8", newline="") as file:
@@ -160,15 +166,15 @@ def claims_of(study: Study) -> list[dict[str, str]]:
 
 
 def margin_of(results: Results, claim: str) -> Margin | None:
-    """The margin within which the claim's rows count as equal; None where its line declares none."""
+    """The margin within which the rows of a claim count as equal; None if the claims CSV declares none."""
     return next((Margin.parse(one.get("margin") or "") for one in claims_of(results.study) if one["id"] == claim), None)
 
 
 def _as_named(verdict: Verdict, claim: Mapping[str, str]) -> Verdict:
-    """The verdict under the condition that the claim's line names; without one a condition found afterwards is none."""
+    """The verdict under the condition that the claims CSV names. Without one, a conditional verdict fails."""
     condition = [name.strip() for name in (claim.get("condition") or "").split(";") if name.strip()]
     if ";" in claim["study"] and not set(condition) & set(verdict.cases):
-        condition = []  # the cases of the claim's other study
+        condition = []  # its cases belong to the claim's other study
     try:
         verdict = verdict.under(condition)
     except ConfigError as error:
@@ -181,7 +187,7 @@ def _as_named(verdict: Verdict, claim: Mapping[str, str]) -> Verdict:
 def judge(results: Results) -> list[Judged]:
     """A verdict on every claim that names the study.
 
-    One without a function is not tested, nor is one that rests on models that have not learned their task.
+    A claim without a function is not tested, and neither is a claim about models that have not learned their task.
     """
     found = []
     for claim in claims_of(results.study):
@@ -197,7 +203,7 @@ def judge(results: Results) -> list[Judged]:
 
 
 def markdown(name: str, scale: str, judged: Sequence[Judged]) -> str:
-    """Every claim with its verdict, whether models have learned the task, and the numbers, a line a case."""
+    """Every claim as Markdown: its verdict, whether the models have learned the task, and one line for each case."""
     parts = [f"# {name} · {scale}: claims and verdicts"]
     for one in judged:
         cases = "\n".join(f"- {case}" for case in one.verdict.because.split("; "))
@@ -208,5 +214,5 @@ def markdown(name: str, scale: str, judged: Sequence[Judged]) -> str:
 
 
 def below_a_table(text: str) -> str:
-    """What `markdown` gave, with its headings one level lower: a part of the page of a recorded table."""
+    """The text of `markdown` with its headings one level lower, for the page of a recorded table."""
     return re.sub("^#", "##", text, flags=re.MULTILINE)
