@@ -1,4 +1,4 @@
-"""What `budget` prints: rates, lengths, hours, and the lines to write into the study."""
+"""The output of `budget`: learning rates, lengths, hours, and the overrides to write into the study."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIVERGED = "diverged"
 
 
 def page(found: Mapping[str, Any]) -> str:
-    """The text of a document of `budgeting.find_budget`."""
+    """The text for a document of `budgeting.find_budget`."""
     lines = [f"{found['study']} · {found['scale']} · budget by validation loss; the test split was not evaluated", ""]
     for part in found["budgets"]:
         lines += [*_rates(part), "", *_lengths(part), ""]

@@ -1,7 +1,8 @@
-"""`budget`: finds how long the rows of a study train, at which rates, and how many hours that takes.
+"""`budget`: finds the steps and learning rates at which the rows of a study train, and the hours that this takes.
 
-Its trials are the study's rows with other rates and steps, one seed each; they train and evaluate no test split. They
-form a study of their own under ``runs/<slug>-<scale>-budget``, so that the same command goes on after a kill.
+Its trials are rows of the study with other learning rates and steps, with one seed each. They train and do not evaluate
+a test split. They form a separate study under ``runs/<slug>-<scale>-budget``, so that the same command continues after
+an interruption.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def budget(
     experiments: Path = EXPERIMENTS,
     **options: Any,
 ) -> int:
-    """`find_budget` as a command: progress to standard error, the page or the document to standard output."""
+    """`find_budget` as a command: progress on standard error, the page or the JSON document on standard output."""
     study = load_study(study, experiments) if isinstance(study, str) else study
     workdir = workdir or RUNS / f"{study.slug}-{scale}-budget"
     found = find_budget(study, scale=scale, rows=rows, workdir=workdir, **options)
@@ -61,10 +62,11 @@ def budget(
 def find_budget(
     study: Study, *, scale: str, rows: Sequence[str] | None = None, workdir: Path, **options: Any
 ) -> dict[str, Any]:
-    """Run the trials that are missing; returns what they say, as a JSON document.
+    """Runs the missing trials of a study's budgets, and returns the budgets as a JSON document.
 
-    `rows` restricts the families to those of these rows; a reference row is always tried. `options` (runner, jobs,
-    machines, stale) are those of `run_study`. Raises ConfigError before anything starts, RunError where trials failed.
+    `rows` restricts the search to the families of these rows; the reference row is always included. `options` (runner,
+    jobs, machines, stale) are those of `run_study`. Raises ConfigError before anything starts, and RunError if trials
+    failed.
     """
     wanted = {row.id for row in study.rows_at(scale, rows)}
     trained = [row for row in study.rows_at(scale) if study.scale(scale).config and _trains(study, row)]
@@ -91,14 +93,14 @@ def _trains(study: Study, row: Row) -> bool:
 
 
 def _part(search: _Search, one: Budget, families: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """The document of one budget, whose rates have been tried; tries the lengths."""
+    """Tries the lengths of one budget, whose rates have been tried, and returns its document."""
     rates = {row: [search.tried(row, factor, 1.0, factor) for factor in one.rates] for row in families}
     best = {row: winner(tried) for row, tried in rates.items()}
     reference = next(iter(families))
     if (chosen := best[reference]) is None:
         raise RunError(f"{search.study.name}: {reference} diverged at each of its rates; give the budget lower ones")
     lengths, tried = factors(one), []
-    count = min(3, len(lengths))  # the scale's own steps, half and twice of them: side by side where there is room
+    count = min(3, len(lengths))  # half, once and twice the scale's steps, in parallel if there is room
     while True:
         search.run([(reference, chosen.factor, factor) for factor in lengths[:count]])
         tried = [search.tried(reference, chosen.factor, factor, factor) for factor in lengths[:count]]
@@ -133,7 +135,7 @@ def _part(search: _Search, one: Budget, families: Mapping[str, tuple[str, ...]])
 
 
 class _Search:
-    """The trials of a study's budgets: what was asked for so far, and what came of it."""
+    """The trials of a study's budgets: those requested so far, and their results."""
 
     def __init__(self, study: Study, scale: str, rows: Mapping[str, Row], workdir: Path, options: Mapping[str, Any]):
         self.study, self.scale, self.rows, self.workdir, self.options = study, scale, rows, workdir, options
@@ -142,7 +144,7 @@ class _Search:
         self._training: dict[str, dict[str, Any]] = {}
 
     def training(self, row: str) -> dict[str, Any]:
-        """The resolved `training` section of a row at the scale."""
+        """The resolved config section `training` of a row at the scale."""
         if row not in self._training:
             config = configuration(self.study, self.scale, self.rows[row])
             assert config is not None  # it trains
@@ -150,16 +152,16 @@ class _Search:
         return self._training[row]
 
     def overrides(self, row: str, rate: float, steps: float) -> dict[str, Any]:
-        """What a trial changes of its row: `rate` times its learning rate and `steps` times its steps."""
+        """The overrides of a trial: `rate` times its row's learning rate and `steps` times its row's steps."""
         training = self.training(row)
         changes = stretched(training, steps)
         peak = changes.get("training.learning_rate", training["learning_rate"])
         return {**changes, "training.learning_rate": rounded(peak * rate)}
 
     def run(self, wanted: Iterable[tuple[str, float, float]]) -> None:
-        """Run what is missing of (row, factor of its rate, factor of its steps). Raises RunError where a trial failed.
+        """Runs the missing trials of these (row, factor of its rate, factor of its steps).
 
-        What was wanted before stays in the table under the study's folder.
+        The table in the study's folder keeps the trials of earlier calls. Raises RunError if a trial failed.
         """
         for row, rate, steps in wanted:
             mine = self.rows[row]
@@ -189,7 +191,7 @@ class _Search:
             self.results[trial.row] = result
 
     def tried(self, row: str, rate: float, steps: float, factor: float) -> Tried:
-        """What came of a trial that has run, `factor` being the one of the two that is looked at."""
+        """The result of a trial that has run. `factor` is the one of its two factors that is varied."""
         changes = self.overrides(row, rate, steps)
         loss, step = lowest(self.results[_id(row, rate, steps)])
         return Tried(factor, changes["training.learning_rate"], changes["training.steps"], loss, step)
@@ -199,7 +201,7 @@ class _Search:
         return [result for name, result in self.results.items() if name.rpartition("-rate-")[0] == row]
 
     def recorded(self) -> dict[str, Results]:
-        """Row -> results of the study's own trials at the scale, finished or recorded before."""
+        """Row -> results of the study's own finished or recorded trials at the scale, without diverged ones."""
         study, scale = self.study, self.scale
         folder = Folder(RUNS / f"{study.slug}-{scale}", study.record(scale))
         found: dict[str, Results] = {}
@@ -215,17 +217,17 @@ def _id(row: str, rate: float, steps: float) -> str:
 
 
 def lowest(result: Mapping[str, Any]) -> tuple[float, int | None]:
-    """The lowest validation loss of a trial and its step; (infinity, None) where it diverged or has none."""
+    """The lowest validation loss of a trial and its step; (infinity, None) if it diverged or has none."""
     curve = [(loss, int(step)) for step, loss in result["curves"].get("validation", []) if math.isfinite(loss)]
     return (math.inf, None) if result["diverged"] or not curve else min(curve)
 
 
 def _hours(search: _Search, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """{"rows": an object a row, "hours": of all trials, "jobs": how many run at a time, "evaluated": whether the stages
-    after training are counted}.
+    """The estimated hours, as {"rows": one object for each row, "hours": of all trials, "jobs", "evaluated"}.
 
-    A row's speed is the one measured here for the representative of its family, times the ratio of the two rows'
-    recorded speeds where both are recorded. What follows training is known from records alone.
+    "jobs" is the number of trials at a time. "evaluated" is whether the hours include the stages after training, whose
+    times are known only from records. The speed of a row is that measured here for the representative of its family,
+    times the ratio of the recorded speeds of the two rows if both are recorded.
     """
     recorded, size = search.recorded(), search.study.scale(search.scale)
     everywhere = _median(after_training, [result for results in recorded.values() for result in results])

@@ -1,16 +1,17 @@
-"""Two rows compared under a key: by how much one is better, and how sure that is.
+"""Compares two rows of a study: by how much one is better, and how certain the difference is.
 
-A comparison has two one-sided p-values (`differences`): that `better` is better, and the reverse. It is clear where the
-first is at most `LEVEL`, reversed where the second is. Seeds are in pairs where the two trials of every seed see the
-same batches. Of several comparisons that make one claim the p-values are corrected (`together`).
+A comparison has two one-sided p-values (`differences`): that `better` is better, and that it is worse. It is clear if
+the first is at most `LEVEL`, and reversed if the second is. Seeds are paired if both trials of every seed see the same
+batches. If several comparisons make one claim, their p-values are corrected (`together`).
 
-Where both rows' evaluations keep what their score is a sum of (`tasks.sentence_statistics`), `compare` asks two things.
-The test over seeds asks whether another training would differ, a paired bootstrap over the items of the test set asks
-whether another test set would. A difference is clear only if both are, so that p is the larger of the two: of a finding
-that needs both, it bounds the chance of a false one, before and after the correction.
+If the evaluations of both rows store the sentence statistics of a score (`tasks.sentence_statistics`), `compare` makes
+two tests. The test over seeds asks whether the difference would remain after another training. A paired bootstrap over
+the items of the test set asks whether it would remain on another test set. A difference is clear only if both tests are
+clear, so p is the larger of the two p-values. It bounds the probability of a false finding, before and after the
+correction.
 
-That two rows are equal, or one no worse, is shown only within a margin that was declared beforehand: few seeds leave
-every difference unclear, so that "not clear" is no evidence of equality.
+Equality of two rows (`equivalent`, `no_worse`) is shown only within a margin that was declared in advance. With few
+seeds most differences are not clear, so "not clear" is no evidence of equality.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
 
     _Run = tuple[Entry, float]
 
-#: Where an evaluation keeps what its scores are sums of (`tasks.sentence_statistics`).
+#: The key under which an evaluation stores its sentence statistics (`tasks.sentence_statistics`).
 STATISTICS = "sentence_statistics"
 LEVEL = 0.05
 NO_MARGIN = "no margin was declared"
-#: What a comparison comes to.
+#: The possible outcomes of a comparison.
 CLEAR, REVERSED, OPEN, UNMEASURED = "clear", "reversed", "not clear", "not measured"
 
 
 class Alone(NamedTuple):
-    """The p-values of a comparison over seeds and over test items, each alone and not corrected."""
+    """The separate p-values of a comparison over seeds and over test items, not corrected."""
 
     seeds: float
     items: float
@@ -46,9 +47,12 @@ class Alone(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How much better one row is than another; `p` is None where it was not measured by two seeds. `said` are the two
-    means and, where there is no p, the reason. `items` are those of the test set where p is also that of their choice;
-    `alone` and `alone_reversed` are then the two that p and `p_reversed` are the larger ones of."""
+    """By how much one row is better than another, and the p-values of both directions.
+
+    `p` is None if there are fewer than two seeds. `said` describes the two means and, without p, the reason. `items` is
+    the number of test items if p includes a test over them. Then `alone` and `alone_reversed` hold the separate
+    p-values, and `p` and `p_reversed` are the larger ones of each pair.
+    """
 
     better: str
     worse: str
@@ -69,12 +73,12 @@ class Comparison:
 
     @property
     def clear(self) -> bool | None:
-        """None where it was not measured."""
+        """Whether the comparison is clear; None if it was not measured."""
         return None if self.outcome == UNMEASURED else self.outcome == CLEAR
 
     @property
     def text(self) -> str:
-        """The means, and in words and with its p how clear the difference is."""
+        """The means, and the outcome in words with its p-value."""
         if self.p is None or self.p_reversed is None:
             return self.said
         if not self.seeds:
@@ -89,9 +93,9 @@ class Comparison:
 
 
 def with_reference(results: Results) -> str:
-    """Every row against the scale's reference row, in words; empty where the scale has none.
+    """Every row compared with the scale's reference row, in words; empty if the scale has no reference row.
 
-    Which of two rows is the better one is read off the numbers, so that p is that of both sides, twice the smaller one.
+    The numbers decide which of two rows is tested as the better one. Therefore p is two-sided: twice the smaller one.
     """
     size = results.study.scales.get(results.scale)
     column = size.decided_by if size else None
@@ -116,9 +120,9 @@ def with_reference(results: Results) -> str:
 
 
 def same_batches(trial: Trial, other: Trial, stage: str = "train") -> bool:
-    """Whether two trials train on the same batches in the same order, `stage` being "train" or a fine-tuning's name.
+    """Whether two trials train on the same batches in the same order. `stage` is "train" or the name of a fine-tuning.
 
-    So it is where both configurations give the same data, lengths, vocabulary, batch size, steps and seed of the data.
+    True if both configs have the same data, lengths, vocabulary, batch size, steps and data seed.
     """
     ours, theirs = (_batches(one, stage) for one in (trial, other))
     return ours is not None and ours == theirs
@@ -137,9 +141,10 @@ def _batches(trial: Trial, stage: str) -> list[Any] | None:
 
 
 def compare(results: Results, better: str, worse: str, key: str = "train.loss", *, higher: bool = False) -> Comparison:
-    """Compare two rows by id; ``gain`` is positive where ``better`` is better (lower, or higher with ``higher``).
+    """Compares two rows, given by their ids. Lower numbers are better, or higher ones with ``higher``.
 
-    The row ``better`` must have learned its task (`studies.competence`); ``worse`` may have failed at it.
+    ``gain`` is positive if ``better`` is better. The row ``better`` must have learned its task (`studies.competence`);
+    the row ``worse`` need not.
     """
     ours, theirs, in_pairs = _runs_of(results, better, worse, key, higher=higher)
     first, second = ([value for _, value in side] for side in (ours, theirs))
@@ -150,10 +155,10 @@ def compare(results: Results, better: str, worse: str, key: str = "train.loss", 
 def _over_items(
     found: Comparison, ours: Sequence[_Run], theirs: Sequence[_Run], key: str, *, higher: bool
 ) -> Comparison:
-    """The comparison with the choice of test items in its p, where the evaluations of all trials keep their statistics.
+    """The comparison with a test over test items in its p-values, if the evaluations of all trials store statistics.
 
-    What is resampled is the difference that the table shows, of the means over seeds: each resample takes the same
-    items for all seeds of both rows. The trained models stay what they are: how they vary is the other test.
+    The bootstrap resamples the difference of the means over seeds, as the table shows it. Each resample takes the same
+    items for all seeds of both rows. The trained models are fixed here: the test over seeds covers their variation.
     """
     stage, name = key.split(".", 1)
     stored = [[entry.result["stages"].get(stage, {}).get(STATISTICS) for entry, _ in side if entry.result]
@@ -175,7 +180,7 @@ def _over_items(
 
 
 def learned(results: Results, found: Comparison, *rows: str) -> Comparison:
-    """The comparison; without p, and with the reason, where one of these rows has not learned its task."""
+    """The comparison. If one of these rows has not learned its task, it has no p-value but gives this reason."""
     refused = next(filter(None, (competence.refusal(results, row) for row in rows)), "")
     if not refused or found.gain is None:
         return found
@@ -192,9 +197,10 @@ def between(
     in_pairs: bool = False,
     higher: bool = True,
 ) -> Comparison:
-    """Compare two lists of numbers a seed, under the names of what they are of; -inf or nan is a run that diverged.
+    """Compares two lists with one number for each seed. `better` and `worse` name the two sides.
 
-    Without `higher` lower numbers are better. Of numbers ``in_pairs`` the i-th of both sides belong together.
+    NaN and the worst infinite value mean that the run diverged. Lower numbers are better unless `higher`. With
+    ``in_pairs`` the i-th numbers of both lists are a pair.
     """
     ours, theirs = signed(ours, higher=higher), signed(theirs, higher=higher)
     gain, said = described(better, worse, ours, theirs, name, higher=higher)
@@ -208,7 +214,7 @@ def between(
 
 
 def against(results: Results, row: str, key: str, other: str | float = 0.0, *, higher: bool = True) -> Comparison:
-    """A row's number against another one of the same runs, by its key, or against a fixed number."""
+    """Compares a row's number with another number of the same runs, given by its key, or with a fixed number."""
     ours = [value for _, value in _by_seed(results, row, key, -math.inf if higher else math.inf).values()]
     theirs = results.values(row, other) if isinstance(other, str) else [other] * len(ours)
     said = other.split(".")[1] if isinstance(other, str) else ""
@@ -217,8 +223,10 @@ def against(results: Results, row: str, key: str, other: str | float = 0.0, *, h
 
 
 def apart(results: Results, rows: Sequence[str], key: str, *, higher: bool = False) -> Comparison:
-    """That some two of several rows differ: the best against the worst, p times the number of ordered pairs that could
-    have been these two (Bonferroni's correction). There is no reverse of it."""
+    """Tests whether any two of several rows differ: compares the best row with the worst.
+
+    p is multiplied by the number of ordered pairs of rows (Bonferroni's correction). The outcome is never reversed.
+    """
     means = {row: mean for row in rows if (mean := results.mean(row, key)) is not None}
     order = sorted(means, key=means.__getitem__, reverse=higher) or [*rows]
     found = compare(results, order[0], order[-1], key, higher=higher)
@@ -227,20 +235,20 @@ def apart(results: Results, rows: Sequence[str], key: str, *, higher: bool = Fal
 
 
 def certain(better: str, worse: str, gain: float, said: str) -> Comparison:
-    """A comparison of numbers without any spread, such as counts."""
+    """A comparison of exact numbers, such as counts."""
     return Comparison(better, worse, gain, said, 0.5 - 0.5 * _sign(gain), 0.5 + 0.5 * _sign(gain))
 
 
 @dataclasses.dataclass(frozen=True)
 class Margin:
-    """How far apart two numbers may be and still count as equal: a number, or a share of the second one's size."""
+    """The largest difference at which two numbers count as equal: absolute, or relative to the second number."""
 
     value: float
     relative: bool = False
 
     @staticmethod
     def parse(text: str) -> Margin | None:
-        """``0.5`` or ``3%``, as claims.csv has it; None of an empty text.
+        """Parses ``0.5`` or ``3%``, as in claims.csv; None for an empty text.
 
         >>> str(Margin.parse("3%")), Margin.parse("3%").of(-50), Margin.parse("")
         ('3%', 1.5, None)
@@ -263,7 +271,7 @@ class Margin:
 def no_worse(
     results: Results, row: str, other: str, key: str, margin: Margin | None, *, higher: bool = False
 ) -> Comparison:
-    """That a row is worse than another by less than a margin; reversed where it is worse by more."""
+    """Tests whether a row is worse than another by less than a margin. Reversed if it is worse by more."""
     ours, theirs, in_pairs = numbers_of(results, row, other, key, higher=higher)
     found = within(row, other, ours, theirs, key.split(".")[1], margin, in_pairs=in_pairs, higher=higher)
     return learned(results, found, row)
@@ -272,8 +280,10 @@ def no_worse(
 def equivalent(
     results: Results, row: str, other: str, key: str, margin: Margin | None, *, higher: bool = False
 ) -> Comparison:
-    """That two rows differ by less than a margin: the larger p of two one-sided tests (Schuirmann 1987); reversed where
-    they differ by more."""
+    """Tests whether two rows differ by less than a margin. Reversed if they differ by more.
+
+    p is the larger one of two one-sided tests (Schuirmann 1987).
+    """
     ours, theirs, in_pairs = numbers_of(results, row, other, key, higher=higher)
     found = within(row, other, ours, theirs, key.split(".")[1], margin, in_pairs=in_pairs, higher=higher, both=True)
     return learned(results, found, row, other)
@@ -291,7 +301,7 @@ def within(
     higher: bool = False,
     both: bool = False,
 ) -> Comparison:
-    """`no_worse`, or with `both` `equivalent`, of two lists of numbers a seed."""
+    """`no_worse`, or `equivalent` if `both`, for two lists with one number for each seed."""
     ours, theirs = signed(ours, higher=higher), signed(theirs, higher=higher)
     gain, said = described(row, other, ours, theirs, name, higher=higher)
     if margin is None or min(len(ours), len(theirs)) < 2:
@@ -310,7 +320,7 @@ def within(
 
 
 def together(cases: Mapping[str, Comparison]) -> dict[str, Comparison]:
-    """The comparisons of one claim with their p-values corrected by Holm's method, in either direction."""
+    """The comparisons of one claim, with p-values corrected by Holm's method in each direction."""
     there = {name: case for name, case in cases.items() if case.p is not None and case.p_reversed is not None}
     from attention_research.studies.significance import holm
 
@@ -322,13 +332,13 @@ def together(cases: Mapping[str, Comparison]) -> dict[str, Comparison]:
 def numbers_of(
     results: Results, row: str, other: str, key: str, *, higher: bool
 ) -> tuple[list[float], list[float], bool]:
-    """The numbers of both rows, a run that diverged as the worst one, and whether they are pairs."""
+    """The numbers of both rows, and whether they are paired. A diverged run counts as the worst number."""
     ours, theirs, in_pairs = _runs_of(results, row, other, key, higher=higher)
     return [value for _, value in ours], [value for _, value in theirs], in_pairs
 
 
 def _runs_of(results: Results, row: str, other: str, key: str, *, higher: bool) -> tuple[list[_Run], list[_Run], bool]:
-    """`numbers_of`, each with its trial."""
+    """`numbers_of`, with the entry of each number."""
     stage = key.split(".")[0]
     worst = -math.inf if higher else math.inf
     ours, theirs = (_by_seed(results, one, key, worst) for one in (row, other))
@@ -340,7 +350,7 @@ def _runs_of(results: Results, row: str, other: str, key: str, *, higher: bool) 
 
 
 def _by_seed(results: Results, row: str, key: str, worst: float) -> dict[Any, tuple[Entry, float]]:
-    """(seed, point) -> the trial and its number."""
+    """(seed, point) -> the entry of the trial and its number."""
     stage, name = key.split(".", 1)
     found = {}
     for entry in results.of(row):
@@ -363,7 +373,7 @@ def signed(values: Sequence[float], *, higher: bool) -> list[float]:
 def described(
     better: str, worse: str, ours: list[float], theirs: list[float], name: str, *, higher: bool
 ) -> tuple[float | None, str]:
-    """The gain, and both means in words."""
+    """The gain, and a description of both means; the gain is None if a side has no numbers."""
     if not ours or not theirs:
         missing = " and ".join(row for row, values in ((better, ours), (worse, theirs)) if row and not values)
         return None, f"{name} of {missing} not measured"

@@ -1,9 +1,11 @@
-"""Tests that one row is better than another, one-sided: from a number a seed, and by a bootstrap over test items.
+"""One-sided tests that one row is better than another: over seeds, and by a bootstrap over test items.
 
-Higher numbers are better here. Seeds in pairs: Student's paired t test. Else Welch's t test. Where no number varies
-there is no distribution: p is 0 or 1 by the sign of the difference, 0.5 where there is none. A run that diverged has
--inf, below every number. Then no mean exists: with all of one side diverged and none of the other, p is the largest
-chance of that if all runs diverge alike often, n^n m^m / (n + m)^(n + m); else it is that of the exact rank sum test.
+Higher numbers are better here. Paired seeds are compared by Student's paired t test, others by Welch's t test. If no
+number varies, p is 0 or 1 by the sign of the difference, and 0.5 for equal numbers.
+
+A diverged run has the number -inf, for which no mean exists. If all runs of the second side diverged and none of the
+first, p is the largest probability of this event if all runs diverge equally often: n^n m^m / (n + m)^(n + m).
+Otherwise p is that of the exact rank sum test.
 """
 
 from __future__ import annotations
@@ -19,16 +21,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-#: Of sacreBLEU's paired bootstrap.
+#: The settings of sacreBLEU's paired bootstrap.
 RESAMPLES, SEED = 1000, 12345
-#: The fewest items that a bootstrap is made of: of 30 it finds 7% of differences that are none (of 100 at most 5%).
+#: The least number of items for a bootstrap: its rate of false positives at level 5% is 7% with 30 items, and at most
+#: 5% with 100.
 LEAST = 100
 
 
 def p_above(ours: Sequence[float], theirs: Sequence[float], *, in_pairs: bool, margin: float = 0.0) -> float | None:
-    """The chance of a difference at least as large if `ours` were not above `theirs` less the margin.
+    """The one-sided p-value for `ours` being above `theirs` less the margin.
 
-    None with fewer than two numbers a side: one seed shows no spread. Raises ValueError for pairs that are none.
+    None if a side has fewer than two numbers, since one seed shows no spread. Raises ValueError if `in_pairs` and the
+    lengths differ.
 
     >>> round(p_above([3.0, 3.2, 3.1], [1.0, 1.1, 1.3], in_pairs=False), 5), p_above([3.0], [1.0, 1.1], in_pairs=False)
     (7e-05, None)
@@ -44,14 +48,14 @@ def p_above(ours: Sequence[float], theirs: Sequence[float], *, in_pairs: bool, m
 
 
 def student(differences: Float[np.ndarray, "*B n"]) -> Float[np.ndarray, "*B"]:
-    """p that the mean of paired differences is above 0: Student's t with n - 1 degrees of freedom."""
+    """The p-value for a mean of paired differences above 0: Student's t with n - 1 degrees of freedom."""
     count = differences.shape[-1]
     mean, variance = _moments(differences)
     return _p(mean, variance / count, np.full_like(mean, count - 1))
 
 
 def welch(ours: Float[np.ndarray, "*B n"], theirs: Float[np.ndarray, "*B m"]) -> Float[np.ndarray, "*B"]:
-    """p that the mean of ours is above that of theirs: Welch 1947, with Satterthwaite's degrees of freedom."""
+    """The p-value for a mean of ours above that of theirs: Welch 1947, with Satterthwaite's degrees of freedom."""
     (first, second), (a, b) = zip(_moments(ours), _moments(theirs), strict=True)
     a, b = a / ours.shape[-1], b / theirs.shape[-1]
     with np.errstate(invalid="ignore"):
@@ -60,7 +64,7 @@ def welch(ours: Float[np.ndarray, "*B n"], theirs: Float[np.ndarray, "*B m"]) ->
 
 
 def _moments(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and sample variance along the last axis; of equal numbers exactly that number and 0."""
+    """Mean and sample variance along the last axis. For equal numbers they are exactly that number and 0."""
     same = x.max(-1) == x.min(-1)
     return np.where(same, x[..., 0], x.mean(-1)), np.where(same, 0.0, x.var(-1, ddof=1))
 
@@ -75,7 +79,7 @@ def _p(gain: np.ndarray, variance: np.ndarray, freedom: np.ndarray) -> np.ndarra
 
 
 def _p_diverged(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The p of numbers of which some are -inf."""
+    """The p-value if some numbers are -inf (diverged runs)."""
     from scipy.stats import rankdata
 
     n, m = len(ours), len(theirs)
@@ -89,7 +93,7 @@ def _p_diverged(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Resampled:
-    """A score of some trials on one test set: of each, on the test set itself and on every resample of its items."""
+    """The score of several trials on one test set, and on every resample of its items."""
 
     scores: Float[np.ndarray, "trials"]
     resamples: Float[np.ndarray, "trials r"]
@@ -97,9 +101,10 @@ class Resampled:
 
 
 def resampled(stored: Sequence[Mapping[str, Any] | None], name: str) -> Resampled | None:
-    """The score of that name of trials whose evaluations packed these `tasks.sentence_statistics`.
+    """The score `name` of several trials, from the `tasks.sentence_statistics` that their evaluations stored.
 
-    None without any trial, where one has none of that score, or where they are not of one test set of `LEAST` items.
+    None without trials, if a trial does not store this score, if the test sets differ, or if a test set has fewer than
+    `LEAST` items.
     """
     from attention_research.tasks.sentence_statistics import SCORES  # and sacreBLEU
 
@@ -129,7 +134,7 @@ def _resampled(packed: str, name: str) -> tuple[float, tuple[float, ...]] | None
 def resampled_sums(
     counted: Int[np.ndarray, "n c"] | Float[np.ndarray, "n c"], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Float[np.ndarray, "r c"]:
-    """The sums over as many items, drawn with replacement, of each resample: the draws of sacreBLEU's bootstrap."""
+    """The sums of each resample of n items, drawn with replacement. The draws are those of sacreBLEU's bootstrap."""
     rng, items = np.random.default_rng(seed), len(counted)
     drawn = (np.bincount(rng.choice(items, size=items, replace=True), minlength=items) for _ in range(resamples))
     return np.array([times @ counted for times in drawn], np.float64)
@@ -138,10 +143,11 @@ def resampled_sums(
 def p_over_items(
     gain: Float[np.ndarray, "*B"], gains: Float[np.ndarray, "*B r"]
 ) -> tuple[Float[np.ndarray, "*B"], Float[np.ndarray, "*B"]]:
-    """The one-sided p that a gain on the test set is above 0, and that it is below, from the gains on its resamples.
+    """The one-sided p-values for a gain above 0 and below 0, from the gains on resamples of the test set.
 
-    The paired bootstrap (Koehn 2004) as sacreBLEU has it: the resampled gains less their mean are what the choice of
-    items does to a gain of 0 (Riezler & Maxwell 2005), and p is (1 + how many are as large as the gain) / (1 + all).
+    The paired bootstrap (Koehn 2004) as in sacreBLEU. The resampled gains less their mean are the distribution of the
+    gain if the true gain is 0 (Riezler & Maxwell 2005). p is (1 + the number of them that are at least as large as the
+    gain) / (1 + the number of resamples).
     """
     moved = gains - gains.mean(-1, keepdims=True)
     above, below = (np.sum(side * moved >= side * gain[..., None], -1) for side in (1.0, -1.0))

@@ -1,8 +1,8 @@
-"""Draws of a search: Optuna asked for settings and told what came of them, in a journal that outlives the process.
+"""Draws the candidates of a search with Optuna, and stores their results in a journal that outlives the process.
 
-Of the trials in the journal, what is complete, pruned or running was drawn. A failed one is either invalid (its config
-does not resolve: it counts for nothing) or was run and failed: then the next sitting runs it again, as a trial marked
-"again", which does not count as another one.
+Complete, pruned and running trials of the journal count as drawn. A failed trial of the journal is one of two kinds. An
+invalid one, whose config does not resolve, does not count. One that ran and failed is run again by the next session, as
+a trial marked "again", which does not count a second time.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from typing import Any
 from attention_research.errors import ConfigError
 from attention_research.studies.axes import Axis, only_values
 
-#: A search none of whose first candidates is valid is a mistake, and one with so many for each valid one at its end.
+#: A search ends after this many invalid candidates: if none is valid, or for each valid candidate.
 _ALL_INVALID, _INVALID_FOR_EACH = 10, 100
 _INVALID, _AGAIN, _FAILED = "invalid", "again", "failed"
 
 
 class Draws:
-    """The candidates of one search. `kind` is "random", "tpe" or None: all combinations; `pruner` is Optuna's."""
+    """The candidates of one search.
+
+    `kind` is "random", "tpe", or None for all combinations. `pruner` is a pruner of Optuna.
+    """
 
     def __init__(self, journal: Path, name: str, axes: Mapping[str, Axis], kind: str | None, pruner: Any = None):
         self.optuna = load_optuna()
@@ -37,8 +40,11 @@ class Draws:
         )
 
     def ask(self, total: int) -> Iterator[Any]:
-        """Optuna's trials to be run: those that ran when the last sitting ended, those that failed, then new ones until
-        `total` were drawn, or all combinations. Each is asked for after what is told of those before it.
+        """Yields the Optuna trials to run.
+
+        First come the trials that were running when the last session ended, then those that failed, then new ones until
+        `total` candidates are drawn, or all combinations. A trial is drawn only when it is requested, with the results
+        known by then.
         """
         for trial in self._in((self.optuna.trial.TrialState.RUNNING,)):
             self.study.sampler = self._sampler(trial.number)
@@ -53,44 +59,44 @@ class Draws:
             yield self.study.ask()
 
     def settings(self, trial: Any) -> dict[str, str]:
-        """Path -> value of a trial that was asked for; the same every time."""
+        """Path -> value of an Optuna trial. The same trial always gives the same values."""
         return {path: axis.suggest(trial, path) for path, axis in self.axes.items()}
 
     def count(self) -> int:
-        """How many candidates were drawn, in all sittings."""
+        """The number of candidates drawn, over all sessions."""
         return sum(_INVALID not in trial.user_attrs and _AGAIN not in trial.user_attrs for trial in self._in())
 
     def drawn(self) -> list[dict[str, str]]:
-        """The settings of all candidates that could be run, each once, in the order of their drawing."""
+        """The settings of all valid candidates, without duplicates, in the order in which they were drawn."""
         trials = (trial for trial in self._in() if _INVALID not in trial.user_attrs)
         return [dict(items) for items in dict.fromkeys(map(self._key, trials))]
 
     def finished(self, trial: Any, cost: float) -> None:
-        """A trial ran to its end."""
+        """Tells Optuna that a trial finished, with its cost."""
         self.study.tell(trial, cost)
 
     def stopped(self, trial: Any) -> None:
-        """A trial was stopped early."""
+        """Tells Optuna that a trial was stopped early."""
         self.study.tell(trial, state=self.optuna.trial.TrialState.PRUNED)
 
     def failed(self, trial: Any, line: str) -> None:
-        """A trial was run and failed."""
+        """Tells Optuna that a trial ran and failed."""
         trial.set_user_attr(_FAILED, line)
         self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
 
     def invalid(self, trial: Any, line: str) -> None:
-        """A candidate's config does not resolve."""
+        """Tells Optuna that the config of a candidate does not resolve."""
         trial.set_user_attr(_INVALID, line)
         self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
 
     def check_some_valid(self) -> None:
-        """Raises ConfigError where all that were drawn are invalid."""
+        """Raises ConfigError if all candidates drawn are invalid."""
         lines = self._invalid()
         if lines and not self.count():
             raise ConfigError(f"the first {len(lines)} candidates are all invalid, the last: {lines[-1]}")
 
     def _in(self, states: tuple | None = None) -> list[Any]:
-        """The trials in these states, by default all that were asked for."""
+        """The Optuna trials in these states; by default all except waiting ones."""
         found = self.study.get_trials(deepcopy=False, states=states)
         return found if states else [one for one in found if one.state != self.optuna.trial.TrialState.WAITING]
 
@@ -101,7 +107,10 @@ class Draws:
         return [trial.user_attrs[_INVALID] for trial in self._in() if _INVALID in trial.user_attrs]
 
     def _hopeless(self) -> bool:
-        """Whether to draw no more; all combinations are tried once some are valid."""
+        """Whether to stop drawing, because too many candidates are invalid.
+
+        A search over all combinations never stops once some candidates are valid.
+        """
         valid = self.count()
         if self.kind is None and valid:
             return False
@@ -111,7 +120,7 @@ class Draws:
         return tuple((path, axis.text(trial.params[path])) for path, axis in self.axes.items())
 
     def _again(self) -> None:
-        """Has what failed asked for once more."""
+        """Enqueues the candidates that ran and failed once more."""
         trials, failed = self._in(), self.optuna.trial.TrialState.FAIL
         told = {self._key(trial) for trial in trials if trial.state != failed}
         for trial in trials:
@@ -120,14 +129,14 @@ class Draws:
                 self.study.enqueue_trial(trial.params, user_attrs={_AGAIN: True})
 
     def _sampler(self, number: int) -> Any:
-        """Made anew for each draw: it depends on the draw's number, not on how often the search was interrupted."""
+        """A new sampler for each draw, seeded by the draw's number, so that interruptions do not change the draws."""
         if self.kind == "tpe":
             return self.optuna.samplers.TPESampler(seed=number, constant_liar=True)
         return self.optuna.samplers.RandomSampler(seed=number)
 
 
 def load_optuna() -> Any:
-    """Optuna, told to keep to itself. Raises ConfigError where it is missing."""
+    """The module optuna, with only errors logged. Raises ConfigError if it is not installed."""
     try:
         import optuna
     except ImportError:
@@ -137,7 +146,7 @@ def load_optuna() -> Any:
 
 
 def _end_torn_line(journal: Path) -> None:
-    """Takes away the half line of a process that died while it wrote: Optuna would write on in it."""
+    """Removes an incomplete last line, left by a process that was killed. Optuna would append to this line."""
     if journal.exists():
         with open(journal, "r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)

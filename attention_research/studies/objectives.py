@@ -1,4 +1,4 @@
-"""What a search looks for: one number of a trial's result, and which way is better."""
+"""The objective of a search: one number of a trial's result, to be minimised or maximised."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from attention_research.errors import ConfigError
 from attention_research.studies.columns import QUALITY, Column, fixed
 
-#: In a search's table the last validation loss stands beside the numbers of the stages, as if it were one of them.
+#: The last validation loss, which the table of a search shows beside the numbers of the stages.
 VALIDATION_LOSS = Column("search.validation_loss", "validation loss", fixed(3), better="lower")
 _DIRECTIONS = {"min": "lower", "max": "higher"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """The number in this column; its `better` is "lower" or "higher"."""
+    """The objective: the number in this column, whose `better` is "lower" or "higher"."""
 
     column: Column = VALIDATION_LOSS
 
     def cost(self, result: Mapping[str, Any]) -> float:
-        """What Optuna minimises: the number, its sign changed where higher is better; infinite where it is none.
+        """The number that Optuna minimises, negated if higher is better.
 
-        Raises ConfigError for a finished trial that has no such number.
+        Infinite for NaN and for a diverged trial. Raises ConfigError if a finished trial has no such number.
         """
         if result["diverged"]:
             return math.inf
@@ -39,7 +39,10 @@ class Objective:
 
 
 def read_objective(text: str | None) -> Objective:
-    """``stage.name``, as in ``evaluate.bleu``; ``min:`` or ``max:`` before it where no table says which is better."""
+    """Parses ``stage.name``, as in ``evaluate.bleu``.
+
+    A prefix ``min:`` or ``max:`` gives the direction; it is required for numbers whose direction is not known.
+    """
     if text is None:
         return Objective()
     direction, colon, key = text.partition(":")
@@ -59,7 +62,7 @@ def read_objective(text: str | None) -> Objective:
 
 
 def with_validation_loss(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The result with its last validation loss among the numbers of its stages, if it has one."""
+    """The result with its last validation loss, if any, added to the numbers of its stages."""
     curve = result["curves"].get("validation")
     stage, name = VALIDATION_LOSS.key.split(".")
     found = {stage: {name: curve[-1][1]}} if curve else {}

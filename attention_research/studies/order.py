@@ -1,7 +1,7 @@
-"""In which order studies are recorded: as a file says, then those on which most claims hang.
+"""The order in which studies are recorded: first as a file lists them, then by the number of their claims.
 
-A line of the file is a study's name and, if wanted, a scale: ``lectures/positions cpu``. It counts at this scale alone,
-one without a scale at every scale. What follows a ``#`` is a comment.
+Each line of the file is the name of a study and, optionally, a scale, as in ``lectures/positions cpu``. A line with a
+scale applies to this scale only, a line without one to every scale. Text after a ``#`` is a comment.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ ORDER = EXPERIMENTS / "order.txt"
 
 
 def in_order(claims: Mapping[str, int], scale: str, file: Path | None = None) -> list[str]:
-    """The names of `claims` (study -> how many claims it has), those that the file names first.
+    """The study names of `claims` (study -> number of claims): first those in the file, then those with most claims.
 
-    Without `file` that is `ORDER`, if it is there. Raises ConfigError for an unknown study or scale in the file.
+    The default file is `ORDER`, if it exists. Raises ConfigError for an unknown study or scale in the file.
     """
     first = _read(file or ORDER, scale, list(claims)) if file or ORDER.exists() else []
     rest = sorted(claims, key=lambda name: (-claims[name], name))

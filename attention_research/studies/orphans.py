@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them."""
+"""Child processes that end with their parent process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 
 
 def die_with(parent: int) -> None:
-    """Ask the kernel to kill this process when its parent ends (Linux), so that no orphan computes or writes on."""
+    """Asks the kernel to kill this process when its parent ends (Linux), so that no orphan continues to work."""
     try:
         ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     except (OSError, AttributeError):

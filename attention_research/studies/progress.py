@@ -1,7 +1,7 @@
-"""Progress of a study on standard error: a live table on a terminal, plain lines elsewhere.
+"""Shows the progress of a study on standard error: a live table on a terminal, plain lines elsewhere.
 
-What a trial does is read from its folder: ``progress.json`` (the stage; of a fine-tuning its name, steps, folder) and
-the last line of ``metrics.jsonl``.
+The state of a trial is read from its folder: ``progress.json`` (the stage, and for a fine-tuning its name, steps and
+folder) and the last line of ``metrics.jsonl``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TAIL_BYTES = 8192
 
 @dataclasses.dataclass
 class State:
-    """What is shown of a trial; `tuning` is what progress.json says of its fine-tuning, {} while there is none."""
+    """The displayed state of a trial. `tuning` is the content of progress.json during a fine-tuning, otherwise {}."""
 
     trial: Trial
     state: str = "waiting"
@@ -44,16 +44,16 @@ class State:
 
     @property
     def steps(self) -> int | None:
-        """How many steps the run has that it trains now."""
+        """The number of steps of the current training or fine-tuning."""
         return self.tuning.get("steps", self.trial.steps)
 
     @staticmethod
     def doing(stage: dict) -> str:
-        """The state of a trial whose progress.json says this."""
+        """The state of a trial with this content of progress.json."""
         return " ".join([_DOING.get(stage["stage"], stage["stage"]), *([stage["name"]] if "name" in stage else [])])
 
     def begins(self, stage: dict) -> None:
-        """What progress.json says now; another fine-tuning counts its steps anew."""
+        """Updates the state from the content of progress.json. A new fine-tuning restarts the count of steps."""
         ended = self.state in (*_ENDED, "retrying")
         tuning = stage if "folder" in stage and not ended else {}
         if tuning != self.tuning:
@@ -62,7 +62,7 @@ class State:
             self.state = self.doing(stage)
 
     def left(self) -> float | None:
-        """Seconds of training left, from the steps seen since watching began."""
+        """The remaining seconds of training, from the speed since this process started watching; None if unknown."""
         if self.state.split(" ")[0] not in _TRAINING or self.since is None or not self.step or self.steps is None:
             return None
         began, first = self.since
@@ -70,7 +70,7 @@ class State:
         return (time.monotonic() - began) / done * (self.steps - self.step) if done > 0 else None
 
     def cells(self) -> list[str]:
-        """Row, seed, state, step, loss, tokens/s, left: as texts."""
+        """The texts of row, seed, state, step, loss, tokens/s and remaining time."""
         left = self.left()
         return [
             self.trial.name if self.trial.point is None else f"{self.trial.name} at {self.trial.point:,}",
@@ -84,7 +84,7 @@ class State:
 
 
 class Progress:
-    """Shows the trials of a run; a context manager. ``report`` and ``tick`` are what a runner calls."""
+    """A context manager that shows the trials of a study. A runner calls ``report`` and ``tick``."""
 
     def __init__(self, trials: list[Trial], folder: Folder, done: set[str], out: TextIO | None = None):
         self.out = out or sys.stderr
@@ -109,11 +109,11 @@ class Progress:
             self.live.stop()
 
     def add(self, trial: Trial, folder: Path | None = None) -> None:
-        """One more trial, which waits, and its folder where that is not the trial's own."""
+        """Adds a waiting trial. `folder` is its folder, by default the trial's own."""
         self.states[folder or self.folder.trial(trial)] = State(trial)
 
     def report(self, folder: Path, state: str, line: str) -> None:
-        """A trial changed its state, as `runners.crew` says."""
+        """Shows the new state of a trial, one of those of `runners.crew`."""
         shown = self.states[folder]
         shown.state = "starting" if state == "running" else state
         self._update(folder, shown)
@@ -124,7 +124,7 @@ class Progress:
             self.live.console.print(text, markup=False, highlight=False)
 
     def tick(self) -> None:
-        """Read the running trials, about once a second, and show them."""
+        """Reads the running trials, at most once a second, and shows them."""
         now = time.monotonic()
         if now - self._read < _READ_SECONDS:
             return
@@ -167,7 +167,7 @@ class Progress:
 
 
 def merged(lines: list[list[str]]) -> list[list[str]]:
-    """Seeds of one row that are all waiting or all done share a line: ``0,1``."""
+    """The lines with consecutive waiting or finished seeds of the same row merged into one line, as ``0,1``."""
     found: list[list[str]] = []
     for cells in lines:
         last = found[-1] if found else None
@@ -180,13 +180,13 @@ def merged(lines: list[list[str]]) -> list[list[str]]:
 
 
 def last_entry(metrics: Path) -> dict | None:
-    """The last whole training line of a ``metrics.jsonl``."""
+    """The last complete training entry of a ``metrics.jsonl``, or None."""
     entries = last_entries(metrics)
     return entries[-1] if entries else None
 
 
 def last_entries(metrics: Path) -> list[dict]:
-    """The whole training lines at the end of a ``metrics.jsonl``, however long it is."""
+    """The last complete training entries of a ``metrics.jsonl``, from its last 8 KiB."""
     try:
         with open(metrics, "rb") as file:
             file.seek(0, 2)
@@ -194,7 +194,7 @@ def last_entries(metrics: Path) -> list[dict]:
             tail = file.read()
     except OSError:
         return []
-    lines = map(logged, tail.split(b"\n"))  # one may be cut at the tail's beginning, or being written
+    lines = map(logged, tail.split(b"\n"))  # the first line may be cut, and the last may be incomplete
     return [entry for entry in lines if entry is not None and entry["split"] == "train"]
 
 

@@ -1,6 +1,6 @@
-"""`record`: runs and records what is missing or stale of many studies, until all is done or the time is over.
+"""`record`: runs and records the missing and stale trials of many studies, until all are done or the time is over.
 
-Each study runs as `run.run_study` runs it and is recorded at its end. The same command goes on after any interruption.
+Each study runs by `run.run_study` and is recorded when it ends. After an interruption the same command continues.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def record(
     as_json: bool = False,
     experiments: Path = EXPERIMENTS,
 ) -> int:
-    """Run and record what is missing of all studies, or of those named, for at most so many `hours`; print a table.
+    """Runs and records the missing trials of all studies, or of those in `names`, and prints a table.
 
-    `jobs` trials at a time (None: as many as each study's scale says); `stale` and `allow_dirty` as in `run_study`;
-    `order` is a file (`order`). `dry_run` prints the plan and starts nothing. Returns the exit status; raises
-    ConfigError before anything starts, RunError at the end if a trial or a study failed.
+    Ends after at most `hours` hours (None: no limit). Runs `jobs` trials at a time (None: as many as the scale of each
+    study says). `stale` and `allow_dirty` are those of `run_study`. `order` is a file with study names by priority
+    (`studies.order`). `dry_run` prints the plan and starts nothing. Returns the exit status. Raises ConfigError before
+    anything starts, and RunError at the end if a trial or a study failed.
     """
     if hours is not None and not hours > 0:
         raise ConfigError(f"--hours={hours:g}: expected a number above 0")
@@ -70,7 +71,7 @@ def record(
 
 
 def _deadline(works: Sequence[Work], hours: float | None) -> Deadline | None:
-    """In so many hours. Trials that are trained together start when one that trains would."""
+    """The deadline after `hours` hours. A group of trials that train together may start if the shortest trial may."""
     if hours is None:
         return None
     least = {name: cost.least for work in works for name, cost in work.costs.items()}
@@ -80,7 +81,7 @@ def _deadline(works: Sequence[Work], hours: float | None) -> Deadline | None:
 def _run(
     works: Sequence[Work], deadline: Deadline | None, *, scale: str, jobs: int | None, stale: str, **how: Any
 ) -> int | None:
-    """Writes into each work what became of it. Returns the number of the signal that has stopped it, else None."""
+    """Runs the works and stores the outcome in each. Returns the number of the signal that stopped it, or None."""
     lowest()
     with terminate_as_interrupt():
         for work in works:
@@ -108,11 +109,11 @@ def _run(
 
 
 def _record_finished(works: Sequence[Work], scale: str, how: Mapping[str, Any]) -> None:
-    """Records what is finished and is not recorded: before a stop, or by a later study that shares trials."""
+    """Records finished trials that are not recorded yet: at a stop, or if a later study shares trials."""
     for work in works:
-        now = Folder(work.folder.workdir, work.folder.recorded)  # with the tables that were recorded since
+        now = Folder(work.folder.workdir, work.folder.recorded)  # a new Folder reads tables recorded in the meantime
         if any(map(now.unrecorded, work.trials)):
-            with suppress(Exception):  # the trials stand in their folders anyway
+            with suppress(Exception):  # the trials remain in their folders
                 run_study(work.study, scale=scale, render=True, record="new", **how)
 
 
@@ -123,7 +124,7 @@ def _number(stop: BaseException) -> int:
 
 
 def plan_text(works: Sequence[Work], scale: str, hours: float | None) -> str:
-    """The plan as a table: a line a study, in order, with its hours and those until its end."""
+    """The plan as a table: one line for each study, in order, with its hours and the total hours until its end."""
     lines = [["study", "claims", "missing", "stale", "hours", "until then", "estimated from"]]
     total, reached = 0.0, 0
     for work in works:
@@ -140,7 +141,7 @@ def plan_text(works: Sequence[Work], scale: str, hours: float | None) -> str:
 
 
 def outcome_text(works: Sequence[Work], scale: str) -> str:
-    """What was done, what is left, and how many hours that will take, as a table."""
+    """The outcome as a table: the finished trials, those that are left, and the hours that these will take."""
     lines = [["study", "done", "failed", "left", "hours left", "estimated from", "notes"]]
     for work in works:
         failed = dict.fromkeys(one["error"] for one in work.failed)
@@ -155,13 +156,13 @@ def outcome_text(works: Sequence[Work], scale: str) -> str:
 
 
 def hours_of(work: Work) -> str:
-    """The hours of what is left; what is unknown is said."""
+    """The hours of the trials that are left, with "?" for trials of unknown duration."""
     if work.unknown == len(work.left):
         return "?" if work.left else "0"
     return f"{work.seconds / 3600:.2f}" + (" + ?" if work.unknown else "")
 
 
 def sources(work: Work) -> str:
-    """Where the estimate comes from; a number where several sources serve."""
+    """The sources of the estimate, each with its number of trials if there are several."""
     found = work.sources
     return ", ".join(found) if len(found) < 2 else ", ".join(f"{name} {count}" for name, count in found.items())

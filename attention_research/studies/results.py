@@ -1,9 +1,9 @@
-"""Results: the trials' JSON is the truth; ``results.parquet`` and the table in three forms are rebuilt from it.
+"""Collects the results of a study's trials, and writes ``results.parquet``, ``table.csv`` and ``table.md`` from them.
 
-A cell is the mean over random seeds and, where it has one, the sample standard deviation (n - 1). A cell that nobody
-ran is blank and the row's note says why; a row below the quality floor is marked untrained; a trial whose program has
-changed since is marked stale. A record that is not comparable has no note: the table says what was measured, whichever
-version of JAX draws it (`status --stale` and the page name such records).
+A cell is the mean over random seeds, with the sample standard deviation (n - 1) if the column shows it. A cell without
+results is blank, and the row's note gives the reason. Notes also mark rows below the quality floor as untrained, and
+trials whose program has changed as stale. Records that are not comparable have no note, so that the table does not
+depend on the version of JAX that renders it; `status --stale` and the page name them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from attention_research.studies.staleness import OLD, Current, Stale, State, sta
 from attention_research.studies.study import Row, Study
 from attention_research.studies.trials import Trial
 
-#: How tables said that a trial was stale when its fingerprint was that of all sources.
+#: The note on stale trials in tables of an earlier version, whose fingerprint was a hash of all sources.
 MARK = "stale (made by other sources)"
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A planned trial with its result, or with the reason why there is none."""
+    """A planned trial with its result, or with the reason why it has none."""
 
     trial: Trial
     result: Mapping[str, Any] | None
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def stale(self) -> bool:
-        """Whether another program would run now."""
+        """Whether a different program would run now."""
         return isinstance(self.state, Stale)
 
 
@@ -57,7 +57,7 @@ class Cell:
 
     @property
     def deviation(self) -> float | None:
-        """Sample standard deviation over seeds; None with fewer than two, or with one that is no finite number."""
+        """Sample standard deviation over seeds; None with fewer than two seeds or a value that is not finite."""
         several = len(self.values) > 1 and all(map(math.isfinite, self.values))
         return statistics.stdev(self.values) if several else None
 
@@ -66,8 +66,9 @@ class Cell:
 class Results:
     """All entries of a study at a scale, in the order of the table.
 
-    `marked` are the rows that the recorded table calls stale in the words of an earlier version, `MARK`: its records do
-    not say what they ran, so that the mark stays until they are run again. `floors` are entries of `studies.floors`.
+    `marked` are the rows that the recorded table marks as stale with `MARK`, the note of an earlier version. Records of
+    that version do not hold their program, so the mark stays until the rows run again. `floors` are entries of
+    `studies.floors`.
     """
 
     study: Study
@@ -78,13 +79,15 @@ class Results:
     floors: tuple[Entry, ...] = ()
 
     def floor(self, name: str, key: str, row: str = "") -> float | None:
-        """What the floor of that name (`tasks.floors.NAMES`) scores under a key such as ``evaluate.perplexity`` on the
-        data of a row, or of any row; None where it was not measured."""
+        """The score of a floor (`tasks.floors.NAMES`) on the data of a row, or of any row if `row` is empty.
+
+        `key` is a key such as ``evaluate.perplexity``. None if the floor was not measured.
+        """
         return floors.value(self.floors, name, key, row)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns at this scale."""
+        """The columns of the table at this scale."""
         size = self.study.scales.get(self.scale)
         return (size and size.columns) or self.study.columns
 
@@ -94,43 +97,46 @@ class Results:
 
     @property
     def seeds(self) -> int:
-        """How many random seeds a row has, at most."""
+        """The largest number of random seeds of a row."""
         found = {(entry.trial.row, entry.trial.seed) for entry in self.entries}
         return max(Counter(row for row, _ in found).values(), default=0)
 
     def of(self, row: str, point: int | None = None) -> list[Entry]:
-        """The entries of a row (at a point)."""
+        """The entries of a row, at all points or at one."""
         return [e for e in self.entries if e.trial.row == row and (point is None or e.trial.point == point)]
 
     def values(self, row: str, key: str, point: int | None = None) -> tuple[float, ...]:
-        """The numbers under a key such as ``train.loss``, one a finished seed."""
+        """The numbers of a row under a key such as ``train.loss``, one for each finished seed."""
         stage, name = key.split(".", 1)
         found = (e.result["stages"].get(stage, {}).get(name) for e in self.of(row, point) if e.result)
         return tuple(value for value in found if value is not None)
 
     def mean(self, row: str, key: str) -> float | None:
-        """The mean over a row's finished seeds; None without one."""
+        """The mean over the finished seeds of a row; None without any."""
         values = self.values(row, key)
         return statistics.fmean(values) if values else None
 
     def mean_list(self, row: str, key: str) -> list[float]:
-        """Of a key that holds a list: the mean over seeds, item by item, nan where one has None; empty without one."""
+        """The elementwise mean over seeds of a key that holds a list; empty without any.
+
+        An element is NaN if it is None for some seed.
+        """
         columns = zip(*self.values(row, key), strict=True)
         return [math.nan if None in at else statistics.fmean(at) for at in columns]
 
     def powers(self, row: str, key: str) -> tuple[float, ...]:
-        """For each seed with all points, the power of the fit value ~ point**power."""
+        """For each seed, the power of the fit value ~ point**power. Empty unless all points have equally many seeds."""
         by_point = [self.values(row, key, point) for point in self.points]
         complete = by_point if len({len(values) for values in by_point}) == 1 else []
         powers = (exponent(self.points, values) for values in zip(*complete, strict=True))
         return tuple(power for power in powers if power is not None)
 
     def diverged(self, row: str) -> int:
-        """How many of a row's finished trials ended with a loss that is no number."""
+        """The number of finished trials of a row that diverged."""
         return sum(bool(entry.result and entry.result["diverged"]) for entry in self.of(row))
 
     def cell(self, row: str, column: Column, point: int | None = None) -> Cell:
-        """A row's cell under a column, as it is printed."""
+        """The cell of a row in a column, with its printed text."""
         values = self.powers(row, column.key) if column.fitted else self.values(row, column.key, point)
         if not values:
             return Cell()
@@ -140,7 +146,7 @@ class Results:
         return cell
 
     def samples(self) -> tuple[str, list[Mapping[str, str]]]:
-        """The name of the first row whose evaluation has samples, and those of its first seed."""
+        """The name of the first row whose evaluation has samples, and the samples of its first seed."""
         for entry in self.entries:
             found = entry.result["stages"].get("evaluate", {}).get("samples", []) if entry.result else []
             if found and {"source", "reference", "translation"} <= found[0].keys():
@@ -148,11 +154,11 @@ class Results:
         return "", []
 
     def untrained(self, row: str) -> str:
-        """Why a row is below the quality floor, or an empty string.
+        """The reason why a row is below the quality floor, or an empty string.
 
-        The floor: perplexity below a unigram model's on the same pieces, BLEU above that of copying the source, F1
-        above that of one bracket around each sentence; those that the evaluation gives. BLEU counts sequences of four
-        words, so that a task whose sampled references have none is not held to it.
+        The row must be better than every floor of `competence.STORED` that its evaluation stores: for example, its
+        perplexity must be below that of a unigram model, and its BLEU above that of copying the source. BLEU counts
+        sequences of four words, so a row whose sampled references are all shorter need not reach the floor of BLEU.
         """
         evaluated = [entry.result["stages"].get("evaluate", {}) for entry in self.of(row) if entry.result]
         samples = [sample for scores in evaluated for sample in scores.get("samples", [])]
@@ -164,12 +170,12 @@ class Results:
             ours, theirs = self.values(row, floor.key), self.values(row, floor.floor)
             if ours and theirs:
                 mean, bound = statistics.fmean(ours), statistics.fmean(theirs)
-                if not (mean > bound if floor.higher else mean < bound):  # so that nan misses it too
+                if not (mean > bound if floor.higher else mean < bound):  # NaN misses the floor too
                     missed.append(floor.missed.format(bound))
         return f"untrained ({'; '.join(missed)})" if missed else ""
 
     def notes(self, row: str) -> str:
-        """What must be said beside a row: not run and why, seeds missing, stopped early, stale, not learned."""
+        """The note of a row: not run and why, missing seeds, stopped early, stale, task not learned, and others."""
         entries = self.of(row)
         if not entries:
             printed = any(row == one.id and one.scales == () for one in self.rows)
@@ -199,33 +205,33 @@ class Results:
 
     @property
     def shows_training(self) -> bool:
-        """Whether the table shows the speed or memory of training."""
+        """Whether the table shows the speed or the memory of training."""
         return any(column.key in (STEPS_PER_SECOND.key, PEAK_MEMORY.key) for column in self.columns)
 
 
 def _longest_reference(sample: Mapping[str, Any]) -> int:
-    """The words of a sample's reference, of the longest where it has several, as a picture's captions are."""
+    """The number of words of a sample's reference, or of its longest reference if it has several, as captions do."""
     references = sample.get("reference", "")
     return max((len(text.split()) for text in ([references] if isinstance(references, str) else references)), default=0)
 
 
 class Source(Protocol):
-    """Where trials' results are read: `trials.Folder`, `trials.Recorded`. `recorded` is the table's record."""
+    """A source of trial results: `trials.Folder` or `trials.Recorded`. `recorded` is the folder of the record."""
 
     @property
     def recorded(self) -> Path | None: ...
 
     def result(self, trial: Trial) -> Mapping[str, Any] | None:
-        """The finished trial's result."""
+        """The result of a finished trial, or None."""
 
     def why_missing(self, trial: Trial) -> str:
-        """Why there is none."""
+        """The reason why a trial has no result."""
 
 
 def collect(
     study: Study, scale: str, trials: list[Trial], source: Source, report: Callable[[str], None] = lambda line: None
 ) -> Results:
-    """Read what is there of some planned trials. Rows that nobody plans stand in the table for their printed cells."""
+    """Collects the results of planned trials. Rows with published cells are included even without planned trials."""
     planned, printed = {trial.row for trial in trials}, published(study, scale)
     rows = [row for row in study.rows if row.id in planned or row.id in printed]
     found = [(trial, source.result(trial)) for trial in trials]
@@ -243,7 +249,7 @@ def collect(
 
 
 def _marked(rows: list[Row], recorded: Path | None) -> frozenset[str]:
-    """The ids of the rows whose line of the recorded table has the `MARK`."""
+    """The ids of the rows whose line in the recorded table contains `MARK`."""
     try:
         text = "" if recorded is None else (recorded / "table.md").read_text(encoding="utf-8")
     except OSError:
@@ -253,9 +259,9 @@ def _marked(rows: list[Row], recorded: Path | None) -> frozenset[str]:
 
 
 def published(study: Study, scale: str = "") -> dict[str, dict[str, str]]:
-    """Row id -> the paper's cells, from the study's CSV.
+    """Row id -> the cells of the published table, from the study's CSV.
 
-    The column ``row`` holds the ids. A line with a scale in the column ``scale`` belongs to that scale alone.
+    The column ``row`` holds the ids. A line with a scale in the column ``scale`` applies to that scale only.
     """
     if study.published is None:
         return {}
@@ -268,7 +274,10 @@ def published(study: Study, scale: str = "") -> dict[str, dict[str, str]]:
 
 
 def table(results: Results) -> list[list[str]]:
-    """The table as texts, its first line the titles: the row, the columns, the published cells, seeds, notes."""
+    """The table as texts. Its first line holds the titles: row, columns, published columns, seeds and notes.
+
+    The column of notes is left out if all notes are empty.
+    """
     cells = published(results.study, results.scale)
     printed = list(dict.fromkeys(name for row in results.rows for name in cells.get(row.id, {})))
     columns = [(column, point) for column in results.columns for point in _points(results, column)]
@@ -292,7 +301,7 @@ def _points(results: Results, column: Column) -> tuple[int | None, ...]:
 
 
 def markdown(lines: list[list[str]]) -> str:
-    """A Markdown table, padded so that it reads as plain text too; the first column and notes to the left."""
+    """A Markdown table, padded so that it is readable as plain text. The first column and notes are left-aligned."""
     lines = [[text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines]
     widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
     left = [i == 0 or title == "notes" for i, title in enumerate(lines[0])]
@@ -306,7 +315,7 @@ def markdown(lines: list[list[str]]) -> str:
 
 
 def flat(entry: Entry) -> dict[str, Any]:
-    """One line of ``results.parquet``: the trial's keys and every number of its stages under ``stage.name``."""
+    """One line of ``results.parquet``: the keys of a trial and every value of its stages under ``stage.name``."""
     trial, result = entry.trial, entry.result or {}
     line: dict[str, Any] = {name: getattr(trial, name) for name in ("id", "row", "name", "seed", "point")}
     line |= {"stale": entry.stale, "fingerprint": result.get("fingerprint"), "seconds": result.get("seconds")}
@@ -316,7 +325,7 @@ def flat(entry: Entry) -> dict[str, Any]:
 
 
 def write(results: Results, workdir: Path) -> None:
-    """Write ``results.parquet``, ``table.csv`` and ``table.md`` into the study's folder."""
+    """Writes ``results.parquet``, ``table.csv`` and ``table.md`` into the study's folder."""
     import pyarrow
     import pyarrow.parquet
 
@@ -331,20 +340,20 @@ def write(results: Results, workdir: Path) -> None:
 
 
 def _one_type(values: list[Any]) -> list[Any]:
-    """A whole number among fractions becomes one, and so do those of which one is beyond 64 bits: one type a column."""
+    """The values of a column with one type: all floats if a value is a float or an int beyond 64 bits."""
     if any(isinstance(value, float) or (isinstance(value, int) and abs(value) >= 2**63) for value in values):
         return [None if value is None else float(value) for value in values]
     return values
 
 
 def text(results: Results) -> str:
-    """The table with its title and its legend, as ``table.md`` has it."""
+    """The text of ``table.md``: title, table and legend."""
     title = f"# {results.study.name} · {results.scale}: {results.study.title}"
     return "\n".join([f"{title}\n", markdown(table(results)), legend(results)])
 
 
 def legend(results: Results) -> str:
-    """What the numbers are: means over how many seeds, made where, with how many trials at a time."""
+    """The legend of the table: the seeds of its means, the cores of each trial, and notes about how trials were run."""
     size = results.study.scale(results.scale)
     done = [entry.result for entry in results.entries if entry.result]
     cores = sorted({result["cores"] for result in done})
@@ -368,7 +377,7 @@ def legend(results: Results) -> str:
 
 
 def _provenance(done: Sequence[Mapping[str, Any]], planned: int, *, speeds: bool) -> list[str]:
-    """What a reader must know of how trials were run: with which modified files, and at which priority."""
+    """Notes about trials that were recorded from a modified tree, or that ran at a low priority."""
     environments = [result.get("environment", {}) for result in done]
     modified = [one["modified"] for one in environments if one.get("modified")]
     said = []
@@ -382,5 +391,5 @@ def _provenance(done: Sequence[Mapping[str, Any]], planned: int, *, speeds: bool
 
 
 def finite(value: float) -> bool:
-    """Whether a number can stand in a picture."""
+    """Whether a value is a finite number, which a figure can show."""
     return value is not None and math.isfinite(value)

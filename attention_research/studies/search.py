@@ -1,13 +1,13 @@
-"""Hyperparameter search: a sweep whose rows Optuna draws one by one, each after the results of those before it.
+"""Hyperparameter search: a sweep whose rows Optuna draws one by one, with the results known so far.
 
-``--search=random`` draws each setting by itself. ``--search=tpe``, after ten random trials, splits those that are done
-at a quantile y* of their objective, fits a density to each part, l(x) to the better and g(x) to the worse, and takes of
-its draws from l the one with the highest l(x)/g(x), which is the one of highest expected improvement (Bergstra et al.
-2011, "Algorithms for Hyper-Parameter Optimization", equations 2-4). A trial that runs counts among the worse, so that
-several at a time do not all try the same (the "constant liar"). With ``--halving`` (`halving`) bad ones end early.
+``--search=random`` draws each setting independently. ``--search=tpe`` starts with ten random trials. Then it splits the
+finished trials at a quantile y* of their objective and fits a density to each part: l(x) to the better, g(x) to the
+worse. Of its draws from l it takes the one with the highest l(x)/g(x), which has the highest expected improvement
+(Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization", equations 2-4). A running trial counts as one of
+the worse, so that concurrent trials differ (the "constant liar"). With ``--halving`` (`halving`) bad trials end early.
 
-Optuna's journal, ``search.journal`` in the study's folder, holds what was drawn and what came of it, and the same
-command goes on from there. A draw depends on the journal and on its own number, not on the sittings.
+Optuna's journal, ``search.journal`` in the study's folder, holds the draws and their results. The same command
+continues from it. A draw depends on the journal and on its own number, not on interruptions.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def search(
     stale: str = "keep",
     as_json: bool = False,
 ) -> int:
-    """Draw, train and evaluate candidates until there are `trials`, and print their table, the best first.
+    """Draws, trains and evaluates candidates until there are `trials`, and prints their table, the best first.
 
-    `over` holds lists and ranges (`axes`), `kind` is one of KINDS or None for all combinations, which takes a `halving`
-    (eta); the rest, and what it returns, as `sweep`. Raises ConfigError before anything starts.
+    `over` holds lists and ranges (`axes`). `kind` is one of KINDS, or None to run all combinations with `halving`, the
+    eta of successive halving. The other arguments and the return value are those of `sweep`. Raises ConfigError before
+    anything starts.
     """
     axes, goal = read_axes(over, overrides), read_objective(objective)
     _check(axes, kind, trials, halving, seeds, stale)
@@ -120,7 +121,7 @@ def _study(
     overrides: Sequence[tuple[str, Any]],
     jobs: int,
 ) -> Study:
-    """The study without file and, as yet, without rows."""
+    """The study of a search, which has no file and no rows yet."""
     given = [f"--config={config}", *(f"--over {text}" for text in over)]
     given += [*([f"--search={kind}"] if kind else []), *([f"--halving={halving}"] if halving else [])]
     columns = {column.key: column for column in (*QUALITY, VALIDATION_LOSS, goal.column)}
@@ -137,7 +138,10 @@ def _study(
 
 
 def _sorted(found: Results, goal: Objective) -> Results:
-    """The best first, then what was stopped early, the furthest first, then what diverged or has no result."""
+    """The results, best first. Then follow trials that were stopped early, those with the most steps first.
+
+    Diverged trials and trials without a result come last.
+    """
 
     def rank(row: Row) -> tuple[float, ...]:
         result = found.of(row.id)[0].result
@@ -155,7 +159,7 @@ def _sorted(found: Results, goal: Objective) -> Results:
 
 
 def _best(found: Results, goal: Objective) -> dict[str, Any] | None:
-    """The best row's number and its settings as options; None where no trial has one."""
+    """The objective of the best row, and its settings as command-line options; None if no trial has a result."""
     result = found.entries[0].result if found.entries else None
     if result is None or "stopped" in result or not math.isfinite(goal.cost(result)):
         return None

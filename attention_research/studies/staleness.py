@@ -1,4 +1,4 @@
-"""Whether a finished trial still is what its study would run now: current, stale, or not comparable.
+"""Compares a finished trial with what its study would run now: the trial is current, stale, or not comparable.
 
 >>> Stale("the train program changed").note
 'stale: the train program changed'
@@ -16,7 +16,7 @@ from attention_research.studies.sources import Sources
 if TYPE_CHECKING:
     from attention_research.studies.trials import Trial
 
-#: Data of these kinds are the user's files, which may change while the code does not.
+#: Kinds of data that read the user's files, which may change without a change of the code.
 _FILES = ("files", "caption_folder")
 _PHRASES = {
     "config": "the config",
@@ -31,7 +31,7 @@ _PHRASES = {
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What a trial's result is, compared with what would run now. `reason` is a phrase, for a note."""
+    """The state of a trial's result, compared with what would run now. `reason` is a phrase for a note."""
 
     name: ClassVar[str]
     reason: str = ""
@@ -43,29 +43,29 @@ class State:
 
 
 class Current(State):
-    """The same program, data and config would run now; `reason` says what could not be compared."""
+    """The same program, data and config would run now. `reason` names what could not be compared."""
 
     name = "current"
 
 
 class Stale(State):
-    """Another program, other data or another config would run now."""
+    """A different program, different data or a different config would run now."""
 
     name = "stale"
 
 
 class NotComparable(State):
-    """It is not known: the record does not say what it ran, or was made with another version of JAX."""
+    """The state is unknown. For example, the record holds no program, or was made with another version of JAX."""
 
     name = "not comparable"
 
 
-#: Of what was recorded before records held programs.
+#: The state of a record from before records held programs.
 OLD = NotComparable("recorded before programs were fingerprinted")
 
 
 def state_of(trial: Trial, result: Mapping[str, Any]) -> State:
-    """The state of the finished result of a planned trial. Lowers what it has to, in another process, and keeps it."""
+    """The state of the finished result of a planned trial. Lowers programs in another process if necessary."""
     (state,) = states_of([(trial, result)])
     return state
 
@@ -73,7 +73,7 @@ def state_of(trial: Trial, result: Mapping[str, Any]) -> State:
 def states_of(
     pairs: Iterable[tuple[Trial, Mapping[str, Any]]], report: Callable[[str], None] = lambda line: None
 ) -> list[State]:
-    """The state of each result of a planned trial. What has to be lowered is lowered together, with a report."""
+    """The state of each finished result of a planned trial. Programs to lower are lowered together, with a report."""
     pairs, sources = list(pairs), Sources()
     quick = [_quickly(trial, result, sources) for trial, result in pairs]
     package = fingerprints.fingerprint() if None in quick else ""
@@ -90,7 +90,7 @@ def states_of(
 
 
 def _quickly(trial: Trial, result: Mapping[str, Any], sources: Sources) -> State | None:
-    """The state where it can be told without lowering anything."""
+    """The state if it is known without lowering programs, else None."""
     program = result.get("program")
     if program is None:
         return OLD
@@ -114,7 +114,7 @@ def _compared(
     lowered: Mapping[str, Mapping[str, str]],
     sources: Sources,
 ) -> State:
-    """The state by all parts. Those that no version of JAX changes come first: they tell whatever the versions are."""
+    """The state from all parts. Parts that do not depend on the version of JAX are compared first."""
     now = {
         **fingerprints.measurements(trial.stages, sources),
         **fingerprints.contents(trial.stages, trial.given, sources=sources),
@@ -147,7 +147,7 @@ def _is_content(name: str) -> bool:
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str], prefix: str = "") -> list[str]:
-    """The parts that differ, or that only one of the two has."""
+    """The names of the parts that differ, or that only one of the two has."""
     names = [name for name in dict.fromkeys([*before, *now]) if name.startswith(prefix)]
     return [name for name in names if before.get(name) != now.get(name)]
 

@@ -1,9 +1,9 @@
-"""The record of a table at a scale: its trials, and the page and the pictures that these trials alone give.
+"""Writes the record of a table at a scale: its trials, and the table and figures that follow from these trials.
 
-    python -m attention_research.studies.table_record    (draws legends and verdicts below all recorded tables anew)
+    python -m attention_research.studies.table_record    (rewrites legends and verdicts below all recorded tables)
 
-A record takes only finished trials from a work folder. Trials there that have failed or have not ended are left out, so
-that anyone who has the record can draw the same page from it, byte for byte.
+A record takes only finished trials from a work folder, not failed or unfinished ones. Therefore the same table can be
+written again from the record alone, byte for byte.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from attention_research.training.workdir import write_text
 
 
 def write(study: Study, scale: str, trials: list[Trial], folder: Folder, report: Callable[[str], None]) -> None:
-    """Add the finished ones of `trials`, all that the scale plans, to the record beside the study, and draw it anew.
+    """Adds finished trials to the record beside the study, and rewrites its table and figures.
 
-    The trials are written last: where this was cut off, they still count as not recorded.
+    `trials` are all planned trials of the scale. The trials are written last, so that they count as not recorded after
+    an interruption.
     """
     assert folder.recorded is not None
     found = (folder.result(trial) for trial in trials)
     done = [bounded(result) for result in found if result is not None and "failed" not in result]
     if not done:
-        return  # an empty table is no record
+        return  # without finished trials there is no record
     record, text = folder.recorded, records.text(folder.recorded, done)
     alone = results.collect(study, scale, trials, Recorded(record, records.parse(text)), report)
     with TemporaryDirectory() as place:
@@ -46,7 +47,7 @@ def write(study: Study, scale: str, trials: list[Trial], folder: Folder, report:
 
 
 def page(found: results.Results) -> str:
-    """The table and, below it, the verdicts."""
+    """The text of table.md: the table, and the verdicts below it."""
     return "\n".join([results.text(found), *_verdicts(found)])
 
 
@@ -56,12 +57,14 @@ def _verdicts(found: results.Results) -> list[str]:
 
 
 def judge_again(record: Path) -> bool:
-    """Draw the legend and the verdicts below a recorded table anew, as the rules are now; the table and the pictures
-    stay. Returns whether they changed."""
+    """Rewrites the legend and the verdicts below a recorded table, by the present rules. Returns whether they changed.
+
+    The table itself and the figures stay as they are.
+    """
     *_, paper, _, table, scale = record.parts
     study = load_study(f"{paper}/{table}", record.parents[3])
     trials = floors.plan_with_floors(study, scale, study.rows_at(scale), None, fingerprint())
-    there = Folder(record, record)  # without work folders; a trial may stand in another table's record
+    there = Folder(record, record)  # reads records only; a trial may be in the record of another table
     entries = tuple(results.Entry(trial, there.result(trial), reason=there.why_missing(trial)) for trial in trials)
     shown = {trial.row for trial in trials} | results.published(study, scale).keys()
     rows = tuple(row for row in study.rows if row.id in shown)

@@ -1,10 +1,10 @@
-"""One trial in a fresh process: what ``attention-research attempt TRIAL_DIR`` does.
+"""Runs one trial in a fresh process, for ``attention-research attempt TRIAL_DIR``.
 
-Runs the stages of ``TRIAL_DIR/trial.json`` in turn, skipping those whose results are there, and writes ``result.json``
-at the end; a trial that is finished is left as it is. A fine-tuning that fails leaves the other stages standing: the
-result says which "failed", and the next attempt runs these again. Exit status 0 done, 1 failed (``error.txt`` holds the
-line), 2 the configuration is wrong, 75 a later attempt has the folder. The process takes its share of the cores before
-JAX counts them.
+Runs the stages of ``TRIAL_DIR/trial.json`` in order and writes ``result.json`` at the end. Stages that have a result
+are skipped, and a finished trial is not run again. If a fine-tuning fails, the other stages still run: the result lists
+it under "failed", and the next attempt runs it again. The exit status is 0 for success, 1 for a failure (``error.txt``
+holds the error line), 2 for a wrong config, and 75 if a later attempt has the folder. The process restricts itself to
+its cores before JAX counts them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from attention_research.training.failure import line_of
 from attention_research.training.interruption import Interrupted
 from attention_research.training.workdir import read_metrics
 
-# What a record has no use for: the command line holds folders of the machine.
+# Parts of the environment that records leave out: the command line contains local paths.
 _PERSONAL = ("command", "cores")
 
 
 def work(folder: Path, *, cores: Sequence[int] = (), parent: int | None = None) -> int:
-    """Run one trial, as the newest attempt at it; returns the exit status.
+    """Runs one trial, as the newest attempt at it. Returns the exit status.
 
-    `cores` are those to run on; with `parent`, a process, this one dies when that one does.
+    `cores` are the cores to run on (empty: all). With `parent`, a process id, this process dies with that process.
     """
     if parent is not None:
         die_with(parent)
@@ -55,7 +55,7 @@ def work(folder: Path, *, cores: Sequence[int] = (), parent: int | None = None) 
         started = time.perf_counter()
         try:
             failed = run_trial(folder, attempt).get("failed", {})
-        finally:  # also where it was asked to stop
+        finally:  # also after a request to stop
             attempt.ends(time.perf_counter() - started)
         if failed:
             raise RunError("; ".join(f"fine-tuning {name}: {line}" for name, line in failed.items()))
@@ -70,10 +70,11 @@ def work(folder: Path, *, cores: Sequence[int] = (), parent: int | None = None) 
 
 
 def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
-    """Run the unfinished stages of a trial and write its result, which is returned.
+    """Runs the unfinished stages of a trial, then writes and returns its result.
 
-    A trial that is asked to stop saves, runs no further stage, and has "stopped" in its result: who asked, and when.
-    One that is asked to stop for now raises Interrupted, as after a signal: it has no result, the next attempt goes on.
+    After a request to stop, the trial saves a checkpoint and runs no further stage, and its result holds the reason
+    under "stopped". A request to pause raises Interrupted, as a signal does: the trial has no result, and the next
+    attempt continues it.
     """
     from attention_research.accounting import memory
     from attention_research.training import environment
@@ -97,20 +98,20 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         if stage["kind"] in ("train", "finetune") and (stopped := attempt.stopped()) is not None:
             if stopped.get("again"):
                 raise Interrupted(signal.SIGTERM, stopped["reason"])
-            break  # an earlier attempt could not save any more
+            break  # an earlier attempt ended before it could write the result
         write_json(folder / "progress.json", _begun(stage))
         memory.reset_peak_resident()
         began = time.perf_counter()
         try:
             outcome: dict[str, Any] = _numbers(STAGES[stage["kind"]](stage, config, folder))
-        except Diverged as error:  # a finding about the row, not a failure of the machine: the trial is finished
+        except Diverged as error:  # divergence is a result of the row, not a failure: the trial is finished
             if stage["kind"] != "finetune":
                 diverged = str(error)
                 break
             outcome = {"diverged": str(error)}
         except Interrupted:
             stopped = attempt.stopped()
-            if stopped is None or stopped.get("again"):  # the trial is not finished, the next attempt goes on
+            if stopped is None or stopped.get("again"):  # the trial is not finished: the next attempt continues it
                 raise
             break
         except Exception as error:
@@ -152,7 +153,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
 
 
 def begin(folder: Path, trial: dict[str, Any]) -> dict[str, str]:
-    """The program with which the work in a trial's folder was begun; that of this process where it begins now."""
+    """The program with which the trial was started. If it starts now, writes the program of this process."""
     program = read_program(folder)
     if program is None:
         program = fingerprints.program_of(trial["stages"], trial["given"])
@@ -161,13 +162,13 @@ def begin(folder: Path, trial: dict[str, Any]) -> dict[str, str]:
 
 
 def _add(results: dict[str, Any], stage: dict[str, Any], outcome: dict[str, Any]) -> None:
-    """Several measurements of a trial are read as one; fine-tunings stand under their names."""
+    """Adds the outcome of a stage to `results`. Measurements are merged; fine-tunings are stored under their names."""
     name = stage["settings"]["name"] if stage["kind"] == "finetune" else stage["kind"]
     results[name] = {**results.get(name, {}), **outcome}
 
 
 def _begun(stage: dict[str, Any]) -> dict[str, Any]:
-    """What progress.json says of a stage: its kind, and of a fine-tuning its name, steps and folder."""
+    """The content of progress.json for a stage: its kind, and for a fine-tuning its name, steps and folder."""
     if stage["kind"] != "finetune":
         return {"stage": stage["kind"]}
     from attention_research.studies.finetuning import inside
@@ -211,7 +212,7 @@ def _floors(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
     return dict(floors.measure(stage, config.given, lambda line: print(line, flush=True)))
 
 
-#: kind of stage -> function(stage, config, folder) -> flat dict
+#: Kind of stage -> function(stage, config, folder) that returns a flat dictionary.
 STAGES = {
     "train": _train,
     "evaluate": _evaluate,
@@ -223,7 +224,7 @@ STAGES = {
 
 
 def curves(metrics: Path) -> dict[str, list[list[float]]]:
-    """split -> [[step, loss], ...] of a run's metrics; of a step logged twice the later."""
+    """split -> [[step, loss], ...] from the metrics of a run. If a step is logged twice, the later entry counts."""
     found: dict[str, dict[int, float]] = {}
     for entry in read_metrics(metrics.parent):
         if {"split", "step", "loss"} <= entry.keys():
@@ -232,5 +233,5 @@ def curves(metrics: Path) -> dict[str, list[list[float]]]:
 
 
 def _numbers(outcome: dict[str, Any]) -> dict[str, Any]:
-    """The same with plain Python numbers in place of NumPy's."""
+    """The outcome with Python numbers in place of NumPy numbers."""
     return {name: value.item() if hasattr(value, "item") else value for name, value in outcome.items()}
