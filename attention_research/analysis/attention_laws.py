@@ -16,14 +16,12 @@ from attention_research.analysis.laws import Found, Law, gap, largest
 from attention_research.kernels import (
     additive_scores,
     attend,
-    concat_scores,
-    cosine_scores,
     dot_product_attention,
     dot_scores,
     general_scores,
-    scaled_dot_scores,
     sinusoidal_positions,
 )
+from attention_research.kernels.scores import concat_scores, cosine_scores, scaled_dot_scores
 
 B, T, S, D, A, DV = 2, 5, 7, 11, 13, 3
 Random = np.random.Generator

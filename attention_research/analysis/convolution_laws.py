@@ -10,7 +10,8 @@ import numpy as np
 
 from attention_research.analysis.attention_laws import draw
 from attention_research.analysis.laws import Found, Law, gap
-from attention_research.kernels import dot_product_attention, head_offsets, offset_scores, offset_weights
+from attention_research.kernels import dot_product_attention
+from attention_research.kernels.vision import head_offsets, offset_scores, offset_weights
 
 B, Y, X, C, F = 2, 6, 7, 3, 5
 #: How sharp soft heads are, whose weights then round to hard ones in float64.

@@ -28,11 +28,11 @@ from attention_research.kernels import (
     dot_product_attention,
     linear_attention,
     linformer_attention,
-    orthogonal_features,
     performer_attention,
     sinusoidal_positions,
     sliding_window_attention,
 )
+from attention_research.kernels.efficient import orthogonal_features
 from attention_research.layers.attention.linformer import projection_matrix
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.layers.block import Block

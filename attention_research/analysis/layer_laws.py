@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 
 from attention_research.analysis.attention_laws import by_hand, draw
 from attention_research.analysis.laws import Found, Law, gap, largest
-from attention_research.kernels import attend, dot_scores, scaled_dot_scores, sinusoidal_positions
+from attention_research.kernels import attend, dot_scores, sinusoidal_positions
+from attention_research.kernels.scores import scaled_dot_scores
 from attention_research.registry import lookup
 
 B, T, S, D, N = 2, 4, 5, 12, 3

@@ -17,7 +17,8 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from attention_research.kernels import additive_scores, attend, cosine_scores, dot_scores, scaled_dot_scores
+from attention_research.kernels import additive_scores, attend, dot_scores
+from attention_research.kernels.scores import cosine_scores, scaled_dot_scores
 from attention_research.layers.linear import Linear
 from attention_research.training.fitting import fit_best
 

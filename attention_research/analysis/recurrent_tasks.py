@@ -17,7 +17,8 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from attention_research.kernels import attend, scaled_dot_scores
+from attention_research.kernels import attend
+from attention_research.kernels.scores import scaled_dot_scores
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.scan import run
 from attention_research.registry import lookup

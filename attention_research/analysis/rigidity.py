@@ -20,7 +20,8 @@ from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.analysis.rigid_inputs import open_inputs
 from attention_research.analysis.token_weights import rank_correlation
-from attention_research.kernels import attend, dot_scores, scaled_dot_scores
+from attention_research.kernels import attend, dot_scores
+from attention_research.kernels.scores import scaled_dot_scores
 from attention_research.layers.linear import Linear
 from attention_research.layers.pooling.average import average, normalized
 from attention_research.training.fitting import fit

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from attention_research.analysis.attention_laws import draw, softmax
 from attention_research.analysis.laws import Found, Law, gap, largest
-from attention_research.kernels import attend, hard_attention, reinforce_surrogate
+from attention_research.kernels import attend, hard_attention
+from attention_research.kernels.selection import reinforce_surrogate
 
 B, T, S, DV = 2, 3, 7, 5
 #: Sharpness of a lookup that counts as hard, and of one that is soft.

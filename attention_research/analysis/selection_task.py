@@ -17,7 +17,8 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from attention_research.analysis.lookup_ladder import TEST, Batch, Layer, Lookup, draw
-from attention_research.kernels import attend, hard_attention, reinforce_surrogate
+from attention_research.kernels import attend, hard_attention
+from attention_research.kernels.selection import reinforce_surrogate
 from attention_research.layers.structure import abstract, initializer
 from attention_research.training.fitting import fit_best
 

@@ -14,7 +14,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec
 from jaxtyping import Array
 
-from attention_research.kernels.attention.varying import vary_together
+from attention_research.kernels.attention.loop_carries import vary_together
 from attention_research.parallel.rules import ROWS, SEQUENCE, STACKED, spec
 
 #: The checkpoint name of gathered parameters. The backward pass gathers them again instead of keeping them.

@@ -184,6 +184,12 @@ class _Reach:
             self._absolute(f"{module}.{name}", ())
         file = _file(PACKAGE.joinpath(*parts)) if parts else None
         wanted = set(names) - inner
+        if file is not None and "__getattr__" in _names(file):  # the names of the packages inside are found in it, too
+            for package in file.parent.glob("*/__init__.py"):
+                if found := (wanted - _names(file)) & _names(package):
+                    self._absolute(f"{module}.{package.parent.name}", found)
+                    wanted -= found
+                    inner |= found
         if file is None or (inner and not wanted):
             return
         if file.name == "__init__.py" and wanted and wanted <= _names(file):

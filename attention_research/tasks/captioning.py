@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from attention_research.kernels import reinforce_surrogate
+from attention_research.kernels.selection import reinforce_surrogate
 from attention_research.registry import NonNegativeFloat, Rate
 from attention_research.tasks.auxiliary import running_updates
 from attention_research.tasks.translation import Translation

@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
-from attention_research.kernels import reinforce_surrogate
 from attention_research.kernels.precision import accumulator
+from attention_research.kernels.selection import reinforce_surrogate
 from attention_research.registry import NonNegativeFloat
 from attention_research.tokens import PAD
 

@@ -41,7 +41,8 @@ def measure_identities(*, code_width: int, seed: int, **_: Any) -> dict[str, flo
     import jax
     import jax.numpy as jnp
 
-    from attention_research.kernels import project_concatenated, sinusoidal_positions
+    from attention_research.kernels import sinusoidal_positions
+    from attention_research.kernels.positions import project_concatenated
 
     keys = jax.random.split(jax.random.key(seed), 9)
     length, width = 50, code_width

@@ -19,7 +19,8 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels import dot_product_attention, structural_attention, structural_distances
+from attention_research.kernels import dot_product_attention
+from attention_research.kernels.positions import structural_attention, structural_distances
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.layers.block import Block
 from attention_research.layers.linear import Linear, glorot_uniform

@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.kernels import (
+from attention_research.kernels import copy_distribution
+from attention_research.kernels.copying import (
     convolutional_copy_attention,
     convolutional_features,
-    copy_distribution,
     copy_mixture_log_probability,
     coverage_attention,
     coverage_loss,

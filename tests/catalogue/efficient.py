@@ -12,14 +12,16 @@ from jax import lax
 
 from attention_research.kernels import (
     bigbird_attention,
-    bigbird_random_blocks,
     block_local_attention,
+    linformer_attention,
+    sliding_window_attention,
+)
+from attention_research.kernels.efficient import (
+    bigbird_random_blocks,
     block_local_cache,
     block_local_step,
     convolved_linformer_attention,
-    linformer_attention,
     pooled_linformer_attention,
-    sliding_window_attention,
     sliding_window_cache,
     sliding_window_step,
 )

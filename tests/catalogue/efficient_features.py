@@ -13,13 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from attention_research.kernels import (
-    dot_product_attention,
-    linear_attention,
+from attention_research.kernels import dot_product_attention, linear_attention, performer_attention
+from attention_research.kernels.efficient import (
     linear_attention_step,
     lsh_attention,
     no_sums,
-    performer_attention,
     performer_attention_step,
     reversible_layers,
     sinkhorn_attention,

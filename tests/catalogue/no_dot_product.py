@@ -13,14 +13,16 @@ from jaxtyping import Array
 from attention_research.kernels import (
     dense_synthesizer_attention,
     dynamic_convolution,
-    dynamic_convolution_step,
     factorized_dense_synthesizer_attention,
     factorized_random_synthesizer_attention,
     lightweight_convolution,
+    synthesizer_attention,
+)
+from attention_research.kernels.no_dot_product import (
+    dynamic_convolution_step,
     lightweight_convolution_step,
     mixture_synthesizer_attention,
     released_dense_synthesizer_attention,
-    synthesizer_attention,
 )
 from tests.catalogue.mechanism import Empty, Mechanism
 

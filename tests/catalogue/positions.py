@@ -10,8 +10,14 @@ import numpy as np
 from jaxtyping import Array
 
 from attention_research.kernels import (
-    add_positions,
     alibi_bias,
+    relative_attention,
+    rotary,
+    t5_relative_bias,
+    transformer_xl_attention,
+)
+from attention_research.kernels.positions import (
+    add_positions,
     alibi_distance_bias,
     concatenate_positions,
     extend_with_memory,
@@ -19,16 +25,12 @@ from attention_research.kernels import (
     no_positions,
     positional_attention,
     project_concatenated,
-    relative_attention,
-    rotary,
     sinusoidal_at,
     structural_attention,
     structural_depths,
     structural_distances,
     structural_encoding,
     t5_distance_bias,
-    t5_relative_bias,
-    transformer_xl_attention,
 )
 from tests.catalogue.mechanism import Empty, Mechanism
 

@@ -6,16 +6,12 @@ from functools import partial
 
 import numpy as np
 
-from attention_research.kernels import (
-    additive_scores,
-    attend,
+from attention_research.kernels import additive_scores, attend, dot_scores, general_scores, reduced_rank_scores
+from attention_research.kernels.scores import (
     concat_scores,
     cosine_scores,
-    dot_scores,
-    general_scores,
     location_scores,
     location_weights,
-    reduced_rank_scores,
     scaled_dot_scores,
 )
 from tests.catalogue.mechanism import Empty, Mechanism

@@ -9,15 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from attention_research.kernels import (
-    attention_entropy,
-    choosing_probability,
-    gumbel_attention,
     hard_attention,
     hard_monotonic_decode,
     local_weights,
-    local_window,
     mocha_weights,
     monotonic_alignment,
+)
+from attention_research.kernels.selection import (
+    attention_entropy,
+    choosing_probability,
+    gumbel_attention,
+    local_window,
     monotonic_energy,
     predicted_centers,
     reinforce_surrogate,

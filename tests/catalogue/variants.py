@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from attention_research.kernels import (
+from attention_research.kernels.variants import (
     RollingCache,
     absorbed_latent_attention,
     differential_attention,

@@ -6,14 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attention_research.kernels import (
-    cbam,
-    channel_attention,
-    convolution_as_attention,
-    sca,
-    spatial_attention,
-    squeeze_excitation,
-)
+from attention_research.kernels import channel_attention, spatial_attention
+from attention_research.kernels.vision import cbam, convolution_as_attention, sca, squeeze_excitation
 from tests.catalogue.mechanism import Empty, Mechanism
 
 _GATES = "tests/kernels/test_vision.py::test_gates_are_those_of_pytorch_image_by_image"

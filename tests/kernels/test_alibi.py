@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import alibi_bias, alibi_distance_bias, alibi_slopes, dot_product_attention
+from attention_research.kernels import alibi_bias, dot_product_attention
+from attention_research.kernels.positions import alibi_distance_bias, alibi_slopes
 from tests.tiers import fast_are
 
 B, N, H = 2, 3, 5

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import bigbird_attention, bigbird_random_blocks, dot_product_attention
+from attention_research.kernels import bigbird_attention, dot_product_attention
+from attention_research.kernels.efficient import bigbird_random_blocks
 from tests.kernels.conftest import attention64
 from tests.tiers import fast_are
 

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import block_local_attention, block_local_cache, block_local_step, dot_product_attention
+from attention_research.kernels import block_local_attention, dot_product_attention
+from attention_research.kernels.efficient import block_local_cache, block_local_step
 from tests.kernels.conftest import attention64
 
 B, T, N, K, H, HV = 2, 13, 6, 3, 5, 7

@@ -9,13 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
-    convolution_as_attention,
-    dot_product_attention,
-    head_offsets,
-    offset_scores,
-    offset_weights,
-)
+from attention_research.kernels import dot_product_attention
+from attention_research.kernels.vision import convolution_as_attention, head_offsets, offset_scores, offset_weights
 
 B, Y, X, C, F = 2, 5, 7, 3, 11
 FILTERS = {"1x1": (1, 1), "3x3": (3, 3), "5x3": (5, 3), "2x4": (2, 4), "larger than the image": (13, 3)}

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
+from attention_research.kernels import copy_distribution
+from attention_research.kernels.copying import (
     convolutional_copy_attention,
     convolutional_features,
-    copy_distribution,
     copy_mixture_log_probability,
 )
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.kernels import (
-    copy_distribution,
+from attention_research.kernels import copy_distribution
+from attention_research.kernels.copying import (
     copy_mixture_log_probability,
     coverage_attention,
     coverage_loss,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import gumbel_attention, gumbel_softmax
+from attention_research.kernels.selection import gumbel_attention, gumbel_softmax
 from tests.kernels.conftest import softmax64
 
 B, T, S, DV = 2, 3, 5, 7

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import hard_attention, semi_sampled_attention
+from attention_research.kernels import hard_attention
+from attention_research.kernels.selection import semi_sampled_attention
 from tests.kernels.conftest import softmax64
 
 B, T, S, DV = 2, 5, 7, 3

@@ -7,12 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
-    dynamic_convolution,
-    dynamic_convolution_step,
-    lightweight_convolution,
-    lightweight_convolution_step,
-)
+from attention_research.kernels import dynamic_convolution, lightweight_convolution
+from attention_research.kernels.no_dot_product import dynamic_convolution_step, lightweight_convolution_step
 from tests.tiers import fast_are
 
 B, T, D = 2, 11, 6

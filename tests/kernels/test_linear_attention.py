@@ -9,14 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
-    dot_product_attention,
+from attention_research.kernels import dot_product_attention, linear_attention, performer_attention
+from attention_research.kernels.efficient import (
     elu_features,
-    linear_attention,
     linear_attention_step,
     no_sums,
     orthogonal_features,
-    performer_attention,
     performer_attention_step,
     positive_features,
 )

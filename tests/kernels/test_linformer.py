@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from attention_research.kernels import compress, dot_product_attention, linformer_attention
+from attention_research.kernels import dot_product_attention, linformer_attention
+from attention_research.kernels.efficient import compress
 from tests.kernels.conftest import softmax64
 
 B, T, S, N, H, HV, R = 2, 5, 13, 3, 7, 11, 4

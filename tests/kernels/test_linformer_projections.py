@@ -9,11 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
-    convolved_linformer_attention,
-    linformer_attention,
-    pooled_linformer_attention,
-)
+from attention_research.kernels import linformer_attention
+from attention_research.kernels.efficient import convolved_linformer_attention, pooled_linformer_attention
 from tests.kernels.conftest import attention64
 
 B, T, S, N, K, H, HV, R, W = 2, 5, 17, 6, 3, 5, 7, 6, 3

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from attention_research.kernels import local_weights, local_window, predicted_centers
+from attention_research.kernels import local_weights
+from attention_research.kernels.selection import local_window, predicted_centers
 from tests.tiers import fast_are
 
 B, T, S, D = 2, 7, 13, 5

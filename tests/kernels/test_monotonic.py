@@ -7,12 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
-    choosing_probability,
-    hard_monotonic_decode,
-    monotonic_alignment,
-    monotonic_energy,
-)
+from attention_research.kernels import hard_monotonic_decode, monotonic_alignment
+from attention_research.kernels.selection import choosing_probability, monotonic_energy
 
 B, S = 3, 11
 align = jax.jit(monotonic_alignment, static_argnames="mode")

@@ -7,16 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
+from attention_research.kernels import dot_product_attention, sinusoidal_positions
+from attention_research.kernels.positions import (
     add_positions,
     concatenate_positions,
-    dot_product_attention,
     learned_positions,
     no_positions,
     positional_attention,
     project_concatenated,
     sinusoidal_at,
-    sinusoidal_positions,
 )
 from tests.kernels.conftest import attention64
 

@@ -9,14 +9,9 @@ import pytest
 from jax.extend.core import jaxprs_in_params
 from jax.sharding import AxisType, PartitionSpec
 
-from attention_research.kernels import (
-    attend,
-    gru_cell,
-    gru_reset_before_cell,
-    lstm_cell,
-    projected_additive_scores,
-    recurrence,
-)
+from attention_research.kernels import attend
+from attention_research.kernels.recurrent import gru_cell, gru_reset_before_cell, lstm_cell, recurrence
+from attention_research.kernels.scores import projected_additive_scores
 from tests.tiers import fast_are
 
 T, B, I, D, S, A = 7, 3, 5, 11, 4, 2

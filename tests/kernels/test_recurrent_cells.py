@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from attention_research.kernels import gru_cell, gru_reset_before_cell, lstm_cell, vanilla_cell
+from attention_research.kernels.recurrent import gru_cell, gru_reset_before_cell, lstm_cell, vanilla_cell
 
 B, I, D = 3, 5, 7
 #: cell -> (number of states, number of gates, gates of each bias)

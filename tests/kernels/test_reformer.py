@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import lsh_attention, lsh_buckets
+from attention_research.kernels.efficient import lsh_attention, lsh_buckets
 from tests.tiers import fast_are
 
 B, T, N, H, HV, R, P = 2, 23, 3, 5, 7, 3, 4

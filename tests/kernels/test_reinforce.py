@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attention_research.kernels import (
+from attention_research.kernels import hard_attention
+from attention_research.kernels.selection import (
     attention_entropy,
     cost_to_go,
-    hard_attention,
     moving_average_baseline,
     reinforce_surrogate,
     semi_sampled_attention,

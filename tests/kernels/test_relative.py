@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from attention_research.kernels import (
-    relative_attention,
-    relative_weights,
-    t5_buckets,
-    t5_distance_bias,
-    t5_relative_bias,
-)
+from attention_research.kernels import relative_attention, t5_relative_bias
 from attention_research.kernels.attention import layout
+from attention_research.kernels.positions import relative_weights, t5_buckets, t5_distance_bias
 from tests.kernels.conftest import softmax64
 from tests.tiers import fast_are
 

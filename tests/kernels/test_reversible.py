@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import dot_product_attention, reversible_layers
+from attention_research.kernels import dot_product_attention
+from attention_research.kernels.efficient import reversible_layers
 
 B, T, D, F, L = 2, 5, 7, 11, 3
 

@@ -12,15 +12,17 @@ from attention_research.kernels import (
     additive_scores,
     attend,
     attention_weights,
-    concat_scores,
-    cosine_scores,
     dot_product_attention,
     dot_scores,
     general_scores,
+    reduced_rank_scores,
+)
+from attention_research.kernels.scores import (
+    concat_scores,
+    cosine_scores,
     location_scores,
     location_weights,
     projected_additive_scores,
-    reduced_rank_scores,
     scaled_dot_scores,
 )
 from tests.kernels.conftest import softmax64

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import block_summaries, dot_product_attention, sinkhorn, sinkhorn_attention
+from attention_research.kernels import dot_product_attention
+from attention_research.kernels.efficient import block_summaries, sinkhorn, sinkhorn_attention
 
 B, T, N, K, H, HV, P = 2, 23, 6, 3, 5, 7, 4
 C = 6

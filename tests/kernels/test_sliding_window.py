@@ -9,12 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
-    dot_product_attention,
-    sliding_window_attention,
-    sliding_window_cache,
-    sliding_window_step,
-)
+from attention_research.kernels import dot_product_attention, sliding_window_attention
+from attention_research.kernels.efficient import sliding_window_cache, sliding_window_step
 from tests.kernels.conftest import attention64
 
 B, T, N, K, H, HV, W = 2, 13, 6, 3, 5, 7, 2

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
-    relative_attention,
+from attention_research.kernels import relative_attention
+from attention_research.kernels.positions import (
     structural_attention,
     structural_depths,
     structural_distances,

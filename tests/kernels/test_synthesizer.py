@@ -15,11 +15,13 @@ from attention_research.kernels import (
     factorized_dense_synthesizer_attention,
     factorized_random_scores,
     factorized_random_synthesizer_attention,
+    synthesizer_attention,
+)
+from attention_research.kernels.no_dot_product import (
     mixture_scores,
     mixture_synthesizer_attention,
     released_dense_synthesizer_attention,
     released_factorized_random_scores,
-    synthesizer_attention,
 )
 from tests.kernels.conftest import attention64, softmax64
 from tests.tiers import fast_are

@@ -7,14 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
-    extend_with_memory,
-    next_memory,
-    sinusoidal_positions,
-    transformer_xl_attention,
-    transformer_xl_weights,
-    window_mask,
-)
+from attention_research.kernels import sinusoidal_positions, transformer_xl_attention, window_mask
+from attention_research.kernels.positions import extend_with_memory, next_memory, transformer_xl_weights
 from tests.kernels.conftest import softmax64
 from tests.tiers import fast_are
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import (
+from attention_research.kernels.variants import (
     absorbed_latent_attention,
     differential_attention,
     differential_lambda,

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.kernels import cbam, channel_attention, sca, spatial_attention, squeeze_excitation
+from attention_research.kernels import channel_attention, spatial_attention
+from attention_research.kernels.vision import cbam, sca, squeeze_excitation
 
 B, Y, X, C, R, D, A, E = 2, 5, 7, 11, 3, 13, 17, 19
 #: The second image is smaller: what it is alone, it must be in the corner of a larger one.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attention_research.config import build, resolve
-from attention_research.kernels import attention_entropy
+from attention_research.kernels.selection import attention_entropy
 from attention_research.layers.running_statistics import flat_updates
 from attention_research.layers.structure import abstract, initializer
 from attention_research.tasks.captioning import Captioning, doubly_stochastic

@@ -89,7 +89,7 @@ def test_a_measurements_sources_are_what_it_imports_and_the_kinds_that_it_names(
     folder = tmp_path / "experiments" / "paper"
     folder.mkdir(parents=True)
     (folder / "costs.py").write_text(
-        "from attention_research.kernels.linformer import linformer_attention\n"
+        "from attention_research.kernels.efficient.linformer import linformer_attention\n"
         "from attention_research.registry import lookup\n"
         "def cost(kind):\n    return lookup('attention', kind), linformer_attention\n"
         "def unused():\n    from attention_research.training import run\n"
@@ -99,10 +99,29 @@ def test_a_measurements_sources_are_what_it_imports_and_the_kinds_that_it_names(
     reach.definitions(folder / "table.py", {"measured"})
     reach.kinds({"alibi"})
     read = {path.relative_to(sources.PACKAGE).as_posix() for path in reach.modules}
-    assert {"kernels/linformer.py", "layers/attention/alibi.py", "layers/attention/multi_head.py"} <= read
+    assert {"kernels/efficient/linformer.py", "layers/attention/alibi.py", "layers/attention/multi_head.py"} <= read
     assert not any(path.startswith(("training/", "studies/")) or "performer" in path for path in read)
     of = lambda kind: sources.Sources().of(f"{folder / 'table.py'}:measured", {"kind": kind, "seed": 3})
     assert of("alibi") == of("alibi") != of("rotary")
+
+
+@pytest.mark.parametrize(
+    "statement, file",
+    [
+        ("from attention_research.kernels import attend", "scores/attend.py"),
+        ("from attention_research.kernels.scores import attend", "scores/attend.py"),
+        ("from attention_research.kernels import attend, softcap_attention", "variants/softcap.py"),
+        ("from attention_research.kernels import sinkhorn", "efficient/sinkhorn.py"),
+        ("from attention_research.kernels.efficient import sinkhorn", "efficient/sinkhorn.py"),
+    ],
+)
+def test_a_kernels_module_is_among_the_sources_wherever_it_is_imported_from(tmp_path, statement, file):
+    (tmp_path / "study.py").write_text(f"{statement}\ndef measured():\n    return {statement.split()[-1]}\n")
+    reach = sources._Reach(sources.ABOVE)
+    reach.definitions(tmp_path / "study.py", {"measured"})
+    read = {path.relative_to(sources.PACKAGE).as_posix() for path in reach.modules}
+    assert f"kernels/{file}" in read and "kernels/__init__.py" not in read
+    assert "kernels/recurrent/gru.py" not in read
 
 
 def test_floors_count_only_where_a_trial_has_their_numbers(tmp_path):

@@ -7,5 +7,3 @@ from attention_research.kernels.attention.api import (
     explain_implementation,
 )
 from attention_research.kernels.attention.ring import ring_attention
-
-__all__ = ["Choice", "attention_weights", "dot_product_attention", "explain_implementation", "ring_attention"]

@@ -28,7 +28,7 @@ from attention_research.kernels.attention.arguments import Arrays, Options, exp_
 from attention_research.kernels.attention.distances import gathered, spread, unskewed
 from attention_research.kernels.attention.head import FIRST, LAST, Head, at
 from attention_research.kernels.attention.layout import Plan, Ranges, Span, Strip, finds, plan, ranges
-from attention_research.kernels.attention.varying import vary_together, varying_zeros
+from attention_research.kernels.attention.loop_carries import vary_together, varying_zeros
 from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.precision import accumulator
 

@@ -30,6 +30,7 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array
 
 from attention_research.kernels.attention.arguments import Arrays, Options, exp_below
+from attention_research.kernels.attention.loop_carries import vary_together
 from attention_research.kernels.attention.pallas_kernels import (
     Blocks,
     Saved,
@@ -39,7 +40,6 @@ from attention_research.kernels.attention.pallas_kernels import (
     query_kernel,
 )
 from attention_research.kernels.attention.refusals import GPUS, refuse
-from attention_research.kernels.attention.varying import vary_together
 from attention_research.kernels.platforms import home_platform
 from attention_research.kernels.precision import accumulator
 

@@ -21,7 +21,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention.arguments import exp_below
-from attention_research.kernels.attention.varying import vary_together, varying_zeros
+from attention_research.kernels.attention.loop_carries import vary_together, varying_zeros
 from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes

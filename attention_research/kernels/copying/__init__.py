@@ -9,16 +9,3 @@ from attention_research.kernels.copying.copy_distribution import copy_distributi
 from attention_research.kernels.copying.copy_mixture import copy_mixture_log_probability
 from attention_research.kernels.copying.coverage import coverage_attention, coverage_loss, coverage_vectors
 from attention_research.kernels.copying.pointer_generator import generation_probability, pointer_generator
-
-__all__ = [
-    "CopyAttention",
-    "convolutional_copy_attention",
-    "convolutional_features",
-    "copy_distribution",
-    "copy_mixture_log_probability",
-    "coverage_attention",
-    "coverage_loss",
-    "coverage_vectors",
-    "generation_probability",
-    "pointer_generator",
-]

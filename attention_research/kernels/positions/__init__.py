@@ -6,6 +6,7 @@ from attention_research.kernels.positions.concatenated import concatenate_positi
 from attention_research.kernels.positions.in_attention import positional_attention
 from attention_research.kernels.positions.learned import learned_positions
 from attention_research.kernels.positions.none import no_positions
+from attention_research.kernels.positions.relative import relative_attention, relative_weights
 from attention_research.kernels.positions.rotary import rotary
 from attention_research.kernels.positions.sinusoidal import sinusoidal_at, sinusoidal_positions
 from attention_research.kernels.positions.structural import (
@@ -14,32 +15,10 @@ from attention_research.kernels.positions.structural import (
     structural_distances,
     structural_encoding,
 )
+from attention_research.kernels.positions.t5_bias import t5_buckets, t5_distance_bias, t5_relative_bias
 from attention_research.kernels.positions.transformer_xl import (
     extend_with_memory,
     next_memory,
     transformer_xl_attention,
     transformer_xl_weights,
 )
-
-__all__ = [
-    "add_positions",
-    "alibi_bias",
-    "alibi_distance_bias",
-    "alibi_slopes",
-    "concatenate_positions",
-    "extend_with_memory",
-    "learned_positions",
-    "next_memory",
-    "no_positions",
-    "positional_attention",
-    "project_concatenated",
-    "rotary",
-    "sinusoidal_at",
-    "sinusoidal_positions",
-    "structural_attention",
-    "structural_depths",
-    "structural_distances",
-    "structural_encoding",
-    "transformer_xl_attention",
-    "transformer_xl_weights",
-]

@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention.arguments import prepare
 from attention_research.kernels.integers import as_int32
+from attention_research.kernels.positions.relative import attend_by_distance
 from attention_research.kernels.precision import einsum
-from attention_research.kernels.relative import attend_by_distance
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
 

@@ -5,11 +5,3 @@ from attention_research.kernels.recurrent.gru_reset_before import gru_reset_befo
 from attention_research.kernels.recurrent.lstm import lstm_cell
 from attention_research.kernels.recurrent.recurrence import recurrence
 from attention_research.kernels.recurrent.vanilla import vanilla_cell
-
-__all__ = [
-    "gru_cell",
-    "gru_reset_before_cell",
-    "lstm_cell",
-    "recurrence",
-    "vanilla_cell",
-]

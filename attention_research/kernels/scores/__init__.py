@@ -9,17 +9,3 @@ from attention_research.kernels.scores.general import general_scores
 from attention_research.kernels.scores.location import location_scores, location_weights
 from attention_research.kernels.scores.reduced_rank import reduced_rank_scores
 from attention_research.kernels.scores.scaled_dot import scaled_dot_scores
-
-__all__ = [
-    "additive_scores",
-    "attend",
-    "concat_scores",
-    "cosine_scores",
-    "dot_scores",
-    "general_scores",
-    "location_scores",
-    "location_weights",
-    "projected_additive_scores",
-    "reduced_rank_scores",
-    "scaled_dot_scores",
-]

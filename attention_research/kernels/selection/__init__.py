@@ -13,22 +13,3 @@ from attention_research.kernels.selection.reinforce import (
     moving_average_baseline,
     reinforce_surrogate,
 )
-
-__all__ = [
-    "attention_entropy",
-    "choosing_probability",
-    "cost_to_go",
-    "gumbel_attention",
-    "gumbel_softmax",
-    "hard_attention",
-    "hard_monotonic_decode",
-    "local_weights",
-    "local_window",
-    "mocha_weights",
-    "monotonic_alignment",
-    "monotonic_energy",
-    "moving_average_baseline",
-    "predicted_centers",
-    "reinforce_surrogate",
-    "semi_sampled_attention",
-]

@@ -11,17 +11,3 @@ from attention_research.kernels.vision.convolution_as_attention import (
 from attention_research.kernels.vision.sca import sca, sca_channel_weights, sca_spatial_weights
 from attention_research.kernels.vision.spatial_attention import spatial_attention
 from attention_research.kernels.vision.squeeze_excitation import squeeze_excitation
-
-__all__ = [
-    "cbam",
-    "channel_attention",
-    "convolution_as_attention",
-    "head_offsets",
-    "offset_scores",
-    "offset_weights",
-    "sca",
-    "sca_channel_weights",
-    "sca_spatial_weights",
-    "spatial_attention",
-    "squeeze_excitation",
-]

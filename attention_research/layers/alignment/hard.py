@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from attention_research.kernels import attend, attention_entropy, hard_attention, moving_average_baseline
+from attention_research.kernels import attend, hard_attention
+from attention_research.kernels.selection import attention_entropy, moving_average_baseline
 from attention_research.layers.alignment.alignment import Alignment, Arrays, prepared
 from attention_research.layers.running_statistics import RunningStatistic
 from attention_research.registry import Child, Given

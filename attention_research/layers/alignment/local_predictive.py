@@ -8,7 +8,8 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from attention_research.kernels import local_weights, predicted_centers
+from attention_research.kernels import local_weights
+from attention_research.kernels.selection import predicted_centers
 from attention_research.layers.alignment.alignment import Alignment, Arrays, average, lengths, prepared
 from attention_research.layers.alignment.scores.score import vector, weight
 from attention_research.registry import Child, Given, Positive

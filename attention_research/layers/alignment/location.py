@@ -8,7 +8,8 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from attention_research.kernels import attend, location_scores
+from attention_research.kernels import attend
+from attention_research.kernels.scores import location_scores
 from attention_research.layers.alignment.alignment import Alignment, Arrays
 from attention_research.layers.alignment.scores.score import weight
 from attention_research.registry import Given, Positive

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from attention_research.kernels import choosing_probability, monotonic_alignment, monotonic_energy
+from attention_research.kernels import monotonic_alignment
+from attention_research.kernels.selection import choosing_probability, monotonic_energy
 from attention_research.layers.alignment.alignment import Alignment, Arrays, average
 from attention_research.layers.alignment.scores.score import weight
 from attention_research.registry import Given, NonNegativeFloat, Positive

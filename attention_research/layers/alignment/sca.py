@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from attention_research.kernels import sca
+from attention_research.kernels.vision import sca
 from attention_research.layers.alignment.alignment import Alignment, Arrays
 from attention_research.layers.linear import glorot_uniform
 from attention_research.registry import Given, Positive

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.kernels import project_concatenated, sinusoidal_positions
+from attention_research.kernels import sinusoidal_positions
 from attention_research.kernels.integers import as_int32
+from attention_research.kernels.positions import project_concatenated
 from attention_research.layers.linear import glorot_uniform
 from attention_research.registry import Positive
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from attention_research.kernels import recurrence
+from attention_research.kernels.recurrent import recurrence
 
 State = dict[str, Any]
 

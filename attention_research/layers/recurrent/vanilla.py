@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels import vanilla_cell
+from attention_research.kernels.recurrent import vanilla_cell
 from attention_research.layers.recurrent.weights import input_kernel, state_kernel, zeros
 from attention_research.registry import Given, Positive
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels import dot_scores, scaled_dot_scores
+from attention_research.kernels import dot_scores
 from attention_research.kernels.precision import einsum
+from attention_research.kernels.scores import scaled_dot_scores
 from attention_research.layers.alignment.scores.score import Score, weight
 from attention_research.registry import Given, Positive
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jaxtyping import Array, Float
 
-from attention_research.kernels import scaled_dot_scores
+from attention_research.kernels.scores import scaled_dot_scores
 from attention_research.layers.alignment.scores.dot import DotScore
 
 

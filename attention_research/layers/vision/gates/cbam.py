@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels import cbam
+from attention_research.kernels.vision import cbam
 from attention_research.layers.vision.gates.excitation import Excitation, glorot_uniform
 from attention_research.registry import Given, Positive
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels import sca
+from attention_research.kernels.vision import sca
 from attention_research.layers.vision.gates.excitation import glorot_uniform
 from attention_research.registry import Given, Positive
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels import squeeze_excitation
+from attention_research.kernels.vision import squeeze_excitation
 from attention_research.layers.vision.gates.excitation import Excitation
 from attention_research.registry import Given, Positive
 
