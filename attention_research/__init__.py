@@ -1,1 +1,5 @@
 """Attention and Transformer systems in JAX and Flax: each one small file, every table one command."""
+
+from attention_research import bundled
+
+bundled.importable()

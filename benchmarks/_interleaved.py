@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from attention_research import allocator
+from attention_research.bundled import PACKAGE
 from attention_research.training.workdir import json_text
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = PACKAGE.parent
 #: How the program itself runs, by `attention_research.allocator`; glibc as it is; and glibc giving back all it can.
 KEEP_PAGES = {allocator.VARIABLE: "1"}
 PLAIN_MALLOC = {allocator.VARIABLE: "0"}

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks._interleaved import log
+from ._interleaved import log
 
 #: What pip installs, in turn. JoeyNMT's own requirements ask for more than training and testing use.
 INSTALLED = (

@@ -82,7 +82,8 @@ def torch_calls(parameters: dict[str, Any], batch: int, length: int) -> dict[str
     import torch
 
     from attention_research.tokens import EOS
-    from benchmarks._torch_rnnsearch import RNNsearch
+
+    from ._torch_rnnsearch import RNNsearch
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.set_flush_denormal(True)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks._interleaved import has, log, made, present, versions
+from ._interleaved import has, log, made, present, versions
 
 TOKENS, MODEL_WIDTH = 16_384, 2_048
 FORMS = ("pallas", "cudnn", "xla", "torch")

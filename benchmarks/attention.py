@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks._interleaved import (
+from ._interleaved import (
     KEEP_PAGES,
     RETURN_PAGES,
     has,
@@ -34,7 +34,7 @@ from benchmarks._interleaved import (
     worker,
 )
 
-MODULE = "benchmarks.attention"
+MODULE = __spec__.name
 BATCH, HEADS, WIDTH = 1, 8, 64
 #: What the structures are: a causal window of 256, eight packed examples, half of the keys padding, 33 distances
 #: (Shaw's k = 16), a bias by distance (T5, ALiBi), two key heads.

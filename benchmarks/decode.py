@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks._interleaved import (
+from ._interleaved import (
     KEEP_PAGES,
     interleaved,
     log,
@@ -28,7 +28,7 @@ from benchmarks._interleaved import (
     worker,
 )
 
-MODULE = "benchmarks.decode"
+MODULE = __spec__.name
 WIDTH, HEADS, HIDDEN, VOCABULARY, SOURCE = 256, 4, 1024, 8000, 32
 BATCHES = (1, 32)
 #: Of Hugging Face's time, by search and sentences.

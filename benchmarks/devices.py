@@ -17,9 +17,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks._interleaved import ROOT, log, made, present, versions
+from ._interleaved import ROOT, log, made, present, versions
 
-CONFIG = "configs/translation/transformer.py:vaswani_base"
+CONFIG = "translation/transformer:vaswani_base"
 COUNTS = (1, 2, 4, 8)
 #: Beside the axis of the same name.
 KINDS = {

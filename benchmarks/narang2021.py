@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import RunError
-from benchmarks._interleaved import (
+
+from ._interleaved import (
     KEEP_PAGES,
-    ROOT,
     interleaved,
     log,
     made,
@@ -31,14 +31,14 @@ from benchmarks._interleaved import (
 
 #: Mappings that a compiled step takes: 46 of them ran out of Linux's default of 65,530.
 MAPS = 2000
-MODULE, STUDY = "benchmarks.narang2021", "narang2021/table1"
+MODULE, STUDY = __spec__.name, "narang2021/table1"
 
 
 def study() -> Any:
     """The study of the table."""
     from attention_research.studies import load_study
 
-    return load_study(STUDY, ROOT / "experiments")
+    return load_study(STUDY)
 
 
 def step_of(config: Any) -> Callable[[], None]:

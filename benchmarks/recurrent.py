@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks._interleaved import (
+from ._interleaved import (
     KEEP_PAGES,
     has,
     interleaved,
@@ -40,7 +40,7 @@ from benchmarks._interleaved import (
     worker,
 )
 
-MODULE = "benchmarks.recurrent"
+MODULE = __spec__.name
 CELLS = {"gru": "GRU", "lstm": "LSTM"}
 OURS = ("ours", "plain scan")
 THEIRS = ("torch eager", "torch compiled")
@@ -188,7 +188,7 @@ def time_worker(kind: str, batch: int, length: int, width: int, rounds: int, *pe
 
 def rnnsearch_worker(batch: int, length: int, width: int, rounds: int) -> dict[str, Any]:
     """Times of a training step and of decoding by form, the first losses, words decoded a second."""
-    from benchmarks._rnnsearch import our_calls, torch_calls
+    from ._rnnsearch import our_calls, torch_calls
 
     began = time.perf_counter()
     ours, parameters = our_calls(batch, length, width)
@@ -226,7 +226,7 @@ def first_worker(form: str, kind: str, batch: int, length: int, width: int) -> d
 
 def program_worker(kind: str, batch: int, length: int, width: int) -> dict[str, Any]:
     """Milliseconds by kind of instruction, forward and backward."""
-    from benchmarks._where import milliseconds
+    from ._where import milliseconds
 
     call = our_calls("ours", kind, (batch, length, width))["forward+backward"]
     return {"milliseconds": milliseconds(call.text, call)}

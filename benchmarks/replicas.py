@@ -21,9 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks._interleaved import ROOT, log, made, present, print_targets, target, versions
+from ._interleaved import ROOT, log, made, present, print_targets, target, versions
 
-CONFIG = "configs/translation/transformer.py:vaswani_cpu"
+CONFIG = "translation/transformer:vaswani_cpu"
 SEEDS, STEPS, TARGET = 8, 200, 0.6  # as many updates as the study's rows have
 
 

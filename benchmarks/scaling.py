@@ -20,7 +20,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks._interleaved import (
+from attention_research import bundled
+from attention_research.errors import ConfigError
+
+from ._interleaved import (
     KEEP_PAGES,
     RETURN_PAGES,
     interleaved,
@@ -33,7 +36,7 @@ from benchmarks._interleaved import (
     worker,
 )
 
-MODULE = "benchmarks.scaling"
+MODULE = __spec__.name
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 FITTED_FROM = 2048
 COMMON = {"B": 1, "N": 8, "K": 8, "H": 64, "Hv": 64, "D": 512}
@@ -260,6 +263,8 @@ def main(
     replace: Path | None = None,
 ) -> None:
     """Measures and prints: a table, or with `json` one JSON document; `replace` is a recorded one to write it into."""
+    if not bundled.in_checkout():
+        raise ConfigError("bench scaling: its mechanisms stand in the tests; run it in a checkout of the repository")
     document = measure(lengths, rounds, names)
     if replace is not None:
         document = replaced(json_module.loads(replace.read_text("utf-8")), document)

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks._interleaved import ROOT, log, made, present, versions
+from ._interleaved import ROOT, log, made, present, versions
 
 SECONDS, FEW, MANY, ROUNDS = 1.0, 2, 10, 3
 STUDY = f'''"""Trials that sleep."""
@@ -56,7 +56,7 @@ def command(folder: Path, *arguments: str) -> None:
 def planned(folder: Path, trials: int) -> list[str]:
     """The options that run the first so many trials in a folder of their own."""
     rows = ",".join(f"row{i}" for i in range(trials))
-    return ["reproduce", "sleep/table", "--scale=quick", f"--rows={rows}", "--jobs=1", f"--workdir={folder}"]
+    return ["reproduce", "sleep.py", "--scale=quick", f"--rows={rows}", "--jobs=1", f"--workdir={folder}"]
 
 
 def loop(folder: Path, trials: int) -> float:
@@ -81,8 +81,7 @@ def seconds(kind: str, trials: int) -> float:
     """Of so many trials."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "experiments" / "sleep").mkdir(parents=True)
-        (folder / "experiments" / "sleep" / "table.py").write_text(STUDY)
+        (folder / "sleep.py").write_text(STUDY)
         return loop(folder, trials) if kind == "loop" else runner(kind, folder, trials)
 
 

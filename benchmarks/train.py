@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks._interleaved import (
+from ._interleaved import (
     KEEP_PAGES,
     PLAIN_MALLOC,
     RETURN_PAGES,
@@ -42,7 +42,7 @@ from benchmarks._interleaved import (
     worker,
 )
 
-MODULE = "benchmarks.train"
+MODULE = __spec__.name
 WIDTH, HEADS, HIDDEN, VOCABULARY, LENGTH = 256, 4, 1024, 8000, 256
 OURS = {"unrolled": {"unroll": True}, "scan": {}, "scan, remat": {"remat": True}}
 THEIRS = ("torch eager", "torch compiled")
@@ -105,7 +105,7 @@ def torch_step(form: str, parameters: dict[str, Any], layers: int, batch: int) -
     """One update in PyTorch, which gives its loss."""
     import torch
 
-    from benchmarks._torch_decoder import Decoder, adamw
+    from ._torch_decoder import Decoder, adamw
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.set_flush_denormal(True)
@@ -166,7 +166,8 @@ def program_worker(form: str, layers: int, batch: int) -> dict[str, Any]:
     import jax.numpy as jnp
 
     from attention_research.training.inspection import inspect
-    from benchmarks._where import milliseconds
+
+    from ._where import milliseconds
 
     run = trainer(form, layers, batch)
     held = {"state": run.execution.start()}

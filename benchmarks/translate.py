@@ -29,10 +29,10 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _joeynmt
-from benchmarks._interleaved import ROOT, log, made, present, print_targets, target, versions
+from . import _joeynmt
+from ._interleaved import ROOT, log, made, present, print_targets, target, versions
 
-CONFIG = "configs/translation/transformer.py:cpu"
+CONFIG = "translation/transformer:cpu"
 UPDATES = 4000
 #: Validation on the whole split at four checkpoints, of which one is kept, as JoeyNMT is told to do it.
 SETTINGS = {"eval_every": 1000, "eval_batches": 18, "log_every": 100, "keep": 1, "keep_best": 0}
@@ -56,7 +56,7 @@ def resolved(updates: int) -> Any:
     """Our config."""
     from attention_research.config import load
 
-    return load(str(ROOT / CONFIG), overrides(updates))
+    return load(CONFIG, overrides(updates))
 
 
 def measured(commands: Mapping[str, Sequence[Any]], core: int, folder: Path, settings: Mapping[str, str]) -> dict:

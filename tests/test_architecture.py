@@ -16,6 +16,7 @@ FLOORS = (
 )  # fmt: skip
 #: Under all floors: name -> the floors that may import it (None: all).
 BASEMENT = {
+    "bundled": None,
     "errors": None,
     "registry": None,
     "allocator": {"cli", "accounting"},
@@ -26,6 +27,7 @@ BASEMENT = {
     "experiment": {"config", "training", "studies"},
 }
 BASEMENT_IMPORTS = {
+    "bundled": set(),
     "errors": set(),
     "registry": set(),
     "allocator": set(),
@@ -33,7 +35,7 @@ BASEMENT_IMPORTS = {
     "source_text": set(),
     "constraints": {"registry"},
     "experiment": {"registry"},
-    "config": {"registry", "constraints", "errors", "config"},
+    "config": {"bundled", "registry", "constraints", "errors", "config"},
 }
 KERNEL_IMPORTS = {"jax", "numpy", "jaxtyping"}
 #: Third-party module -> the only package parts that may import it.

@@ -46,7 +46,7 @@ def nearest(word: str, among: Sequence[str]) -> str:
 def configured(arguments: argparse.Namespace, overrides: Overrides) -> Config:
     """The config of `--config` with its overrides. Raises ConfigError if it is missing or wrong."""
     if not arguments.config:
-        raise ConfigError("--config=FILE.py[:variant] is missing, for example configs/translation/transformer.py:cpu")
+        raise ConfigError("--config=NAME[:variant] is missing, for example translation/transformer:cpu or my_config.py")
     config = load(arguments.config, overrides)
     from attention_research.data.names import check_section
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
-from pathlib import Path
 
+from attention_research import bundled
 from attention_research.cli.arguments import Overrides, Parser, nearest, no_overrides
 from attention_research.errors import ConfigError
 
@@ -18,11 +17,8 @@ def options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
-    names = sorted(path.stem for path in Path("benchmarks").glob("*.py") if path.stem[0] != "_")
-    if not names:
-        raise ConfigError("bench: there is no folder benchmarks here; run it from the repository's root")
+    names = sorted(path.stem for path in bundled.folder("benchmarks").glob("*.py") if path.stem[0] != "_")
     if arguments.what not in names:
         raise ConfigError(f"{arguments.what}: no such benchmark{nearest(arguments.what, names)}")
-    sys.path.insert(0, str(Path.cwd()))
-    importlib.import_module(f"benchmarks.{arguments.what}").main(arguments.json)
+    importlib.import_module(f"attention_research.benchmarks.{arguments.what}").main(arguments.json)
     return 0

@@ -19,7 +19,7 @@ def options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     if (arguments.config is None) == (arguments.study is None):
-        raise ConfigError("give one of --config=FILE.py[:variant] and --study=STUDY")
+        raise ConfigError("give one of --config=NAME[:variant] and --study=STUDY")
     return (_config if arguments.study is None else _study)(arguments, overrides)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 
+from attention_research import bundled
 from attention_research.cli.arguments import Overrides, Parser, nearest, no_overrides, print_json
-from attention_research.config import ConfigError, variants
+from attention_research.config import ConfigError, packaged_configs, variants
 
 
 def options(parser: Parser) -> None:
@@ -34,9 +34,10 @@ def _claims(*, as_json: bool) -> int:
     """Prints every claim of the lectures with its verdict, read from the recorded tables."""
     from attention_research.studies import claims_page
 
+    root = bundled.folder("experiments").parent
     if as_json:
-        return print_json(claims_page.entries(Path()))
-    lines = [[claim["id"], found.status, claims_page.in_words(found)] for claim, found in claims_page.judged(Path())]
+        return print_json(claims_page.entries(root))
+    lines = [[claim["id"], found.status, claims_page.in_words(found)] for claim, found in claims_page.judged(root)]
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
     print("\n".join(f"{id:<{widths[0]}}  {status:<{widths[1]}}  {learned}" for id, status, learned in lines))
     return 0
@@ -49,8 +50,7 @@ def _studies() -> dict[str, str]:
 
 
 def _variants() -> dict[str, str]:
-    files = sorted(Path("configs").rglob("*.py"))
-    return {f"{file}:{name}": title for file in files for name, title in variants(str(file)).items()}
+    return {f"{file}:{name}": title for file in packaged_configs() for name, title in variants(file).items()}
 
 
 def _datasets() -> dict[str, str]:

@@ -6,7 +6,7 @@ classes. Until ``build``, JAX is not imported. The only importer of ml_collectio
 
 from attention_research.config.construction import build, build_experiment
 from attention_research.config.errors import ConfigError, SchemaError
-from attention_research.config.files import load, variants
+from attention_research.config.files import config_file, load, packaged_configs, variants
 from attention_research.config.identity import EXECUTION_LEAVES
 from attention_research.config.record import Config, changes, difference, resolve
 from attention_research.config.resolution import FLOWS
@@ -14,5 +14,5 @@ from attention_research.config.schema import REQUIRED, settings
 
 __all__ = [
     "EXECUTION_LEAVES", "FLOWS", "REQUIRED", "Config", "ConfigError", "SchemaError", "build", "build_experiment",
-    "changes", "difference", "load", "resolve", "settings", "variants",
+    "changes", "config_file", "difference", "load", "packaged_configs", "resolve", "settings", "variants",
 ]  # fmt: skip

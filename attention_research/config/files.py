@@ -1,7 +1,12 @@
-"""Config files: ``get_config(variant)`` and ``VARIANTS`` of ``configs/translation/transformer.py[:variant]``."""
+"""Config files: ``get_config(variant)`` and ``VARIANTS`` of ``translation/transformer[:variant]``.
+
+A config that comes with the package is named without a path, one of your own by its file. The path
+``configs/translation/transformer.py`` names the packaged file, too, where there is no such file.
+"""
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -9,6 +14,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from attention_research import bundled
 from attention_research.config.annotations import plain
 from attention_research.config.errors import ConfigError, nearest, offer
 from attention_research.config.overrides import Override
@@ -16,12 +22,12 @@ from attention_research.config.record import Config, resolve
 
 
 def load(spec: str, overrides: Iterable[Override] = ()) -> Config:
-    """The resolved config of ``file.py[:variant]`` (without a variant: the first) with overrides.
+    """The resolved config of ``name[:variant]`` or ``file.py[:variant]`` (without a variant: the first) with overrides.
 
     Raises `ConfigError`, one line, before anything slow; imports no JAX unless the file does.
     """
     path, _, variant = str(spec).partition(":")
-    module = _run(Path(path))
+    module = config_file(path)
     names = _variants(module, path)
     variant = variant or next(iter(names))
     if variant not in names:
@@ -31,23 +37,56 @@ def load(spec: str, overrides: Iterable[Override] = ()) -> Config:
 
 def variants(path: str | Path) -> dict[str, str]:
     """Variant -> one line about it ('' where the file says nothing)."""
-    return _variants(_run(Path(path)), path)
+    return _variants(config_file(path), path)
 
 
-def _run(path: Path) -> ModuleType:
-    if not path.is_file():
-        files = {file.as_posix() for file in Path("configs").rglob("*.py") if not file.name.startswith("_")}
-        if path.parent.is_dir():
-            files |= {file.as_posix() for file in path.parent.glob("*.py") if not file.name.startswith("_")}
-        close = nearest(path.as_posix(), sorted(files))
-        raise ConfigError(f"{path}: no such config file" + (f"; did you mean {close}?" if close else ""))
+def packaged_configs() -> list[str]:
+    """The names of the configs that come with the package, such as "translation/transformer"."""
+    home = bundled.folder("configs")
+    return sorted(path.relative_to(home).with_suffix("").as_posix() for path in _files(home, "**/*.py"))
+
+
+def config_file(name: str | Path) -> ModuleType:
+    """The module of a config file, packaged or your own, run anew: its ``get_config`` and ``VARIANTS``.
+
+    A config file of your own can start from a packaged one::
+
+        from attention_research.config import config_file
+
+        VARIANTS = {"narrow": "half as wide"}
+
+        def get_config(variant):
+            config = config_file("translation/transformer").get_config("cpu")
+            config.model.width //= 2
+            return config
+
+    Raises `ConfigError` for a file that is not there or that fails.
+    """
+    path = _path(Path(name))
     module = ModuleType(path.stem)
     module.__file__ = str(path)
     try:
         exec(_compiled(path.read_text(encoding="utf-8"), str(path)), module.__dict__)
     except Exception as error:
-        raise _failure(path, error) from error
+        raise failure(path, error) from error
     return module
+
+
+def _path(given: Path) -> Path:
+    """The file that is meant: the one of that path, else a packaged one."""
+    if given.is_file():
+        return given
+    names = packaged_configs()
+    name = given.as_posix().removeprefix("configs/").removesuffix(".py")
+    if name in names:
+        return bundled.folder("configs") / f"{name}.py"
+    own = [path.as_posix() for path in (*_files(given.parent, "*.py"), *_files(Path("configs"), "**/*.py"))]
+    close = nearest(given.as_posix(), [*own, *names, *(f"configs/{name}.py" for name in names)])
+    raise ConfigError(f"{given}: no such config file" + (f"; did you mean {close}?" if close else ""))
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    return [path for path in folder.glob(pattern) if not path.name.startswith("_")] if folder.is_dir() else []
 
 
 @lru_cache(maxsize=64)
@@ -71,15 +110,17 @@ def _given(module: ModuleType, path: str, variant: str) -> dict[str, Any]:
         if isinstance(given, ConfigDict):
             given = given.copy_and_resolve_references().to_dict()
     except Exception as error:
-        raise _failure(path, error) from error
+        raise failure(path, error) from error
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: get_config({variant!r}) gave {type(given).__name__}; expected a ConfigDict")
     return plain(given)
 
 
-def _failure(path: str | Path, error: Exception) -> ConfigError:
+def failure(path: str | Path, error: Exception) -> ConfigError:
     """Where in the file something went wrong, in one line."""
     if isinstance(error, SyntaxError):
         return ConfigError(f"{path}:{error.lineno}: {error.msg}")
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return ConfigError(f"{path}{f':{lines[-1]}' if lines else ''}: {type(error).__name__}: {error}")
+    frames, whole = traceback.extract_tb(error.__traceback__), os.path.abspath(path)
+    lines = [frame.lineno for frame in frames if os.path.abspath(frame.filename) == whole]
+    said = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+    return ConfigError(f"{path}{f':{lines[-1]}' if lines else ''}: {said}")

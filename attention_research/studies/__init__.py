@@ -6,7 +6,7 @@ Only the code that runs inside a worker imports JAX, so that finding, planning a
 from attention_research.studies.budget import Budget
 from attention_research.studies.finetuning import finetune, text_to_text, train_on
 from attention_research.studies.inspection import inspect_study
-from attention_research.studies.loading import find_studies, load_study
+from attention_research.studies.loading import extend, find_studies, load_study
 from attention_research.studies.run import reproduce, run_study
 from attention_research.studies.study import Row, Scale, Stage, Study, evaluate, measure, train
 from attention_research.studies.sweep import sweep
@@ -18,6 +18,7 @@ __all__ = [
     "Stage",
     "Study",
     "evaluate",
+    "extend",
     "find_studies",
     "finetune",
     "inspect_study",

@@ -30,7 +30,7 @@ from attention_research.studies.budget import (
 )
 from attention_research.studies.columns import LOSS, PARAMETERS, STEPS_PER_SECOND
 from attention_research.studies.costs import after_training, seconds_a_step, started
-from attention_research.studies.loading import EXPERIMENTS, load_study
+from attention_research.studies.loading import load_study
 from attention_research.studies.run import RUNS, fingerprint, run_study
 from attention_research.studies.study import Row, Study, train
 from attention_research.studies.trials import Folder, configuration, plan, write_json
@@ -47,11 +47,10 @@ def budget(
     rows: Sequence[str] | None = None,
     workdir: Path | None = None,
     as_json: bool = False,
-    experiments: Path = EXPERIMENTS,
     **options: Any,
 ) -> int:
     """`find_budget` as a command: progress on standard error, the page or the JSON document on standard output."""
-    study = load_study(study, experiments) if isinstance(study, str) else study
+    study = load_study(study) if isinstance(study, str) else study
     workdir = workdir or RUNS / f"{study.slug}-{scale}-budget"
     found = find_budget(study, scale=scale, rows=rows, workdir=workdir, **options)
     write_json(workdir / "budget.json", found)

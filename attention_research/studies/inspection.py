@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from attention_research.studies import results
-from attention_research.studies.loading import EXPERIMENTS, load_study
+from attention_research.studies.loading import load_study
 from attention_research.studies.study import Study
 from attention_research.studies.trials import configuration
 
 
 def inspect_study(
-    study: str | Study, *, scale: str = "paper", rows: Sequence[str] | None = None, experiments: Path = EXPERIMENTS
+    study: str | Study, *, scale: str = "paper", rows: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
     """What every row of a study counts at a scale, from the module that would be trained: allocates nothing.
 
@@ -22,7 +21,7 @@ def inspect_study(
     ``count`` function at its largest point. A row that is not run at the scale has its published cells alone, unless
     ``rows`` says which are wanted.
     """
-    study = load_study(study, experiments) if isinstance(study, str) else study
+    study = load_study(study) if isinstance(study, str) else study
     size = study.scale(scale)
     paper = results.published(study, scale)
     chosen = study.rows_at(scale, rows)

@@ -10,21 +10,24 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from attention_research import bundled
 from attention_research.config import ConfigError
+from attention_research.config.files import failure
 from attention_research.studies.references import module_of
-from attention_research.studies.study import Study, nearest_of
+from attention_research.studies.study import Row, Scale, Study, nearest_of
 
-EXPERIMENTS = Path("experiments")
 #: The file of a study that has a folder of its own.
 FILE = "study.py"
 
 
-def find_studies(experiments: Path = EXPERIMENTS) -> dict[str, str]:
-    """Name -> one-line title of every study under ``experiments/``, read from the sources without running them."""
-    titles = {_name(path.relative_to(experiments)): _title(path) for path in experiments.rglob("*.py")}
+def find_studies(experiments: Path | None = None) -> dict[str, str]:
+    """Name -> one-line title of every packaged study, or of those in a folder; the sources are read and not run."""
+    home = experiments or bundled.folder("experiments")
+    titles = {_name(path.relative_to(home)): _title(path) for path in home.rglob("*.py")}
     return {name: title for name, title in sorted(titles.items()) if title is not None}
 
 
@@ -45,24 +48,79 @@ def _title(path: Path) -> str | None:
     return ((ast.get_docstring(tree) or "").strip().splitlines() or [""])[0]
 
 
-def load_study(name: str, experiments: Path = EXPERIMENTS) -> Study:
-    """The study of that name; an unknown one is a `ConfigError` that names the nearest."""
-    for path in study_files(name, experiments):
-        title = _title(path)
-        if title is None:
-            continue
-        study = getattr(module_of(path), "STUDY", None)
-        if not isinstance(study, Study):
-            raise ConfigError(f"study {name!r}: STUDY in {path} is not a Study")
-        named = _name(path.relative_to(experiments))
-        return dataclasses.replace(study, name=named, path=path, title=study.title or title)
-    near = nearest_of(name, find_studies(experiments))
-    raise ConfigError(f"study {name!r}: no such study under {experiments}/; {near}")
+def load_study(name: str, experiments: Path | None = None) -> Study:
+    """The packaged study of that name, or that of a file of your own by its path, ``my_study.py``.
+
+    With ``experiments`` names are looked up in that folder. The study in a file of your own is named after its path
+    from the current folder, or after its folder and file where it lies outside. Raises `ConfigError`, one line, for a
+    study that is not there (it names the nearest) and for a file that fails.
+    """
+    home = experiments or bundled.folder("experiments")
+    path, own = Path(name), False
+    if name.endswith(".py") and path.is_file():
+        own = not path.resolve().is_relative_to(home.resolve())
+        name = _own_name(path) if own else _name(path.resolve().relative_to(home.resolve()))
+    if not own:
+        given, name = name, name.removeprefix("experiments/").removesuffix(".py")
+        found = [file for file in study_files(name, home) if _title(file) is not None]
+        if not found:
+            names = [*find_studies(home), *(file.as_posix() for file in path.parent.glob("*.py"))]
+            raise ConfigError(f"study {given!r}: no such study; {nearest_of(given, names)}")
+        path, name = found[0], _name(found[0].relative_to(home))
+    try:
+        title, module = _title(path), module_of(path)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise failure(path, error) from error
+    study = getattr(module, "STUDY", None)
+    if title is None or not isinstance(study, Study):
+        raise ConfigError(f"{path}: a study file defines STUDY = Study(...)")
+    return dataclasses.replace(study, name=name, path=path, own=own, title=study.title or title)
 
 
-def study_files(name: str, experiments: Path = EXPERIMENTS) -> Iterator[Path]:
+def _own_name(path: Path) -> str:
+    """The name of the study in a file of the user's own."""
+    whole, here = path.resolve(), Path.cwd().resolve()
+    return _name(whole.relative_to(here if whole.is_relative_to(here) else whole.parent.parent))
+
+
+def study_files(name: str, experiments: Path) -> Iterator[Path]:
     """The files that are there of those that may hold the study of that name."""
     parts = Path(name).parts
-    if ".." not in parts:
+    if ".." not in parts and not Path(name).is_absolute():
         places = [experiments / f"{name}.py", *([experiments / name / FILE] if len(parts) > 1 else [])]
         yield from (path for path in places if path.is_file())
+
+
+def extend(
+    base: Study,
+    rows: Sequence[Row] = (),
+    *,
+    title: str = "",
+    scales: Mapping[str, Scale] | None = None,
+    figures: Sequence[Callable[..., Any]] | None = None,
+    notes: Sequence[str] = (),
+) -> Study:
+    """A study with rows, scales and notes added, for a file of your own::
+
+        from attention_research.studies import Row, extend, load_study
+
+        STUDY = extend(
+            load_study("ablation/attention"),
+            rows=[Row("narrow", "scaled, half as wide", {"model.width": 64})],
+        )
+
+    Its table has the base's rows, the paper's numbers beside them, and the new rows; trials that are recorded for the
+    base are not run again. A scale of the base's name replaces it. `figures` replace the base's own pictures, which
+    need what the base's rows measure. Claims and verdicts stay with the base: they were written for its rows. Raises
+    `ConfigError` where a new row has the id of another.
+    """
+    changes: dict[str, Any] = {
+        "rows": (*base.rows, *rows),
+        "scales": {**base.scales, **(scales or {})},
+        "notes": (*base.notes, *notes),
+        "published": None if base.published is None else str(base.file(base.published).resolve()),
+        "figures": base.figures if figures is None else tuple(figures),
+    }
+    return dataclasses.replace(base, title=title, claims=None, verdicts={}, name="", path=None, **changes)

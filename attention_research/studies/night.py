@@ -10,7 +10,7 @@ from typing import Any
 from attention_research.errors import ConfigError
 from attention_research.studies.costs import Cost, Costs
 from attention_research.studies.floors import plan_with_floors
-from attention_research.studies.loading import EXPERIMENTS, find_studies, load_study
+from attention_research.studies.loading import find_studies, load_study
 from attention_research.studies.order import in_order
 from attention_research.studies.run import RUNS, fingerprint, pending, say
 from attention_research.studies.study import SCALES, Study, nearest_of
@@ -85,19 +85,19 @@ def planned(
     jobs: int | None = None,
     stale: str = "rerun",
     order: Path | None = None,
-    experiments: Path = EXPERIMENTS,
 ) -> list[Work]:
     """The work of all studies, in order, or of the named ones in the order given; what is complete is left out.
 
     A study that is not named and has no such scale, or cannot be planned, is skipped with a line. Raises ConfigError
     for what the user named wrongly.
     """
-    known = find_studies(experiments)
-    studies = _loaded(names, known, scale, experiments)
+    known = find_studies()
+    studies = _loaded(names, known, scale)
     claims = {name: len(claims_of(study)) for name, study in studies.items()}
     ordered = list(studies) if names else in_order({**dict.fromkeys(known, 0), **claims}, scale, order)
     found, sources = [], fingerprint()
-    for study in (studies[name] for name in ordered if name in studies):
+    for name in (name for name in ordered if name in studies):
+        study = studies[name]
         size = study.scale(scale)
         try:
             trials = plan_with_floors(study, scale, study.rows_at(scale), None, sources)
@@ -107,19 +107,19 @@ def planned(
             say(f"{study.name}: skipped: {error}")
             continue
         folder = Folder(RUNS / f"{study.slug}-{scale}", study.record(scale))
-        work = Work(study, claims[study.name], jobs or size.jobs, tuple(trials), folder, stale)
+        work = Work(study, claims[name], jobs or size.jobs, tuple(trials), folder, stale)
         work.look()
         if work.left or work.unrecorded:
             found.append(work)
     return found
 
 
-def _loaded(names: Sequence[str], known: Mapping[str, str], scale: str, experiments: Path) -> dict[str, Study]:
+def _loaded(names: Sequence[str], known: Mapping[str, str], scale: str) -> dict[str, Study]:
     """Name -> study of those named, or of all that have the scale."""
     studies: dict[str, Study] = {}
     for name in dict.fromkeys(names or known):
         try:
-            studies[name] = load_study(name, experiments)
+            studies[name] = load_study(name)
         except Exception as error:
             if names:
                 raise

@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from attention_research import bundled
 from attention_research.errors import ConfigError
-from attention_research.studies.loading import EXPERIMENTS
 from attention_research.studies.study import SCALES, nearest_of
 
-ORDER = EXPERIMENTS / "order.txt"
+ORDER = "order.txt"
 
 
 def in_order(claims: Mapping[str, int], scale: str, file: Path | None = None) -> list[str]:
     """The study names of `claims` (study -> number of claims): first those in the file, then those with most claims.
 
-    The default file is `ORDER`, if it exists. Raises ConfigError for an unknown study or scale in the file.
+    The default file is `ORDER` beside the studies, if it exists. Raises ConfigError for an unknown study or scale in
+    the file.
     """
-    first = _read(file or ORDER, scale, list(claims)) if file or ORDER.exists() else []
+    beside = bundled.folder("experiments") / ORDER
+    first = _read(file or beside, scale, list(claims)) if file or beside.exists() else []
     rest = sorted(claims, key=lambda name: (-claims[name], name))
     return list(dict.fromkeys([*first, *rest]))
 

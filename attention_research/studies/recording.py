@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import ConfigError, RunError
-from attention_research.studies.loading import EXPERIMENTS
 from attention_research.studies.night import Work, planned
 from attention_research.studies.priority import lowest
 from attention_research.studies.results import markdown
-from attention_research.studies.run import Stopped, refuse_modified_tree, run_study, say
+from attention_research.studies.run import Stopped, refuse_installed, refuse_modified_tree, run_study, say
 from attention_research.studies.runners.crew import Terminated, terminate_as_interrupt
 from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.trials import Folder
@@ -36,7 +35,6 @@ def record(
     dry_run: bool = False,
     allow_dirty: bool = False,
     as_json: bool = False,
-    experiments: Path = EXPERIMENTS,
 ) -> int:
     """Runs and records the missing trials of all studies, or of those in `names`, and prints a table.
 
@@ -50,8 +48,10 @@ def record(
     if not (allow_dirty or dry_run):
         refuse_modified_tree()
     began = time.monotonic()
-    works = planned(names, scale=scale, jobs=jobs, stale=stale, order=order, experiments=experiments)
-    how: dict[str, Any] = {"jobs": jobs, "stale": stale, "allow_dirty": allow_dirty, "experiments": experiments}
+    works = planned(names, scale=scale, jobs=jobs, stale=stale, order=order)
+    for work in () if dry_run else works:
+        refuse_installed(work.study)
+    how: dict[str, Any] = {"jobs": jobs, "stale": stale, "allow_dirty": allow_dirty}
     number = None if dry_run else _run(works, _deadline(works, hours), scale=scale, **how)
     if as_json:
         document = {"scale": scale, "hours": hours, "dry_run": dry_run, "seconds": time.monotonic() - began}

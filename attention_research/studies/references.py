@@ -18,13 +18,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-#: The package that stands for the root of the file system.
-_ROOT = "attention_research_study"
+from attention_research import bundled
+
+#: The package that stands for the root of the file system, and that of the packaged studies.
+_ROOT, _PACKAGED = "attention_research_study", bundled.package("experiments")
 
 
 def reference(function: Callable[..., Any]) -> str:
     """Where a function stands, for a fresh process: ``module:name``, or ``file.py:name`` for one of a study file."""
-    if function.__module__.startswith(f"{_ROOT}."):
+    if function.__module__.startswith((f"{_ROOT}.", f"{_PACKAGED}.")):
         return f"{inspect.getsourcefile(function)}:{function.__qualname__}"
     return f"{function.__module__}:{function.__qualname__}"
 
@@ -50,6 +52,8 @@ def module_of(path: Path) -> ModuleType:
 
 def _package(folder: Path) -> str:
     """The name of the package that a folder stands for; it is made where it is not there yet."""
+    if str(folder) in sys.modules[_PACKAGED].__path__:
+        return _PACKAGED
     name = _ROOT if folder == folder.parent else f"{_package(folder.parent)}.{_word(folder.name)}"
     if name not in sys.modules:
         spec = ModuleSpec(name, None, is_package=True)

@@ -22,9 +22,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from attention_research import bundled
 from attention_research.config import ConfigError
 from attention_research.studies import fingerprints, floors, records
-from attention_research.studies.loading import EXPERIMENTS, load_study
+from attention_research.studies.loading import load_study
 from attention_research.studies.sources import Sources
 from attention_research.studies.trials import Trial, write_json
 from attention_research.training.environment import fingerprint
@@ -35,7 +36,7 @@ Plan = dict[str, dict[str, Any]]
 _NAMES = ("id", "identity", "config_hash", "given")
 
 
-def write(experiments: Path = EXPERIMENTS) -> Plan:
+def write(experiments: Path | None = None) -> Plan:
     """The plan of all recorded tables, by the present code."""
     package, sources, found = fingerprint(), Sources(), {}
     for folder in recorded(experiments):
@@ -51,12 +52,13 @@ def write(experiments: Path = EXPERIMENTS) -> Plan:
     return found
 
 
-def recorded(experiments: Path = EXPERIMENTS) -> list[Path]:
+def recorded(experiments: Path | None = None) -> list[Path]:
     """The folders of all records."""
-    return sorted(path.parent for path in experiments.glob(f"*/results/*/*/{records.FILE}"))
+    home = experiments or bundled.folder("experiments")
+    return sorted(path.parent for path in home.glob(f"*/results/*/*/{records.FILE}"))
 
 
-def apply(before: Plan, after: Plan, experiments: Path = EXPERIMENTS) -> Counter[str]:
+def apply(before: Plan, after: Plan, experiments: Path | None = None) -> Counter[str]:
     """Carries the records from one plan to the other. Counts the trials as "renamed", "kept" or "not planned".
 
     If several planned trials shared a record and now have different ids, the record is written once for each id. Raises

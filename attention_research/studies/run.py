@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attention_research import bundled
 from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
 from attention_research.studies import figures, finetuning, floors, report, results, table_record, verdicts
-from attention_research.studies.loading import EXPERIMENTS, load_study
+from attention_research.studies.loading import load_study
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import Results
 from attention_research.studies.runners import find_crew
@@ -58,7 +59,7 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
         print(Path(summary["table"]).read_text(encoding="utf-8"))
         for one in summary["verdicts"]:
             print(f"{one['id']}: {one['status']}" + (f" ({one['because']})" if one["judged"] else ""))
-        if summary["samples"]:
+        if summary["samples"][1]:
             print("\n".join(_samples(*summary["samples"])))
         if summary["pages"]:
             print(f"attention {summary['pages'][0]}")
@@ -100,7 +101,6 @@ def run_study(
     stale: str = "keep",
     ignore_records: bool = False,
     deadline: Deadline | None = None,
-    experiments: Path = EXPERIMENTS,
 ) -> dict[str, Any]:
     """Run a study's missing trials at a scale and write its folder; returns the summary, failed trials under "failed".
 
@@ -114,7 +114,9 @@ def run_study(
     """
     if record and not allow_dirty:
         refuse_modified_tree()
-    study = load_study(study, experiments) if isinstance(study, str) else study
+    study = load_study(study) if isinstance(study, str) else study
+    if record:
+        refuse_installed(study)
     size = study.scale(scale)
     wanted = floors.wanted(study, scale, rows)
     seeds = None if seeds is None else _at_least_one("seeds", seeds)
@@ -157,19 +159,26 @@ def refuse_modified_tree() -> None:
         raise ConfigError(f"--record: modified files: {named}; commit or stash them, or give --allow-dirty")
 
 
+def refuse_installed(study: Study) -> None:
+    """Raises ConfigError for a study of an installed package: what is recorded stands in the repository."""
+    if not study.own and not bundled.in_checkout():
+        raise ConfigError(f"--record: {study.name} comes with the installed package; record it in a checkout")
+
+
 def publish(found: Results, workdir: Path) -> dict[str, Any]:
     """Write the table, the verdicts, the pictures and the page into the study's folder; returns the summary."""
     results.write(found, workdir)
     drawn = figures.draw(found, workdir / "figures")
     judged = verdicts.judge(found)
-    name = found.study.name
-    commands = [f"attention-research reproduce {name} --scale={found.scale}"] if found.study.path else []
-    commands += [f"attention-research inspect --study={name} --scale={found.scale} --json"] if found.study.path else []
+    name, argument = found.study.name, found.study.argument
+    made = [f"reproduce {argument} --scale={found.scale}", f"inspect --study={argument} --scale={found.scale} --json"]
+    commands = [f"attention-research {one}" for one in made] if found.study.path else []
     report.write(workdir / "report.html", report.page(found, judged, drawn, commands))
     if judged:
         write_text(workdir / "verdicts.md", verdicts.markdown(name, found.scale, judged))
     return {
         "study": name,
+        **({"file": str(found.study.path.resolve())} if found.study.own and found.study.path else {}),
         "scale": found.scale,
         "workdir": str(workdir),
         "trials": len(found.entries),

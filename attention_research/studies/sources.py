@@ -17,11 +17,11 @@ import dataclasses
 import functools
 import hashlib
 import importlib.util
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_research import registry
+from attention_research import bundled, registry
 from attention_research.source_text import text_of
 
 PACKAGE = Path(registry.__file__).resolve().parent
@@ -71,7 +71,7 @@ def _measured(where: str, words: frozenset[str], trained: bool) -> str:
     home, name = where.rsplit(":", 1)
     file = Path(home).resolve() if home.endswith(".py") else _origin(home)
     reach = _Reach((*ABOVE, *OF_TRAINING) if trained else ABOVE)
-    if PACKAGE in file.parents:
+    if bundled.is_of_package(file):
         reach.module(file)
     else:
         reach.definitions(file, {name.split(".")[0]})
@@ -165,15 +165,25 @@ class _Reach:
         for file in files:
             if not file.is_file():
                 continue
-            if PACKAGE in file.parents:
+            if bundled.is_of_package(file):
                 self._absolute(".".join((PACKAGE.name, *file.with_suffix("").relative_to(PACKAGE).parts)), ())
             else:
                 whole = _names(file) if file.stem == name else {name}
                 self.definitions(file, whole)
             return
 
+    def _packaged(self, parts: Sequence[str], names: Collection[str]) -> None:
+        """What is taken from a packaged study or config by its absolute name; without names all of it."""
+        base = bundled.folder(parts[0]).joinpath(*parts[1:])
+        file = base.parent / f"{base.name}.py"
+        for name in names or (_names(file) if file.is_file() else ()):
+            self._relative((file, base / f"{name}.py"), name)
+
     def _absolute(self, module: str, names: Collection[str]) -> None:
         first, *parts = module.split(".")
+        if first == PACKAGE.name and parts[:1] and parts[0] in bundled.FOLDERS:
+            self._packaged(parts, names)
+            return
         wish = (module, frozenset(names))
         left_out = bool(parts) and parts[0] in self.left_out and ".".join(parts) != OF_MEASURING
         if first != PACKAGE.name or left_out or wish in self.done:

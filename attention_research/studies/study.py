@@ -140,7 +140,8 @@ class Study:
     configuration beside these, ``against`` what it says of all that against the paper's cells. ``figures`` are
     functions ``(results, folder) -> Figure | None`` (`studies.figures`) that draw what the study alone has, beside the
     pictures that every study gets. ``budgets`` say for which rows the command `budget` finds steps and learning rates:
-    one for each group of rows whose losses can be compared.
+    one for each group of rows whose losses can be compared. ``name``, ``path`` and ``own`` (whether the file is one of
+    the user's own) are filled in by `loading.load_study`.
     """
 
     rows: tuple[Row, ...]
@@ -164,6 +165,7 @@ class Study:
     budgets: tuple[Budget, ...] = ()
     name: str = ""
     path: Path | None = None
+    own: bool = False
 
     def __post_init__(self) -> None:
         ids = [row.id for row in self.rows]
@@ -173,6 +175,14 @@ class Study:
         for row in (row for scale in self.scales.values() for row in scale.more_seeds if row not in ids):
             raise ConfigError(f"more_seeds of {self.name or self.title!r}: no row {row!r}; {nearest_of(row, ids)}")
         check(self.budgets, ids, self.name or self.title)
+
+    @property
+    def argument(self) -> str:
+        """What a command takes for it: its name, or its file if that is one of the user's own."""
+        if self.path is None or not self.own:
+            return self.name
+        here = Path.cwd()
+        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
 
     @property
     def slug(self) -> str:

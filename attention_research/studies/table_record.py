@@ -13,9 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from attention_research import bundled
 from attention_research.studies import figures, floors, records, results, verdicts
 from attention_research.studies.bounds import bounded
-from attention_research.studies.loading import EXPERIMENTS, load_study
+from attention_research.studies.loading import load_study
 from attention_research.studies.study import Study
 from attention_research.studies.trials import Folder, Recorded, Trial
 from attention_research.training.environment import fingerprint
@@ -79,5 +80,5 @@ def judge_again(record: Path) -> bool:
 
 
 if __name__ == "__main__":
-    for one in sorted(EXPERIMENTS.glob("*/results/*/*/table.md")):
+    for one in sorted(bundled.folder("experiments").glob("*/results/*/*/table.md")):
         print("changed" if judge_again(one.parent) else "as before", one.parent, flush=True)

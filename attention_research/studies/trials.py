@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from attention_research import bundled
 from attention_research import config as configs
 from attention_research.studies import finetuning, fingerprints, records
 from attention_research.studies.attempts import STOP
@@ -196,9 +197,11 @@ class Folder:
 
     @cached_property
     def _tables(self) -> list[Path]:
-        """The records of all tables at this scale."""
+        """The records of all tables at this scale: those beside this one, and all packaged ones."""
         assert self.recorded is not None
-        return sorted(self.recorded.parents[3].glob(f"*/results/*/{self.recorded.name}"))
+        packs = bundled.folder("experiments").glob(f"*/results/*/{self.recorded.name}")
+        beside = self.recorded.parents[1].glob(f"*/{self.recorded.name}")
+        return list(dict.fromkeys([*sorted(beside), *sorted(packs)]))
 
     def unrecorded(self, trial: Trial) -> bool:
         """Whether the trial is finished, here or in another table, and the table's record does not hold this result."""

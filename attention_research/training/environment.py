@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from attention_research import bundled
 from attention_research.source_text import code
 
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = bundled.PACKAGE
 VERSIONS = (
     "jax",
     "jaxlib",
@@ -32,7 +33,7 @@ VERSIONS = (
 #: How many modified files a record names.
 _NAMED = 5
 #: What no trial's numbers depend on: how they are asked for, tabulated and drawn.
-ABOVE_TRIALS = ("cli", "workdirs", "studies", "analysis", "export.py")
+ABOVE_TRIALS = ("cli", "workdirs", "studies", "analysis", "export.py", *bundled.FOLDERS)
 
 
 def fingerprint() -> str:
@@ -76,6 +77,8 @@ def modified() -> list[str]:
 
 
 def _git(*arguments: str) -> str:
+    if not bundled.in_checkout():
+        raise OSError("an installed package has no repository")  # a repository that is there is another one
     command = ["git", "-C", str(PACKAGE.parent), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 

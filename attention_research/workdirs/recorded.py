@@ -12,7 +12,7 @@ from typing import Any
 from attention_research.errors import ConfigError
 from attention_research.studies import records
 from attention_research.studies.floors import plan_with_floors
-from attention_research.studies.loading import EXPERIMENTS, find_studies, load_study
+from attention_research.studies.loading import find_studies, load_study
 from attention_research.studies.staleness import Current, NotComparable, Stale, State, states_of
 from attention_research.studies.study import SCALES
 from attention_research.studies.trials import Trial
@@ -59,7 +59,6 @@ def recorded(
     names: Sequence[str] = (),
     scale: str | None = None,
     report: Callable[[str], None] = lambda line: None,
-    experiments: Path = EXPERIMENTS,
 ) -> list[Table]:
     """The recorded tables of all studies or of those in `names`, at every scale or at one.
 
@@ -69,8 +68,8 @@ def recorded(
     if scale is not None and scale not in SCALES:
         raise ConfigError(f"--scale={scale}: expected one of {', '.join(SCALES)}")
     sources, tables = fingerprint(), []
-    for name in names or find_studies(experiments):
-        study = load_study(name, experiments)
+    for name in names or find_studies():
+        study = load_study(name)
         scales = [one for one in study.scales if scale in (None, one) and records.read(_folder(study, one))]
         if names and not scales:
             raise ConfigError(f"study {name}: nothing is recorded{f' at {scale}' if scale else ''}")

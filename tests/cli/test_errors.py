@@ -128,12 +128,6 @@ def test_one_line_and_status_2(case, tmp_path, capsys, monkeypatch, root):
     assert not (tmp_path / "run").exists()
 
 
-def test_benchmarks_are_run_from_the_repository(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["bench", "attention"]) == 2
-    assert capsys.readouterr().err.endswith("run it from the repository's root\n")
-
-
 def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
     """In a fresh process; `sys.modules` is asked afterwards."""
     code = (
@@ -147,15 +141,17 @@ def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
     assert run.stdout.strip().endswith("imported []"), run.stdout[-500:] + run.stderr[-500:]
 
 
-def test_lists_print_one_json_document(capsys, monkeypatch, root):
-    monkeypatch.chdir(root)
+def test_lists_print_one_json_document_from_any_folder(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     for what, name in (
         ("studies", "ablation/attention"),
-        ("variants", "configs/translation/transformer.py:vaswani_base"),
+        ("variants", "translation/transformer:vaswani_base"),
         ("datasets", "bible_translate/fr-en"),
     ):
         assert main(["list", what, "--json"]) == 0
         assert name in [entry["name"] for entry in json.loads(capsys.readouterr().out)]
+    assert main(["list", "claims", "--json"]) == 0
+    assert "fixed-vector-bottleneck" in [entry["id"] for entry in json.loads(capsys.readouterr().out)]
 
 
 def test_a_reader_that_is_gone_is_no_traceback(monkeypatch, capsys, root):

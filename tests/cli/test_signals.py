@@ -31,10 +31,10 @@ def test_a_signal_inside_an_import_that_catches_everything_ends_the_process(numb
 
 
 def test_the_handlers_are_there_before_anything_is_imported_and_go_with_the_command(root):
-    """Of the package only `cli`, `cli.signals` and `allocator` are imported with it."""
+    """Of the package only `cli`, `cli.signals`, `allocator` and the names of the folders beside it are imported."""
     code = "import sys, attention_research.cli; print(*sorted(m for m in sys.modules if m.startswith('attention_res')))"
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
-    names = ("", ".allocator", ".cli", ".cli.signals")
+    names = ("", ".allocator", ".benchmarks", ".bundled", ".cli", ".cli.signals", ".configs", ".experiments")
     assert done.stdout.split() == [f"attention_research{name}" for name in names]
     before = [signal.getsignal(number) for number in STATUS]
     assert main(["--help"]) == 0 and [signal.getsignal(number) for number in STATUS] == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attention_research.config import ConfigError, load, variants
+from attention_research.config import ConfigError, load, packaged_configs, variants
 
 FILE = """
 from ml_collections import ConfigDict
@@ -50,6 +50,47 @@ def test_a_file_or_a_variant_that_is_not_there(file):
         assert refused(path) == f"{path}: no such config file; did you mean configs/toys/toy.py?"
     assert refused("configs/toys/toy.py:smal") == "configs/toys/toy.py: no variant 'smal'; did you mean small?"
     assert refused("configs/toys/toy.py:zzz") == "configs/toys/toy.py: no variant 'zzz'; there are small, large"
+
+
+def test_a_packaged_config_is_named_without_a_path_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = load("translation/transformer:smoke")
+    assert found.spec == "translation/transformer:smoke"
+    assert load("configs/translation/transformer.py:smoke") == found  # its path in the repository, from elsewhere
+    assert "translation/transformer" in packaged_configs() and "smoke" in variants("translation/transformer")
+    for name in ("translation/transfomer", "translation/transfomer.py", "configs/translation/transfomer.py"):
+        path = name.replace("transfomer", "transformer")
+        path = path if path.startswith("configs/") else path.removesuffix(".py")
+        assert refused(f"{name}:smoke") == f"{name}: no such config file; did you mean {path}?"
+    assert refused("translation/transformer:smok").endswith("no variant 'smok'; did you mean smoke?")
+    (tmp_path / "mine.py").write_text("")
+    assert refused("mime.py") == "mime.py: no such config file; did you mean mine.py?"
+    assert refused("../translation/transformer").startswith("../translation/transformer: no such config file")
+
+
+OWN = """
+from attention_research.config import config_file
+
+VARIANTS = {"narrow": "half as wide"}
+
+def get_config(variant):
+    config = config_file("translation/transformer").get_config("smoke")
+    config.model.width //= 2
+    return config
+"""
+
+
+def test_a_config_of_ones_own_starts_from_a_packaged_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(OWN)
+    base, mine = load("translation/transformer:smoke").resolved, load("mine.py").resolved
+    assert mine["model"]["width"] * 2 == base["model"]["width"] and mine["data"] == base["data"]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert load(f"{tmp_path}/mine.py:narrow").resolved == load("../mine.py").resolved == mine
+    (tmp_path / "mine.py").write_text(OWN.replace("transformer", "transfomer"))
+    near = "translation/transfomer: no such config file; did you mean translation/transformer?"
+    assert refused("../mine.py") == f"../mine.py:7: {near}"
 
 
 BROKEN = {

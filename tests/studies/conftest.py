@@ -8,6 +8,7 @@ import jax
 import jaxtyping
 import pytest
 
+from attention_research import bundled
 from attention_research.analysis import picture_file
 from attention_research.studies import Study, attempts, fingerprints, load_study, worker
 from attention_research.studies.runners import local
@@ -153,14 +154,23 @@ def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in which studies are looked up by name in this process."""
+    there, folder = bundled.folder, tmp_path / "experiments"
+    monkeypatch.setattr(bundled, "folder", lambda name: folder if name == "experiments" else there(name))
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def fake(experiments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder `experiments` of a repository of its own, which is the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("attention_research.training.environment.modified", lambda: [])  # while one develops
     monkeypatch.setenv("FAKE_LOG", str(tmp_path / "ran.txt"))
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
-    folder = tmp_path / "experiments" / "fake"
-    folder.mkdir(parents=True)
+    folder = experiments / "fake"
+    folder.mkdir()
     (folder / "table.py").write_text(STUDY_FILE)
     (folder / "claims.csv").write_text(CLAIMS)
     (folder / "published.csv").write_text("row,value\none,0.9\n")

@@ -1,15 +1,22 @@
 """Studies are found by name, in a file or in a folder of their own, and their relative imports work at every depth."""
 
+import ast
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from attention_research import bundled
 from attention_research.errors import ConfigError
-from attention_research.studies import find_studies, load_study
+from attention_research.studies import Row, Scale, extend, find_studies, load_study, run_study
 from attention_research.studies.references import dereference, module_of, reference
-from attention_research.studies.sources import Sources
+from attention_research.studies.results import published
+from attention_research.studies.sources import ABOVE, Sources, _Reach
+from attention_research.studies.trials import plan
+from attention_research.studies.verdicts import claims_of
+from attention_research.workdirs.page import report
 
 STUDY = '''"""Title."""
 from attention_research.studies import Row, Scale, Study, measure
@@ -25,7 +32,7 @@ VALUE = "masked(NEAR) + SHARED + FAR"
 
 
 @pytest.fixture
-def experiments(tmp_path):
+def papers(tmp_path):
     """One study in a file, one in a folder, and a third that both import; a file of plain functions at each level."""
     files = {
         "paper/flat.py": STUDY.format(
@@ -45,30 +52,121 @@ def experiments(tmp_path):
     return tmp_path
 
 
-def test_a_study_stands_in_a_file_or_in_a_folder_of_its_own(experiments):
-    assert find_studies(experiments) == dict.fromkeys(("other/table", "paper/deep", "paper/flat"), "Title.")
-    flat, deep = load_study("paper/flat", experiments), load_study("paper/deep", experiments)
+def test_a_study_stands_in_a_file_or_in_a_folder_of_its_own(papers):
+    assert find_studies(papers) == dict.fromkeys(("other/table", "paper/deep", "paper/flat"), "Title.")
+    flat, deep = load_study("paper/flat", papers), load_study("paper/deep", papers)
     assert (flat.name, deep.name, deep.slug) == ("paper/flat", "paper/deep", "paper-deep")
-    records = [study.record("cpu").relative_to(experiments).as_posix() for study in (flat, deep)]
+    records = [study.record("cpu").relative_to(papers).as_posix() for study in (flat, deep)]
     assert records == ["paper/results/flat/cpu", "paper/results/deep/cpu"]
-    assert {study.file(study.claims).resolve() for study in (flat, deep)} == {(experiments / "paper/c.csv").resolve()}
-    assert load_study("paper/deep/study", experiments).name == "paper/deep"  # the file's own path names it too
+    assert {study.file(study.claims).resolve() for study in (flat, deep)} == {(papers / "paper/c.csv").resolve()}
+    assert load_study("paper/deep/study", papers).name == "paper/deep"  # the file's own path names it too
 
 
-def test_an_unknown_study_is_one_line(experiments):
-    for name, near in {
-        "paper/deap": "paper/deep",
-        "../paper/flat": "paper/flat",
-        "paper/deep/near": "paper/deep",
-    }.items():
-        line = f"study {name!r}: no such study under {experiments}/; did you mean {near}?"
+UNKNOWN = {"paper/deap": "paper/deep", "../paper/flat": "paper/flat", "paper/deep/near": "paper/deep",
+           "papers/flat.py": "paper/flat"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_unknown_study_is_one_line(papers, name):
+    with pytest.raises(ConfigError, match=f"^study {name!r}: no such study; did you mean {UNKNOWN[name]}\\?$"):
+        load_study(name, papers)
+
+
+@pytest.mark.parametrize("folder", ["root", "tmp_path"])
+def test_a_packaged_study_has_a_name_and_in_its_repository_a_path(folder, request, monkeypatch):
+    monkeypatch.chdir(request.getfixturevalue(folder))
+    for name in ("ablation/attention", "experiments/ablation/attention.py"):
+        study = load_study(name)
+        assert (study.name, study.argument, study.own) == ("ablation/attention", "ablation/attention", False)
+        assert study.record("cpu") == bundled.folder("experiments") / "ablation/results/attention/cpu"
+    function = load_study("ablation/length").stages[0].function
+    assert function.__module__ == "attention_research.experiments.ablation.length"
+    assert dereference(reference(function)).__qualname__ == function.__qualname__
+
+
+def test_a_file_of_ones_own_is_a_study_in_any_folder(papers, monkeypatch):
+    monkeypatch.chdir(papers / "paper")
+    for given, name in (("flat.py", "flat"), ("deep/study.py", "deep/study"), ("../other/table.py", "other/table")):
+        study = load_study(given)
+        assert (study.name, study.argument, study.own) == (name, given, True)
+        assert study.stages[0].function(seed=0)["value"]
+    monkeypatch.chdir(papers)
+    deep = load_study("paper/deep/study.py")
+    assert deep.name == "paper/deep" and deep.record("cpu") == Path("paper/results/deep/cpu")
+    assert load_study("paper/flat.py").record("cpu") == Path("paper/results/flat/cpu")
+
+
+def test_a_file_of_ones_own_that_fails_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    none = "mine.py: a study file defines STUDY = Study(...)"
+    wrong = {
+        "x = (": "mine.py:1: '(' was never closed",
+        "\nSTUDY = 1 / 0": "mine.py:2: ZeroDivisionError: division by zero",
+        "x = 1": none,
+        "STUDY = 3": none,
+    }
+    for text, line in wrong.items():
+        Path("mine.py").write_text(text)
         with pytest.raises(ConfigError, match=f"^{re.escape(line)}$"):
-            load_study(name, experiments)
+            load_study("mine.py")
+    with pytest.raises(ConfigError, match="^study 'mime.py': no such study; did you mean mine.py\\?$"):
+        load_study("mime.py")
+
+
+EXTENDED = """'''Mine.'''
+from attention_research.experiments.ablation.rows import ROWS
+from attention_research.studies import Row, extend, load_study
+
+STUDY = extend(load_study("ablation/attention"), rows=[Row("mine", "mine", {**ROWS[0].overrides, "model.width": 64})])
+"""
+
+
+def test_rows_are_added_to_a_packaged_study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = load_study("ablation/attention")
+    Path("mine.py").write_text(EXTENDED)
+    study = load_study("mine.py")
+    assert [row.id for row in study.rows] == [*(row.id for row in base.rows), "mine"]
+    assert (study.name, study.title, study.slug) == ("mine", "Mine.", "mine")
+    printed = load_study("vaswani2017/table3")
+    assert published(extend(printed)) == published(printed) != {}
+    assert plan(study, "smoke", list(base.rows_at("smoke"))[:2], 1, "") == plan(
+        base, "smoke", list(base.rows_at("smoke"))[:2], 1, ""
+    )
+    assert claims_of(base) and not claims_of(study)
+    with pytest.raises(ConfigError, match="the row id 'mine' is used twice"):
+        extend(study, [Row("mine", "again")])
+    more = extend(base, scales={"tiny": Scale(seeds=1)}, notes=["One."], title="Other.")
+    assert more.scales.keys() == {*base.scales, "tiny"} and more.notes[-1] == "One." and more.title == "Other."
+
+
+OWN = """'Mine.'
+from attention_research.studies import Row, extend, load_study
+STUDY = extend(load_study("fake/table"), rows=[Row("mine", "mine", settings={"value": 9.0})])
+"""
+
+
+@pytest.mark.slow
+def test_a_study_of_ones_own_takes_what_its_base_has_recorded(fake, ran, in_process, tmp_path, monkeypatch):
+    """Its results are under runs/ and, if asked for, beside its file; its page says the command with the file."""
+    run_study("fake/table", scale="quick", seeds=1, record=True)
+    assert ran() == ["1.0 0", "2.0 0"]
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "own.py").write_text(OWN)
+    summary = run_study("there/own.py", scale="quick", seeds=1, record=True)
+    assert ran() == ["1.0 0", "2.0 0", "9.0 0"] and summary["study"] == "there/own"
+    assert "| mine" in Path("runs/there-own-quick/table.md").read_text()
+    assert "| mine" in (there / "results/own/quick/table.md").read_text()
+    assert "reproduce there/own.py --scale=quick" in Path("runs/there-own-quick/report.html").read_text()
+    monkeypatch.chdir(there)
+    page = Path("../runs/there-own-quick")
+    assert report(page) == page / "report.html"  # from another folder
 
 
 @pytest.mark.parametrize(("name", "value"), [("paper/flat", 110), ("paper/deep", 109)])
-def test_relative_imports_work_at_every_depth_and_in_a_fresh_process(experiments, tmp_path, name, value):
-    function = load_study(name, experiments).stages[0].function
+def test_relative_imports_work_at_every_depth_and_in_a_fresh_process(papers, tmp_path, name, value):
+    function = load_study(name, papers).stages[0].function
     assert function(seed=0) == {"value": value}
     where = reference(function)
     assert where.endswith(".py:measured") and dereference(where)(seed=0) == {"value": value}
@@ -100,29 +198,42 @@ def test_folders_with_any_name_do_not_meet(tmp_path):
         ("paper/flat.py", "SHARED + FAR", "SHARED", False),
     ],
 )
-def test_the_sources_of_a_measurement_are_followed_through_relative_imports(experiments, file, before, after, changes):
-    where = f"{experiments / 'paper/deep/study.py'}:measured"
-    first, text = Sources().of(where), (experiments / file).read_text()
+def test_the_sources_of_a_measurement_are_followed_through_relative_imports(papers, file, before, after, changes):
+    where = f"{papers / 'paper/deep/study.py'}:measured"
+    first, text = Sources().of(where), (papers / file).read_text()
     assert before in text
-    (experiments / file).write_text(text.replace(before, after))
+    (papers / file).write_text(text.replace(before, after))
     assert (Sources().of(where) != first) is changes
 
 
-def test_the_sources_of_a_folder_are_not_those_of_a_file_of_its_name(experiments):
+def test_the_sources_of_a_folder_are_not_those_of_a_file_of_its_name(papers):
     """`from . import near` in paper/deep/study.py means paper/deep/near.py, whatever stands in paper/deep.py."""
-    study = experiments / "paper/deep/study.py"
+    study = papers / "paper/deep/study.py"
     study.write_text("from . import near\n\n\ndef measured(*, seed):\n    return near.NEAR\n")
-    (experiments / "paper/deep.py").write_text("near = 3\n")
+    (papers / "paper/deep.py").write_text("near = 3\n")
     first = Sources().of(f"{study}:measured")
-    (experiments / "paper/deep/near.py").write_text("NEAR = 2\n")
+    (papers / "paper/deep/near.py").write_text("NEAR = 2\n")
     assert Sources().of(f"{study}:measured") != first
 
 
-def test_planning_a_study_imports_no_jax(experiments, root):
+def test_the_sources_of_a_packaged_study_are_followed_through_its_name(tmp_path):
+    """The import by the package's name reads the file that a relative import would read, and the same parts of it."""
+    here = bundled.folder("experiments") / "lectures"
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_text("from attention_research.experiments.haviv2022.nopos import masked\ndef measured(): return masked\n")
+    other.write_text("def measured(): return None\n")
+    reach, relative = _Reach(ABOVE), _Reach(ABOVE)
+    reach.definitions(one, {"measured"})
+    relative.imports(ast.parse("from ..haviv2022.nopos import masked").body[0], here / "x.py")
+    assert relative.texts and relative.texts < reach.texts and len(reach.texts) == len(relative.texts) + 1
+    assert Sources().of(f"{one}:measured") != Sources().of(f"{other}:measured")
+
+
+def test_planning_a_study_imports_no_jax(papers, root):
     program = (
         "import sys; from pathlib import Path; from attention_research.studies import load_study; "
         "from attention_research.studies.trials import plan; "
-        f"study = load_study('paper/deep', Path({str(experiments)!r})); "
+        f"study = load_study('paper/deep', Path({str(papers)!r})); "
         "assert len(plan(study, 'cpu', study.rows_at('cpu'), None, '')) == 2; sys.exit('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=root).returncode == 0

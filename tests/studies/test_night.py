@@ -341,7 +341,7 @@ def test_a_wrong_order_file_is_one_line(tmp_path, monkeypatch, text, line):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["fake/tabel"], "study 'fake/tabel': no such study under experiments/; did you mean fake/table?"),
+        (["fake/tabel"], "study 'fake/tabel': no such study; did you mean fake/table?"),
         (["--scale=quik"], "--scale=quik: no study has it; did you mean quick?"),
         (["--scale=cpu", "fake/second"], "scale 'cpu': fake/second has no such scale; there are: quick"),
         (["--hours=0"], "--hours: expected a number above 0; got '0'"),
@@ -438,13 +438,13 @@ def test_the_plan_of_the_repository_needs_no_jax(root):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_a_training_stopped_at_its_deadline_goes_on_to_the_same_numbers(tmp_path, root, monkeypatch):
+def test_a_training_stopped_at_its_deadline_goes_on_to_the_same_numbers(experiments, tmp_path, root, monkeypatch):
     """By real workers: asked to stop at its fifth step, continued by the next command, against one that was not."""
-    (tmp_path / "experiments/fake").mkdir(parents=True)
+    (experiments / "fake").mkdir()
     training = {"steps": 40, "log_every": 1, "checkpoint_every": 40, "eval_every": 40, "batch_size": 4}
     changes = {f"training.{name}": value for name, value in training.items()}
     scale = f'Scale("{root}/configs/translation/transformer.py:smoke", {changes}, seeds=1)'
-    (tmp_path / "experiments/fake/trained.py").write_text(f"""'Trained.'
+    (experiments / "fake/trained.py").write_text(f"""'Trained.'
 from attention_research.studies import Row, Scale, Study, train
 STUDY = Study(rows=(Row("one", "one"),), scales={{"quick": {scale}}}, stages=(train,))
 """)

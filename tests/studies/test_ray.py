@@ -176,7 +176,7 @@ def blindable(cluster, tmp_path):
 
 @pytest.fixture
 def slow_study(tmp_path, monkeypatch):
-    folder = tmp_path / "experiments" / "slow"
+    folder = tmp_path / "slow"
     folder.mkdir(parents=True)
     (folder / "table.py").write_text(STUDY)
     (tmp_path / "runs").mkdir()
@@ -188,7 +188,7 @@ def test_a_node_without_the_shared_storage(cluster, blindable, slow_study, when)
     cluster.add(FIRST)
     if when == "before":
         blindable()
-    arguments = ("reproduce", "slow/table", "--scale=quick", "--runner=ray", f"--address={cluster.address}")
+    arguments = ("reproduce", "slow/table.py", "--scale=quick", "--runner=ray", f"--address={cluster.address}")
     process = driver(slow_study, *arguments)
     runs = slow_study / "runs" / "slow-table-quick"
     if when == "during":

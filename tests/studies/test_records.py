@@ -120,25 +120,23 @@ STUDY = Study(
 FUNCTION = "def cost(*, length, seed, **_):\n    return {'value': length}\n"
 
 
-def test_a_change_of_places_and_ids_takes_the_records_along(tmp_path):
-    experiments = tmp_path / "experiments"
+def test_a_change_of_places_and_ids_takes_the_records_along(experiments, tmp_path):
     file, record = experiments / "paper" / "table.py", experiments / "paper" / "results" / "table" / "cpu"
     file.parent.mkdir(parents=True)
     file.write_text(STUDY.replace("FROM", FUNCTION).replace("SETTINGS", "{}"))
-    run_study("paper/table", scale="cpu", workdir=tmp_path / "runs", record=True, allow_dirty=True,
-              experiments=experiments)  # fmt: skip
+    run_study("paper/table", scale="cpu", workdir=tmp_path / "runs", record=True, allow_dirty=True)
     recorded = dict(records.read(record))
     assert len(recorded) == 2  # the rows have equal settings: they share their trials
     (stale, current) = recorded.values()
     stale = {**stale, "program": {**stale["program"], "measure.cost": "another", "sources": "another"}}
     records.write(record, records.text_of([stale, current]))
-    before = rekeying.write(experiments)
+    before = rekeying.write()
 
     (file.parent / "costs.py").write_text("import math\n" + FUNCTION)
     moved = STUDY.replace("FROM", "from .costs import cost").replace("SETTINGS", "{'new': 1}")
     file.write_text(moved.replace('Row("second", "second"', 'Row("second", "second", settings={"own": 2}'))
-    after = rekeying.write(experiments)
-    assert dict(rekeying.apply(before, after, experiments)) == {"renamed": 2}
+    after = rekeying.write()
+    assert dict(rekeying.apply(before, after)) == {"renamed": 2}
     now = records.read(record)
     assert set(now) == {one["id"] for one in after.values()} and set(now).isdisjoint(recorded) and len(now) == 4
     assert [one["stages"] for one in now.values()].count(current["stages"]) == 2
@@ -147,6 +145,6 @@ def test_a_change_of_places_and_ids_takes_the_records_along(tmp_path):
     states = [(one["point"], state_of(planned[one["id"]], one)) for one in now.values()]
     assert sorted(point for point, state in states if state == Current()) == [current["point"]] * 2
     assert sorted(point for point, state in states if state != Current()) == [stale["point"]] * 2
-    assert dict(rekeying.apply(after, after, experiments)) == {"kept": 4}
+    assert dict(rekeying.apply(after, after)) == {"kept": 4}
     with pytest.raises(ConfigError, match="2 planned trials are gone, first 'paper/table cpu second 0 2'"):
-        rekeying.apply(after, {name: one for name, one in after.items() if " second " not in name}, experiments)
+        rekeying.apply(after, {name: one for name, one in after.items() if " second " not in name})

@@ -180,7 +180,8 @@ SIGNALS = {number.name: number for number in (signal.SIGINT, signal.SIGTERM, sig
 @pytest.mark.parametrize("number", fast_are(["SIGTERM"], SIGNALS))
 def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     program = (
-        "from attention_research.studies import reproduce\nreproduce('fake/table', scale='sleep', rows=['asleep'])"
+        "from attention_research.studies import reproduce\n"
+        "reproduce('experiments/fake/table.py', scale='sleep', rows=['asleep'])"
     )
     listens = lambda: signal.signal(
         signal.SIGINT, signal.SIG_DFL
@@ -195,7 +196,7 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{worker}").exists() and process.returncode != 0
-    stopped = "stopped; the same command continues from runs/fake-table-sleep"
+    stopped = "stopped; the same command continues from runs/experiments-fake-table-sleep"
     assert (err.strip().splitlines()[-1].endswith(stopped)) is (number != signal.SIGKILL)
 
 
@@ -208,7 +209,7 @@ def test_a_folder_at_work_refuses_a_second_process(fake, ran):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"study": "fake/tabel"}, "study 'fake/tabel': no such study under experiments/; did you mean fake/table?"),
+        ({"study": "fake/tabel"}, "study 'fake/tabel': no such study; did you mean fake/table?"),
         ({"scale": "quik"}, "scale 'quik': fake/table has no such scale; did you mean quick?"),
         ({"rows": ("tow",)}, "row 'tow': fake/table has no such row at quick; did you mean two?"),
         ({"rows": ("late",)}, "row 'late' of fake/table is run at cpu, not at quick"),
