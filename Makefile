@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 .PHONY: reproduce test check lint docs clean
 
 # One environment for all targets; constraints.txt pins what was tested.
-$(INSTALLED): setup.cfg pyproject.toml constraints.txt
+$(INSTALLED): setup.cfg setup.py pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[report]'
 	touch $@

@@ -1,0 +1,15 @@
+"""The package with the folders beside it, which a wheel has inside: ``attention_research.configs`` and so on.
+
+All else stands in setup.cfg, which cannot add packages to those that it finds.
+"""
+
+from setuptools import find_packages, setup
+
+FOLDERS = ("configs", "experiments", "benchmarks")
+
+setup(
+    packages=[*find_packages(include=["attention_research*"]), *(f"attention_research.{name}" for name in FOLDERS)],
+    package_dir={f"attention_research.{name}": name for name in FOLDERS},
+    package_data={f"attention_research.{name}": ["**/*.py", "**/*.csv", "*.txt"] for name in FOLDERS},
+    exclude_package_data={f"attention_research.{name}": ["results/*", "*/results/*"] for name in FOLDERS},
+)
