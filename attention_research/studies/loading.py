@@ -2,26 +2,38 @@
 
 The file defines ``STUDY = Study(...)``, and the first line of its docstring is the study's title. What several studies
 share stands in a file without a ``STUDY``, beside one of them or above, and is imported by its relative name
-(`studies.references`). A study in a folder of its own has its CSV files there, or names them as ``../claims.csv``.
+(``from .figures import draw``, ``from ..luong2015.systems import row``). A study in a folder of its own has its CSV
+files there, or names them as ``../claims.csv``.
+
+A study file may lie in any folder. It is run as a module whose name is made of the folders above it, each of which
+stands for a package, so that its relative imports are Python's own at every depth.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import hashlib
+import importlib
+import importlib.util
+import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from attention_research import bundled
 from attention_research.config import ConfigError
 from attention_research.config.files import failure
-from attention_research.studies.references import module_of
 from attention_research.studies.study import Row, Scale, Study, nearest_of
 
 #: The file of a study that has a folder of its own.
 FILE = "study.py"
+#: The package that stands for the root of the file system, and that of the packaged studies.
+_ROOT, _PACKAGED = "attention_research_study", bundled.package("experiments")
 
 
 def find_studies(experiments: Path | None = None) -> dict[str, str]:
@@ -124,3 +136,46 @@ def extend(
         "figures": base.figures if figures is None else tuple(figures),
     }
     return dataclasses.replace(base, title=title, claims=None, verdicts={}, name="", path=None, **changes)
+
+
+def reference(function: Callable[..., Any]) -> str:
+    """Where a function stands, for a fresh process: ``module:name``, or ``file.py:name`` for one of a study file."""
+    if function.__module__.startswith((f"{_ROOT}.", f"{_PACKAGED}.")):
+        return f"{inspect.getsourcefile(function)}:{function.__qualname__}"
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def dereference(where: str) -> Callable[..., Any]:
+    """The function of a `reference`."""
+    home, name = where.rsplit(":", 1)
+    module = module_of(Path(home)) if home.endswith(".py") else importlib.import_module(home)
+    return getattr(module, name)
+
+
+def module_of(path: Path) -> ModuleType:
+    """A study file, or one beside it, run anew as a module of the packages that its folders stand for."""
+    whole = path.resolve()
+    name = f"{_package(whole.parent)}.{_word(whole.stem)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _package(folder: Path) -> str:
+    """The name of the package that a folder stands for; it is made where it is not there yet."""
+    if str(folder) in sys.modules[_PACKAGED].__path__:
+        return _PACKAGED
+    name = _ROOT if folder == folder.parent else f"{_package(folder.parent)}.{_word(folder.name)}"
+    if name not in sys.modules:
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(folder)]
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+    return name
+
+
+def _word(name: str) -> str:
+    """A folder's name as part of a module's; one that is no identifier is replaced by a hash."""
+    return name if name.isidentifier() else f"_{hashlib.sha256(name.encode()).hexdigest()[:12]}"

@@ -19,7 +19,6 @@ from attention_research.config import Config, ConfigError
 from attention_research.studies.budget import Budget, check
 from attention_research.studies.columns import QUALITY, Column
 from attention_research.studies.competence import Competence
-from attention_research.studies.references import reference
 
 #: The scales in order of size; claims are judged from `cpu` on.
 SCALES = ("smoke", "quick", "cpu", "gpu", "paper")
@@ -46,11 +45,6 @@ class Stage:
     kind: str
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     function: Callable[..., dict] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As a worker reads it."""
-        where = None if self.function is None else reference(self.function)
-        return {"kind": self.kind, "settings": dict(self.settings), "function": where}
 
 
 train = Stage("train")

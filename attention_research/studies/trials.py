@@ -19,6 +19,7 @@ from attention_research import bundled
 from attention_research import config as configs
 from attention_research.studies import finetuning, fingerprints, records
 from attention_research.studies.attempts import STOP
+from attention_research.studies.loading import reference
 from attention_research.studies.sources import Sources
 from attention_research.studies.staleness import Stale, state_of
 from attention_research.studies.study import Row, Scale, Stage, Study, digest
@@ -129,7 +130,8 @@ def _trial(
     stages: list[dict[str, Any]] = []
     address = identity
     for stage in planned:
-        wanted = stage.to_json()
+        where = None if stage.function is None else reference(stage.function)
+        wanted = {"kind": stage.kind, "settings": dict(stage.settings), "function": where}
         if stage.kind == "measure":
             wanted["settings"] = {**arguments, **stage.settings}
         if stage.kind == "finetune":

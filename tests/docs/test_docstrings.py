@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attention_research.studies.references import module_of
+from attention_research.studies.loading import module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.studies import Row, Scale, Study, run_study
-from attention_research.studies.references import dereference, reference
+from attention_research.studies.loading import dereference, reference
 from attention_research.studies.results import Entry, Results
 from attention_research.studies.trials import Trial
 from attention_research.studies.verdicts import Verdict, below_a_table

@@ -3,7 +3,7 @@
 import pytest
 from results_of import results_of
 
-from attention_research.studies.references import dereference, reference
+from attention_research.studies.loading import dereference, reference
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD
 
 STUDY = "lectures/identity"

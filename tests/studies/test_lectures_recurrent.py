@@ -6,7 +6,7 @@ from results_of import results_of
 
 from attention_research.config import build_experiment
 from attention_research.layers.structure import abstract
-from attention_research.studies.references import dereference, reference
+from attention_research.studies.loading import dereference, reference
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
 

@@ -11,7 +11,7 @@ import pytest
 from attention_research import bundled
 from attention_research.errors import ConfigError
 from attention_research.studies import Row, Scale, extend, find_studies, load_study, run_study
-from attention_research.studies.references import dereference, module_of, reference
+from attention_research.studies.loading import dereference, module_of, reference
 from attention_research.studies.results import published
 from attention_research.studies.sources import ABOVE, Sources, _Reach
 from attention_research.studies.trials import plan
@@ -170,7 +170,7 @@ def test_relative_imports_work_at_every_depth_and_in_a_fresh_process(papers, tmp
     assert function(seed=0) == {"value": value}
     where = reference(function)
     assert where.endswith(".py:measured") and dereference(where)(seed=0) == {"value": value}
-    program = f"from attention_research.studies.references import dereference; print(dereference({where!r})(seed=0))"
+    program = f"from attention_research.studies.loading import dereference; print(dereference({where!r})(seed=0))"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert said == f"{{'value': {value}}}\n"
 
