@@ -9,12 +9,55 @@ pixel of a handwritten digit, and what they sum to.
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+
 from attention_research.analysis.convolution_laws import measure_heads
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, significant
+from attention_research.studies.figures import Figure, canvas, save
+from attention_research.studies.results import Results
 
 from . import exact
-from .convolution_figure import draw_heads
+
+
+def draw_heads(results: Results, folder: Path) -> Figure | None:
+    """The image with its query, the nine one-hot maps each with its tap of the filter, the sum of the heads."""
+    found = results.of("heads")
+    result = found[0].result if found else None
+    if not result:
+        return None
+    drawn = result["stages"]["measure"]
+    pyplot = canvas()
+    figure = pyplot.figure(figsize=(10.5, 3.6))
+    grid = figure.add_gridspec(3, 9)
+    image = figure.add_subplot(grid[:, :3])
+    image.imshow(drawn["image"], cmap="gray")
+    row, column = drawn["query"]
+    image.plot(column, row, "s", markersize=11, markerfacecolor="none", markeredgecolor="#D55E00", markeredgewidth=2)
+    image.set_title("image and query", fontsize=11)
+    taps = np.ravel(drawn["filter"])
+    for number, (one, tap) in enumerate(zip(drawn["maps"], taps, strict=True)):
+        axis = figure.add_subplot(grid[number // 3, 3 + number % 3])
+        axis.imshow(one, cmap="gray", vmin=0, vmax=1)
+        axis.plot(column, row, "s", markersize=4, markerfacecolor="none", markeredgecolor="#D55E00")
+        axis.set_title(f"value times {tap:g}", fontsize=8, pad=2)
+    total = figure.add_subplot(grid[:, 6:])
+    total.imshow(drawn["output"], cmap="gray")
+    total.set_title("sum of the heads: the convolution", fontsize=11)
+    for axis in figure.axes:
+        axis.set_xticks([])
+        axis.set_yticks([])
+        axis.grid(False)
+    where = folder / "heads.png"
+    save(pyplot, figure, where)
+    alt = (
+        f"A digit, the nine maps of a 3 x 3 filter at pixel ({row}, {column}), each white at one pixel, and the "
+        f"filtered digit; it differs from a convolution by {drawn['difference']:.1g}."
+    )
+    return Figure(where, "A 3 x 3 filter as nine hard heads", alt)
+
 
 CLAIM = "convolution-is-hard-attention"
 STUDY = Study(

@@ -9,13 +9,65 @@ attention over the pairs, by the last state of a gated recurrent unit that read 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from attention_research.analysis.recurrent_tasks import measure_pairs
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
 
 from . import exact
-from .soft_lookup_verdicts import LAWS, MEMORIES, VERDICTS, draw
+
+LAWS = {"soft-lookup-against-hard": "sharper scores, harder lookup"}
+MEMORIES = {"attention": "attention", "rnn": "recurrent state", "table": "table"}
+#: Right this often at every number of pairs: a pointer into memory.
+POINTS = 0.95
+
+
+def pointer(results: Results) -> Verdict:
+    """Attention names the value at every number of pairs in every seed, and clearly better than a state at the most."""
+    lists = {memory: results.values(memory, "measure.accuracies") for memory in MEMORIES}
+    if not lists["attention"]:
+        return Verdict(UNTESTED, "attention is not measured")
+    pairs = results.study.scale(results.scale).settings.get("pairs", ())
+    said = [f"{name}: {', '.join(f'{100 * value:.0f}' for value in results.mean_list(memory, 'measure.accuracies'))} %"
+            for memory, name in MEMORIES.items() if lists[memory]]  # fmt: skip
+    most = compare(results, "attention", "rnn", "measure.most", higher=True)
+    because = f"right by number of pairs ({', '.join(map(str, pairs))}); {'; '.join(said)}; {most.text}"
+    points = min(min(one) for one in lists["attention"]) >= POINTS
+    if points and most.clear:
+        return Verdict(HELD, because)
+    return Verdict(CONDITION if points or most.clear else FAILED, because)
+
+
+VERDICTS = {**{claim: exact.exact(claim) for claim in LAWS}, "attention-as-memory-pointer": pointer}
+
+
+def draw(results: Results, folder: Path) -> Figure | None:
+    """Accuracy by number of pairs, a line a memory."""
+    curves = {name: results.mean_list(memory, "measure.accuracies") for memory, name in MEMORIES.items()}
+    curves = {name: curve for name, curve in curves.items() if curve}
+    if not curves:
+        return None
+    pairs = results.study.scale(results.scale).settings.get("pairs", ())
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(6.4, 4))
+    for (name, curve), style in zip(curves.items(), styles(), strict=False):
+        axis.plot(pairs, [100 * value for value in curve], label=name, **style)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(pairs, [str(count) for count in pairs])
+    axis.set_ylim(0, 103)
+    axis.set_xlabel("pairs in memory")
+    axis.set_ylabel("right, %")
+    axis.legend(frameon=False)
+    where = folder / "pairs.png"
+    save(pyplot, figure, where)
+    said = "; ".join(f"{name} {', '.join(f'{100 * value:.0f}' for value in curve)} %" for name, curve in curves.items())
+    return Figure(where, "The value of a key", f"Right by pairs ({', '.join(map(str, pairs))}): {said}.")
+
 
 SIZES = {**exact.DRAWS, "pairs": (1, 2, 4, 8, 16, 32), "symbols": 32, "width": 64, "steps": 1500, "batch_size": 64,
          "rate": 0.005}  # fmt: skip
