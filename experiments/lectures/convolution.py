@@ -2,7 +2,7 @@
 
     attention-research reproduce lectures/convolution --scale=cpu
 
-Exact, in float64 (`analysis.convolution_laws`): a K x K convolution is the sum of K^2 heads, each with a one-hot map at
+Exact, in float64 (`laws.convolution`): a K x K convolution is the sum of K^2 heads, each with a one-hot map at
 its own offset and a value matrix of its own, and the limit of soft heads. Drawn: the nine maps of a 3 x 3 filter at one
 pixel of a handwritten digit, and what they sum to.
 """
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from attention_research.analysis.convolution_laws import measure_heads
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, significant
 from attention_research.studies.figures import Figure, canvas, save
 from attention_research.studies.results import Results
 
-from . import exact
+from .laws import exact
+from .laws.convolution import measure_heads
 
 
 def draw_heads(results: Results, folder: Path) -> Figure | None:

@@ -2,7 +2,7 @@
 
     attention-research reproduce lectures/gating --scale=cpu
 
-Exact, in float64: second derivatives of a mixer's output across two tokens. Trained (`analysis.gating`): the product,
+Exact, in float64: second derivatives of a mixer's output across two tokens. Trained (`laws.gating`): the product,
 coordinate by coordinate, of a token's and its predecessor's features, by attention with four heads, by a learned matrix
 over positions, and by the same with a gate.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attention_research.analysis.gating import measure_product
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed, significant
 from attention_research.studies.competence import Competence
@@ -19,7 +18,8 @@ from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
 
-from . import exact
+from .laws import exact
+from .laws.gating import measure_product
 
 CLAIM, ERROR = "gating-interactions", "measure.error"
 #: An error that says that the product was learned.

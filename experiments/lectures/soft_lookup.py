@@ -2,8 +2,8 @@
 
     attention-research reproduce lectures/soft_lookup --scale=cpu
 
-Exact, in float64 (`analysis.selection_laws`): the soft lookup of a stored key becomes its value as scores sharpen, and
-has the gradient that the hard lookup lacks. Trained (`analysis.recurrent_tasks`): the value of one of M keys, by
+Exact, in float64 (`laws.selection`): the soft lookup of a stored key becomes its value as scores sharpen, and
+has the gradient that the hard lookup lacks. Trained (`recurrent.tasks`): the value of one of M keys, by
 attention over the pairs, by the last state of a gated recurrent unit that read them, and by a table.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attention_research.analysis.recurrent_tasks import measure_pairs
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
@@ -19,7 +18,8 @@ from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
 
-from . import exact
+from .laws import exact
+from .recurrent.tasks import measure_pairs
 
 LAWS = {"soft-lookup-against-hard": "sharper scores, harder lookup"}
 MEMORIES = {"attention": "attention", "rnn": "recurrent state", "table": "table"}

@@ -8,7 +8,7 @@ import pytest
 from results_of import results_of
 from scipy.stats import linregress
 
-from attention_research.analysis.efficient_scale import Text
+from attention_research.experiments.lectures.efficient_at_scale.measures import Text
 from attention_research.studies.comparisons import CLEAR
 from attention_research.studies.trials import configuration, plan
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED

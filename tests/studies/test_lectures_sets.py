@@ -2,8 +2,8 @@
 
 from results_of import results_of
 
-from attention_research.analysis.set_models import MODELS
-from attention_research.analysis.set_tasks import TASKS
+from attention_research.experiments.lectures.sets.models import MODELS
+from attention_research.experiments.lectures.sets.tasks import TASKS
 from attention_research.studies.verdicts import FAILED, HELD
 
 STUDY = "lectures/sets"

@@ -1,4 +1,4 @@
-"""Embeddings that were made before, from a NumPy file: latent semantic analysis, skip-gram (`analysis.embeddings`)."""
+"""Embeddings that were made before, from a NumPy file: by latent semantic analysis or skip-gram, say."""
 
 from __future__ import annotations
 

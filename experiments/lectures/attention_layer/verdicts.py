@@ -1,0 +1,126 @@
+"""The verdicts and the picture of `lectures/attention_layer`."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import (
+    CONDITION,
+    FAILED,
+    HELD,
+    UNTESTED,
+    Verdict,
+    compare,
+    conclude,
+    margin_of,
+    no_worse,
+    together,
+)
+
+from ..laws.exact import exact
+
+#: Claim -> its law in a few words.
+LAWS = {
+    "attention-three-steps": "scores, softmax, weighted sum",
+    "weights-sum-to-one": "weights in [0, 1], of sum one",
+    "fixed-size-from-any-set": "one size from 1, 7, 101 values",
+    "keys-permutation-invariant": "keys are a set",
+    "self-attention-equivariant": "inputs permuted, outputs permuted",
+    "one-output-per-query": "one query at a time",
+    "output-width-from-values": "as wide as the values",
+    "self-is-general-with-own-queries": "self-attention is the general layer",
+    "matrix-form-equals-loop": "matrix form is the loop",
+    "basic-has-no-parameters": "softmax(X Xᵀ) X; three matrices",
+    "dot-against-cosine": "one key made longer",
+    "query-key-value-roles": "who listens, and what is passed on",
+    "heads-concatenate-and-project": "heads alone, then joined",
+    "head-width-keeps-cost": "4 D² for any number of heads",
+    "block-interacts-only-by-attention": "what mixes tokens in a block",
+    "cross-attention-memory": "a memory of keys and values",
+}
+ACCURACY, LOSS = "measure.accuracy", "measure.loss"
+LADDER = ("dot_none", "dot_keys", "dot_keys_values", "dot_all")
+#: An accuracy within so much of another's is as good.
+AS_GOOD = 0.01
+
+
+def matrix_form(results: Results) -> Verdict:
+    """The law, and how much longer the loop takes."""
+    found = exact("matrix-form-equals-loop")(results)
+    times = [said["times"] for said in results.values("matrix-form-equals-loop", "measure.said")]
+    slower = [f"the loop takes {statistics.median(times):,.0f} times as long (64 tokens)"] if times else []
+    return found.beside(*slower)
+
+
+def projections(results: Results) -> Verdict:
+    """Accuracy from rung to rung: held if the highest is clearly above raw inputs, what the rungs give is said."""
+    rungs = [compare(results, better, worse, ACCURACY, higher=True)
+             for worse, better in zip(LADDER, LADDER[1:], strict=False)]  # fmt: skip
+    whole = compare(results, "dot_keys_values", "dot_none", ACCURACY, higher=True)
+    return conclude({"keys and values": whole}).beside(*(one.said for one in rungs))
+
+
+def needs(results: Results) -> Verdict:
+    """The plain dot product: clearly below the additive score on raw inputs, as good once keys and values are
+    transformed."""
+    raw, gained = together({
+        "raw": compare(results, "additive_none", "dot_none", ACCURACY, higher=True),
+        "gained": compare(results, "dot_keys_values", "dot_none", ACCURACY, higher=True),
+    }).values()  # fmt: skip
+    means = [results.mean(row, ACCURACY) for row in ("additive_keys_values", "dot_keys_values")]
+    if raw.clear is None or gained.clear is None or None in means:
+        return Verdict(UNTESTED, f"{raw.text}; {gained.text}")
+    left = means[0] - means[1]
+    because = f"{raw.text}; {gained.text}; with projections {left:+.3f} between additive and dot"
+    if not (raw.clear and gained.clear):
+        return Verdict(FAILED, because)
+    return Verdict(HELD if left <= AS_GOOD else CONDITION, because)
+
+
+def normalising(results: Results) -> Verdict:
+    """With projections the dot products are no worse than the cosine, with or without a learned temperature, within the
+    claim's margin; without projections the losses are said beside it.
+
+    The margin, 0.01 nats, is `AS_GOOD` as a loss: the right item's probability 1 % lower.
+    """
+    margin, cases = margin_of(results, "no-need-to-normalise"), {}
+    for dot in ("dot", "scaled_dot"):
+        for cosine in ("cosine", "cosine_temperature"):
+            cases[f"{dot} against {cosine}"] = no_worse(results, f"{dot}_all", f"{cosine}_all", LOSS, margin)
+    raw = [f"{name} on raw inputs {mean:.2g}" for name in ("dot", "scaled_dot", "cosine", "cosine_temperature")
+           if (mean := results.mean(f"{name}_none", LOSS)) is not None]  # fmt: skip
+    return conclude(cases).beside(*raw)
+
+
+VERDICTS = {
+    **{claim: exact(claim) for claim in LAWS},
+    "matrix-form-equals-loop": matrix_form,
+    "key-value-projections-help": projections,
+    "dot-needs-projections": needs,
+    "no-need-to-normalise": normalising,
+}
+
+
+def draw(results: Results, folder: Path) -> Figure | None:
+    """Accuracy of every trained row: a point a seed, a bar at the mean."""
+    rows = [row for row in results.rows if results.values(row.id, ACCURACY)]
+    if not rows:
+        return None
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(8, 1 + 0.36 * len(rows)))
+    for place, row in enumerate(rows):
+        values = results.values(row.id, ACCURACY)
+        axis.plot([100 * value for value in values], [place] * len(values), "o", color=COLOURS[1], alpha=0.7)
+        axis.vlines(100 * statistics.fmean(values), place - 0.3, place + 0.3, color=COLOURS[0])
+    axis.axvline(100 * (results.mean(rows[0].id, "measure.chance") or 0.0), color="grey", linewidth=1)
+    axis.set_yticks(range(len(rows)), [row.name for row in rows])
+    axis.invert_yaxis()
+    axis.set_xlim(0, 102)
+    axis.set_xlabel("accuracy, % (grey: chance)")
+    where = folder / "ladder.png"
+    save(pyplot, figure, where)
+    said = "; ".join(f"{row.name} {100 * (results.mean(row.id, ACCURACY) or 0):.1f} %" for row in rows)
+    return Figure(where, "A lookup by score and projections", f"{said}.")

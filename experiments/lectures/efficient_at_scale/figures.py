@@ -1,0 +1,73 @@
+"""The pictures of `lectures/efficient_at_scale`."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+
+from .models import CAUSAL
+from .verdicts import AGAINST, NAMES, gaps
+
+
+def draw_gaps(results: Results, folder: Path) -> Figure | None:
+    """Left the loss by size, right the gap of each cheap attention to the full one, a mark a seed."""
+    rows = [kind for kind in NAMES if results.values(kind, "measure.losses")]
+    if not rows:
+        return None
+    pyplot, said = canvas(), []
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2))
+    looks = dict(zip(NAMES, styles(), strict=False))
+    for kind in rows:
+        sizes = results.values(kind, "measure.parameters")[0]
+        left.plot(sizes, results.mean_list(kind, "measure.losses"), label=NAMES[kind], **looks[kind])
+        found = gaps(results, kind) if kind in AGAINST else []
+        if not found:
+            continue
+        means = [statistics.fmean(values) for _, values in found]
+        right.plot([size for size, _ in found], means, label=NAMES[kind], **looks[kind])
+        points = [(size, value) for size, values in found for value in values]
+        right.plot(*zip(*points, strict=True), ".", color=looks[kind]["color"], alpha=0.6)
+        said.append(f"{NAMES[kind]} {', '.join(f'{mean:+.3f}' for mean in means)}")
+    right.axhline(0, color="grey", linewidth=0.8)
+    for axis, title in ((left, "loss, nats a token"), (right, "loss above full attention's")):
+        axis.set_xscale("log")
+        axis.set_xlabel("parameters")
+        axis.set_title(title, loc="left", fontsize=11)
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(fontsize=8)
+    where = folder / "sizes.png"
+    save(pyplot, figure, where)
+    return Figure(
+        where, "Cheap attention by size", f"Loss above full attention's, by size: {'; '.join(said) or 'none'}."
+    )
+
+
+def draw_contexts(results: Results, folder: Path) -> Figure | None:
+    """Loss by context at one amount of compute, and how many tokens that paid for."""
+    rows = [kind for kind in CAUSAL if results.values(kind, "measure.context_losses")]
+    if not rows:
+        return None
+    contexts = results.study.scale(results.scale).settings.get("contexts", ())
+    pyplot, said = canvas(), []
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2))
+    for kind, look in zip(rows, styles(), strict=False):
+        means = results.mean_list(kind, "measure.context_losses")
+        left.plot(contexts, means, label=NAMES[kind], **look)
+        points = [pair for seed in results.values(kind, "measure.context_losses")
+                  for pair in zip(contexts, seed, strict=True)]  # fmt: skip
+        left.plot(*zip(*points, strict=True), ".", color=look["color"], alpha=0.6)
+        right.plot(contexts, results.mean_list(kind, "measure.context_tokens"), label=NAMES[kind], **look)
+        said.append(f"{NAMES[kind]} {', '.join(f'{mean:.3f}' for mean in means)}")
+    for axis, title in ((left, "loss, nats a token"), (right, "tokens trained on at that compute")):
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(contexts, list(map(str, contexts)))
+        axis.set_xlabel("context, tokens")
+        axis.set_title(title, loc="left", fontsize=11)
+        axis.legend(fontsize=8)
+    right.set_ylim(bottom=0)
+    where = folder / "contexts.png"
+    save(pyplot, figure, where)
+    return Figure(where, "Loss by context", f"At contexts of {', '.join(map(str, contexts))}: {'; '.join(said)}.")

@@ -1,0 +1,112 @@
+"""The verdicts of `lectures/efficient_at_scale`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, between, together
+
+from .models import CAUSAL
+
+NAMES = {
+    "full": "full",
+    "window": "sliding window",
+    "linear": "linear",
+    "performer": "Performer",
+    "full_masked": "full, masked",
+    "linformer": "Linformer, masked",
+}
+#: Cheap attention -> the full one that it stands in for.
+AGAINST = {"window": "full", "linear": "full", "performer": "full", "linformer": "full_masked"}
+
+
+class Slope(NamedTuple):
+    """Of a straight line by least squares, with the bounds of its 95 % interval (Student's t)."""
+
+    value: float
+    low: float
+    high: float
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> Slope:
+    """Needs three points or more that are not all at one x.
+
+    >>> tuple(round(part, 6) for part in slope([0, 1, 2, 3], [1, 3, 5, 7]))
+    (2.0, 2.0, 2.0)
+    """
+    from scipy.stats import linregress, t
+
+    line = linregress(x, y)
+    reach = float(t.ppf(0.975, len(x) - 2)) * float(line.stderr)
+    return Slope(float(line.slope), float(line.slope) - reach, float(line.slope) + reach)
+
+
+def gaps(results: Results, kind: str) -> list[tuple[float, list[float]]]:
+    """(parameters of full attention's model, the gap of each seed's losses) by size; empty where one is missing."""
+    ours, theirs = (results.values(row, "measure.losses") for row in (kind, AGAINST[kind]))
+    sizes = results.values(AGAINST[kind], "measure.parameters")
+    if not ours or not theirs:
+        return []
+    pairs = list(zip(ours, theirs, strict=False))
+    return [(size, [cheap[n] - full[n] for cheap, full in pairs]) for n, size in enumerate(sizes[0])]
+
+
+def falls_behind(results: Results) -> Verdict:
+    """The slope of the gap in the doublings of the model's parameters, over all sizes and seeds, is above 0 with its
+    whole interval: for each cheap attention."""
+    said, good, measured = [], [], []
+    for kind in AGAINST:
+        points = [(math.log2(size), gap) for size, values in gaps(results, kind) for gap in values]
+        if len(points) < 3:
+            continue
+        measured.append(kind)
+        line = slope(*zip(*points, strict=True))
+        means = ", ".join(f"{statistics.fmean(values):+.3f}" for _, values in gaps(results, kind))
+        said.append(f"{NAMES[kind]}: gap {means} from the smallest on; {line.value:+.4f} a doubling "
+                    f"({line.low:+.4f} to {line.high:+.4f})")  # fmt: skip
+        good += [kind] if line.low > 0 else []
+    if not measured:
+        return Verdict(UNTESTED, "no cheap attention is measured beside the full one")
+    because = "; ".join(said)
+    if len(good) == len(AGAINST):
+        return Verdict(HELD, because)
+    if not good:
+        return Verdict(FAILED, because)
+    return Verdict(CONDITION, f"held for {', '.join(NAMES[kind] for kind in good)}; {because}")
+
+
+def unlocks(results: Results) -> Verdict:
+    """Some attention is clearly better with the longest context than with every shorter one, and than full attention
+    with any (itself aside), corrected for all of these pairs; only better with the longest than with the shortest: that
+    is its condition."""
+    contexts = results.study.scale(results.scale).settings.get("contexts", ())
+    losses = {kind: list(zip(*results.values(kind, "measure.context_losses"), strict=True)) for kind in CAUSAL}
+    losses = {kind: values for kind, values in losses.items() if values}
+    if "full" not in losses or min(map(len, losses["full"])) < 2:
+        return Verdict(UNTESTED, "full attention is not measured by context over two seeds")
+    said = [f"{NAMES[kind]} {', '.join(f'{statistics.fmean(values):.3f}' for values in by_context)}"
+            for kind, by_context in losses.items()]  # fmt: skip
+    because = f"loss at contexts of {', '.join(map(str, contexts))} tokens; {'; '.join(said)}"
+    pairs = {}
+    for kind, values in losses.items():
+        for place in range(len(values) - 1):
+            for other in {kind, "full"}:
+                sides = losses[kind][-1], losses[other][place]
+                pairs[kind, other, place] = between(kind, other, *sides, "loss", in_pairs=kind == other, higher=False)
+    clear = {pair for pair, case in together(pairs).items() if case.clear}
+    longer = [kind for kind in losses if all((kind, kind, place) in clear for place in range(len(contexts) - 1))]
+    shorter = [kind for kind in losses if (kind, kind, 0) in clear]
+    best = [kind for kind in longer if all((kind, "full", place) in clear for place in range(len(contexts) - 1))]
+    if best:
+        return Verdict(HELD, f"the longest context is best for {', '.join(NAMES[kind] for kind in best)}; {because}")
+    if shorter:
+        names = ", ".join(NAMES[kind] for kind in shorter)
+        return Verdict(CONDITION, f"the longest context beats the shortest for {names}; {because}")
+    return Verdict(FAILED, because)
+
+
+VERDICTS = {"cheaper-worse-at-scale": falls_behind, "longer-contexts-unlock": unlocks}

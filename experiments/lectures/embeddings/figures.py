@@ -1,0 +1,75 @@
+"""The pictures of `lectures/embeddings`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles
+from attention_research.studies.results import Results
+
+from .verdicts import CHOICES, labels_of
+
+
+def draw_choices(results: Results, folder: Path) -> Figure | None:
+    """Accuracy by number of labels, a line a choice."""
+    curves = {name: results.mean_list(choice, "measure.accuracies") for choice, name in CHOICES.items()}
+    curves = {name: curve for name, curve in curves.items() if curve}
+    if not curves:
+        return None
+    pyplot, labels = canvas(), labels_of(results)
+    figure, axis = pyplot.subplots(figsize=(6.4, 4))
+    for (name, curve), look in zip(curves.items(), styles(), strict=False):
+        axis.plot(labels, [100 * value for value in curve], label=name, **look)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(labels, [f"{count:,}" for count in labels])
+    axis.set_xlabel("labels")
+    axis.set_ylabel("topics right, %")
+    axis.legend(frameon=False)
+    where = folder / "choices.png"
+    save(pyplot, figure, where)
+    said = "; ".join(f"{name} {', '.join(f'{100 * value:.1f}' for value in curve)} %" for name, curve in curves.items())
+    return Figure(where, "Topics by word vectors", f"Right at {', '.join(map(str, labels))} labels: {said}.")
+
+
+def draw_layers(results: Results, folder: Path) -> Figure | None:
+    """Cosines within a sense and across, by layer, trained and as drawn."""
+    rows = [row for row in results.rows if results.values(row.id, "measure.within")]
+    if not rows:
+        return None
+    pyplot, said = canvas(), []
+    figure, axis = pyplot.subplots(figsize=(6.4, 4))
+    for row, colour in zip(rows, COLOURS[1:], strict=False):
+        for name, line in (("within", "-"), ("across", "--")):
+            curve = results.mean_list(row.id, f"measure.{name}")
+            axis.plot(range(len(curve)), curve, line, color=colour, marker="o", markersize=4,
+                      label=f"{row.name}: {'within a sense' if name == 'within' else 'across'}")  # fmt: skip
+            said.append(f"{row.name}, {name}: {curve[0]:.2f} to {curve[-1]:.2f}")
+    axis.set_xlabel("layer (0: its input)")
+    axis.set_ylabel("mean cosine of a word with itself")
+    axis.legend(frameon=False, fontsize=9)
+    where = folder / "layers.png"
+    save(pyplot, figure, where)
+    return Figure(where, "A word in its two senses", f"{'; '.join(said)}.")
+
+
+def draw_word(results: Results, folder: Path) -> Figure | None:
+    """One word's states in the plane where they differ most, a panel a layer, a mark a sense."""
+    points = results.values("encoder", "measure.points")
+    if not points:
+        return None
+    layers, senses = points[0], results.values("encoder", "measure.senses")[0]
+    shown = results.study.scale(results.scale).settings.get("shown", "the word")
+    chosen = sorted({0, 1, len(layers) // 2, len(layers) - 1})
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(1, len(chosen), figsize=(3.2 * len(chosen), 3.4), squeeze=False)
+    for axis, layer in zip(axes[0], chosen, strict=True):
+        for sense, mark in ((0, "o"), (1, "^")):
+            there = [point for point, one in zip(layers[layer], senses, strict=True) if one == sense]
+            axis.plot(*zip(*there, strict=True), mark, color=COLOURS[1 + sense], label=f"sense {sense + 1}")
+        axis.set_title("input" if layer == 0 else f"layer {layer}", loc="left", fontsize=11)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    axes[0, -1].legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    where = folder / "word.png"
+    save(pyplot, figure, where)
+    return Figure(where, f"Where '{shown}' stands", f"States of '{shown}' in eight sentences, four of each sense.")

@@ -1,0 +1,168 @@
+"""Does attention say what a translator relied on? The most attended source token is erased, and any other.
+
+    attention-research reproduce lectures/interpretability --scale=cpu
+
+A trained model translates test sentences (greedily) and reads its own translation again, once whole and once without
+each source token (`erasure`). How far does the log-probability of a token that it wrote fall when the source
+token with the most weight is missing, against one of the others? And does the order of the weights agree with that of
+the falls, and of the gradients in the source embeddings? RNNsearch has one weight a source token; of the Transformer it
+is the mean over the heads and layers of cross-attention, which is one way of many to read it.
+
+On verses these models are far from good; the generated language is one that they learn.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import BLEU, LOSS, Column, fixed
+from attention_research.studies.competence import Competence
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import Verdict, against, conclude
+
+CONFIG = "configs/translation/recurrent.py"
+GENERATED = {
+    "max_length": 32,
+    "vocabulary_size": 320,
+    "data": {
+        "kind": "pairs",
+        "name": "generated_translation/local",
+        "source_language": "source",
+        "target_language": "target",
+        "tokenizer": {"kind": "words"},
+        "batching": {"kind": "buckets", "boundaries": (32,)},
+    },
+}
+
+
+def transformer(width: int) -> dict[str, Any]:
+    """The overrides of a Transformer, with the rate and schedule of configs/translation/transformer.py."""
+    return {
+        "model": {
+            "kind": "transformer",
+            "num_layers": 2,
+            "width": width,
+            "num_heads": 4,
+            "dropout_rate": 0.1,
+            "feed_forward": {"kind": "dense", "hidden_width": 4 * width},
+            "encoder": {"unroll": True},
+            "decoder": {"unroll": True},
+        },
+        "training.learning_rate": 0.5,
+        "training.optimizer": {"kind": "adam"},
+        "training.schedule": {"kind": "noam", "warmup_steps": 200},
+    }
+
+
+def measure_reliance(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dict[str, Any]:
+    """`erasure.Reliance` of a trained run, over its own translations of test sentences."""
+    import jax
+    import numpy as np
+
+    from attention_research.training.evaluation import Trained
+
+    from .erasure import Reliance, cut, erasure_effects, saliency, source_weights
+
+    trained = Trained(workdir)
+    merge, model = trained.trainer.structure.merge, trained.model()
+    length = trained.config.resolved["max_length"]
+
+    @jax.jit
+    def written(model, source):
+        return trained.decoding(merge(*model), {"tokens": source}, max_length=length).tokens[:, 0]
+
+    @jax.jit
+    def look(model, batch):
+        model = merge(*model)
+        weights = source_weights(model.log_likelihood(batch)[1])
+        return weights, erasure_effects(model, batch), saliency(model, batch)
+
+    reliance = Reliance()
+    for ids, batch in trained.data.evaluation_batches("test", 32, examples=sentences):
+        source = np.where((ids >= 0)[:, None], batch["source"], 0)
+        pair = {"source": source, "target": cut(np.asarray(written(model, source)))}
+        reliance.add(*map(np.asarray, look(model, pair)), **pair)
+    return reliance.summary()
+
+
+ROWS = (
+    Row("rnnsearch", "RNNsearch, verses"),
+    Row("transformer", "Transformer, verses", transformer(128), at={"smoke": transformer(16)}),
+    Row("rnnsearch_generated", "RNNsearch, generated language", GENERATED, scales=("cpu",)),
+    Row("transformer_generated", "Transformer, generated language", {**transformer(128), **GENERATED}, scales=("cpu",)),
+)
+
+
+def attention_interpretable(results: Results) -> Verdict:
+    """Erasing the most attended token costs more log p than erasing another, and the rank correlation of the
+    weights with gradient saliency is above 0, in every row."""
+    cases = {}
+    for row in ROWS:
+        cases[f"erasing, {row.name}"] = against(results, row.id, "measure.most_attended", "measure.random")
+        cases[f"gradients, {row.name}"] = against(results, row.id, "measure.with_saliency")
+    return conclude(cases)
+
+
+def draw_falls(results: Results, folder: Path) -> Figure | None:
+    """How far log p falls by the rank in attention of the token that is erased."""
+    curves = {}
+    for row in ROWS:
+        lists = [e.result["stages"].get("measure", {}).get("by_rank") for e in results.of(row.id) if e.result]
+        lists = [values for values in lists if values]
+        if lists:
+            curves[row.name] = [
+                (rank, statistics.fmean(known))
+                for rank, at in enumerate(zip(*lists, strict=True), start=1)
+                if (known := [value for value in at if value is not None])
+            ]
+    if not curves:
+        return None
+    pyplot = canvas()
+    figure, axis = pyplot.subplots(figsize=(8, 4.2))
+    for (name, points), style in zip(curves.items(), styles(), strict=False):
+        axis.plot(*zip(*points, strict=True), label=name, linewidth=1.4, markersize=5, **style)
+    axis.axhline(0, color="#333333", linewidth=0.8)
+    axis.set_xlabel("rank in attention of the source token that is erased (1: the most attended)")
+    axis.set_ylabel("fall of the written token's log p")
+    axis.legend(loc="upper right")
+    axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
+    where = folder / "falls_by_rank.png"
+    save(pyplot, figure, where)
+    said = "; ".join(f"{name} {points[0][1]:.2f} at rank 1, {points[-1][1]:.2f} at the last" for name, points in
+                     curves.items())  # fmt: skip
+    return Figure(where, "Fall of log p by the attention rank of what is erased", f"Falls in nats: {said}.")
+
+
+STUDY = Study(
+    rows=ROWS,
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"sentences": 8}),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, settings={"sentences": 128}),
+    },
+    stages=(train, evaluate, measure(measure_reliance)),
+    columns=(
+        Column("measure.most_attended", "most attended erased", fixed(2), better="higher"),
+        Column("measure.random", "another erased", fixed(2)),
+        Column("measure.larger", "first falls further", fixed(2), better="higher"),
+        Column("measure.with_saliency", "rank correlation, gradients", fixed(2), better="higher"),
+        Column("measure.with_erasure", "rank correlation, erasure", fixed(2), better="higher"),
+        LOSS,
+        BLEU,
+    ),
+    claims="../../claims.csv",
+    # A generated sentence has one right translation.
+    competence=(
+        Competence("transformer_generated", "evaluate.bleu", line=90, higher=True, rows=("*_generated",)),
+        Competence("transformer", "evaluate.perplexity", "trigram", rows=("rnnsearch", "transformer")),
+    ),
+    verdicts={"attention-interpretable": attention_interpretable},
+    figures=(draw_falls,),
+    notes=(
+        "Falls of log p in nats, means over the tokens of the models' own translations of 128 test sentences.",
+        "Another: each of the other source tokens, equally likely.",
+    ),
+)

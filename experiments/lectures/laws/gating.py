@@ -1,0 +1,110 @@
+"""Attention as a gate: tokens are multiplied with one another, which no fixed mixing of positions can do.
+
+Three ways to mix T tokens of width D: self-attention with learned queries, keys and values; a learned matrix over
+positions, sum_s M_ts x_s W (Tay et al. 2021's random Synthesizer without its softmax; an MLP-Mixer's spatial part);
+and the same times a gate of the token itself, (sum_s M_ts x_s W) * x_t U (Liu et al. 2021, gMLP, arXiv 2105.08050,
+equation 4). The product task: of each token the product, coordinate by coordinate, of its own and its predecessor's
+features under fixed matrices is asked for; a linear map reads the mixer's output.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from attention_research.layers.attention.standard import StandardAttention
+from attention_research.layers.linear import Linear
+from attention_research.training.fitting import fit_best
+
+from .attention import draw
+from .law import Found, Law
+
+MIXERS = ("attention", "gated", "ungated")
+#: Examples that an error is over.
+TEST = 2048
+Tokens = Float[Array, "B T D"]
+
+
+class Mixer(nnx.Module):
+    """x [B T D] -> [B T D]. Raises ValueError for an unknown kind."""
+
+    def __init__(self, kind: str, *, length: int, width: int, num_heads: int = 1, rngs: nnx.Rngs):
+        if kind not in MIXERS:
+            raise ValueError(f"{kind!r}: expected one of {', '.join(MIXERS)}")
+        settings: dict[str, Any] = {"width": width, "num_heads": num_heads, "head_width": None, "rngs": rngs}
+        self.attention = StandardAttention(**settings) if kind == "attention" else None
+        normal = jax.random.normal(rngs.params(), (length, length), jnp.float32)
+        self.places: Any = None if kind == "attention" else nnx.Param(normal * length**-0.5)
+        self.mixed: Any = None if kind == "attention" else Linear(width, width, rngs=rngs)
+        self.gate = Linear(width, width, rngs=rngs) if kind == "gated" else None
+        self.output = Linear(width, width, rngs=rngs)
+
+    def __call__(self, x: Tokens) -> Tokens:
+        if self.attention is not None:
+            return self.output(self.attention(x)[0])
+        y = jnp.einsum("ts,bsd->btd", self.places[...].astype(x.dtype), self.mixed(x))
+        return self.output(y if self.gate is None else y * self.gate(x))
+
+
+def interactions(random: np.random.Generator) -> Found:
+    """d^2 y_t / d x_s d x_u of two tokens s and u: exactly 0 for fixed mixing, not for a gate nor for attention."""
+    found = {}
+    x = draw(random, 1, 3, 4)
+    for kind in MIXERS:
+        mixer = Mixer(kind, length=3, width=4, rngs=nnx.Rngs(0))
+        mixer = jax.tree.map(lambda leaf: draw(random, *leaf.shape) * 0.7, mixer)
+        second = np.asarray(jax.hessian(lambda x, mixer=mixer: mixer(x)[0])(x))[:, :, 0, :, :, 0]  # [T D T D T D]
+        found[kind] = max(float(np.abs(second[:, :, s, :, u]).max()) for s in range(3) for u in range(3) if s != u)
+    return Found({"ungated": found["ungated"]}, {kind: found[kind] for kind in ("attention", "gated")})
+
+
+def measure_product(
+    *,
+    mixer: str,
+    length: int,
+    width: int,
+    num_heads: int,
+    steps: int,
+    batch_size: int,
+    rates: tuple[float, ...],
+    seed: int,
+    **_: Any,
+) -> dict[str, Any]:
+    """ "error" on test sequences as a share of the target's variance, at the best of `rates` on validation sequences,
+    "rate" (None: no rate ends in a finite error); "parameters". Positions are one-hot beside the features, so that
+    attention can tell them apart."""
+    task, trained, tested, validated = jax.random.split(jax.random.key(seed), 4)
+    first, second = jax.random.normal(task, (2, width, width)) * width**-0.5
+
+    def examples(key: Key[Array, ""], count: int) -> tuple[Tokens, Tokens]:
+        x = jax.random.normal(key, (count, length, width))
+        before = jnp.concatenate([jnp.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
+        places = jnp.broadcast_to(jnp.eye(length), (count, length, length)) * length**0.5
+        return jnp.concatenate([x, places], axis=-1), (x @ first) * (before @ second)
+
+    class Reader(nnx.Module):
+        def __init__(self, *, rngs: nnx.Rngs):
+            self.mixer = Mixer(mixer, length=length, width=width + length, num_heads=num_heads, rngs=rngs)
+            self.output = Linear(width + length, width, rngs=rngs)
+
+        def __call__(self, x: Float[Array, "B T E"]) -> Tokens:
+            return self.output(self.mixer(x))
+
+    def loss(reader: Reader, batch: tuple[Array, Array]) -> Float[Array, ""]:
+        return jnp.mean(jnp.square(reader(batch[0]) - batch[1])) / jnp.var(batch[1])
+
+    make, batches = lambda rngs: Reader(rngs=rngs), lambda key: examples(key, batch_size)
+    error = jax.jit(lambda reader, key: loss(reader, examples(key, TEST)))
+    validate = lambda reader: error(reader, validated)
+    best = fit_best(make, loss, batches, validate, trained, steps=steps, rates=rates)
+    if best is None:
+        return {"error": None, "rate": None, "parameters": None}
+    return {"error": float(error(best.module, tested)), "rate": best.rate, "parameters": best.parameters}
+
+
+LAWS: dict[str, Law] = {"gating-interactions": interactions}

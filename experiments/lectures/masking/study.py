@@ -1,0 +1,87 @@
+"""The causal mask: exactly what it hides, what it saves, and what a model learns without it.
+
+    attention-research reproduce lectures/masking --scale=cpu
+
+Exact: no weight on the future and no gradient from it, one masked pass against every step on its past, an encoder's
+self-attention against a decoder's whose mask hides nothing (`laws.masks`). Timed: one masked pass against as
+many passes as there are steps, by length. Trained: the Transformer of `lectures/positions` copies letters (generated
+text) with its decoder's mask and without, loss with the answer given against what it writes; an encoder fills in hidden
+words of film reviews from both sides and from what stands before alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import LOSS, PERPLEXITY, Column, fixed, significant
+from attention_research.studies.competence import Competence
+
+from ...haviv2022.nopos import TRIGRAM, masked
+from ...haviv2022.schemes import CONFIG
+from ..laws import exact
+from ..laws.masks import measure_truncation
+from ..positions.study import STEPS, ordered
+from ..recall import measure_recall
+from .verdicts import LAWS, VERDICTS, draw
+
+LARGE = ("cpu", "gpu")
+#: Row -> name, the decoder's self-attention.
+COPYING = {"masked": ("copying, masked", "standard"), "unmasked": ("copying, unmasked", "unmasked")}
+#: Row -> name, the encoder's self-attention.
+HIDDEN = {"two_sided": ("hidden words, both sides", "standard"), "one_sided": ("hidden words, one side", "one_sided")}
+
+
+def copying(kind: str) -> dict[str, Any]:
+    """The Transformer that copies, with this self-attention in its decoder."""
+    overrides = ordered("sinusoidal", "sinusoidal")
+    decoder = {**overrides["model"]["decoder"], "self_attention": {"kind": kind}}
+    return {**overrides, "model": {**overrides["model"], "decoder": decoder}}
+
+
+SIZES = {**exact.DRAWS, "lengths": (16, 32, 64, 128), "width": 64, "num_heads": 4, "seconds": 0.5}
+STUDY = Study(
+    rows=(
+        *(exact.row(claim, name) for claim, name in LAWS.items()),
+        Row("truncation", "one pass against one a step", stages=(measure(measure_truncation),)),
+        *(Row(id, name, {**copying(kind), **STEPS}, scales=LARGE, stages=(train, evaluate, measure(measure_recall)))
+          for id, (name, kind) in COPYING.items()),
+        *(Row(id, name, masked({"model.self_attention": {"kind": kind}}), scales=LARGE, stages=(train, evaluate))
+          for id, (name, kind) in HIDDEN.items()),
+    ),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2,
+                       settings={**SIZES, "draws": 1, "lengths": (4, 8), "seconds": 0.0}),
+        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, replicas=True, settings=SIZES),
+        "gpu": Scale(f"{CONFIG}:cpu", {"training.steps": 10_000}, seeds=3, settings=SIZES),
+    },
+    columns=(
+        *exact.COLUMNS,
+        Column("measure.ratio", "times as long", significant(2)),
+        LOSS,
+        Column("measure.recall", "written right, %", fixed(1, 100), better="higher"),
+        PERPLEXITY,
+    ),
+    claims="../../claims.csv",
+    competence=(
+        Competence(
+            "masked", "measure.recall", line=0.9, higher=True, claims=("unmasked-decoder-cheats",), rows=("masked",)
+        ),
+        Competence(
+            "two_sided",
+            "evaluate.perplexity",
+            line=TRIGRAM,
+            claims=("encoder-is-unmasked-decoder",),
+            rows=("two_sided", "one_sided"),
+            scales=("cpu",),
+        ),
+    ),
+    verdicts=VERDICTS,
+    figures=(draw,),
+    notes=(
+        exact.NOTE,
+        "Times as long: a pass for each of 128 steps on its past, against one masked pass over all of them.",
+        "The loss of a copying row is that of the last updates, with the answer given; perplexity is of hidden words. "
+        "The trials of a trained row were trained as replicas on the same batches.",
+    ),
+)  # fmt: skip

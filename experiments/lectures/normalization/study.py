@@ -1,0 +1,146 @@
+"""Layer normalisation: its formula, against batch norm, what it does to small changes, gradients and training.
+
+    attention-research reproduce lectures/normalization --scale=cpu
+
+Exact: the formula beside the slips that one meets (`formulas`), and whose output moves when a sample's
+batch neighbours change. A small network's error by batch size with either norm (`batch_sizes`). As drawn: how
+the relative change of the first weights grows through 32 dense layers, with and without layer norm, by activation and
+gain (`amplification`). Trained: causal language models of film reviews,
+eight layers deep, with no norm, layer norm, RMS norm, layer norm without gain and bias and with its statistics detached
+from the gradient (Xu et al. 2019), norms before and after the residual connection, each with and without a warm-up
+(Xiong et al. 2020), no norm and layer norm at three learning rates; gradients by layer before and after training.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, significant
+from attention_research.studies.competence import Competence
+
+from . import changes, verdicts
+from .amplification import ACTIVATIONS, measure_amplification
+from .batch_sizes import measure_batch_sizes
+from .figures import draw_amplification, draw_batch_sizes, draw_gradients, draw_training
+from .formulas import NORMS, SLIPS, measure_formula, measure_neighbours
+from .layer_gradients import measure_gradients
+
+CONFIG = "configs/language_modelling/transformer.py"
+LARGE = ("cpu", "gpu")
+LAYERS = ("self_attention", "feed_forward")
+NO_WARMUP: dict[str, Any] = {"training.schedule.warmup_steps": 0}
+#: x + f(x) and N(x + f(x)) for each layer f.
+NONE = {
+    "model.decoder.steps": tuple((layer, "dropout", "residual") for layer in LAYERS),
+    "model.decoder.final_norm": False,
+}
+POST = {
+    "model.decoder.steps": tuple((layer, "dropout", "residual", "norm") for layer in LAYERS),
+    "model.decoder.final_norm": False,
+}
+SAID = {"right": "formula", "sum": "mean without 1/D", "root": "root taken twice", "both": "both slips"}
+#: Row -> name, overrides; the learning rate is the scale's where none is said.
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "none": ("no norm", NONE),
+    "layer_norm": ("layer norm", {}),
+    "rms_norm": ("RMS norm", {"model.norm.kind": "rms_norm"}),
+    "simple": ("no gain, no bias", {"model.norm.kind": "layer_norm_simple"}),
+    "detached": ("statistics detached", {"model.norm.kind": "detach_norm"}),
+    "post": ("norm after the residual", POST),
+    "post_no_warmup": ("after, no warm-up", {**POST, **NO_WARMUP}),
+    "pre_no_warmup": ("layer norm, no warm-up", NO_WARMUP),
+}
+#: Other learning rates of the first two.
+RATES = {"low": 0.001, "high": 0.01}
+
+
+def models() -> tuple[Row, ...]:
+    """The trained rows."""
+    stages = (train, evaluate, measure(measure_gradients))
+    found = [
+        Row(id, name, overrides, scales=None if id == "detached" else LARGE, stages=stages)
+        for id, (name, overrides) in MODELS.items()
+    ]
+    for speed, rate in RATES.items():
+        for id in ("none", "layer_norm"):
+            name, overrides = MODELS[id]
+            changed = {**overrides, "training.learning_rate": rate}
+            found.append(Row(f"{id}_{speed}", f"{name}, rate {rate}", changed, scales=LARGE, stages=stages))
+    return tuple(found)
+
+
+SIZES = {
+    "scales": (0.1, 1.0, 10.0, 100.0),
+    "samples": 64,
+    "batch_sizes": (2, 4, 16, 64),
+    "draws": 32,
+    "gains": (1.0, 2.0),
+    "depth": 32,
+    "width": 128,
+    "rates": (0.001, 0.003, 0.01),
+    "trained_samples": 65_536,
+}
+#: Width of the networks that are fitted with one norm or the other.
+FITTED = 32
+SHORT = {
+    "max_length": 64,
+    "model.num_layers": 8,
+    "model.width": 32,
+    "model.num_heads": 2,
+    "model.feed_forward.hidden_width": 128,
+    "training.steps": 400,
+    "training.checkpoint_every": 400,
+    "training.eval_every": 400,
+    "training.log_every": 10,
+    "training.schedule.warmup_steps": 50,
+}
+STUDY = Study(
+    rows=(
+        *(Row(f"formula_{slip}", SAID[slip], settings={"formula_name": slip}, stages=(measure(measure_formula),),
+              scales=None if slip == "both" else LARGE)
+          for slip in SLIPS),
+        *(Row(f"batch_{norm}", f"{norm.replace('_', ' ')}, neighbours changed", settings={"norm": norm},
+              stages=(measure(measure_neighbours),), scales=LARGE)
+          for norm in NORMS),
+        *(Row(f"loss_{norm}", f"{norm.replace('_', ' ')}, by batch size", settings={"norm": norm, "width": FITTED},
+              stages=(measure(measure_batch_sizes),), scales=LARGE)
+          for norm in NORMS),
+        *(Row(f"changes_{activation}{'_norm' * normalised}", f"{activation}{', layer norm' * normalised}",
+              settings={"activation": activation, "normalised": normalised},
+              stages=(measure(measure_amplification),), scales=None if activation == "tanh" and normalised else LARGE)
+          for activation in ACTIVATIONS for normalised in (False, True)),
+        *models(),
+    ),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", {"training.schedule.warmup_steps": 2}, seeds=1, jobs=2,
+                       settings={**SIZES, "depth": 4, "width": 16, "samples": 4}),
+        "cpu": Scale(f"{CONFIG}:cpu", SHORT, seeds=3, jobs=2, replicas=True, settings=SIZES),
+        "gpu": Scale(f"{CONFIG}:cpu", {"model.num_layers": 12, "training.steps": 10_000}, seeds=3, settings=SIZES),
+    },
+    columns=(
+        Column("measure.mean", "mean", significant(2), spread=False),
+        Column("measure.deviation", "deviation", significant(3), spread=False),
+        Column("measure.change", "neighbours' change", significant(2)),
+        Column("measure.loss_ratio", "error at 2 / 64", significant(2)),
+        Column("measure.amplification", "amplified", significant(2)),
+        Column("measure.range", "range grows", significant(2)),
+        PARAMETERS,
+        Column("measure.start_last", "gradient, last layer", significant(2)),
+        Column("measure.start_ratio", "last / first", significant(2)),
+        LOSS,
+        PERPLEXITY,
+    ),
+    claims="../../claims.csv",
+    competence=(Competence("layer_norm", "evaluate.perplexity", "trigram"),),
+    untrained=("small-changes-amplified",),
+    verdicts={**verdicts.VERDICTS, **changes.VERDICTS},
+    figures=(draw_training, draw_gradients, draw_amplification, draw_batch_sizes),
+    notes=(
+        "Mean and deviation of the formula's outputs for vectors of 128 numbers of mean 200 and deviation 100. "
+        "Amplified and range: of the last of 32 dense layers, as multiples of the first one's, at gain 2.",
+        "Error at 2 / 64: of a network trained on batches of 2 samples, as a multiple of one trained on 64.",
+        "Gradients as drawn, before any update, in each layer's second feed-forward matrix.",
+        "The trials of a trained row were trained as replicas on the same batches.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,93 @@
+"""The verdicts and the picture of `lectures/recurrent`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from pathlib import Path
+
+from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+
+from ..laws.exact import exact
+
+#: Claim -> its law in a few words.
+LAWS = {
+    "rnn-parameters-free-of-length": "parameters at any length",
+    "rnn-trained-by-backprop": "the gradient through time",
+    "rnn-blind-to-later-steps": "a state and what comes after",
+    "bidirectional-sees-later-steps": "a second direction",
+    "conditional-lm-factorisation": "a string as a product of steps",
+    "decoder-feeds-its-own-output": "writing is scoring",
+}
+
+
+def widths(results: Results) -> dict[int, list[list[float]]]:
+    """Width of the state -> the accuracies by length of each seed."""
+    rows = {row.id: row.id.split("_")[1] for row in results.rows if row.id.startswith("copying_")}
+    found = {
+        int(width): [list(one) for one in results.values(row, "measure.accuracies")] for row, width in rows.items()
+    }
+    return {width: lists for width, lists in found.items() if lists}
+
+
+def capacity(results: Results) -> Verdict:
+    """At every width less is right of the longest text than of the shortest, in every seed; and the length at which it
+    falls below one half is no shorter for a wider state."""
+    found = widths(results)
+    if not found:
+        return Verdict(UNTESTED, "copying is not measured")
+    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    said, halves = [], []
+    for width, lists in found.items():
+        means = [statistics.fmean(at) for at in zip(*lists, strict=True)]
+        half = next((length for length, mean in zip(lengths, means, strict=True) if mean < 0.5), None)
+        halves.append(math.inf if half is None else half)
+        by_length = ", ".join(f"{100 * mean:.0f}" for mean in means)
+        said.append(f"a state of {width}: {by_length} % (below half {'nowhere' if half is None else f'from {half}'})")
+    because = f"right of {', '.join(map(str, lengths))} symbols; {'; '.join(said)}"
+    falls = all(one[-1] < one[0] for lists in found.values() for one in lists)
+    grows = all(a <= b for a, b in zip(halves, halves[1:], strict=False)) and halves[-1] > halves[0]
+    if falls and grows:
+        return Verdict(HELD, because)
+    return Verdict(CONDITION if falls or grows else FAILED, because)
+
+
+def directions(results: Results) -> Verdict:
+    """The law, and that tags which later symbols decide are named clearly better in both directions."""
+    found = exact("bidirectional-sees-later-steps")(results)
+    tags = compare(results, "tagging_2", "tagging_1", "measure.accuracy", higher=True)
+    because = f"{found.because}; {tags.text}"
+    if found.status != HELD or tags.clear is None:
+        return Verdict(found.status if found.status != HELD else UNTESTED, because)
+    return Verdict(HELD if tags.clear else CONDITION, because)
+
+
+VERDICTS = {
+    **{claim: exact(claim) for claim in LAWS},
+    "bidirectional-sees-later-steps": directions,
+    "rnn-one-state-capacity": capacity,
+}
+
+
+def draw(results: Results, folder: Path) -> Figure | None:
+    """Accuracy of copying by length, a line a width."""
+    found = widths(results)
+    if not found:
+        return None
+    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    pyplot, said = canvas(), []
+    figure, axis = pyplot.subplots(figsize=(6.4, 4))
+    for (width, lists), style in zip(found.items(), styles(), strict=False):
+        means = [100 * statistics.fmean(at) for at in zip(*lists, strict=True)]
+        axis.plot(lengths, means, label=f"a state of {width}", **style)
+        said.append(f"{width}: {', '.join(f'{mean:.0f}' for mean in means)}")
+    axis.axhline(50, color="grey", linewidth=1)
+    axis.set_ylim(0, 102)
+    axis.set_xlabel("symbols to copy")
+    axis.set_ylabel("right, %")
+    axis.legend(frameon=False)
+    where = folder / "capacity.png"
+    save(pyplot, figure, where)
+    return Figure(where, "Copying through one state", f"Right, % by length, by width of the state: {'; '.join(said)}.")

@@ -1,0 +1,135 @@
+"""One encoder-decoder on five tasks that are not translation: lengths at will, summaries, replies, parse trees, code.
+
+    attention-research reproduce lectures/seq2seq_tasks --scale=cpu
+
+The model is RNNsearch of configs/translation/recurrent_generated.py in every row: a source text in, a target text out.
+What differs is the data, how long texts may be, and the vocabulary. Beside each score stands what is had without doing
+the task: the first sentence of a story, a reply after another's history, one bracket around all words, the program of
+the most similar description (`floors`).
+
+BBC stories and their titles, and the dialogues, are real; sentences with trees, described programs and run lengths are
+generated. Programs that a model wrote are never executed (`tasks.restricted_python`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.studies import Row, Scale, Stage, Study, evaluate, measure, train
+from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed, significant
+from attention_research.studies.competence import Competence
+
+from .figures import draw_cells, draw_floors
+from .floors import measure_history, measure_lead, measure_nearest
+from .length_cells import measure_cells
+from .verdicts import VERDICTS
+
+CONFIG = "configs/translation/recurrent_generated.py"
+WORDS, PIECES = {"kind": "words"}, {"kind": "sentencepiece"}
+SUMMARIZE = "summarize: "
+TRANSLATION = {"kind": "translation", "label_smoothing": 0.0}
+#: At smoke each task has so few examples.
+FEW = {"train_examples": 512}
+
+
+def task(id: str, name: str, data: dict[str, Any], changes: dict[str, Any], stage: Stage, *, smoke: bool = True) -> Row:
+    """A row: its data, its sizes and steps, and what is measured of the trained run."""
+    overrides = {**changes, "data": data, "decoding.extra_length": 40}
+    steps = {"training.steps": 4, "training.checkpoint_every": 4, "training.eval_every": 4}
+    scored = {**changes["evaluation"], "examples": 16, "batch_size": 16}
+    small = {**overrides, **steps, "data": {**data, **FEW}, "evaluation": scored}
+    return Row(id, name, overrides, at={"smoke": small}, stages=(train, evaluate, stage),
+               scales=None if smoke else ("cpu", "gpu"))  # fmt: skip
+
+
+def pairs(name: str, source: str, target: str, tokenizer: dict[str, Any], *boundaries: int) -> dict[str, Any]:
+    """A data section of pairs."""
+    languages = {"source_language": source, "target_language": target}
+    batching = {"kind": "buckets", "boundaries": boundaries}
+    return {"kind": "pairs", "name": name, **languages, "tokenizer": tokenizer, "batching": batching}
+
+
+def sizes(length: int, vocabulary: int, steps: int, **evaluation: Any) -> dict[str, Any]:
+    """The longest text, the vocabulary, the number of updates, and the evaluation."""
+    training = {"training.steps": steps, "training.checkpoint_every": steps, "training.eval_every": steps}
+    return {"max_length": length, "vocabulary_size": vocabulary, **training, "evaluation": evaluation}
+
+
+HEADLINES = {
+    "kind": "text_to_text",
+    "name": "headlines/bbc",
+    "prefix": SUMMARIZE,
+    "source": ("document",),
+    "target": "summary",
+    "target_length": 24,
+    "tokenizer": PIECES,
+    "batching": {"kind": "buckets", "boundaries": ()},
+}
+ROUGE = {"kind": "text_to_text", "metrics": ("rouge1", "rouge2", "rougeL")}
+STUDY = Study(
+    rows=(
+        task("lengths", "any lengths", pairs("run_lengths/free", "source", "target", WORDS),
+             sizes(16, 64, 2000, kind="bleu"), measure(measure_cells, edges=(1, 3, 5, 7, 9, 11, 13))),
+        task("summaries", "stories to titles", HEADLINES, sizes(64, 2000, 600, **ROUGE),
+             measure(measure_lead, prefix=SUMMARIZE), smoke=False),
+        task("dialogue", "histories to replies",
+             pairs("dialogue/chitchat", "history", "reply", PIECES),
+             sizes(40, 2000, 1000, kind="perplexity", examples=2000), measure(measure_history)),
+        task("parsing", "sentences to trees", pairs("parse_generated/short", "en", "tree", WORDS, 16),
+             sizes(32, 512, 1200, kind="parseval"), measure(measure_cells, edges=tuple(range(1, 34, 4)))),
+        task("code", "descriptions to Python",
+             pairs("described_programs/python", "description", "code", WORDS, 24, 32),
+             sizes(40, 160, 1200, kind="programs"), measure(measure_nearest)),
+    ),
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 64}),
+        "cpu": Scale(f"{CONFIG}:local", seeds=3, jobs=2, settings={"examples": 2000}),
+        "gpu": Scale(f"{CONFIG}:local", {"model.width": 512, "training.batch_size": 128}, seeds=3,
+                     settings={"examples": 4000}),
+    },
+    columns=(
+        PARAMETERS,
+        LOSS,
+        PERPLEXITY,
+        Column("measure.exact", "exact match, %", fixed(1, 100), better="higher"),
+        Column("measure.rougeL", "ROUGE-L", fixed(1), better="higher"),
+        Column("measure.lead_rougeL", "of the lead sentence", fixed(1)),
+        Column("measure.own", "perplexity of replies", significant(4), better="lower"),
+        Column("measure.shuffled", "after another history", significant(4)),
+        Column("evaluate.f1", "bracket F1", fixed(1), better="higher"),
+        Column("evaluate.flat_f1", "of one bracket", fixed(1), spread=False),
+        Column("evaluate.malformed", "no trees, %", fixed(1), better="lower"),
+        Column("measure.exact_match", "programs exact, %", fixed(1), better="higher"),
+        Column("measure.runs", "run, %", fixed(1), better="higher"),
+        Column("measure.passes", "pass, %", fixed(1), better="higher"),
+        Column("measure.nearest_passes", "of the nearest", fixed(1), spread=False),
+    ),
+    claims="../../claims.csv",
+    competence=(
+        Competence(
+            "lengths",
+            "measure.exact",
+            line=0.9,
+            higher=True,
+            claims=("sequence-to-sequence-any-lengths",),
+            rows=("lengths",),
+        ),
+        Competence(
+            "summaries",
+            "measure.rougeL",
+            "lead_rougeL",
+            higher=True,
+            claims=("task-summarization",),
+            rows=("summaries",),
+        ),
+        Competence("dialogue", "evaluate.perplexity", "trigram", claims=("task-dialogue",), rows=("dialogue",)),
+        Competence("parsing", "evaluate.f1", line=90, higher=True, claims=("task-parsing",), rows=("parsing",)),
+        Competence("code", "measure.passes", line=90, higher=True, claims=("task-code-generation",), rows=("code",)),
+    ),
+    verdicts=VERDICTS,
+    figures=(draw_cells, draw_floors),
+    notes=(
+        "One model, RNNsearch, 128 wide; test splits throughout. Lead: the first sentence of the story as its title.",
+        "Dialogue, stories: real text in pieces; trees, programs and run lengths: generated, a token a word.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,87 @@
+"""The verdict and the picture of `lectures/sets`."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import FAILED, Verdict, compare, conclude
+
+from .tasks import TASKS
+
+MODELS = {
+    "attention": "self-attention",
+    "attention_positions": "self-attention, sinusoids",
+    "rnn": "recurrent",
+    "mean": "mean of embeddings",
+}
+#: A model whose answers change with the order for more than this share of sets does not take them as sets.
+CHANGED = 0.001
+#: What it was trained on -> the key of its accuracy on sets in any order.
+TRAINED = {"trained on any order": "accuracy", "trained on ascending sets": "sorted_accuracy"}
+
+
+def suits_sets(results: Results) -> Verdict:
+    """Self-attention without positions answers alike in every order, and better than the recurrence, for every task and
+    both ways of training; the case of any order is that of a recurrence that was shown every order."""
+    cases = {
+        f"{task}, {how}": compare(results, f"{task}_attention", f"{task}_rnn", f"measure.{key}", higher=True)
+        for task in TASKS
+        for how, key in TRAINED.items()
+    }
+    verdict = conclude(cases)
+    said, changes = [], []
+    for task in TASKS:
+        for model, name in MODELS.items():
+            found = [results.values(f"{task}_{model}", f"measure.{key}") for key in ("changed", "sorted_changed")]
+            if all(found):
+                means = [statistics.fmean(values) for values in found]
+                said.append(f"{task}, {name}: {means[0]:.1%} of answers change, {means[1]:.1%} trained on ascending")
+                changes += means if model == "attention" else []
+    verdict = verdict.beside(*said)
+    if changes and max(changes) > CHANGED:
+        return Verdict(FAILED, f"answers of attention without positions change with the order; {verdict.because}")
+    return verdict
+
+
+def draw_orders(results: Results, folder: Path) -> Figure | None:
+    """Accuracy in every order of the test sets, a panel a task, and below it the share of answers that change: trained
+    on any order (filled), on ascending sets (open), and the latter asked in that order (crosses)."""
+    tasks = [task for task in TASKS if any(results.values(f"{task}_{model}", "measure.accuracy") for model in MODELS)]
+    if not tasks:
+        return None
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(2, len(tasks), figsize=(4.6 * len(tasks), 6.4), squeeze=False, sharey="row")
+    said = []
+    for column, task in enumerate(tasks):
+        for place, (model, colour) in enumerate(zip(MODELS, COLOURS[1:], strict=False)):
+            row = f"{task}_{model}"
+            for shift, prefix, face in ((-0.16, "", colour), (0.16, "sorted_", "none")):
+                values = [x for seed in results.values(row, f"measure.{prefix}by_order") for x in seed]
+                style = {"markeredgecolor": colour, "markerfacecolor": face}
+                axes[0, column].plot([place + shift] * len(values), values, "o", alpha=0.6, **style)
+                changed = results.values(row, f"measure.{prefix}changed")
+                axes[1, column].plot([place + shift] * len(changed), changed, "o", **style)
+            known = results.values(row, "measure.sorted_ascending")
+            axes[0, column].plot([place + 0.32] * len(known), known, "x", color=colour)
+            if values := results.values(row, "measure.accuracy"):
+                after = statistics.fmean(results.values(row, "measure.sorted_accuracy"))
+                said.append(f"{task}, {MODELS[model]} {statistics.fmean(values):.2f} and {after:.2f}")
+        blind = next(x for model in MODELS for x in results.values(f"{task}_{model}", "measure.majority"))
+        axes[0, column].axhline(blind, color="#888888", linewidth=0.9, linestyle="--")
+        axes[0, column].set_title(task, loc="left", fontsize=11)
+        axes[0, column].set_xticks(range(len(MODELS)), [""] * len(MODELS))
+        axes[1, column].set_xticks(range(len(MODELS)), list(MODELS.values()), rotation=30, ha="right")
+        for axis in axes[:, column]:
+            axis.set_xlim(-0.5, len(MODELS) - 0.5)
+            axis.set_ylim(-0.04, 1.04)
+    axes[0, 0].set_ylabel("accuracy; a point an order and seed")
+    axes[1, 0].set_ylabel("share of answers that change")
+    legend = "filled: trained on any order; open: on ascending sets (x: asked in that order); dashed: one answer always"
+    figure.suptitle(legend, fontsize=10)
+    where = folder / "orders.png"
+    save(pyplot, figure, where)
+    said = "; ".join(said)
+    return Figure(where, "Accuracy on sets in other orders", f"Trained on any order, and on ascending sets: {said}.")

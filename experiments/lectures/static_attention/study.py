@@ -1,0 +1,298 @@
+"""Static against learned token weights: mean, IDF, TF-IDF, a weight a token, a query, attention, on real labelled text.
+
+    attention-research reproduce lectures/static_attention --scale=cpu
+    attention-research reproduce lectures/static_attention --scale=cpu --rows=imdb_mean,imdb_idf,imdb_token_weight
+
+A text is one vector, sum_j a_j e_j over its tokens' embeddings, and a linear layer; a row says where a_j comes from.
+IMDB's reviews (10,000 for training) and the BBC's news (1,942), split by text (no official test set, so no published
+number stands beside these); generated texts in which class-bearing words are frequent, or rare; and texts whose class
+is whether two unlike words belong together. Every row is trained anew on 100 and 1,000 of its texts.
+
+Papers and formulas: Sparck Jones 1972 (IDF); Yang et al. 2016 (a learned query); Mikolov et al. 2013 (skip-gram).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies.columns import PARAMETERS, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import (
+    CONDITION,
+    FAILED,
+    FIGURE,
+    HELD,
+    UNTESTED,
+    Verdict,
+    between,
+    compare,
+    conclude,
+)
+
+from .figures import POOLINGS, REAL, SETS, draw_marked, draw_moved, draw_sizes, draw_weights
+from .measures import bag_of_words, fewer_texts, make_embedding, moved, scores, weights
+
+CONFIG = "configs/classification/text.py"
+ACCURACY = "measure.accuracy"
+BAG = "TF-IDF bag of words, logistic regression"
+WEIGHTED = ("mean", "idf", "token_weight", "query")
+KEPT = ("idf", "token_weight", "query")
+
+
+# Rows
+
+
+def _stages(kind: str) -> tuple:
+    return (train, evaluate, measure(fewer_texts), measure(weights, kept=kind in KEPT))
+
+
+def _set(name: str, scale: str) -> dict[str, Any]:
+    """The overrides of a set; at `smoke` every set is the same generated one, so that rows share their trials."""
+    if scale == "smoke":
+        return {"data.name": "labelled_generated/frequent", "max_length": 32}
+    return {
+        "imdb": {"data.name": "reviews/imdb", "data.train_examples": 10_000},
+        "bbc": {"data.name": "news/bbc", "model.num_classes": 5},
+        "frequent": {"data.name": "labelled_generated/frequent", "max_length": 32},
+        "rare": {"data.name": "labelled_generated/rare", "max_length": 32},
+    }[name]
+
+
+def _row(id: str, name: str, set_: str, changes: dict[str, Any], **row: Any) -> Row:
+    at = {scale: {**_set(set_, scale), **changes} for scale in SCALES}
+    return Row(id, f"{SETS[set_]}: {name}", at["cpu"], at=at, scales=_scales(id), **row)
+
+
+def _scales(id: str) -> tuple[str, ...] | None:
+    """At `smoke` a row of each sort is run."""
+    sorts = ("mean", "idf", "token_weight", "self_attention", "bag_of_words", "lsa_frozen")
+    return None if id.split("_", 1)[1] in sorts or id == "dissimilar_qkv" else SCALES[1:]
+
+
+def _pooling(kind: str) -> dict[str, Any]:
+    return {"model.pooling": {"kind": kind}}
+
+
+def _embedding(method: str, frozen: bool) -> Row:
+    """The mean of embeddings made before, left as they are or trained on."""
+    at = {}
+    for scale in SCALES:
+        file = f"runs/embeddings/{scale}-imdb-{method}.npy"
+        at[scale] = {**_set("imdb", scale), "model.embedding": {"kind": "from_file", "file": file, "frozen": frozen}}
+    how = "frozen" if frozen else "trained on"
+    title = {"lsa": "LSA", "skip_gram": "skip-gram"}[method]
+    stages = (measure(make_embedding, method=method), train, evaluate, measure(scores))
+    name = f"IMDB: mean of {title} embeddings, {how}"
+    id = f"imdb_{method}_{how.split()[0]}"
+    return Row(id, name, at["cpu"], at=at, stages=stages, scales=_scales(id))
+
+
+SCALES = ("smoke", "cpu", "gpu")
+DISSIMILAR = {
+    "data.name": "labelled_generated/dissimilar",
+    "data.boundaries": (),
+    "max_length": 8,
+    "vocabulary_size": 40,
+    "model.width": 64,
+    "model.dropout_rate": 0.0,
+}
+FIXED = {"model.embedding": {"kind": "random_frozen", "scale": 4.0}}
+
+
+def _dissimilar(id: str, name: str, changes: dict[str, Any]) -> Row:
+    steps = {"smoke": 4, "cpu": 3000, "gpu": 3000}
+    at = {scale: {**DISSIMILAR, **changes, "training.steps": count, "training.checkpoint_every": count}
+          for scale, count in steps.items()}  # fmt: skip
+    stages = (train, evaluate, measure(scores))
+    return Row(id, f"unlike words tell: {name}", at["cpu"], at=at, stages=stages, scales=_scales(id))
+
+
+ROWS = (
+    *(
+        _row(f"{set_}_{kind}", name, set_, _pooling(kind),
+             stages=(*_stages(kind), *((measure(moved),) if (set_, kind) == ("imdb", "self_attention") else ())))
+        for set_ in REAL for kind, name in POOLINGS.items()
+    ),
+    *(_row(f"{set_}_bag_of_words", BAG, set_, {}, stages=(measure(bag_of_words),)) for set_ in REAL),
+    *(_row(f"{set_}_{kind}", POOLINGS[kind], set_, _pooling(kind), stages=_stages(kind))
+      for set_ in ("frequent", "rare") for kind in WEIGHTED),
+    _row("imdb_random", "mean of random embeddings, frozen", "imdb", {"model.embedding": {"kind": "random_frozen"}},
+         stages=(train, evaluate, measure(scores))),
+    *(_embedding(method, frozen) for method in ("lsa", "skip_gram") for frozen in (True, False)),
+    _dissimilar("dissimilar_self_attention", "X X^T, fixed embeddings", {**FIXED, **_pooling("self_attention")}),
+    _dissimilar("dissimilar_self_attention_learned", "X X^T, learned embeddings", _pooling("self_attention")),
+    _dissimilar("dissimilar_qkv", "Q K V, fixed embeddings", {**FIXED, **_pooling("qkv")}),
+)  # fmt: skip
+
+
+# Verdicts
+
+
+def formula(results: Results) -> Verdict:
+    """Ours against scikit-learn's with norm=None and smooth_idf=False, less the count."""
+    found = [value for set_ in REAL for value in results.values(f"{set_}_bag_of_words", "measure.formula_difference")]
+    if not found:
+        return Verdict(UNTESTED, "the rows were not run")
+    largest = max(found)
+    said = (
+        f"largest difference from TfidfTransformer(norm=None, smooth_idf=False) less the count: {largest:.1e}; "
+        "with its defaults scikit-learn's is another formula (log((1 + N) / (1 + df)) + 1, texts of length 1)"
+    )
+    return Verdict(HELD if largest < 1e-9 else FAILED, said)
+
+
+def static(results: Results) -> Verdict:
+    """Accuracy of IDF- and TF-IDF-weighted embeddings against equal weights."""
+    cases = {
+        f"{SETS[set_]}, {POOLINGS[kind]}": compare(results, f"{set_}_{kind}", f"{set_}_mean", ACCURACY, higher=True)
+        for set_ in SETS
+        for kind in (("idf", "tf_idf") if set_ in REAL else ("idf",))
+    }
+    return conclude(cases)
+
+
+def rarer(results: Results) -> Verdict:
+    """IDF of a term in all texts, and the rank correlation of IDF with what a term tells, by text and by occurrence."""
+    said, held, zero = [], [], []
+    for set_ in REAL:
+        row = f"{set_}_bag_of_words"
+        zero += results.values(row, "measure.idf_of_all_texts")
+        for name, unit in (("text", "a text (mutual information)"), ("occurrence", "a text that holds it, held out")):
+            for rho in results.values(row, f"measure.{name}_bits_correlation")[:1]:
+                said.append(f"{SETS[set_]}: rank correlation of IDF with the bits of {unit} {rho:+.2f}")
+                held.append((f"{SETS[set_]}, bits of {unit}", rho > 0))
+    if not held:
+        return Verdict(UNTESTED, "the rows of bags of words were not run")
+    because = "; ".join([f"IDF of a term in all texts: {max(zero, default=math.nan):g}", *said])
+    yes = [name for name, true in held if true]
+    if not yes or max(zero, default=1.0) != 0:
+        return Verdict(FAILED, because)
+    if len(yes) == len(held):
+        return Verdict(HELD, because)
+    return Verdict(CONDITION, f"held for {', '.join(yes)}; {because}")
+
+
+def adaptive(results: Results) -> Verdict:
+    """Learned against static weights by accuracy; whether learned weights follow what words tell more than their IDF;
+    whether they differ more between the two tasks than IDF does."""
+    cases = {}
+    for set_ in SETS:
+        for kind in ("token_weight", "query"):
+            case = compare(results, f"{set_}_{kind}", f"{set_}_idf", ACCURACY, higher=True)
+            cases[f"{SETS[set_]}, {POOLINGS[kind]} against IDF"] = case
+    for set_ in REAL:
+        bits, idf = (results.values(f"{set_}_token_weight", f"measure.{name}_correlation") for name in ("bits", "idf"))
+        case = between("bits", "IDF", bits, idf, "rank correlation of weights", in_pairs=True)
+        cases[f"{SETS[set_]}, learned weights go with what words tell more than with IDF"] = case
+    learned, fixed_ = (_agreement(results, kind) for kind in ("token_weight", "idf"))
+    cases["agreement of IMDB's and BBC's weights"] = between("IDF", "learned", fixed_, learned, "rank correlation")
+    return conclude(cases)
+
+
+def _agreement(results: Results, kind: str) -> list[float]:
+    """For each seed, the rank correlation of two tasks' weights over the words that both have."""
+    import numpy as np
+
+    from .token_weights import rank_correlation
+
+    found = []
+    pairs = zip(*(results.values(f"{set_}_{kind}", "measure.weight_of") for set_ in REAL), strict=False)
+    for first, second in pairs:
+        words = [word for word in first if word in second]
+        if len(words) > 2:
+            found.append(rank_correlation(*(np.asarray([side[word] for word in words]) for side in (first, second))))
+    return found
+
+
+def pictures(results: Results) -> Verdict:
+    """What the pictures show, which decides nothing."""
+    shown = [row for row in results.rows if any(results.values(row.id, "measure.terms"))]
+    if not shown:
+        return Verdict(UNTESTED, "no row with weights of terms was run")
+    said = []
+    for row in shown:
+        rho = results.values(row.id, "measure.idf_correlation")
+        if rho and row.id.endswith(("token_weight", "query")):
+            said.append(f"{row.name}: rank correlation with IDF {statistics.fmean(rho):+.2f}")
+    return Verdict(FIGURE, f"weights.png and marked.png show {len(shown)} rows; {'; '.join(said)}")
+
+
+def _accuracy(key: str, title: str) -> Column:
+    return Column(f"measure.{key}", title, fixed(1), better="higher")
+
+
+CPU = {"max_length": 128, "model.width": 32, "training.steps": 800, "training.checkpoint_every": 800}
+JUDGED_BY_CLASSES = ("tfidf-is-static-attention", "adaptive-weights-task-specific")
+
+
+def beats_majority(texts: str, *claims: str) -> Competence:
+    """The bar of one set of texts: the mean of embeddings is 15 points above the most frequent class."""
+    mean, rows = f"{texts}_mean", (f"{texts}_*",)
+    return Competence(mean, "evaluate.accuracy", "majority", margin=15, higher=True, claims=claims, rows=rows)
+
+
+STUDY = Study(
+    rows=ROWS,
+    scales={
+        "smoke": Scale(
+            f"{CONFIG}:smoke",
+            {"model.embedding": "learned", "model.pooling": "mean", "vocabulary_size": 200, "max_length": 32},
+            seeds=1,
+            jobs=2,
+            settings={"sizes": (100,), "steps": 2, "terms": 30, "method_steps": 2},
+        ),
+        "cpu": Scale(
+            f"{CONFIG}:imdb",
+            CPU,
+            seeds=3,
+            jobs=2,
+            settings={"sizes": (100, 1000), "steps": 300, "terms": 400, "method_steps": 1500},
+            note="Texts are cut at 128 tokens; embeddings of width 32. IMDB: 10,000 of its training texts.",
+        ),
+        "gpu": Scale(
+            f"{CONFIG}:imdb",
+            {"max_length": 256, "model.width": 128, "training.steps": 2000, "training.checkpoint_every": 2000},
+            seeds=5,
+            settings={"sizes": (100, 1000), "steps": 500, "terms": 400, "method_steps": 6000},
+        ),
+    },
+    columns=(
+        PARAMETERS,
+        STEPS_PER_SECOND,
+        _accuracy("accuracy_100", "accuracy at 100"),
+        _accuracy("accuracy_1000", "at 1,000"),
+        _accuracy("accuracy", "at all"),
+        _accuracy("macro_f1", "macro-F1"),
+        Column("measure.idf_correlation", "weight ~ IDF", fixed(2)),
+        Column("measure.bits_correlation", "weight ~ bits", fixed(2)),
+    ),
+    claims="../../claims.csv",
+    competence=(
+        *(beats_majority(texts, *JUDGED_BY_CLASSES, "token-weights-figure") for texts in ("imdb", "bbc")),
+        *(beats_majority(texts, *JUDGED_BY_CLASSES) for texts in ("frequent", "rare")),
+        Competence(
+            "dissimilar_qkv",
+            "evaluate.accuracy",
+            line=90,
+            higher=True,
+            claims=("adaptive-weights-task-specific",),
+            rows=("dissimilar_*",),
+        ),
+    ),
+    untrained=("rarer-terms-more-informative",),
+    verdicts={
+        "tfidf-formula": formula,
+        "tfidf-is-static-attention": static,
+        "rarer-terms-more-informative": rarer,
+        "adaptive-weights-task-specific": adaptive,
+        "token-weights-figure": pictures,
+    },
+    figures=(draw_weights, draw_marked, draw_sizes, draw_moved),
+    notes=(
+        "weight ~ IDF, ~ bits: rank correlation over terms with IDF, with the bits that a term tells of the label.",
+    ),
+)

@@ -1,0 +1,104 @@
+"""Few words: masks and sums by hand, a changed model against NumPy, and all words kept is no change at all."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.config import build, resolve
+from attention_research.experiments.lectures.agreement import few_source_words as few
+from attention_research.layers.attention.standard import StandardAttention
+from attention_research.layers.structure import abstract
+
+B, S, T, V = 2, 7, 5, 17
+MODELS = {
+    "transformer": {"num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 13}},
+    "recurrent": {
+        "cell": {"kind": "vanilla"}, "decoder": {"kind": "luong", "input_feeding": False},
+        "alignment": {"kind": "global", "score": {"kind": "general"}},
+    },
+}  # fmt: skip
+
+
+def built(kind):
+    """(structure, parameters) of a small model; the parameters are NumPy's."""
+    config = resolve(
+        {
+            "max_length": 7, "vocabulary_size": V,
+            "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
+            "model": {"kind": kind, "width": 12, "dropout_rate": 0.0, **MODELS[kind]},
+            "training": {"steps": 1, "batch_size": 2, "learning_rate": 1.0},
+        }
+    )  # fmt: skip
+    constructor = build(config.resolved["model"], "model")
+    structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
+    rng = np.random.default_rng(1)
+    return structure, {name: jnp.asarray(0.5 * rng.standard_normal(x.shape), x.dtype) for name, x in shapes.items()}
+
+
+@pytest.fixture(scope="module")
+def batch():
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(4, V, (B, S)), rng.integers(4, V, (B, T))
+    source[1, 5:], target[1, 3:] = 0, 0
+    return {"source": jnp.asarray(source, jnp.int32), "target": jnp.asarray(target, jnp.int32)}
+
+
+def test_the_largest_are_kept_and_of_equals_the_first():
+    weights = jnp.asarray([[0.1, 0.5, 0.2, 0.2], [0.25, 0.25, 0.25, 0.25]])
+    assert few.largest(weights, 2).tolist() == [[False, True, True, False], [True, True, False, False]]
+    assert few.largest(weights, 9).all()
+
+
+def test_masses_are_sums_of_the_largest_and_means_over_layers():
+    weights = np.random.default_rng(1).dirichlet(np.ones(S), (3, B, T)).astype(np.float32)
+    ranked = -np.sort(-weights, axis=-1)
+    wanted = np.stack([ranked[..., :k].sum(-1).mean(0) for k in few.MOST], axis=-1)
+    np.testing.assert_allclose(few.masses(jnp.asarray(weights)), wanted, atol=1e-6)
+
+
+def test_attention_to_few_against_numpy():
+    """The keys of a step are chosen by the mean over heads, and hidden from all of them."""
+    N, H, most = 3, 5, 2
+    rng = np.random.default_rng(2)
+    query, key, value = (rng.standard_normal((B, size, N, H)) for size in (T, S, S))
+    mask = np.ones((B, 1, 1, S), bool)
+    mask[1, ..., 4:] = False
+    scores = np.where(mask, np.einsum("btnh,bsnh->bnts", query, key) / np.sqrt(H), -np.inf)
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    wanted = np.zeros((B, T, N, H))
+    for b, t in np.ndindex(B, T):
+        for s in np.argsort(-weights[b, :, t].mean(0), kind="stable")[:most]:
+            wanted[b, t] += weights[b, :, t, s, None] * value[b, s]
+    module = object.__new__(few.FewAttention)
+    object.__setattr__(module, "most", most)
+    given = (jnp.asarray(x, jnp.float32) for x in (query, key, value))
+    context, left = few.FewAttention.mix(module, *given, mask=jnp.asarray(mask))
+    np.testing.assert_allclose(context, wanted, atol=1e-5)
+    assert np.array_equal((np.asarray(left) > 0).sum(-1), np.full((B, N, T), most))
+
+
+@pytest.mark.parametrize("kind", [pytest.param("transformer", marks=pytest.mark.slow), "recurrent"])
+def test_a_model_that_keeps_all_is_itself_and_one_that_keeps_one_looks_at_one(kind, batch):
+    structure, parameters = built(kind)
+
+    @jax.jit
+    def priced(parameters):
+        merged = lambda: structure.merge(parameters)
+        whole, *changed = (
+            model.log_likelihood(batch) for model in (merged(), *(few.consulting_few(merged(), k) for k in (S, 1)))
+        )
+        return [(values["log_likelihood"], few.source_weights(aux)) for values, aux in (whole, *changed)]
+
+    (whole, weights), (same, _), (one, left) = priced(parameters)
+    np.testing.assert_allclose(same, whole, atol=1e-5)
+    assert np.abs(one - whole)[0].max() > 1e-3
+    assert np.all((np.asarray(left) > 0).sum(-1) == 1)
+    # What the first layer's first step sees does not depend on what is hidden later: its weight is the largest one.
+    np.testing.assert_allclose(left[0, :, 0].max(-1), np.asarray(weights)[0, :, 0].max(-1), atol=1e-5)
+
+
+def test_what_cannot_be_hidden_is_refused():
+    with pytest.raises(TypeError, match="is not StandardAttention"):
+        few._as(few.FewAttention, few.FewAlignment.__new__(few.FewAlignment), 1)
+    assert StandardAttention in few.FewAttention.__bases__

@@ -1,0 +1,36 @@
+"""Small models with known parameters."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from attention_research.config import build, resolve
+from attention_research.layers.structure import abstract
+
+
+def small_transformer(**model):
+    """(structure, (parameters, statistics)) of a small model; `model` entries replace or add to its section.
+
+    The parameters are NumPy's, so that nothing is compiled for them.
+    """
+    section = {
+        "kind": "transformer",
+        "width": 12,
+        "num_heads": 3,
+        "num_layers": 2,
+        "feed_forward": {"hidden_width": 17},
+    }
+    config = resolve(
+        {
+            "max_length": 13,
+            "vocabulary_size": 29,
+            "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
+            "model": {**section, **model},
+            "training": {"steps": 5, "batch_size": 4, "learning_rate": 1.0},
+        }
+    )
+    constructor = build(config.resolved["model"], "model")
+    structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
+    rng = np.random.default_rng(1)
+    value = lambda x: rng.standard_normal(x.shape) * x.shape[-1] ** -0.5
+    parameters = {name: jnp.asarray(value(x) + name.endswith("scale"), x.dtype) for name, x in sorted(shapes.items())}
+    return structure, (parameters, {})
