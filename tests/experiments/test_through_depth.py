@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_transformer import small_transformer
 import scipy.special
 import scipy.stats
+from small_transformer import small_transformer
 
 from attention_research.experiments.lectures.normalization.amplification import amplification
 from attention_research.experiments.lectures.normalization.layer_gradients import MATRIX, gradient_norms
@@ -51,7 +51,8 @@ def test_a_row_that_is_all_on_one_key_lets_nothing_through():
 def test_every_layers_norm_is_that_of_the_losss_finite_differences():
     """Over the real tokens alone, entry by entry of each layer's matrix."""
     smooth = {"kind": "dense", "hidden_width": 17, "activation": "gelu"}  # a difference across a kink is no slope
-    structure, (parameters, statistics) = small_transformer(kind="transformer_decoder", dropout_rate=0.0, feed_forward=smooth)
+    model = {"kind": "transformer_decoder", "dropout_rate": 0.0, "feed_forward": smooth}
+    structure, (parameters, statistics) = small_transformer(**model)
     batch = {"target": jnp.asarray(np.random.default_rng(1).integers(4, 29, (3, 7)), jnp.int32).at[0, 5:].set(0)}
     (name,) = (name for name in parameters if name.endswith(MATRIX))
     found = np.asarray(gradient_norms(structure, parameters, statistics, batch))
