@@ -1,8 +1,8 @@
-"""Inputs of `rigidity` as the vectors that they come with, none of which is learned: text, images and sets of numbers.
+"""Inputs of `readers` as the vectors that they come with, none of which is learned: text, images and sets of numbers.
 
     sentences   the word vectors of a pre-trained encoder   of a film review's sentence: negative or positive
     digits      the pixels of patches of 4 x 4              of a handwritten digit (MNIST): which it is
-    largest, count, duplicate   the sinusoids of a number   of a set of numbers (`set_tasks`)
+    largest, count, duplicate   the sinusoids of a number   of a set of numbers (`sets.tasks`)
 
 Two of the sinusoids' vectors are the more alike the nearer their numbers are. A patch and a word also carry where they
 stand, beside their own coordinates (row and column of a patch), again as sinusoids.

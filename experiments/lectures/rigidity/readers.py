@@ -123,7 +123,7 @@ def measure_inputs(
     seed: int,
     **more: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Accuracy in the test examples of `rigid_inputs.open_inputs`, "accuracy", and of the most frequent class,
+    """Accuracy in the test examples of `inputs.open_inputs`, "accuracy", and of the most frequent class,
     "majority"; "loss" at the end of training."""
     given = open_inputs(inputs, **more)
     make = lambda rngs: Reader(kind, width=given.width, classes=given.classes, pooled=True, rngs=rngs, **sizes)
