@@ -1,14 +1,11 @@
 """What every test runs under: strict dtype promotion, checked shapes, a persistent compilation cache."""
 
 import gc
-import importlib
 import os
 import shutil
-import sys
-from importlib.machinery import ModuleSpec
 from importlib.metadata import version
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 
 from attention_research import allocator
 
@@ -50,8 +47,6 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 from jax._src.interpreters import partial_eval  # noqa: E402
 
-from attention_research.studies import references  # noqa: E402
-
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_threefry_partitionable", True)
 
@@ -61,32 +56,6 @@ if hasattr(getattr(partial_eval, "DynamicJaxprTracer", None), "_origin_msg"):
     partial_eval.DynamicJaxprTracer._origin_msg = lambda self: ""
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-class StudyModules:
-    """Finds ``attention_research.experiments.<paper>.<module>``: the module that the studies themselves import."""
-
-    NAME = "attention_research.experiments"
-
-    @classmethod
-    def find_spec(cls, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Tests import study code by this name."""
-        return ModuleSpec(name, cls()) if f"{name}.".startswith(f"{cls.NAME}.") else None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The study's own."""
-        parts = spec.name.removeprefix(self.NAME).strip(".").split(".")
-        package = references._package(ROOT / "experiments")
-        self.module = importlib.import_module(".".join([package, *filter(None, parts)]))
-        self.spec = self.module.__spec__
-        return self.module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """It has been run."""
-        module.__spec__ = self.spec
-
-
-sys.meta_path.append(StudyModules)
 jax.config.update("jax_traceback_in_locations_limit", 0)
 jax.config.update("jax_traceback_filtering", "off")
 gc.set_threshold(200_000, 20, 50)
