@@ -6,12 +6,13 @@ row; positions count from 0 in each example and are 0 in padding. A target ends 
 beginning.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from attention_research.data import plan
+from attention_research.data.protocol import Batch
 from attention_research.registry import Positive
 
 Parts = tuple[str, ...]
@@ -126,3 +127,16 @@ def _fill(rows, tokens: Tokens, ids: np.ndarray, segments: np.ndarray, positions
             segments[row, start:stop] = segment
             positions[row, start:stop] = arange[: stop - start]
             start = stop
+
+
+def read_ahead(batch_at: Callable[[int], Batch], start_step: int) -> Iterator[tuple[int, Batch]]:
+    """(step, batch) from `start_step` on, without end, read ahead by threads. A mistake in the first is raised here."""
+    import grain
+
+    batch_at(start_step)
+
+    def load(step: int) -> tuple[int, Batch]:
+        return int(step), batch_at(int(step))
+
+    steps = grain.MapDataset.range(start_step, 2**31 - 1).map(load)
+    return iter(steps.to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from attention_research.data.captions import CaptionTexts
 from attention_research.data.kept import Kept
@@ -48,7 +48,7 @@ class CaptionFolder(CaptionTexts):
         choice = PictureFolder(str(place), paths[0] or captions, paths[1], paths[2], normalization, train_examples)
         super().__init__(folder, choice, FolderPictures(choice, side, channels), side, channels, max_length, tokenizer)
 
-    def prepare(self, progress: Callable[[str], None] | None = None) -> CaptionFolder:
+    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
         """As `NamedPictureTexts.prepare`. Raises `ConfigError` where the folder or a file of it is missing."""
         check_folder(self._choice.name, self._choice.files())
         super().prepare(progress)

@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from attention_research.data.in_memory import Batch
 from attention_research.data.named_picture_texts import NamedPictureTexts
 from attention_research.data.named_pictures import Pictures, PictureSet
+from attention_research.data.protocol import Batch
 from attention_research.data.tokens import TokenArray
 from attention_research.registry import Child, Positive
 

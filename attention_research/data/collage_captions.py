@@ -17,8 +17,8 @@ import numpy as np
 
 from attention_research.data import storage
 from attention_research.data.collages import COLOURS, DIGITS, SIZES, Layout, collages, in_colours
-from attention_research.data.in_memory import Batch
 from attention_research.data.picture_texts import PictureTexts, digests, padded
+from attention_research.data.protocol import Batch
 from attention_research.data.tokens import TokenArray
 from attention_research.data.words import Words
 from attention_research.errors import ConfigError
@@ -162,3 +162,7 @@ class Collages(PictureTexts):
     def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
         """The same, each caption a sequence of its own."""
         return TokenArray.unpadded(batch["target"] for _, batch in self.evaluation_batches(split, 256, examples))
+
+    def target_counts(self) -> np.ndarray:
+        """[tokens] how often each word of the vocabulary is in a caption of training."""
+        return np.bincount(self.target_tokens("train"), minlength=self.tokenizer.size)

@@ -22,8 +22,8 @@ import numpy as np
 from attention_research.data import storage
 from attention_research.data.collage_captions import KnownWords
 from attention_research.data.collages import COLOURS, DIGITS, Layout, collages, in_colours
-from attention_research.data.in_memory import Batch
 from attention_research.data.picture_texts import PictureTexts, digests, padded
+from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.registry import Positive, Rate
 

@@ -14,8 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attention_research.data.labelled_arrays import Batch, kept
+from attention_research.data.labelled_arrays import kept
 from attention_research.data.pixels import PACKAGE, SIDE, Pixels
+from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

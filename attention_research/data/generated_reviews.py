@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
 from attention_research.data import storage
-from attention_research.data.in_memory import Batch, InMemory
+from attention_research.data.in_memory import InMemory
+from attention_research.data.protocol import Batch
 from attention_research.data.review_sentences import GRADES, Review, reviews
 from attention_research.data.words import most_frequent
 from attention_research.errors import ConfigError
@@ -71,7 +72,7 @@ class GeneratedReviews(InMemory):
         self.reviews = functools.cache(lambda split: reviews(split, self._number(split), correlation))
         super().__init__()
 
-    def prepare(self, progress: Callable[[str], None] | None = None) -> GeneratedReviews:
+    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
         """Nothing has to be fetched."""
         return self
 

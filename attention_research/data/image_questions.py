@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from attention_research.data.in_memory import Batch
 from attention_research.data.named_picture_texts import NamedPictureTexts
 from attention_research.data.named_pictures import Pictures, PictureSet
+from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
@@ -48,7 +48,7 @@ class ImageQuestions(NamedPictureTexts):
         self.vocabulary_size = vocabulary_size
 
     @functools.cached_property
-    def classes(self) -> tuple[str, ...]:
+    def classes(self) -> tuple[str, ...]:  # type: ignore[override]
         """The answers that there are; of a run that has begun, those that there were."""
         if self.kept is not None:
             return tuple(self.kept.learned["classes"])

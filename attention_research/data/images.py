@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
 from attention_research.data import sources, storage
-from attention_research.data.image_augmentation import flipped_and_shifted
-from attention_research.data.in_memory import Batch, InMemory
+from attention_research.data.batching import read_ahead
+from attention_research.data.in_memory import InMemory
 from attention_research.data.labelled_arrays import kept
 from attention_research.data.names import LABELLED_IMAGES, added, check_name
 from attention_research.data.prepared import chosen
-from attention_research.data.read_ahead import read_ahead
+from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.registry import Positive
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 HELD = 2**30
 #: Images that are decoded before the next are read.
 _AT_ONCE = 500
+#: So many pixels of black are put around an image before a piece of its size is cut out.
+PADDING = 4
 #: TFDS's names of splits whose labels are not public.
 UNLABELLED = {"imagenet2012": ("test",)}
 
@@ -39,7 +41,7 @@ class ImageData(InMemory):
     A set without a validation split lends it the last tenth of its training split as TFDS stores it, by a hash.
     `train_examples` takes that many of one fixed permutation of the training split, whatever their classes, so that a
     smaller choice is in a larger one. `augmentation` changes what training sees: "flip_and_shift" as in
-    `image_augmentation`.
+    `flipped_and_shifted`.
     """
 
     fill: ClassVar[Mapping[str, int]] = {"label": -1}
@@ -69,7 +71,7 @@ class ImageData(InMemory):
 
     # What there is
 
-    def prepare(self, progress: Callable[[str], None] | None = None) -> ImageData:
+    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
         """Fetch and build the set where that is ours to do, and read the training split."""
         self._report = progress or self._report
         self._taken("train", np.arange(1), 1)
@@ -90,7 +92,7 @@ class ImageData(InMemory):
         return {split: len(self._places(split)) for split in self._splits}
 
     @property
-    def classes(self) -> tuple[str, ...]:
+    def classes(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the classes in the order of their numbers."""
         sources.prepare(self.name, self._report)
         return tuple(sources.builder(self.name).info.features["label"].names)
@@ -186,3 +188,20 @@ class ImageData(InMemory):
     ) -> Iterator[tuple[int, Batch]]:
         """(step, batch) from `start_step` on, without end, read ahead by threads. The step is the whole state."""
         return read_ahead(lambda step: self.batch_at(seed, step, batch_size, host, hosts), start_step)
+
+
+def flipped_and_shifted(images: np.ndarray, generator: np.random.Generator, first: int = 0) -> np.ndarray:
+    """What training sees of small photographs (He et al. 2015, section 4.2): images uint8 [n Y X C], each shifted by up
+    to four pixels either way, up, down and sideways, and every second one mirrored on average.
+
+    What comes in from beside an image is black, 0. `generator` draws for the images of a whole batch, of which these
+    are the ones from `first` on, so that several hosts see what one would.
+    """
+    draws = generator.random((first + len(images), 3))[first:]
+    top, left = np.floor((2 * PADDING + 1) * draws[:, :2]).astype(int).T
+    mirrored = draws[:, 2] < 0.5
+    padded = np.pad(images, ((0, 0), (PADDING, PADDING), (PADDING, PADDING), (0, 0)))
+    rows = top[:, None] + np.arange(images.shape[1])
+    columns = np.arange(images.shape[2])
+    columns = left[:, None] + np.where(mirrored[:, None], columns[::-1], columns)
+    return padded[np.arange(len(images))[:, None, None], rows[:, :, None], columns[:, None, :]]

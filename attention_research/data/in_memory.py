@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from attention_research.data import kept as kept_module
 from attention_research.data import plan
 from attention_research.data.kept import Kept
+from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
-
-Batch = dict[str, np.ndarray]
 
 
 class InMemory:
@@ -29,6 +30,12 @@ class InMemory:
     dtypes: ClassVar[Mapping[str, str]] = {}
     #: What a run keeps of these data (`data.kept`); None before the run has started.
     kept: Kept | None = None
+    #: At most so many tokens are written of a target; None: as many as the model can.
+    target_length: int | None = None
+    #: The names of the classes in the order of their numbers; none where examples have no label.
+    classes: Sequence[str] = ()
+    #: The vocabulary of what is read or written; None where there is no text.
+    tokenizer: Any = None
     #: Draws the permutation whose beginning is evaluated on where not all of a split is.
     evaluation_seed: ClassVar[int]
 
@@ -50,10 +57,25 @@ class InMemory:
         kept.same(self.learned())
         self.kept, self._report = kept, report
 
+    def stored(self, run: Path) -> Kept:
+        """What the folder of a run of these data keeps."""
+        return kept_module.read(run)
+
     def learned(self) -> dict[str, Any]:
         """What a model relies on that could change: words and classes in their order."""
-        found = {"classes": list(self.classes)} if hasattr(self, "classes") else {}
-        return found
+        return {"classes": list(self.classes)} if self.classes else {}
+
+    def content(self) -> dict[str, Any]:
+        """Nothing: code makes these data, or they are not text."""
+        return {}
+
+    def stamp(self) -> str | None:
+        """Nothing that could change."""
+        return ""
+
+    def is_here(self) -> bool:
+        """Whether nothing has to be prepared first."""
+        return True
 
     def sizes(self) -> dict[str, int]:
         """Examples of each split."""

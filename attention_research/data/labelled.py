@@ -8,15 +8,16 @@ those texts are, which is what an inverse document frequency is made of; the cla
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from attention_research.data import sources
 from attention_research.data.batching import Buckets
-from attention_research.data.pairs import Batch, Pairs
+from attention_research.data.pairs import Pairs
 from attention_research.data.prepared import Named, chosen
+from attention_research.data.protocol import Batch
 from attention_research.data.tokens import BySplit, TokenArray
 from attention_research.registry import Child, Positive
 
@@ -62,6 +63,9 @@ class LabelledData(Pairs):
     of more than `max_length` tokens is cut, in training too. `train_examples` takes that many of a fixed permutation of
     the training split, on which alone the vocabulary and the document frequencies then rest.
     """
+
+    #: Their names in the order of their numbers.
+    classes: Sequence[str]
 
     def __init__(
         self,

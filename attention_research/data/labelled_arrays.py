@@ -11,12 +11,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from attention_research.data import storage
-from attention_research.data.in_memory import Batch, InMemory
+from attention_research.data.in_memory import InMemory
+from attention_research.data.protocol import Batch
 
 
 def kept(maker: type, settings: Any, make: Callable[[], Batch]) -> Batch:
@@ -56,7 +57,7 @@ class LabelledArrays(InMemory):
     def _arrays(self, split: str) -> Batch:
         return {name: np.asarray(array, np.int32) for name, array in super()._arrays(split).items()}
 
-    def prepare(self, progress: Callable[[str], None] | None = None) -> LabelledArrays:
+    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
         """Make the training split, so that what takes time is reported; later it is there."""
         self._report = progress or self._report
         self.arrays("train")

@@ -20,7 +20,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attention_research.data.labelled_arrays import Batch, LabelledArrays, kept
+from attention_research.data.labelled_arrays import LabelledArrays, kept
+from attention_research.data.protocol import Batch
 from attention_research.registry import NonNegative, Positive
 
 OPERATORS: dict[str, Callable[[list[int]], int]] = {

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from attention_research.data import storage
-from attention_research.data.in_memory import Batch
-from attention_research.data.kept import Kept
+from attention_research.data.batching import read_ahead
 from attention_research.data.named_pictures import Pictures
+from attention_research.data.pairs import Tokenised
 from attention_research.data.picture_texts import PictureTexts, digests, padded
-from attention_research.data.read_ahead import read_ahead
+from attention_research.data.protocol import Batch
 from attention_research.data.tokens import BySplit
 from attention_research.errors import ConfigError
 
@@ -22,7 +22,7 @@ CHANNELS = (1, 3)
 DIGESTED = 16
 
 
-class NamedPictureTexts(PictureTexts):
+class NamedPictureTexts(Tokenised, PictureTexts):
     """The texts of `choice` as "`array`" [B max_length], each about one of `pictures`.
 
     A picture is whole in `side` x `side` pixels. `max_length` counts tokens with the end of sentence; a training text
@@ -46,39 +46,13 @@ class NamedPictureTexts(PictureTexts):
 
     # What there is
 
-    def prepare(self, progress: Callable[[str], None] | None = None) -> NamedPictureTexts:
+    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
         """Build the set, train the vocabulary, tokenise and resize what is missing; later it is only opened."""
         self._report = progress or self._report
         self._prepared.open("train", "validation")
         super().prepare(progress)
         self.images("train", np.zeros(1, int))
         return self
-
-    def take(self, kept: Kept, report: Callable[[str], None]) -> None:
-        """Use the vocabulary that a run keeps. Text is read, and checked to be the run's, only where it is needed."""
-        self.kept, self._report = kept, report
-
-    def learned(self) -> dict[str, Any]:
-        """Nothing beside the vocabulary."""
-        return {}
-
-    @functools.cached_property
-    def _prepared(self) -> Any:
-        from attention_research.data import kept_text, prepared
-
-        if self.kept is not None:
-            return kept_text.KeptText(self._choice, self.kept, self._report)
-        return prepared.prepare(self._choice, self._new_tokenizer(), self._report)
-
-    @property
-    def vocabulary(self) -> Any:
-        """The trained vocabulary as it is stored."""
-        return self._prepared.tokenizer if self.kept is None else self.kept.tokenizer
-
-    @property
-    def tokenizer(self) -> Any:
-        """The trained vocabulary."""
-        return self.vocabulary
 
     def _text(self, split: str) -> list[str]:
         """The texts of a split, normalised."""
@@ -99,13 +73,6 @@ class NamedPictureTexts(PictureTexts):
     def dropped(self) -> int:
         """Training texts that are left out because they have more than `max_length` tokens."""
         return len(self._prepared.tokens["train"][0]) - self.numbers["train"]
-
-    def omitted(self) -> dict[str, dict[str, int]]:
-        """Split -> reason -> how many texts are left out for it."""
-        found = {split: dict(reasons) for split, reasons in self._prepared.facts["left_out"].items()}
-        if self.dropped:
-            found.setdefault("train", {})[f"more than {self.max_length} tokens"] = self.dropped
-        return found
 
     def shortened(self) -> dict[str, int]:
         """Split -> how many of its texts are cut at `max_length` tokens."""

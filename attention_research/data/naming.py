@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from attention_research.data import naming_source, storage
-from attention_research.data.pairs import Batch, Pairs
+from attention_research.data.pairs import Pairs
 from attention_research.data.prepared import chosen
+from attention_research.data.protocol import Batch
 from attention_research.data.tokens import TokenArray
 from attention_research.data.words import most_frequent
 from attention_research.registry import Child, Positive

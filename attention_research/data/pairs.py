@@ -1,72 +1,47 @@
 """Sentence pairs for translation: from a data set's name to batches that are a pure function of (seed, step)."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from attention_research.data import batching as batching_module
+from attention_research.data import kept as kept_module
 from attention_research.data import plan as plan_module
+from attention_research.data.batching import read_ahead
 from attention_research.data.kept import Kept
 from attention_research.data.names import check_name
-from attention_research.data.read_ahead import read_ahead
+from attention_research.data.protocol import Batch
 from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive
 
-Batch = dict[str, np.ndarray]
 _EVALUATION_SEED = 1706
 
 
-class Pairs:
-    """Sentence pairs wherever they come from (`_choice`), their joint vocabulary, and their batches.
+class Tokenised:
+    """Text from outside this code: what is read of it (`_choice`), and the vocabulary that is trained on it."""
 
-    `max_length` counts tokens with the end of sentence; a training pair of which either side is longer is dropped and
-    counted (`dropped`), one of validation or test is cut. `train_examples` takes that many examples of a fixed
-    permutation of the training split, for which the vocabulary, too, is trained on these only.
-
-    Nothing is read before it is asked for; `prepare` does the slow part with reports of progress.
-    """
-
+    name: str
     #: What `prepared.prepare` reads: a `prepared.Choice` or another frozen dataclass with its methods.
     _choice: Any
-    #: Arrays of a batch that are not int32 -> what they are.
-    dtypes: ClassVar[Mapping[str, str]] = {}
-    #: At most so many tokens are written of a target; None: as many as the model can.
-    target_length: int | None = None
-    #: Whether an example is a sentence and its translation as they stand, so that other files could take their place.
-    reads_pairs: ClassVar[bool] = False
+    _new_tokenizer: Callable[[], Any]
+    _report: Callable[[str], None]
+    #: Tokens of either side, the end of sentence included.
+    max_length: int
     #: What a run keeps of these data (`data.kept`); None before the run has started.
     kept: Kept | None = None
-
-    def __init__(
-        self,
-        name: str,
-        max_length: int,
-        tokenizer: Callable[[], Any],
-        batching: Callable[[], Any],
-        train_examples: int | None,
-    ):
-        self.name, self.max_length = name, max_length
-        self._new_tokenizer, self.batching, self.train_examples = tokenizer, batching(), train_examples
-        self._report: Callable[[str], None] = lambda line: None
-        self.plan = functools.lru_cache(maxsize=4)(self._plan)
-
-    # What there is
-
-    def prepare(self, progress: Callable[[str], None] | None = None) -> "Pairs":
-        """Fetch, build, train the vocabulary and tokenise what is missing; later it is only opened.
-
-        Raises `ConfigError` where the text is not the one that the run began with (`take`).
-        """
-        self._report = progress or self._report
-        self._prepared.open("train", "validation")
-        return self
 
     def take(self, kept: Kept, report: Callable[[str], None]) -> None:
         """Use the vocabulary that a run keeps. Text is read, and checked to be the run's, only where it is needed."""
         self.kept, self._report = kept, report
+
+    def stored(self, run: Path) -> Kept:
+        """What the folder of a run of these data keeps."""
+        return kept_module.read(run, self._new_tokenizer)
 
     def learned(self) -> dict[str, Any]:
         """What a model relies on beside the vocabulary, and what costs the training text to know: it is kept."""
@@ -89,6 +64,96 @@ class Pairs:
     def tokenizer(self) -> Any:
         """The trained vocabulary."""
         return self.vocabulary
+
+    def stamp(self) -> str | None:
+        """Changes whenever the text may have changed; None where that cannot be told."""
+        return self._choice.stamp()
+
+    def is_here(self) -> bool:
+        """Whether the text can be read without being fetched, built or tokenised first."""
+        from attention_research.data import prepared
+
+        with contextlib.suppress(Exception):  # it is not on this machine: each kind raises an error of its own
+            return prepared.found(self._choice, self._new_tokenizer()) is not None
+        return False
+
+    def content(self) -> dict[str, Any]:
+        """What a run keeps of the text: its digests, the files that it was read from, and what a user should know of it
+        ("facts"): what was left out and cut, what is there twice, how many tokens."""
+        prepared, vocabulary = self._prepared, self.vocabulary
+        facts = {
+            "left_out": self.omitted(),
+            "cut": self.shortened(),
+            "repeated": prepared.facts["repeated"],
+            "vocabulary": {
+                "asked": getattr(vocabulary, "vocabulary_size", vocabulary.size),
+                "tokens": vocabulary.size,
+            },
+        }
+        found = {"fingerprint": prepared.fingerprint, "splits": prepared.splits, "facts": facts}
+        contents = getattr(self._choice, "contents", None)
+        if contents is not None:
+            named = lambda split: [{"path": path, "sha256": sha256} for path, sha256 in contents(split)]
+            found["files"] = {split: named(split) for split in prepared.splits}
+        return found
+
+    @property
+    def dropped(self) -> int:
+        """Training examples that are left out because they have more than `max_length` tokens."""
+        raise NotImplementedError
+
+    def omitted(self) -> dict[str, dict[str, int]]:
+        """Split -> reason -> how many examples are left out for it."""
+        found = {split: dict(reasons) for split, reasons in self._prepared.facts["left_out"].items()}
+        if self.dropped:
+            found.setdefault("train", {})[f"more than {self.max_length} tokens"] = self.dropped
+        return found
+
+    def shortened(self) -> dict[str, int]:
+        """Split -> how many of its examples are cut at `max_length` tokens."""
+        raise NotImplementedError
+
+
+class Pairs(Tokenised):
+    """Sentence pairs wherever they come from (`_choice`), their joint vocabulary, and their batches.
+
+    `max_length` counts tokens with the end of sentence; a training pair of which either side is longer is dropped and
+    counted (`dropped`), one of validation or test is cut. `train_examples` takes that many examples of a fixed
+    permutation of the training split, for which the vocabulary, too, is trained on these only.
+
+    Nothing is read before it is asked for; `prepare` does the slow part with reports of progress.
+    """
+
+    #: Arrays of a batch that are not int32 -> what they are.
+    dtypes: ClassVar[Mapping[str, str]] = {}
+    #: At most so many tokens are written of a target; None: as many as the model can.
+    target_length: int | None = None
+    #: Whether an example is a sentence and its translation as they stand, so that other files could take their place.
+    reads_pairs: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        name: str,
+        max_length: int,
+        tokenizer: Callable[[], Any],
+        batching: Callable[[], Any],
+        train_examples: int | None,
+    ):
+        self.name, self.max_length = name, max_length
+        self._new_tokenizer, self.batching, self.train_examples = tokenizer, batching(), train_examples
+        self._report: Callable[[str], None] = lambda line: None
+        self.plan = functools.lru_cache(maxsize=4)(self._plan)
+
+    # What there is
+
+    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
+        """Fetch, build, train the vocabulary and tokenise what is missing; later it is only opened.
+
+        Raises `ConfigError` where the text is not the one that the run began with (`take`).
+        """
+        self._report = progress or self._report
+        self._prepared.open("train", "validation")
+        return self
 
     @property
     def fingerprint(self) -> str:
@@ -117,13 +182,6 @@ class Pairs:
     def dropped(self) -> int:
         """Training pairs that are left out because a side is longer than `max_length`."""
         return len(self._prepared.tokens["train"][0]) - len(self._train_ids)
-
-    def omitted(self) -> dict[str, dict[str, int]]:
-        """Split -> reason -> how many examples are left out for it."""
-        found = {split: dict(reasons) for split, reasons in self._prepared.facts["left_out"].items()}
-        if self.dropped:
-            found.setdefault("train", {})[f"more than {self.max_length} tokens"] = self.dropped
-        return found
 
     def shortened(self) -> dict[str, int]:
         """Split -> how many of its examples are cut at `max_length` tokens."""

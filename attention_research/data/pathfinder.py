@@ -15,7 +15,8 @@ import random
 
 import numpy as np
 
-from attention_research.data.labelled_arrays import Batch, LabelledArrays, kept
+from attention_research.data.labelled_arrays import LabelledArrays, kept
+from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.registry import NonNegative, Positive
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
-from attention_research.data.in_memory import Batch, InMemory
+from attention_research.data.in_memory import InMemory
+from attention_research.data.protocol import Batch
 
 
 class PictureTexts(InMemory):
@@ -25,7 +26,7 @@ class PictureTexts(InMemory):
         super().__init__()
         self._report: Callable[[str], None] = lambda line: None
 
-    def prepare(self, progress: Callable[[str], None] | None = None) -> PictureTexts:
+    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
         """Make or fetch the training split, so that what takes time is reported; later it is there."""
         self._report = progress or self._report
         self.arrays("train")

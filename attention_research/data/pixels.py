@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attention_research.data.labelled_arrays import Batch, LabelledArrays
+from attention_research.data.labelled_arrays import LabelledArrays
+from attention_research.data.protocol import Batch
 from attention_research.data.registry_package import Package, fetch
 from attention_research.errors import ConfigError
 from attention_research.registry import Positive

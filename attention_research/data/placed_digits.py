@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from attention_research.data import storage
 from attention_research.data.collages import DIGITS, Layout, collages, in_colours
-from attention_research.data.in_memory import Batch, InMemory
+from attention_research.data.in_memory import InMemory
+from attention_research.data.protocol import Batch
 from attention_research.registry import Positive, Rate
 
 
@@ -45,7 +46,7 @@ class PlacedDigits(InMemory):
         self._report: Callable[[str], None] = lambda line: None
         super().__init__()
 
-    def prepare(self, progress: Callable[[str], None] | None = None) -> PlacedDigits:
+    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
         """Draw the training split, so that what takes time is reported; later it is there."""
         self._report = progress or self._report
         self.arrays("train")

@@ -25,8 +25,9 @@ import numpy as np
 from attention_research.data import sources
 from attention_research.data.batching import APART
 from attention_research.data.names import check_name
-from attention_research.data.pairs import Batch, Pairs
+from attention_research.data.pairs import Pairs
 from attention_research.data.prepared import Named, chosen
+from attention_research.data.protocol import Batch
 from attention_research.data.tokens import BySplit, TokenArray
 from attention_research.errors import ConfigError
 from attention_research.registry import Child, Positive

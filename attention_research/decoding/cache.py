@@ -4,7 +4,7 @@ Which axis of a leaf is the batch is asked, not agreed: the shapes of the cache 
 the axis that follows is the batch axis (-1: the leaf has none and is the same for all rows, as a position index is).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, PyTree
 NO_BATCH_AXIS = -1
 
 
-def batch_axes(start: Callable[[dict[str, Array]], PyTree], source: dict[str, Int[Array, "B S"]]) -> PyTree[int]:
+def batch_axes(start: Callable[[Mapping[str, Array]], PyTree], source: Mapping[str, Array]) -> PyTree[int]:
     """The batch axis of every leaf of ``start(source)``: a tree of ints, -1 for leaves without one.
 
     `start` is traced only (`jax.eval_shape`), on batches of B and 2B rows. Raises where a leaf's batch axis is not

@@ -10,23 +10,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 
 from attention_research.decoding.hypotheses import number_of_rows
+from attention_research.models.protocol import Continues
 from attention_research.tokens import EOS, PAD
 
 
 class Continued:
-    """`model` has `start` and `step`, and its `start` takes a number of rows."""
+    """A language model as a `Generates`: its prompt is the source."""
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Continues):
         self.model = model
 
-    def encode(self, source: Mapping[str, Int[Array, "B S"]]) -> Mapping[str, Int[Array, "B S"]]:
+    def encode(self, source: Mapping[str, Any], *, key: Key[Array, ""] | None = None) -> Mapping[str, Any]:
         """The prompts as they are: tokens, the end of sentence, padding. Length limits count them so."""
+        del key
         return source
 
-    def start(self, memory: Mapping[str, Int[Array, "B S"]], length: int) -> dict[str, Any]:
+    def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
         """The cache before the first token, for texts of up to `length` tokens, their prompts included."""
         tokens = memory["tokens"]
         prompt = jnp.where(tokens == EOS, jnp.asarray(PAD, tokens.dtype), tokens)

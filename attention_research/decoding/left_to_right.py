@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from attention_research.decoding.cache import batch_axes, repeat
 from attention_research.decoding.hypotheses import Decoded, allowed_tokens, length_limits, number_of_rows
+from attention_research.models.protocol import Generates
 from attention_research.registry import NonNegative, Positive
 from attention_research.tokens import BOS, EOS, PAD
 
@@ -34,7 +36,7 @@ class LeftToRight:
         self.extra_length = extra_length
         self.num_samples = num_samples
 
-    def start(self, source: dict[str, Int[Array, "B S"]]) -> Any:
+    def start(self, source: Mapping[str, Array]) -> Any:
         """What `choose` is given at every position, one a row where it has rows; nothing by default."""
         del source
 
@@ -42,7 +44,7 @@ class LeftToRight:
         """The tokens to take; -inf stands where a token may not be taken."""
         raise NotImplementedError
 
-    def __call__(self, model: Any, source: dict[str, Array], *, max_length: int) -> Decoded:
+    def __call__(self, model: Generates, source: Mapping[str, Array], *, max_length: int) -> Decoded:
         """Decodes `source` (tokens, segments, positions, or an image) to `max_length` tokens, EOS included; pure."""
         copies, batch = self.num_samples, number_of_rows(source)
         rows = batch * copies

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, UInt8
@@ -32,7 +34,7 @@ class Sampling(LeftToRight):
         super().__init__(extra_length=extra_length, num_samples=num_samples)
         self.temperature, self.top_k, self.top_p, self.seed = temperature, top_k, top_p, seed
 
-    def start(self, source: dict[str, Int[Array, "B S"]]) -> Key[Array, "R"]:
+    def start(self, source: Mapping[str, Array]) -> Key[Array, "R"]:
         """A key for each row and sample."""
 
         def of_row(tokens: Int[Array, "S"]) -> Key[Array, "K"]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from attention_research.decoding import cache as rows
 from attention_research.decoding.hypotheses import Decoded, length_limits, number_of_rows
+from attention_research.models.protocol import Generates
 from attention_research.tokens import BOS, EOS, PAD
 
 
@@ -67,7 +69,7 @@ class Search:
         """Whether a row may stop, given its live prefixes of this length and its hypotheses so far, both best first."""
         raise NotImplementedError
 
-    def __call__(self, model: Any, source: dict[str, Array], *, max_length: int) -> Decoded:
+    def __call__(self, model: Generates, source: Mapping[str, Array], *, max_length: int) -> Decoded:
         """Decodes `source` (tokens, segments, positions, or an image) to `max_length` tokens, EOS included; pure."""
         start = lambda source: model.start(model.encode(source), max_length)
         axes = rows.batch_axes(start, source)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 from flax import nnx
@@ -49,6 +49,30 @@ def terms(kinds: str, names: str) -> Iterator[tuple[str, str]]:
 def _tokens(child: Any, inputs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     """Which tokens are real, for a child that takes it."""
     return inputs.get("tokens", {}) if getattr(child, "takes_real", False) else {}
+
+
+@runtime_checkable
+class LooksBack(Protocol):
+    """A child that mixes positions and keeps of the earlier ones what it needs, so that it can go on by one."""
+
+    def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
+        """The cache of `batch` empty rows that will have `length` positions."""
+        ...
+
+    def step(
+        self, x: Float[Array, "B 1 D"], cache: dict[str, Any], index: Int[Array, ""], *, shared: Any = None
+    ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:
+        """Position `index`: (y, the grown cache, aux)."""
+        ...
+
+
+@runtime_checkable
+class ReadsPrompt(LooksBack, Protocol):
+    """One that also takes the beginning of its sequence at once."""
+
+    def prefill(self, x: Float[Array, "B P D"], length: int, **given: Any) -> tuple[Float[Array, "B P D"], Any]:
+        """The first P of `length` positions: (y, the cache after them)."""
+        ...
 
 
 class Block(nnx.Module):
@@ -126,7 +150,7 @@ class Block(nnx.Module):
             given = inputs.get(kind, {})
             if "memory" in given:
                 caches["remembered"][name] = child.remember(**given)
-            elif hasattr(child, "start"):
+            elif isinstance(child, LooksBack):
                 caches["grows"][name] = child.start(batch, length, dtype)
         return caches
 
@@ -141,7 +165,8 @@ class Block(nnx.Module):
             child, given = getattr(self, name), inputs.get(kind, {})
             if kind in PLAIN:
                 return child(y)
-            if hasattr(child, "start"):
+            if isinstance(child, LooksBack):
+                assert isinstance(child, ReadsPrompt), f"{name}: {type(child).__name__} cannot begin with a prompt"
                 y, caches["grows"][name] = child.prefill(y, length, **given)
             else:
                 y, _ = child(y, **given, **_tokens(child, inputs))

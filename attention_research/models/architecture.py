@@ -18,6 +18,7 @@ from attention_research.layers.block import Block, terms
 from attention_research.layers.positions.none import NoPositions
 from attention_research.layers.residuals.plain import PlainResidual
 from attention_research.models.layered import Layered
+from attention_research.models.protocol import Model, ScoresTokens
 
 ENCODER_OUTPUT = "the encoder's output"
 
@@ -54,38 +55,41 @@ class Part:
     after: tuple[Step, ...] = ()
 
 
-def architecture(model: Any) -> tuple[Part, ...]:
+def architecture(model: Model) -> tuple[Part, ...]:
     """The parts of a model of this package (`layers.structure.abstract` gives one without memory): of a Transformer its
     branches in the order of computation, of another model its modules by name."""
-    if not any(isinstance(getattr(model, name, None), Layered) for name in ("encoder", "decoder")):
-        return tuple(Part(name, _modules(module) or (Step(type(module).__name__),)) for name, module in _held(model))
-    if not hasattr(model, "vocabulary"):  # a classifier, which writes no tokens
-        encoder = _stack("encoder", Step("source embedding", type(model.embedding).__name__), model.encoder)
-        after = [(name, module) for name, module in _held(model) if name not in ("embedding", "encoder")]
-        return (encoder, *(Part(name, (Step(type(module).__name__),)) for name, module in after))
-    parts, vocabulary = [], type(model.vocabulary).__name__
-    if hasattr(model, "encoder"):
-        parts.append(_stack("encoder", Step("source embedding", vocabulary), model.encoder))
-    if hasattr(model, "decoder"):
-        parts.append(_stack("decoder", Step(model.decoder.reads, vocabulary), model.decoder))
-    return (*parts, Part("output", (Step("linear", vocabulary), Step("softmax"))))
+    held = _held(model)
+    stacks = {name: module for name, module in held.items() if isinstance(module, Layered)}
+    if not stacks:
+        return tuple(Part(name, _modules(module) or (Step(type(module).__name__),)) for name, module in held.items())
+    scores = isinstance(model, ScoresTokens)  # a classifier embeds its source, and gives no tokens
+    embedding = type(held["vocabulary" if scores else "embedding"]).__name__
+    parts = []
+    if "encoder" in stacks:
+        parts.append(_stack("encoder", Step("source embedding", embedding), stacks["encoder"]))
+    if "decoder" in stacks:
+        parts.append(_stack("decoder", Step(stacks["decoder"].reads, embedding), stacks["decoder"]))
+    if scores:
+        return (*parts, Part("output", (Step("linear", embedding), Step("softmax"))))
+    after = [(name, module) for name, module in held.items() if name not in ("embedding", "encoder")]
+    return (*parts, *(Part(name, (Step(type(module).__name__),)) for name, module in after))
 
 
-def _held(module: nnx.Module) -> list[tuple[str, nnx.Module]]:
+def _held(module: Any) -> dict[str, nnx.Module]:
     """The modules that a module holds itself, by attribute; of a list of them the first, with how many there are."""
-    found = []
+    found: dict[str, nnx.Module] = {}
     for name, value in vars(module).items():
         if isinstance(value, nnx.List) and len(value) and isinstance(value[0], nnx.Module):
-            found.append((f"{name} ({len(value)} x)" if len(value) > 1 else name, value[0]))
+            found[f"{name} ({len(value)} x)" if len(value) > 1 else name] = value[0]
         elif isinstance(value, nnx.Module) and not isinstance(value, nnx.List):
-            found.append((name, value))
+            found[name] = value
     return found
 
 
 def _modules(module: nnx.Module) -> tuple[Step, ...]:
     """One step a module that has none inside; what stands between is in its name."""
     steps = []
-    for name, child in _held(module):
+    for name, child in _held(module).items():
         inner = _modules(child)
         steps += [Step(f"{name}.{one.name}", one.kind) for one in inner] or [Step(name, type(child).__name__)]
     return tuple(steps)
@@ -94,12 +98,11 @@ def _modules(module: nnx.Module) -> tuple[Step, ...]:
 def _stack(name: str, embedding: Step, stack: Layered) -> Part:
     positions = type(stack.positions).__name__
     added = () if isinstance(stack.positions, NoPositions) else (Step("positions", positions),)
-    causal = hasattr(stack, "step")  # what decodes token by token sees no later ones in training either
     blocks = zip(stack.stack.repeats, stack.stack.segments, strict=True)
     return Part(
         name,
         (embedding, *added, Step("dropout")),
-        tuple(Blocks(repeat, tuple(_branches(block, causal))) for repeat, block in blocks),
+        tuple(Blocks(repeat, tuple(_branches(block, stack.writes))) for repeat, block in blocks),
         () if stack.final_norm is None else (Step("norm", type(stack.final_norm).__name__),),
     )
 

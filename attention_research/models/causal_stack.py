@@ -15,6 +15,8 @@ from attention_research.registry import Child, Positive, Rate
 class CausalStack(Layered):
     """Embeddings [B T D] -> hidden states [B T D], position t seeing 0..t; pre-norm by default, as GPT-2."""
 
+    writes = True
+
     def __init__(
         self,
         *,

@@ -19,6 +19,8 @@ class Decoder(Layered):
     A memory [L B S D] is one for each layer (`models.transparent_encoder`).
     """
 
+    writes = True
+
     def __init__(
         self,
         *,

@@ -53,9 +53,9 @@ class TransformerDecoder(nnx.Module):
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
         return {**values, "mask": target["tokens"] != 0}, {"decoder": aux}
 
-    def start(self, memory: int, length: int | None = None) -> dict[str, Any]:
-        """The cache before the first token, for `memory` rows."""
-        layers = self.decoder.start(memory, self.max_length if length is None else length, jnp.dtype(self.dtype))
+    def start(self, rows: int, length: int | None = None) -> dict[str, Any]:
+        """The cache before the first token, for `rows` of them."""
+        layers = self.decoder.start(rows, self.max_length if length is None else length, jnp.dtype(self.dtype))
         return {"index": jnp.zeros((), jnp.int32), "layers": layers}
 
     def step(

@@ -23,6 +23,8 @@ class Layered(nnx.Module):
 
     #: What a stack that writes is given, in words.
     reads = "target embedding, shifted right"
+    #: Whether it decodes token by token (`step`): no position sees a later one, in training either.
+    writes = False
 
     def _build(
         self,

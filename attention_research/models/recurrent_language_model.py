@@ -71,10 +71,10 @@ class RecurrentLanguageModel(nnx.Module):
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
         return {**values, "mask": target["tokens"] != PAD}, {}
 
-    def start(self, memory: int, length: int | None = None) -> tuple[State, ...]:
-        """The states before the first token, for `memory` rows of any length."""
+    def start(self, rows: int, length: int | None = None) -> tuple[State, ...]:
+        """The states before the first token, for `rows` texts of any length."""
         del length
-        return self._states(memory)
+        return self._states(rows)
 
     def step(
         self, cache: tuple[State, ...], tokens: Int[Array, "B"]

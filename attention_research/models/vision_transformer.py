@@ -64,7 +64,7 @@ class VisionTransformer(nnx.Module):
         self.encoder = encoder(rngs=rngs)
         self.head = Linear(width, num_classes, rngs=rngs)
 
-    def encode(
+    def states(
         self, image: UInt8[Array, "B Y X C"], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """(the states of the class token, if there is one, and of the patches; the encoder's aux)."""
@@ -83,7 +83,7 @@ class VisionTransformer(nnx.Module):
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
         """(log p of each class in float32, {"pooling": "weights" [B T], what the head reads; "encoder"}); no key means
         no dropout. The encoder's aux has each layer's "attention_weights" [L B N T T]."""
-        states, aux = self.encode(batch["image"], key=key)
+        states, aux = self.states(batch["image"], key=key)
         weights = self._read(states.shape[1])
         vector = states[:, 0] if self.pooling == "class_token" else jnp.mean(states, axis=1)
         log_p = jax.nn.log_softmax(self.head(vector).astype(jnp.float32))

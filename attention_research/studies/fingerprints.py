@@ -26,6 +26,7 @@ from attention_research import config as configs
 from attention_research import registry
 from attention_research.config.identity import EXECUTION_LEAVES
 from attention_research.config.record import flat
+from attention_research.data.protocol import Data
 from attention_research.studies import finetuning
 from attention_research.studies.sources import Sources
 from attention_research.studies.study import digest
@@ -128,14 +129,14 @@ def lowerings(
 def contents(stages: Stages, given: Given, *, build: bool = False, sources: Sources | None = None) -> dict[str, str]:
     """Part -> hash of the config, of the data and of the sources that score, of each run; without `build` data that
     would have to be prepared first are left out."""
-    from attention_research.data import checksum
-
     found = descriptions(stages, given, sources)
     there = True
     for prefix, config, make in finetuning.runs(stages, given or {}) if trains(stages) else ():
         try:
-            data = make(_silent) if there else None  # where the trial's own data are not here, nor is its vocabulary
-            there = there and (build or checksum.is_here(data))
+            if not there:  # where the trial's own data are not here, nor is its vocabulary
+                continue
+            data = make(_silent)
+            there = build or data.is_here()
             if there:
                 found[f"{prefix}data"] = _data(data, config.resolved)
         except Exception as error:
@@ -169,11 +170,11 @@ def _silent(line: str) -> None:
     pass
 
 
-def _data(data: Any, resolved: Mapping[str, Any]) -> str:
+def _data(data: Data, resolved: Mapping[str, Any]) -> str:
     from attention_research.data import checksum
 
     data.prepare(_silent)
-    stamp, sizes = checksum.stamp(data), [resolved["training"]["batch_size"], resolved["evaluation"]]
+    stamp, sizes = data.stamp(), [resolved["training"]["batch_size"], resolved["evaluation"]]
     key = digest([resolved["data"], sizes, stamp, fingerprint()], 20)
     if stamp is not None and (kept := _read(key)) is not None:
         return kept["data"]

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from attention_research.kernels.selection import reinforce_surrogate
+from attention_research.models.protocol import ScoresTokens
 from attention_research.registry import NonNegativeFloat, Rate
 from attention_research.tasks.auxiliary import running_updates
 from attention_research.tasks.translation import Translation
@@ -42,7 +43,7 @@ class Captioning(Translation):
         self.doubly_stochastic, self.reinforce, self.entropy = doubly_stochastic, reinforce, entropy
 
     def loss(
-        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
+        self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed loss, the negative log-likelihood, what `looking` adds to it, running statistics in training)."""
         total, sums, values, aux = self._with_values(model, batch, key)

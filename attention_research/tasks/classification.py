@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from attention_research.models.protocol import Classifies
 from attention_research.tasks.auxiliary import running_updates
 from attention_research.tasks.evaluation import Evaluation, Scores
 
@@ -24,7 +25,7 @@ class Classification:
         return jnp.maximum(jnp.sum(batch["label"] >= 0), 1).astype(jnp.float32)
 
     def loss(
-        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
+        self, model: Classifies, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed loss, {"correct": how many are right}, a share once divided by the count); in training with the
         running statistics of a model that has any (`tasks.auxiliary`)."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from attention_research.models.protocol import ScoresTokens
 from attention_research.registry import NonNegativeFloat
 
 
@@ -27,7 +27,7 @@ class Coverage:
         return jnp.maximum(jnp.sum(batch["target"] != 0), 1).astype(jnp.float32)
 
     def loss(
-        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
+        self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed loss, {"negative_log_likelihood", "coverage_loss"} summed); no key means no dropout."""
         values, aux = model.log_likelihood(batch, key=key)

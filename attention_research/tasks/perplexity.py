@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from attention_research.data.protocol import Writable
 from attention_research.tasks.evaluation import Evaluation, Scores
 
 
@@ -45,12 +46,8 @@ class PerplexityEvaluation(Evaluation):
         return f"perplexity {scores['perplexity']:.2f} · unigram model {scores['unigram_perplexity']:.2f}"
 
 
-def unigram_perplexity(data: Any, split: str, examples: int | None) -> float:
+def unigram_perplexity(data: Writable, split: str, examples: int | None) -> float:
     """Perplexity a piece of the training targets' piece frequencies (plus one each): what a trained model beats."""
-    counts = np.ones(data.tokenizer.size)
-    if hasattr(data, "target_counts"):  # which a run may keep: its training text can be gone
-        counts += data.target_counts()
-    else:
-        np.add.at(counts, data.target_tokens("train"), 1)
+    counts = np.ones(data.tokenizer.size) + data.target_counts()  # which a run may keep: its training text can be gone
     log_p = np.log(counts / counts.sum())
     return float(np.exp(-np.mean(log_p[data.target_tokens(split, examples)])))

@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.selection import reinforce_surrogate
+from attention_research.models.protocol import Rates
 from attention_research.registry import NonNegativeFloat
 from attention_research.tokens import PAD
 
@@ -47,7 +48,7 @@ class Rationale:
         return jnp.maximum(jnp.sum(_reviews(batch)), 1).astype(jnp.float32)
 
     def loss(
-        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
+        self, model: Rates, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed cost, summed "squared_error", "selected" words and "switches"); no key: no sample, no dropout."""
         return self.of_choice(model.read(batch["source"], key=key), batch)
@@ -78,7 +79,7 @@ class Rationale:
         return reinforce_surrogate(log_p, cost[:, None], mean, real) * factor
 
 
-def wanted(batch: Mapping[str, Array]) -> Float[Array, "B R"]:
+def wanted(batch: Mapping[str, Any]) -> Float[Array, "B R"]:
     """The true ratings; a label is one of them."""
     return batch["ratings"] if "ratings" in batch else batch["label"][:, None].astype(jnp.float32)
 

@@ -9,12 +9,12 @@ softmax leaves free a constant that is added to all of them, and in bfloat16 a l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from attention_research.models.protocol import ScoresTokens
 from attention_research.parallel.replica_settings import value
 from attention_research.registry import NonNegativeFloat, Rate
 from attention_research.tasks.translation import Translation
@@ -35,7 +35,7 @@ class TextToText(Translation):
         self.z_loss = z_loss
 
     def loss(
-        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
+        self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed loss, what is reported beside it, summed); no key means neither dropout nor z-loss."""
         total, sums, values, _ = self._with_values(model, batch, key)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from attention_research.models.protocol import ScoresTokens
 from attention_research.parallel.replica_settings import value
 from attention_research.registry import Rate
 from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
@@ -29,15 +30,15 @@ class Translation:
         return jnp.maximum(jnp.sum(batch["target"] != 0), 1).astype(jnp.float32)
 
     def loss(
-        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
+        self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed loss, what is reported beside it, summed); no key means no dropout."""
         total, sums, *_ = self._with_values(model, batch, key)
         return total, sums
 
     def _with_values(
-        self, model: Any, batch: Mapping[str, Array], key: Key[Array, ""] | None
-    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], dict[str, Float[Array, "B T"]], dict[str, Any]]:
+        self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
+    ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], Mapping[str, Float[Array, "B T"]], dict[str, Any]]:
         """`loss`, the model's values per token, and its aux."""
         values, aux = model.log_likelihood(batch, key=key)
         nll = -jnp.sum(values["log_likelihood"], where=values["mask"])

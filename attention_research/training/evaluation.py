@@ -51,7 +51,8 @@ class Trained:
         self.trainer = Trainer(self.config, alone=True)
         parts = self.trainer.parts
         self.settings = self.trainer.settings
-        self.data, self.evaluation, self.decoding = self.trainer.data, parts.evaluation(), parts.decoding()
+        self.data: Any = self.trainer.data  # with what its kind gives beside `data.protocol.Data`
+        self.evaluation, self.decoding = parts.evaluation(), parts.decoding()
         checkpoints = Checkpoints(workdir, self.settings, report)
         if checkpoint is None and average is None and self.settings.chosen_checkpoint == "best":
             checkpoint = "best"

@@ -12,19 +12,21 @@ from typing import Any
 import jax
 
 from attention_research.decoding.continuation import Continued
+from attention_research.models.protocol import Continues, Generates
 from attention_research.training.trainer import Trainer
 
 
 def continues(trainer: Trainer) -> bool:
     """Whether the model is a language model without a source, which goes on with what it is given."""
-    return not hasattr(trainer.parts.model.target, "encode")
+    model = trainer.parts.model.target
+    return issubclass(model, Continues) and not issubclass(model, Generates)
 
 
 def most_tokens(trainer: Trainer) -> int:
     """As many tokens as the model can write and the data ask for; unused for image-only models."""
     said = trainer.config.resolved
     max_length = said["model"].get("max_length") or said["max_length"]
-    return min(max_length, getattr(trainer.data, "target_length", None) or max_length)
+    return min(max_length, trainer.data.target_length or max_length)
 
 
 def translator(trainer: Trainer, decoding: Any) -> Callable[[tuple[Any, Any], Mapping[str, jax.Array]], Any]:

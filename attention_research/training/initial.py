@@ -59,7 +59,7 @@ def check(config: Config, workdir: Path, report: Report) -> None:
                 checkpoints.compare(step, wanted, partial=TAKEN, some=some)
             except OtherModel as error:
                 raise ConfigError(f"config.training.initial: {error}") from None
-    vocabulary = from_run.recorded(getattr(parts.data().prepare(report), "tokenizer", None)).get("vocabulary")
+    vocabulary = from_run.recorded(parts.data().prepare(report).tokenizer).get("vocabulary")
     for run in dict.fromkeys(runs):
         theirs = _environment(run).get("vocabulary")
         if some and None in (theirs, vocabulary):

@@ -10,6 +10,7 @@ from typing import Any
 
 from attention_research.config import Config, ConfigError
 from attention_research.data import from_run, kept
+from attention_research.data.protocol import Data
 from attention_research.training.workdir import write_json, writing
 
 Report = Callable[[str], None]
@@ -20,18 +21,18 @@ def begun(workdir: Path) -> bool:
     return any(path.name.isdecimal() for path in (workdir / "checkpoints").glob("*"))
 
 
-def take(data: Any, workdir: Path, report: Report) -> bool:
+def take(data: Data, workdir: Path, report: Report) -> bool:
     """Gives the data of a run that has begun what its folder keeps; whether there is any.
 
     Raises ConfigError where a file of it is missing or damaged, and where code makes other data than it did.
     """
     if not (begun(workdir) and kept.has(workdir)):
         return False
-    data.take(kept.read(workdir, getattr(data, "_new_tokenizer", None)), report)
+    data.take(data.stored(workdir), report)
     return True
 
 
-def ready(data: Any, workdir: Path, report: Report) -> None:
+def ready(data: Data, workdir: Path, report: Report) -> None:
     """What a command over a run that has begun does in place of `prepare`: its vocabulary is there, no text is read.
 
     A run of an earlier version keeps nothing: its vocabulary comes from the data cache, or is trained again on the
@@ -43,11 +44,11 @@ def ready(data: Any, workdir: Path, report: Report) -> None:
     same_as_recorded(data, workdir)
 
 
-def same_as_recorded(data: Any, workdir: Path) -> None:
+def same_as_recorded(data: Data, workdir: Path) -> None:
     """Raises ConfigError where the vocabulary is not the one in the environment.json of a run of an earlier version."""
     path = workdir / "environment.json"
     was = json.loads(path.read_text(encoding="utf-8")).get("vocabulary") if path.exists() else None
-    now = from_run.recorded(getattr(data, "tokenizer", None)).get("vocabulary")
+    now = from_run.recorded(data.tokenizer).get("vocabulary")
     if was is not None and now is not None and was["fingerprint"] != now["fingerprint"]:
         raise ConfigError(
             f"config.data: the text gives the vocabulary {now['fingerprint']}, the run in {workdir} was trained with "
@@ -55,19 +56,11 @@ def same_as_recorded(data: Any, workdir: Path) -> None:
         )
 
 
-def keep(data: Any, workdir: Path, config: Config, report: Report) -> None:
+def keep(data: Data, workdir: Path, config: Config, report: Report) -> None:
     """Writes data.json and vocabulary/ of a run that begins with prepared data; says what was left out of the data."""
     folder = workdir / kept.FOLDER
-    document: dict[str, Any] = {"data": data.describe()}
-    tokenizer: Any = getattr(data, "tokenizer", None)
-    learned = data.learned()
-    prepared = getattr(data, "_prepared", None)
-    if prepared is not None:
-        document |= {"fingerprint": prepared.fingerprint, "splits": prepared.splits, "facts": facts(data)}
-        contents = getattr(data._choice, "contents", None)
-        if contents is not None:
-            named = lambda split: [{"path": path, "sha256": sha256} for path, sha256 in contents(split)]
-            document["files"] = {split: named(split) for split in prepared.splits}
+    tokenizer, learned = data.tokenizer, data.learned()
+    document: dict[str, Any] = {"data": data.describe(), **data.content()}
     with writing(folder):
         path = getattr(tokenizer, "path", None)
         if path is not None:
@@ -87,18 +80,6 @@ def _written(folder: Path, name: str, data: bytes) -> dict[str, str]:
     temporary.write_bytes(data)
     temporary.replace(folder / name)
     return {"file": name, "sha256": hashlib.sha256(data).hexdigest()}
-
-
-def facts(data: Any) -> dict[str, Any]:
-    """What a user should know of prepared data: what was left out and cut, what is there twice, how many tokens."""
-    vocabulary = data.vocabulary
-    asked = getattr(vocabulary, "vocabulary_size", vocabulary.size)
-    return {
-        "left_out": data.omitted(),
-        "cut": data.shortened(),
-        "repeated": data._prepared.facts["repeated"],
-        "vocabulary": {"asked": asked, "tokens": vocabulary.size},
-    }
 
 
 def remarks(found: dict[str, Any]) -> Iterator[str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from attention_research.config import Config
 from attention_research.data.from_run import recorded
+from attention_research.data.protocol import Data
 from attention_research.parallel import hosts
 from attention_research.training import claiming, initial, keeping
 from attention_research.training.checkpoints import Checkpoints
@@ -77,7 +78,7 @@ def _train(
     if hosts.is_first():
         if not begun:
             keeping.keep(data, workdir, trainer.config, report)
-        known = {**recorded(getattr(data, "tokenizer", None)), **initial.kept(workdir)}
+        known = {**recorded(data.tokenizer), **initial.kept(workdir)}
         write_json(workdir / "environment.json", {**describe(), **execution.describe(), **known})
     with ExitStack() as stack:
         checkpoints = stack.enter_context(Checkpoints(workdir, settings, report))
@@ -128,7 +129,7 @@ def _train(
     return {"steps": step, **clock.summary(), **final_loss(workdir)}
 
 
-def _prepare(data: Any, workdir: Path, report: Callable[[str], None]) -> None:
+def _prepare(data: Data, workdir: Path, report: Callable[[str], None]) -> None:
     """By the first host, then by those that do not find what it has prepared.
 
     Raises ConfigError where the run has begun with another text or vocabulary.
@@ -140,7 +141,7 @@ def _prepare(data: Any, workdir: Path, report: Callable[[str], None]) -> None:
         _prepare_here(data, workdir, report)
 
 
-def _prepare_here(data: Any, workdir: Path, report: Callable[[str], None]) -> None:
+def _prepare_here(data: Data, workdir: Path, report: Callable[[str], None]) -> None:
     taken = keeping.take(data, workdir, report)
     data.prepare(report)
     if not taken and keeping.begun(workdir):
@@ -166,7 +167,7 @@ def _write(
     progress.update(step, float(np.mean(values["loss"])), clock.counted)
 
 
-def _validate(data: Any, state: Any, trainer: Trainer, log: MetricsLog | NoLog, step: int) -> None:
+def _validate(data: Data, state: Any, trainer: Trainer, log: MetricsLog | NoLog, step: int) -> None:
     settings = trainer.settings
     for replica in range(trainer.replicas):
         examples = settings.eval_batches * settings.batch_size

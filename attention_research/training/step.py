@@ -20,6 +20,7 @@ from flax import nnx
 from attention_research.layers.running_statistics import UPDATES
 from attention_research.layers.structure import Structure, initializer
 from attention_research.parallel.scope import gathered_but_stacks
+from attention_research.tasks.protocol import Task
 from attention_research.training.health import finite
 
 State = dict[str, Any]
@@ -57,7 +58,7 @@ def state_at_0(
 
 def make_train_step(
     structure: Structure,
-    task: Any,
+    task: Task[Any],
     optimizer: optax.GradientTransformation,
     schedule: optax.Schedule,
     *,

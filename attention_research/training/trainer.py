@@ -10,10 +10,12 @@ import jax
 import numpy as np
 
 from attention_research.config import Config, ConfigError, build_experiment
+from attention_research.data.protocol import Data
 from attention_research.layers.structure import abstract
 from attention_research.parallel import hosts
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
 from attention_research.parallel.replica_settings import scope
+from attention_research.tasks.protocol import Task
 from attention_research.training.replicas import marked, member_configs, side_by_side, varied_values
 from attention_research.training.step import initial_state, make_train_step
 
@@ -31,8 +33,9 @@ class Trainer:
         self.varied = varied_values(members)
         self.parts = parts = build_experiment(marked(members[0], self.varied))
         self.make_model = lambda rngs: parts.model(rngs=rngs)
-        self.task, self.settings, self.parallel = parts.task(), parts.training(), parts.parallel()
-        self.data = parts.data()
+        self.settings, self.parallel = parts.training(), parts.parallel()
+        self.task: Task[Any] = parts.task()
+        self.data: Data = parts.data()
         self.structure, parameters, _ = abstract(self.make_model)
         self.parameters = tuple(name for name in self.structure.names if name in parameters)
         width = config.resolved["model"]["width"]

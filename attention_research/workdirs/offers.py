@@ -7,16 +7,17 @@ from typing import Any
 
 from attention_research import registry
 from attention_research.errors import ConfigError
+from attention_research.models.protocol import Classifies, Continues, Generates, Rates, ScoresTokens
 
 #: Commands that every run supports.
 EVERY = ("evaluate", "export", "report", "compare", "status")
-#: Methods of a model's class -> (what it does, commands that it supports besides `EVERY`). The first match counts.
-ABILITIES: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {
-    ("encode", "start", "step"): ("writes a text of a source", ("generate", "analyze")),
-    ("start", "step"): ("continues a text", ("generate", "analyze")),
-    ("log_probabilities",): ("gives classes", ()),
-    ("log_likelihood",): ("fills in hidden tokens", ("analyze",)),
-    ("read",): ("gives ratings with rationales", ()),
+#: Protocol of a model's class -> (what it does, commands that it supports besides `EVERY`). The first match counts.
+ABILITIES: dict[type, tuple[str, tuple[str, ...]]] = {
+    Generates: ("writes a text of a source", ("generate", "analyze")),
+    Continues: ("continues a text", ("generate", "analyze")),
+    Classifies: ("gives classes", ()),
+    ScoresTokens: ("fills in hidden tokens", ("analyze",)),
+    Rates: ("gives ratings with rationales", ()),
 }
 #: Command -> what it needs from a model.
 NEEDS = {
@@ -27,11 +28,12 @@ NEEDS = {
 
 def ability(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """(what the model of a resolved config does, all commands that it supports)."""
-    model = registry.lookup("model", config["model"]["kind"])
-    for methods, (does, commands) in ABILITIES.items():
-        if all(callable(getattr(model, name, None)) for name in methods):
+    model: Any = registry.lookup("model", config["model"]["kind"])
+    for protocol, (does, commands) in ABILITIES.items():
+        if issubclass(model, protocol):
             return does, (*commands, *EVERY)
-    raise ConfigError(f"model.kind={config['model']['kind']}: has none of {', '.join(map(' and '.join, ABILITIES))}")
+    what = ", ".join(protocol.__name__ for protocol in ABILITIES)
+    raise ConfigError(f"model.kind={config['model']['kind']}: is none of {what} (attention_research.models.protocol)")
 
 
 def check(config: Mapping[str, Any], command: str) -> None:

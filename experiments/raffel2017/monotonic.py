@@ -23,15 +23,15 @@ from jaxtyping import Array, Float, Int, Key
 
 from attention_research.kernels import hard_monotonic_decode
 from attention_research.kernels.attention.arguments import softmax_or_zero
-from attention_research.layers.alignment.alignment import Alignment, Arrays, lengths
 from attention_research.layers.alignment.mocha import MoChAAlignment
 from attention_research.layers.alignment.monotonic import MonotonicAlignment
+from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, lengths
 from attention_research.models.sequences import Sequence as Tokens
 from attention_research.models.sequences import shift_right
 from attention_research.tokens import PAD
 
 
-class OnlineAlignment(Alignment):
+class OnlineAlignment(AlignmentModule):
     """A trained monotonic (or chunkwise) alignment, its energies read one at a time.
 
     `state` is {"previous": where each row stopped last, its length where it found nothing; "read": energies so far}.

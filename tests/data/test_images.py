@@ -9,9 +9,8 @@ from handmade_tfds import prepared
 
 from attention_research.config import ConfigError
 from attention_research.data import images as images_module
-from attention_research.data.image_augmentation import flipped_and_shifted
 from attention_research.data.image_source import encoded, middle, open_images, resized
-from attention_research.data.images import ImageData
+from attention_research.data.images import ImageData, flipped_and_shifted
 from attention_research.errors import RunError
 
 CHANCE = np.random.default_rng(11)

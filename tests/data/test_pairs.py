@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from rows import segments
 
 from attention_research.config import ConfigError
 from attention_research.data import prepared, sources
@@ -27,6 +26,11 @@ def decoded(data, batch):
             ids = [batch[s][row][segments(batch, s)[row] == segment] for s in ("source", "target")]
             pairs.append(tuple(data.tokenizer.decode(ids)))
     return pairs
+
+
+def segments(batch, side):
+    """[B T]: 0 padding, 1 and up the examples of a row; a plain batch has one a row."""
+    return batch.get(f"{side}_segments", (batch[side] != 0).astype(np.int32))
 
 
 @pytest.fixture(params=[False, True], ids=["buckets", "packed"])

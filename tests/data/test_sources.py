@@ -4,13 +4,18 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import pytest
-from rows import segments
 
 from attention_research.config import ConfigError
 from attention_research.data import names, sources
 from attention_research.data.labelled import LabelledData
 from attention_research.errors import RunError
+
+
+def segments(batch, side):
+    """[B T]: 0 padding, 1 and up the examples of a row; a plain batch has one a row."""
+    return batch.get(f"{side}_segments", (batch[side] != 0).astype(np.int32))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +116,7 @@ def test_a_missing_split_of_the_real_bible(bible_data):
 POINTS = """[attention_research.datasets]
 poems/en = poems
 """
-POEMS = '''
+POEMS = """
 import tensorflow_datasets as tfds
 
 LABELS = {"poems/en": ("short", "long")}
@@ -133,7 +138,7 @@ class Poems(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(self, split):
         for n in range(11):
             yield n, {"text": " ".join([split, *["word"] * n]), "label": "long" if n > 5 else "short"}
-'''
+"""
 
 
 @pytest.fixture

@@ -184,6 +184,9 @@ class Pairs:
     def target_tokens(self, split, examples=None):
         return self.target_sentences(split).flat
 
+    def target_counts(self):
+        return np.bincount(self.target_tokens("train"), minlength=13)
+
 
 def test_translations_are_copied_remembered_or_both():
     data, (sources, references) = Pairs(), Pairs.tests

@@ -24,7 +24,10 @@ class Targets:
     tokenizer = Tokenizer()
 
     def target_tokens(self, split, examples=None):
-        return np.array([5, 5, 5, 7] if split == "train" else [5, 7])
+        return np.array([5, 7])
+
+    def target_counts(self):
+        return np.bincount([5, 5, 5, 7], minlength=self.tokenizer.size)
 
 
 def test_perplexity_is_the_mean_over_real_tokens_of_real_rows():

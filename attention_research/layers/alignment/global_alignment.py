@@ -9,11 +9,11 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.kernels import attend
-from attention_research.layers.alignment.alignment import Alignment, Arrays, prepared
+from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, prepared
 from attention_research.registry import Child, Given
 
 
-class GlobalAlignment(Alignment):
+class GlobalAlignment(AlignmentModule):
     """Every real source position takes part, by the softmax of its `score`."""
 
     def __init__(

@@ -17,12 +17,12 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.kernels import attend, hard_attention
 from attention_research.kernels.selection import attention_entropy, moving_average_baseline
-from attention_research.layers.alignment.alignment import Alignment, Arrays, prepared
+from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, prepared
 from attention_research.layers.running_statistics import RunningStatistic
 from attention_research.registry import Child, Given
 
 
-class HardAlignment(Alignment):
+class HardAlignment(AlignmentModule):
     """One step at a time. `baseline`, a statistic, is the moving average of costs that `judged` keeps."""
 
     reported = ("log_probability", "entropy")

@@ -10,11 +10,11 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.kernels import local_weights
-from attention_research.layers.alignment.alignment import Alignment, Arrays, average, prepared, steps
+from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, average, prepared, steps
 from attention_research.registry import Child, Given, Positive
 
 
-class LocalMonotonicAlignment(Alignment):
+class LocalMonotonicAlignment(AlignmentModule):
     """The softmax over the positions within `half_width` (D, 10 in the paper) of the step's own number, from 0.
 
     Where a target is longer than its source the window leaves it in the end, and the context is 0.

@@ -10,12 +10,12 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.kernels import local_weights
 from attention_research.kernels.selection import predicted_centers
-from attention_research.layers.alignment.alignment import Alignment, Arrays, average, lengths, prepared
+from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, average, lengths, prepared
 from attention_research.layers.alignment.scores.score import vector, weight
 from attention_research.registry import Child, Given, Positive
 
 
-class LocalPredictiveAlignment(Alignment):
+class LocalPredictiveAlignment(AlignmentModule):
     """p_t = S sigmoid(v^T tanh(W h_t)); the window's softmax times exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D / 2."""
 
     def __init__(

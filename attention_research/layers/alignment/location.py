@@ -10,12 +10,12 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.kernels import attend
 from attention_research.kernels.scores import location_scores
-from attention_research.layers.alignment.alignment import Alignment, Arrays
+from attention_research.layers.alignment.protocol import AlignmentModule, Arrays
 from attention_research.layers.alignment.scores.score import weight
 from attention_research.registry import Given, Positive
 
 
-class LocationAlignment(Alignment):
+class LocationAlignment(AlignmentModule):
     """The source's states are not looked at: row j of W_a scores position j. Words beyond `max_length` are ignored."""
 
     def __init__(self, *, max_length: Positive, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs):

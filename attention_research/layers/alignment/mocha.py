@@ -10,8 +10,8 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.kernels import mocha_weights
-from attention_research.layers.alignment.alignment import Arrays, average
 from attention_research.layers.alignment.monotonic import MonotonicAlignment
+from attention_research.layers.alignment.protocol import Arrays, average
 from attention_research.registry import Child, Given, NonNegativeFloat, Positive
 
 

@@ -12,12 +12,12 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.kernels import monotonic_alignment
 from attention_research.kernels.selection import choosing_probability, monotonic_energy
-from attention_research.layers.alignment.alignment import Alignment, Arrays, average
+from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, average
 from attention_research.layers.alignment.scores.score import weight
 from attention_research.registry import Given, NonNegativeFloat, Positive
 
 
-class MonotonicAlignment(Alignment):
+class MonotonicAlignment(AlignmentModule):
     """With a key (training) the alignment in expectation, with `noise` N(0, 1) times that on the energies; without one
     the process itself, which stops at the first position from the last stop on whose energy is above 0 (`test` "hard"),
     or the expectation without noise ("soft"). `mode` is the kernel's; the energy's offset starts at `offset`, and

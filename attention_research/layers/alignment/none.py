@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from attention_research.layers.alignment.alignment import Alignment, Arrays
+from attention_research.layers.alignment.protocol import AlignmentModule, Arrays
 from attention_research.registry import Given
 
 
-class NoAlignment(Alignment):
+class NoAlignment(AlignmentModule):
     """A context of width 0, and weights of 0."""
 
     def __init__(self, *, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs):

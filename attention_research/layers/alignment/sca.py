@@ -16,12 +16,12 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.kernels.vision import sca
-from attention_research.layers.alignment.alignment import Alignment, Arrays
+from attention_research.layers.alignment.protocol import AlignmentModule, Arrays
 from attention_research.layers.linear import glorot_uniform
 from attention_research.registry import Given, Positive
 
 
-class SCAAlignment(Alignment):
+class SCAAlignment(AlignmentModule):
     """`attention_width` is that of both tanh layers."""
 
     def __init__(self, *, attention_width: Positive, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs):

@@ -15,6 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.kernels.largest import largest
+from attention_research.layers.alignment.protocol import Alignment
 from attention_research.layers.dropout import dropout
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.layers import RecurrentLayers
@@ -42,7 +43,7 @@ class BahdanauDecoder(StepwiseDecoder):
         rngs: nnx.Rngs,
     ):
         self.output_width, self.dropout_rate = readout_width, dropout_rate
-        self.alignment = alignment(query_width=width, key_width=key_width, rngs=rngs)
+        self.alignment: Alignment = alignment(query_width=width, key_width=key_width, rngs=rngs)
         context_width = self.alignment.context_width
         self.layers = RecurrentLayers(
             cell=cell, num_layers=1, width=width, dropout_rate=dropout_rate,

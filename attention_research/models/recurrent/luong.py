@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from attention_research.layers.alignment.protocol import Alignment
 from attention_research.layers.dropout import dropout
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.layers import RecurrentLayers
@@ -47,7 +48,7 @@ class LuongDecoder(StepwiseDecoder):
             input_width=input_width + (width if input_feeding else 0), rngs=rngs,
         )  # fmt: skip
         self.start_state = start(layers=self.layers, summary_width=summary_width, final_width=final_width, rngs=rngs)
-        self.alignment = alignment(query_width=width, key_width=key_width, rngs=rngs)
+        self.alignment: Alignment = alignment(query_width=width, key_width=key_width, rngs=rngs)
         self.attentional = Linear(self.alignment.context_width + width, width, use_bias=False, rngs=rngs)
 
     def start(self, memory: Mapping[str, Any]) -> dict[str, Arrays]:

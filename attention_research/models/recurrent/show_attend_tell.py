@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from attention_research.layers.alignment.protocol import Alignment
 from attention_research.layers.dropout import dropout
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.layers import RecurrentLayers
@@ -41,7 +42,7 @@ class ShowAttendTell(StepwiseDecoder):
         rngs: nnx.Rngs,
     ):
         self.output_width, self.dropout_rate = input_width, dropout_rate
-        self.alignment = alignment(query_width=width, key_width=key_width, rngs=rngs)
+        self.alignment: Alignment = alignment(query_width=width, key_width=key_width, rngs=rngs)
         self.reported = self.alignment.reported
         context_width = self.alignment.context_width
         self.layers = RecurrentLayers(

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from attention_research.data.protocol import Data, HasTargets, Writable
 from attention_research.tasks.evaluation import Evaluation
 from attention_research.tasks.floors.kneser_ney import KneserNey
 from attention_research.tasks.perplexity import PerplexityEvaluation, unigram_perplexity
@@ -34,18 +33,20 @@ NAMES = {
 _ORDERS = {"bigram": 2, "trigram": 3}
 
 
-def floors_of(data: Any, evaluation: Evaluation) -> dict[str, dict[str, float]]:
+def floors_of(data: Data, evaluation: Evaluation) -> dict[str, dict[str, float]]:
     """Floor (of `NAMES`) -> metric, as the evaluation's scores call it -> value on the evaluation's split and examples.
 
     Reads the training text. `perplexity` is that of a target token, the end of the sentence included.
     """
-    found = ngram_floors(data, evaluation.split, evaluation.examples) if _reports_perplexity(data, evaluation) else {}
+    found: dict[str, dict[str, float]] = {}
+    if isinstance(data, HasTargets) and _reports_perplexity(evaluation):
+        found = ngram_floors(data, evaluation.split, evaluation.examples)
     for name, scores in evaluation.floors(data).items():
         found[name] = {**found.get(name, {}), **scores}
     return found
 
 
-def ngram_floors(data: Any, split: str, examples: int | None) -> dict[str, dict[str, float]]:
+def ngram_floors(data: Writable, split: str, examples: int | None) -> dict[str, dict[str, float]]:
     """The perplexity of a unigram, a bigram and a trigram model of the targets, which see no source.
 
     A row of a language model's data that begins in the middle of a text has the history of a sentence's beginning.
@@ -57,7 +58,7 @@ def ngram_floors(data: Any, split: str, examples: int | None) -> dict[str, dict[
     return found
 
 
-def _reports_perplexity(data: Any, evaluation: Evaluation) -> bool:
+def _reports_perplexity(evaluation: Evaluation) -> bool:
     """Evaluations that decode are given the perplexity beside their scores (`training.evaluation`)."""
     decodes = not hasattr(evaluation, "outputs")
-    return hasattr(data, "target_sentences") and (decodes or isinstance(evaluation, PerplexityEvaluation))
+    return decodes or isinstance(evaluation, PerplexityEvaluation)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from attention_research.data.protocol import Data, HasText, HasTokens, Labelled
 from attention_research.tasks.classification import confusion, macro_f1
 from attention_research.tasks.evaluation import Evaluation
 
@@ -25,21 +25,21 @@ _STEPS = 200
 Words = Sequence[str] | Sequence[int] | np.ndarray
 
 
-def evaluated_ids(data: Any, evaluation: Evaluation) -> np.ndarray:
+def evaluated_ids(data: Data, evaluation: Evaluation) -> np.ndarray:
     """The numbers of the examples that an evaluation scores, in order."""
     batches = data.evaluation_batches(evaluation.split, evaluation.batch_size, evaluation.examples)
     ids = np.concatenate([ids for ids, _ in batches])
     return np.sort(ids[ids >= 0])
 
 
-def class_floors(evaluation: Evaluation, data: Any) -> Floors:
+def class_floors(evaluation: Evaluation, data: Labelled) -> Floors:
     """Of classes: "majority", the most frequent one of training; of texts, or of questions on pictures, which are then
     not looked at, "tfidf_logistic"."""
     ids, train = evaluated_ids(data, evaluation), data.labels("train")
     label, classes = data.labels(evaluation.split)[ids], len(data.classes)
     scores = lambda said: _class_scores(label, said, classes)
     found = {"majority": scores(np.full(len(label), np.bincount(train).argmax()))}
-    if hasattr(data, "text"):
+    if isinstance(data, HasText):
         there = _words(data, evaluation.split)
         found["tfidf_logistic"] = scores(predicted(_words(data, "train"), train, [there[row] for row in ids]))
     return found
@@ -50,14 +50,14 @@ def _class_scores(label: np.ndarray, said: np.ndarray, classes: int) -> dict[str
     return {"accuracy": 100.0 * float(np.trace(counts) / counts.sum()), "macro_f1": 100.0 * macro_f1(counts)}
 
 
-def _words(data: Any, split: str) -> Sequence[Words]:
+def _words(data: HasText, split: str) -> Sequence[Words]:
     """What a model reads of each text: its tokens, cut; of a question its words."""
-    if hasattr(data, "tokens"):
+    if isinstance(data, HasTokens):
         return data.tokens(split)
     return [text.split() for text in data.text(split)[0]]
 
 
-def rating_floors(evaluation: Evaluation, data: Any) -> Floors:
+def rating_floors(evaluation: Evaluation, data: Data) -> Floors:
     """Of ratings: "mean", that of the training split for every example."""
     from attention_research.tasks.rationale import wanted
 

@@ -21,8 +21,8 @@ from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.analysis.by_length import sample, translate
 from attention_research.kernels import attention_weights
-from attention_research.layers.alignment.alignment import Arrays, average
 from attention_research.layers.alignment.global_alignment import GlobalAlignment
+from attention_research.layers.alignment.protocol import Arrays, average
 from attention_research.layers.attention.standard import StandardAttention
 from attention_research.tasks.evaluation import corpus_bleu
 from attention_research.tokens import PAD
