@@ -1,9 +1,9 @@
-"""Axes of a sweep: what ``--over`` says of a setting, a list of values or, for a search, a range of numbers.
+"""Axes of a sweep: ``--over`` gives a setting a list of values or, for a search, a range of numbers.
 
---over model.self_attention.kind=standard,linformer     one of these
---over model.num_layers=1..6                            a whole number from 1 to 6, since both ends are whole
+--over model.self_attention.kind=standard,linformer     one of these values
+--over model.num_layers=1..6                            an integer from 1 to 6, since both ends are integers
 --over model.dropout_rate=0..0.5                        a real number
---over training.learning_rate=1e-4..1e-2:log            a real number whose logarithm is drawn evenly
+--over training.learning_rate=1e-4..1e-2:log            a real number, log-uniformly distributed
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from attention_research.config.identity import EXECUTION_LEAVES
 from attention_research.config.value_lists import parse_over
 from attention_research.errors import ConfigError
 
-#: Digits of a drawn real number: what runs, stands in the table and is printed at the end is the same number.
+#: Significant digits of a drawn real number, so that the table shows exactly the number that was run.
 _DIGITS = 6
 
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """One of the values, which are texts as an override gives them."""
+    """A list of values to choose from, written as in an override."""
 
     values: tuple[str, ...]
 
     def suggest(self, trial: Any, path: str) -> str:
-        """The value that an Optuna trial has, or now gets, under this path."""
+        """The value of an Optuna trial for this path. Draws it if the trial has none yet."""
         return self.text(trial.suggest_categorical(path, self.values))
 
     def text(self, value: str) -> str:
-        """As an override gives it."""
+        """The value as written in an override."""
         return value
 
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """A number from `low` to `high`, both included."""
+    """A range of numbers from `low` to `high`, both included."""
 
     low: float
     high: float
@@ -49,16 +49,16 @@ class Range:
 
     @property
     def whole(self) -> bool:
-        """Whether it is of whole numbers: both ends were written as such."""
+        """Whether the range is one of integers: both ends were written as integers."""
         return isinstance(self.low, int) and isinstance(self.high, int)
 
     def suggest(self, trial: Any, path: str) -> str:
-        """The value that an Optuna trial has, or now gets, under this path."""
+        """The value of an Optuna trial for this path. Draws it if the trial has none yet."""
         suggest = trial.suggest_int if self.whole else trial.suggest_float
         return self.text(suggest(path, self.low, self.high, log=self.log))
 
     def text(self, value: float) -> str:
-        """As an override gives it: of a real number six digits, which do not leave the range.
+        """The value as written in an override. A real number has six significant digits and stays in the range.
 
         >>> Range(0.0, 1.0).text(0.12345678), Range(1, 6).text(3)
         ('0.123457', '3')
@@ -72,7 +72,10 @@ Axis = Choices | Range
 
 
 def read_axes(over: Sequence[str], overrides: Sequence[tuple[str, Any]] = ()) -> dict[str, Axis]:
-    """Path -> axis of all that ``--over`` says; `overrides` are what every row has, and set none of these paths."""
+    """Path -> axis, from the ``--over`` options.
+
+    Raises ConfigError if a path is given twice, is set by `overrides`, or changes only how a trial is executed.
+    """
     axes: dict[str, Axis] = {}
     for text in over:
         path, axis = parse_axis(text)
@@ -106,8 +109,10 @@ def parse_axis(text: str) -> tuple[str, Axis]:
 
 
 def check_axes(config: Config, axes: Mapping[str, Axis]) -> None:
-    """Raises ConfigError where two values of an axis are the same setting, however they are spelt (0.1 and 1e-1), and
-    where a range of real numbers (1e2..1e3) is of a setting that takes whole ones."""
+    """Raises ConfigError if two values of an axis are equal, however they are written (0.1 and 1e-1).
+
+    Also raises ConfigError for a range of real numbers (1e2..1e3) for a setting that takes integers.
+    """
     for path, axis in axes.items():
         if isinstance(axis, Range) and not axis.whole and axis.low == int(axis.low):
             _check_between(config, path, axis)
@@ -129,8 +134,11 @@ def _check_between(config: Config, path: str, axis: Range) -> None:
 
 
 def _meaning(config: Config, path: str, value: str) -> str:
-    """A text that is equal for equal values. A value that this config cannot take alone, such as a setting of a kind
-    that another axis sweeps, is read as a number or a constant where it is one."""
+    """A text that is equal for equal values.
+
+    If the config cannot take the value alone, for example if another axis sets the kind that has this setting, the
+    value is read as a number, a constant or a text.
+    """
     try:
         return json.dumps(config.override([(path, value)]).resolved)
     except ConfigError:
@@ -140,7 +148,7 @@ def _meaning(config: Config, path: str, value: str) -> str:
 
 
 def only_values(axes: Mapping[str, Axis]) -> dict[str, tuple[str, ...]]:
-    """Path -> values, of axes none of which is a range: those of a sweep over all combinations."""
+    """Path -> values, for a sweep over all combinations. Raises ConfigError if an axis is a range."""
     for path, axis in axes.items():
         if isinstance(axis, Range):
             raise ConfigError(f"--over {path}={axis.low}..{axis.high}: ranges need --search=random or tpe")
@@ -148,7 +156,7 @@ def only_values(axes: Mapping[str, Axis]) -> dict[str, tuple[str, ...]]:
 
 
 def _is_range(value: str) -> bool:
-    """Whether dots stand beside a number: ``..`` in a path of files is none."""
+    """Whether ``..`` stands beside a number. In a file path it does not, so a path is not a range."""
     low, dots, rest = value.partition("..")
     return bool(dots) and (_number(low) is not None or _number(rest.partition(":")[0]) is not None)
 
@@ -167,7 +175,7 @@ def _range(text: str, value: str) -> Range:
 
 
 def _number(text: str) -> float | None:
-    """A whole number as an int, another one as a float; None for what is no finite number."""
+    """The number that a text spells, as an int or a float; None if it is not a finite number."""
     if re.fullmatch(r"[+-]?[0-9]+", text):
         return int(text)
     try:

@@ -1,4 +1,4 @@
-"""The size of a trial's result: curves, samples and lists of numbers are bounded where the result is written."""
+"""Limits the size of a trial's result: its curves, samples and lists of numbers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-#: Points of a curve, samples of an evaluation, characters of a sample's text.
+#: The largest numbers of points of a curve, of samples of an evaluation, and of characters of a sample's text.
 POINTS, SAMPLES, CHARACTERS = 200, 8, 200
-#: Significant digits of a number in a list: a point of a curve, a weight of a map. Numbers of their own keep all.
+#: Significant digits of a number in a list, such as a point of a curve. Numbers outside lists keep all digits.
 DIGITS = 6
 
 
 def bounded(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A trial's result with its curves thinned, its samples cut and the numbers in its lists rounded.
+    """A trial's result with thinned curves, shortened samples and rounded numbers in lists.
 
-    What is bounded already stays as it is.
+    A result that is within the limits does not change.
     """
     stages = {name: _stage(numbers) for name, numbers in result["stages"].items()}
     curves = {split: thinned(points) for split, points in result.get("curves", {}).items()}
@@ -23,7 +23,7 @@ def bounded(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def thinned(points: list[Any]) -> list[Any]:
-    """At most `POINTS` of a curve's points at equal distances, the first and the last among them."""
+    """At most `POINTS` points of a curve at equal distances, with the first and the last point."""
     kept = points[:: math.ceil(len(points) / POINTS) or 1]
     return kept if not points or kept[-1] is points[-1] else [*kept[: POINTS - 1], points[-1]]
 

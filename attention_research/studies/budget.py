@@ -1,8 +1,8 @@
-"""How long a study trains and at which rates: what it declares, and the rules by which numbers decide.
+"""The training budget of a study: its declaration, and the rules that choose learning rates and numbers of steps.
 
-No test split plays a part: the learning rate of a family of rows is the one of lowest validation loss, and the length
-is the last doubling that lowered the validation loss of the reference row by the declared share. `budgeting` runs the
-trials.
+The rules use only the validation loss, never a test split. The learning rate of a family of rows is the one with the
+lowest validation loss. The number of steps is the last doubling that lowered the validation loss of the reference row
+by the declared share. `budgeting` runs the trials.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 
 from attention_research.errors import ConfigError
 
-#: Validations of a trial, at equal distances: among them the best checkpoint is found.
+#: The number of validations of a trial, at equal distances. The best checkpoint is one of these.
 EVALUATIONS = 10
-#: Significant digits of a learning rate, so that the one that was tried can be written down.
+#: Significant digits of a learning rate, so that the printed rate is exactly the one that was tried.
 DIGITS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """Rows of a study that train for an equal number of steps, which their reference `row` decides.
+    """Rows of a study that train for the same number of steps, which is chosen with their reference `row`.
 
-    `families` maps a representative row to the rows that take its learning rate; it is one of them. Rows that no family
-    of a study names belong to the reference row of its first budget. Each representative is tried at its own rate times
-    each of `rates`. The reference row, at its best rate, is trained for half of its steps and for up to `doublings`
-    times twice as many, until the validation loss falls by less than the share `gain`.
+    `families` maps a representative row to the rows that use its learning rate, including itself. Rows in no family of
+    a study belong to the reference row of its first budget. Each representative is tried at its own learning rate times
+    each of `rates`. The reference row, at its best rate, is trained for half of its steps. Then the steps are doubled
+    up to `doublings` times, until the validation loss falls by less than the share `gain`.
     """
 
     row: str
@@ -45,10 +45,10 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True)
 class Tried:
-    """A trial of a budget and what came of it.
+    """A trial of a budget and its result.
 
-    `factor` is its learning rate or its number of steps as a multiple of the scale's; `loss` the lowest validation loss
-    and `step` where it was, infinite and None for a trial that diverged.
+    `factor` is its learning rate or its number of steps, as a multiple of the scale's. `loss` is the lowest validation
+    loss and `step` its step; for a diverged trial they are infinity and None.
     """
 
     factor: float
@@ -63,9 +63,10 @@ class Tried:
 
 @dataclasses.dataclass(frozen=True)
 class Length:
-    """What the lengths say: the `chosen` one (None: all diverged), whether it is final, and why.
+    """The choice of a length: the `chosen` trial (None: all diverged), whether the choice is final, and why.
 
-    `gains` are the shares by which each length after the first lowered the lowest validation loss of those before it.
+    `gains` holds, for each length after the first, the share by which it lowered the lowest validation loss of the
+    shorter ones.
     """
 
     chosen: Tried | None
@@ -75,7 +76,7 @@ class Length:
 
 
 def check(budgets: Sequence[Budget], rows: Sequence[str], study: str) -> None:
-    """Raises ConfigError where budgets name rows that are not there, or one row twice."""
+    """Raises ConfigError if budgets name an unknown row, or a row in two families."""
     seen: dict[str, str] = {}
     for budget in budgets:
         families = {budget.row: (), **budget.families}
@@ -89,9 +90,9 @@ def check(budgets: Sequence[Budget], rows: Sequence[str], study: str) -> None:
 
 
 def families_at(budgets: Sequence[Budget], rows: Sequence[str]) -> list[dict[str, tuple[str, ...]]]:
-    """For each budget: representative -> its rows among `rows`, that of the reference row first.
+    """For each budget: representative -> the rows of its family in `rows`, with the reference row's family first.
 
-    A representative that is not among them is replaced by the first row of its family that is.
+    A representative that is not in `rows` is replaced by the first row of its family that is.
     """
     named = {row for one in budgets for name, covered in one.families.items() for row in (name, *covered)}
     named |= {one.row for one in budgets}
@@ -109,18 +110,21 @@ def families_at(budgets: Sequence[Budget], rows: Sequence[str]) -> list[dict[str
 
 
 def winner(tried: Iterable[Tried]) -> Tried | None:
-    """The lowest validation loss; of equal ones the rate nearest to the scale's. None where every trial diverged."""
+    """The trial with the lowest validation loss; of equal ones that with the rate nearest to the scale's.
+
+    None if every trial diverged.
+    """
     finite = [one for one in tried if math.isfinite(one.loss)]
     return min(finite, key=lambda one: (one.loss, abs(math.log(one.factor)), one.factor), default=None)
 
 
 def on_the_edge(best: Tried | None, rates: Sequence[float]) -> bool:
-    """Whether a better rate may lie outside of those that were tried."""
+    """Whether the best rate is the lowest or the highest that was tried, so that a better one may be outside."""
     return best is not None and len(rates) > 1 and best.factor in (min(rates), max(rates))
 
 
 def factors(budget: Budget) -> list[float]:
-    """Lengths in the order in which they are tried, as factors of the scale's steps.
+    """The lengths in the order in which they are tried, as multiples of the scale's steps.
 
     >>> factors(Budget("base"))
     [0.5, 1.0, 2.0, 4.0]
@@ -129,9 +133,9 @@ def factors(budget: Budget) -> list[float]:
 
 
 def length(budget: Budget, tried: Sequence[Tried]) -> Length:
-    """The budget from the lengths tried so far, the shortest first: the last one that helped.
+    """Chooses the length from those tried so far, shortest first: the last one that lowered the loss by `gain`.
 
-    It is final where the longest did not help and at least one length did.
+    The choice is final if the longest length did not lower the loss by `gain` and a shorter one did.
     """
     chosen = lowest = tried[0]
     gains = []
@@ -158,12 +162,15 @@ def length(budget: Budget, tried: Sequence[Tried]) -> Length:
 
 
 def goes_on(budget: Budget, outcome: Length) -> bool:
-    """Whether a longer training is to be tried."""
+    """Whether to try a longer training."""
     return 0 < len(outcome.gains) < budget.doublings and outcome.gains[-1] >= budget.gain
 
 
 def gain(before: Tried, after: Tried) -> float:
-    """By which share of it the validation loss is lower; infinite where only the shorter training diverged."""
+    """The relative decrease of the validation loss.
+
+    It is -inf if the longer training diverged, and inf if only the shorter one diverged.
+    """
     if not math.isfinite(after.loss):
         return -math.inf
     if not math.isfinite(before.loss):
@@ -172,10 +179,11 @@ def gain(before: Tried, after: Tried) -> float:
 
 
 def stretched(training: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """Overrides of a resolved `training` section that make it `factor` times as long, its schedule in proportion.
+    """Overrides that make a resolved `training` section `factor` times as long, with its schedule in proportion.
 
-    Warm-up, ramp and boundaries are multiplied. Noam's rate at its peak, learning_rate (D warm-up)^-0.5, is kept: its
-    factor grows with the root of the warm-up. There are always EVALUATIONS validations.
+    Warm-up, ramp and boundaries are multiplied by `factor`. The peak rate of the Noam schedule, learning_rate
+    (D warm-up)^-0.5, is kept: learning_rate grows with the square root of the warm-up. There are always EVALUATIONS
+    validations.
     """
     steps = max(1, round(training["steps"] * factor))
     schedule = training["schedule"]

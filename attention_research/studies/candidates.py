@@ -1,7 +1,7 @@
-"""Candidates of a search on their way from Optuna to a crew, and what becomes of them on its way back.
+"""Passes the candidates of a search from Optuna to a crew, and their results back to Optuna.
 
-The crew asks for the next trial when it has room for one, and Optuna draws it then, knowing what is done by then: no
-trial waits for another.
+When the crew has room for a trial, it requests one, and Optuna draws it with the results known at that time. No trial
+waits for another.
 """
 
 from __future__ import annotations
@@ -33,22 +33,25 @@ _STOPPED = "stopped"
 
 
 class Candidates:
-    """The candidates of one search, in a study's folder. `study` has no rows yet; without `halving` none ends early."""
+    """The candidates of one search, in a study's folder.
+
+    `study` has no rows yet. Without `halving` no trial is stopped early.
+    """
 
     def __init__(self, study: Study, draws: Draws, folder: Folder, goal: Objective, halving: Halving | None = None):
         self.study, self.draws, self.folder, self.goal, self.halving = study, draws, folder, goal, halving
         self.progress = Progress([], folder, set())
         self.fingerprint = fingerprint()
         self.planned: dict[Path, Trial] = {}
-        self.at_work: dict[Path, list[Any]] = {}  # Optuna's trials: several, where it has drawn the same again
-        self.stopped: dict[Path, str] = {}  # asked to stop, and why
+        self.at_work: dict[Path, list[Any]] = {}  # Optuna's trials; several if it drew the same settings again
+        self.stopped: dict[Path, str] = {}  # trials that were asked to stop, with the reason
         self.prepared: list[Any] = []
         self.looked = 0.0
 
     def run(self, crew: Any, total: int) -> list[dict[str, str]]:
-        """Run candidates until `total` were drawn, in all sittings; returns those that failed."""
+        """Runs candidates until `total` are drawn, over all sessions. Returns the failed ones."""
         coming = self._coming(total)
-        first = next(coming, None)  # so that what is wrong with all of them, or with the data, is said before all else
+        first = next(coming, None)  # errors of all candidates, or of the data, are raised before the crew starts
         if first is None:
             return []
         folders = itertools.chain([first], coming)
@@ -61,7 +64,7 @@ class Candidates:
         return [{"id": trial.id, "row": trial.row, "error": line} for trial, line in failed]
 
     def results(self) -> Results:
-        """What is there of all that were drawn, in this order, the last validation loss among the numbers."""
+        """The results of all candidates, in the order of their draws, with the last validation loss as a number."""
         study = dataclasses.replace(self.study, rows=rows_of(self.draws.drawn()))
         trials = plan(study, "sweep", list(study.rows), 1, self.fingerprint)
         found = results.collect(study, "sweep", trials, self.folder)
@@ -72,7 +75,7 @@ class Candidates:
         return dataclasses.replace(found, entries=tuple(entries))
 
     def _coming(self, total: int) -> Iterator[Path]:
-        """The folders of those that must run, each drawn when it is asked for."""
+        """Yields the folders of the trials to run. Each is drawn only when it is requested."""
         for asked in self.draws.ask(total):
             (row,) = rows_of([self.draws.settings(asked)])
             try:
@@ -96,7 +99,7 @@ class Candidates:
         prepare_data([trial], self.prepared)
         folder = self.folder.prepare(trial, rerun_stale=False)
         reason = asked.user_attrs.get(_STOPPED)
-        if reason:  # in a sitting that ended before the trial did
+        if reason:  # it was asked to stop in an earlier session, which ended before the trial
             write_json(folder / STOP, {"reason": reason})
             self.stopped[folder] = reason
         self.planned[folder], self.at_work[folder] = trial, [asked]
@@ -129,7 +132,10 @@ class Candidates:
                 self._judge(folder)
 
     def _judge(self, folder: Path, *, ended: bool = False) -> None:
-        """Let the new validation losses of a trial be judged; one that has ended counts at the rungs all the same."""
+        """Reports the new validation losses of a trial to `halving`, and stops the trial if its losses are too high.
+
+        The losses of a trial that has ended count at the rungs too.
+        """
         if self.halving is None or folder in self.stopped:
             return
         asked, trial = self.at_work[folder][0], self.planned[folder]

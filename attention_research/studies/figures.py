@@ -1,6 +1,6 @@
-"""Pictures of a study: loss curves, a number by row with its spread, and time or memory against length.
+"""Figures of a study: loss curves, numbers by row with their spread, and time or memory against length.
 
-Rows are told apart by marker and line style as well as by colour. matplotlib comes with the extra ``report``.
+Rows differ in marker and line style as well as in colour. matplotlib is installed with the extra ``report``.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from attention_research.studies.columns import BLEU, F1, Column, exponent
 from attention_research.studies.competence import STORED
 from attention_research.studies.results import Results, finite, published
 
-# Okabe and Ito's colours, readable with any colour vision.
+# The colours of Okabe and Ito, which people with colour blindness can distinguish.
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
 _ROWS_IN_A_PANEL, _HIGH_PANELS = 7, 3
-#: The pictures that any study has: the loss curve, then those of a column of its table.
+#: The figures that every study may have: the loss curve, and columns of its table.
 _OF_EVERY_STUDY = ("loss.png", "bleu.png", "f1.png")
-#: A loss that grows to so many times where the curves begin is drawn on a logarithmic axis.
+#: If a loss grows to this many times its start, the axis is logarithmic.
 _GROWN = 10
 
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A picture that was written, with its title and what it shows in words."""
+    """A figure that was written to a file, with its title and its alternative text."""
 
     path: Path
     title: str
@@ -40,7 +40,7 @@ class Figure:
 
 
 def draw(results: Results, folder: Path) -> list[Figure]:
-    """Write the study's pictures into ``folder``: those that its results can fill."""
+    """Draws the study's figures into ``folder``. Figures without results are left out."""
     pyplot = canvas()
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [_loss(pyplot, results, folder / "loss.png")]
@@ -55,13 +55,13 @@ def draw(results: Results, folder: Path) -> list[Figure]:
 
 
 def worth_recording(drawn: Sequence[Figure]) -> list[Figure]:
-    """Of a study's pictures its own ones, or the loss curve where it has none: the others repeat its table."""
+    """The figures to record: the study's own, or the loss curve if it has none. The others repeat the table."""
     own = [figure for figure in drawn if figure.path.name not in _OF_EVERY_STUDY]
     return own or [figure for figure in drawn if figure.path.name == _OF_EVERY_STUDY[0]]
 
 
 def canvas() -> Any:
-    """matplotlib's pyplot, set up to draw into files. Raises RunError where matplotlib is missing."""
+    """matplotlib's pyplot, set up to draw into files. Raises RunError if matplotlib is not installed."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -76,20 +76,20 @@ def canvas() -> Any:
 
 
 def styles() -> Any:
-    """Colour, marker and line style of the first line, the second, ..., without end."""
+    """An endless iterator over the colour, marker and line style of each line."""
     cycles = map(itertools.cycle, (COLOURS, _MARKERS, _LINES))
     return ({"color": c, "marker": m, "linestyle": s} for c, m, s in zip(*cycles, strict=False))
 
 
 def mark_plainly(axis: Any) -> None:
-    """Mark a logarithmic axis (a plot's `xaxis` or `yaxis`) at 1, 2 and 5 of each power of ten, in plain numbers."""
+    """Puts the ticks of a logarithmic axis (`xaxis` or `yaxis`) at 1, 2 and 5 times powers of ten, as plain numbers."""
     axis.get_major_locator().set_params(subs=(1, 2, 5))
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.minorticks_off()
 
 
 def heat_maps(results: Results, path: Path, maps: Sequence[Mapping[str, Any]], what: str) -> Figure | None:
-    """Alignments as `analysis.alignment_figure` draws them (a map may have a "title"); None without one."""
+    """Draws alignments with `analysis.alignment_figure`; None without any. A map may have a "title"."""
     if not maps:
         return None
     from attention_research.analysis import alignment_figure
@@ -105,7 +105,7 @@ def heat_maps(results: Results, path: Path, maps: Sequence[Mapping[str, Any]], w
 
 
 def _loss(pyplot: Any, results: Results, path: Path) -> Figure | None:
-    """Training loss against steps: the mean over seeds, and the range of the seeds as a band."""
+    """Draws the training loss against steps: the mean over seeds, with the range of the seeds as a band."""
     curves = {row.name: c for row in results.rows if (c := _mean_curve(results, row.id))}
     if not curves:
         return None
@@ -141,9 +141,9 @@ def _mean_curve(results: Results, row: str) -> tuple[list[int], list[float], lis
 
 
 def by_row(column: Column, printed: str = "") -> Callable[[Results, Path], Figure | None]:
-    """For a study's `figures`: the picture of a column, over the range of its values, named after its key.
+    """A function for `Study.figures` that draws a column over the range of its values, in a file named after its key.
 
-    ``printed`` is the column of the study's CSV whose numbers stand beside ours.
+    ``printed`` is the column of the study's CSV with published numbers, which are drawn below ours.
     """
 
     def drawn(results: Results, folder: Path) -> Figure | None:
@@ -156,9 +156,9 @@ def by_row(column: Column, printed: str = "") -> Callable[[Results, Path], Figur
 def _by_row(
     pyplot: Any, results: Results, column: Column, path: Path, *, from_zero: bool = True, printed: str = ""
 ) -> Figure | None:
-    """One number a row, with an error bar of one sample standard deviation and a cross for each seed.
+    """Draws one number for each row, with an error bar of one sample standard deviation and a cross for each seed.
 
-    A diamond is a printed number, a dashed line a floor.
+    Diamonds are published numbers, and dashed lines are floors.
     """
     cells = [(row.name, cell) for row in results.rows if (cell := results.cell(row.id, column)).values]
     cells = [(name, cell) for name, cell in cells if all(map(finite, cell.values))]
@@ -188,13 +188,13 @@ def _by_row(
 
 
 def _printed(results: Results, name: str) -> dict[str, float]:
-    """Name -> number of each row with a cell in that column of the study's CSV."""
+    """Name -> published number, for each row with a cell in this column of the study's CSV."""
     cells = published(results.study, results.scale) if name else {}
     return {row.name: float(cells[row.id][name]) for row in results.rows if name in cells.get(row.id, {})}
 
 
 def _floor_lines(results: Results, column: Column) -> dict[str, float]:
-    """Name -> number of each floor of a column: those that are trials, and those that evaluations give."""
+    """Name -> number of each floor of a column: from floors that are trials, else from those that evaluations store."""
     found = {name: numbers[column.key] for name, numbers in floors.lines(results.floors) if column.key in numbers}
     for floor in STORED if not found else ():
         below = [x for row in results.rows for x in results.values(row.id, floor.floor) if floor.key == column.key]
@@ -204,7 +204,7 @@ def _floor_lines(results: Results, column: Column) -> dict[str, float]:
 
 
 def _against(pyplot: Any, results: Results, column: Column, path: Path) -> Figure | None:
-    """A measured number against the study's axis, both logarithmic, with the fitted power."""
+    """Draws a measured number against the study's axis, both logarithmic, with the fitted power."""
     lines = {}
     for row in results.rows:
         cells = [(point, results.cell(row.id, column, point)) for point in results.points]
@@ -242,6 +242,6 @@ def _title(axis: Any, results: Results, what: str) -> None:
 
 
 def save(pyplot: Any, figure: Any, path: Path) -> None:
-    """Write a picture, of a bounded size."""
+    """Writes a figure to a file of limited size, and closes it."""
     picture_file.save(figure, path, bbox_inches="tight")
     pyplot.close(figure)

@@ -1,9 +1,9 @@
-"""The stage `finetune`: a trial's trained parameters trained further, by other settings, in a folder in the trial's.
+"""The stage `finetune`: trains the parameters of a trial further, with other settings, in a folder inside the trial's.
 
-Row by row and seed by seed, as a benchmark of downstream tasks asks for it: each fine-tuning is a run of its own
-(`training.initial`) with the vocabulary of the trial, evaluated at its end, and its numbers stand under its name, as
-``topics.accuracy``. Its address holds its settings and that of the stage before it, not the folder in which it lies.
-`train_on` makes a stage of the same kind that starts from nothing: the same row on a second task.
+Each row and seed is fine-tuned separately, as in a benchmark of downstream tasks. A fine-tuning is a run
+(`training.initial`) with the vocabulary of the trial, and it is evaluated at its end. Its numbers are stored under its
+name, as in ``topics.accuracy``. Its address is a hash of its settings and of the stage before it, not of its folder.
+`train_on` makes a stage of the same kind that starts from new parameters: the same row on a second task.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from attention_research.config import Config, ConfigError, build, resolve
 from attention_research.studies.study import Stage
 
-#: In a planned config: the trial's folder, which the worker knows.
+#: A placeholder in planned configs for the trial's folder, which the worker fills in.
 TRIAL = "{trial}"
-#: What other numbers of a trial stand under.
+#: Names of other stages, under which a trial stores numbers. A fine-tuning cannot have them.
 TAKEN = ("train", "evaluate", "measure", "deal", "inspect", "finetune")
 
 
@@ -32,12 +32,12 @@ def finetune(
     at: Mapping[str, Mapping[str, Any]] | None = None,
     checkpoint: str | int | None = None,
 ) -> Stage:
-    """A stage that trains on from the trained parameters of `from_stage`, "train" or an earlier fine-tuning's name.
+    """A stage that continues training from the parameters of `from_stage`, "train" or the name of a fine-tuning.
 
-    `overrides` are set in the trial's configuration, after the row's; at the scales that `at` names those given there
-    come on top. Where they name no ``data.tokenizer`` it is the trial's vocabulary; ``training.initial_checkpoint``
-    among them says from which checkpoint it starts. `checkpoint` is the one that is evaluated ("best", or as
-    ``evaluation.average`` says).
+    `overrides` are applied to the trial's config, after those of the row. `at` maps a scale to further overrides at
+    that scale. Unless the overrides set ``data.tokenizer``, the fine-tuning uses the vocabulary of the trial. The
+    override ``training.initial_checkpoint`` selects the checkpoint from which it starts. `checkpoint` is the one that
+    is evaluated, such as "best" (None: as ``evaluation.average`` says).
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name) or name in TAKEN:
         raise ConfigError(f"finetune {name!r}: a name is a slug of a-z, 0-9, '_', '-', and none of {', '.join(TAKEN)}")
@@ -53,8 +53,10 @@ def train_on(
     at: Mapping[str, Mapping[str, Any]] | None = None,
     checkpoint: str | int | None = None,
 ) -> Stage:
-    """A stage that trains the trial's configuration afresh, on the data and by the settings of `overrides`, so that a
-    row is measured on a second task. It is `finetune` without parameters and vocabulary of the trial."""
+    """A stage that trains the row on a second task, with the data and settings of `overrides`.
+
+    It is `finetune` without the parameters and the vocabulary of the trial.
+    """
     stage = finetune(name, overrides, at=at, checkpoint=checkpoint)
     return Stage("finetune", {**stage.settings, "from_stage": None})
 
@@ -69,9 +71,10 @@ def text_to_text(
     examples: int | None = None,
     scored_together: int = 64,
 ) -> dict[str, Any]:
-    """Overrides of a fine-tuning as text to text: sources and targets of one bucket, a rate that falls to 0.
+    """Overrides for a text-to-text fine-tuning, with one length bucket and a learning rate that decreases to 0.
 
-    `lengths` are the longest source and target, `examples` how many of the test split are scored (None: all).
+    `lengths` are the largest lengths of sources and targets. `examples` is the number of examples of the test split
+    that are scored (None: all).
     """
     longest, target_length = lengths
     sizes = {"max_length": longest, "target_length": target_length, "batching": {"boundaries": (longest,)}}
@@ -88,9 +91,9 @@ def text_to_text(
 
 
 def planned(stage: Stage, config: Config | None, scale: str, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The stage's settings as a worker reads them: name, from_stage, checkpoint, the config's identity and `given`.
+    """The settings of a stage for the worker: name, from_stage, checkpoint, steps, and its config (identity, `given`).
 
-    `before` are the trial's stages so far. Raises ConfigError, which names the stage, for what cannot be run.
+    `before` are the trial's stages so far. Raises ConfigError, which names the stage, if it cannot be run.
     """
     settings = stage.settings
     name, source = settings["name"], settings["from_stage"]
@@ -113,7 +116,7 @@ def planned(stage: Stage, config: Config | None, scale: str, before: Sequence[Ma
 
 
 def _with_vocabulary(tuned: Config, config: Config, overrides: Mapping[str, Any]) -> Config:
-    """With the trial's vocabulary, unless the overrides of the fine-tuning name another or its data have none."""
+    """The config with the trial's vocabulary, unless the overrides set another or the data have none."""
     named = any(path.startswith("data.tokenizer") for path in overrides) or "tokenizer" in overrides.get("data", {})
     if named or not all("tokenizer" in one.resolved["data"] for one in (tuned, config)):
         return tuned
@@ -121,20 +124,23 @@ def _with_vocabulary(tuned: Config, config: Config, overrides: Mapping[str, Any]
 
 
 def content(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a stage's settings its address is made of: a config's identity, not how it was said."""
+    """The settings that determine the address of a stage: the identity of its config, without `given`."""
     return {name: value for name, value in settings.items() if name != "given"}
 
 
 def inside(stage: Mapping[str, Any]) -> str:
-    """The stage's folder in its trial's."""
+    """The folder of a stage, relative to its trial's folder."""
     return f"finetune/{stage['settings']['name']}-{stage['address']}"
 
 
 def runs(
     stages: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
 ) -> Iterator[tuple[str, Config, Callable[[Callable[[str], None]], Any]]]:
-    """The runs that a trial trains: the prefix of their names ("" or ``topics.``), their configs, and what makes their
-    data. Data with the trial's vocabulary prepare the trial's data to get it, and report that."""
+    """Yields the runs that a trial trains: (prefix of their names, such as "" or ``topics.``; config; data function).
+
+    The data function takes a function for progress lines and returns the data. Data with the trial's vocabulary first
+    prepare the trial's data.
+    """
     own = resolve(dict(given))
     if any(stage["kind"] == "train" for stage in stages):
         yield "", own, lambda say: build(own.resolved["data"], "data")()
@@ -154,7 +160,7 @@ def _tuned_data(section: dict[str, Any], own: Config, say: Callable[[str], None]
 
 
 def prepare(trial: Any, seen: list[Any], say: Callable[[str], None]) -> None:
-    """Prepares the data of a trial's fine-tunings before any trial has trained; what was `seen` is prepared."""
+    """Prepares the data of a trial's fine-tunings, before any trial trains. Skips data in `seen`, and adds to it."""
     if trial.given is None:
         return
     own = resolve(trial.given).resolved["data"]
@@ -166,9 +172,9 @@ def prepare(trial: Any, seen: list[Any], say: Callable[[str], None]) -> None:
 
 
 def run(stage: Mapping[str, Any], folder: Path, report: Callable[[str], None]) -> dict[str, Any]:
-    """The worker's part: trains in the stage's folder of a trial, continues what was interrupted, and evaluates.
+    """Runs the stage in a worker: trains in the stage's folder, continuing an interrupted run, then evaluates.
 
-    Returns the evaluation's numbers, and those of training under names that begin with ``train_``.
+    Returns the numbers of the evaluation, and those of training under names that begin with ``train_``.
     """
     from attention_research.training.evaluation import evaluate
     from attention_research.training.run import train
@@ -177,7 +183,7 @@ def run(stage: Mapping[str, Any], folder: Path, report: Callable[[str], None]) -
     place, settings = folder / inside(stage), stage["settings"]
     config = resolve(_placed(settings["given"], str(folder.resolve())))
     if (place / "config.json").exists():
-        write_text(place / "config.json", config.to_json())  # of the same content, where the study was moved
+        write_text(place / "config.json", config.to_json())  # updates the paths if the study's folder was moved
     trained = place / "trained.json"
     if not trained.exists():
         write_json(trained, train(config, place, report))
@@ -187,7 +193,7 @@ def run(stage: Mapping[str, Any], folder: Path, report: Callable[[str], None]) -
 
 
 def _placed(value: Any, folder: str) -> Any:
-    """A given config with the trial's folder in its place."""
+    """A given config with the placeholder `TRIAL` replaced by the trial's folder."""
     if isinstance(value, dict):
         return {name: _placed(item, folder) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,15 +1,16 @@
-"""What a trial runs, as a dictionary of short hashes by part: its `program`, from which its fingerprint is made.
+"""The `program` of a trial: a dictionary of short hashes of the parts that it runs. Its fingerprint is a hash of this.
 
     {"jax": "0.10.2", ..., "platform": "cpu", "sources": "4e033cf248a5",
      "config": "bf0014350a04", "data": "...", "start": "...", "train": "...", "evaluate": "...", "decode": "..."}
 
 A trial that trains has the hashes of its lowered programs (`training.programs`), of its data (`data.checksum`), of the
-sources that score it and of its config; a fine-tuning the same under its name (``topics.train``). A measurement has the
-hash of the sources that its function reaches (``measure.FUNCTION``, `studies.sources`). "sources" is the hash of all
-sources that could matter: where it and the versions are equal, so is the rest, and nothing is lowered.
+sources that score it and of its config. A fine-tuning has the same parts under its name (``topics.train``). A
+measurement has the hash of the sources that its function reaches (``measure.FUNCTION``, `studies.sources`). "sources"
+is a hash of all sources that could matter: if it and the versions of libraries are equal, all other parts are equal
+too, and nothing needs to be lowered.
 
-Lowering takes seconds. What was lowered is kept in the user's cache folder by config (the seed apart), sources and
-versions.
+Lowering takes seconds. The hashes of lowered programs are cached in the user's cache folder, by config (without the
+seeds), sources and versions.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from attention_research.studies.study import digest
 from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import write_text
 
-#: Lowered text depends on the versions of these; a difference of the first two alone makes texts not comparable.
+#: Lowered programs depend on the versions of these. Different versions of the first two are never comparable.
 LIBRARIES = ("jax", "jaxlib", "flax", "optax")
-#: How a part begins that could not be hashed, with the reason after it.
+#: The prefix of a part that could not be hashed, followed by the reason.
 UNKNOWN = "not "
-#: What of a program is not compared.
+#: The parts of a program that are not compared one by one.
 ABOUT = (*LIBRARIES, "platform", "sources")
-#: Settings of the process that change what is lowered.
+#: Environment variables that change lowered programs.
 _FLAGS = ("JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_THREEFRY_PARTITIONABLE", "JAX_DEFAULT_PRNG_IMPL")
-#: What computes floors.
+#: The function that computes floors.
 _FLOORS = "attention_research.tasks.floors:floors_of"
 Stages = Sequence[Mapping[str, Any]]
 Given = Mapping[str, Any] | None
@@ -49,22 +50,22 @@ Given = Mapping[str, Any] | None
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Of `LIBRARIES`."""
+    """The installed versions of `LIBRARIES`."""
     return {name: importlib.metadata.version(name) for name in LIBRARIES}
 
 
 def line(program: Mapping[str, Any]) -> str:
-    """The fingerprint: 12 hex digits of all parts."""
+    """The fingerprint of a program: a hash (12 hex digits) of its parts, without "sources"."""
     return digest({name: value for name, value in program.items() if name != "sources"})
 
 
 def trains(stages: Stages) -> bool:
-    """Whether a trial trains a run."""
+    """Whether a trial has a training stage."""
     return any(stage["kind"] == "train" for stage in stages)
 
 
 def sources_of(stages: Stages, package: str | None = None, sources: Sources | None = None) -> str:
-    """The hash of all sources that could matter to a trial. `package` is that of today's package, if it is known."""
+    """The hash of all sources that could matter to a trial. `package` is the package's hash, if it is known already."""
     own = measurements(stages, sources)
     if trains(stages):
         own["package"] = fingerprint() if package is None else package
@@ -72,7 +73,7 @@ def sources_of(stages: Stages, package: str | None = None, sources: Sources | No
 
 
 def measurements(stages: Stages, sources: Sources | None = None) -> dict[str, str]:
-    """Part -> hash of the sources of each stage that measures."""
+    """Part -> hash of the sources, for each stage that measures."""
     sources, trained = sources or Sources(), trains(stages)
     found = {
         f"measure.{stage['function'].rpartition(':')[2]}": sources.of(
@@ -87,7 +88,7 @@ def measurements(stages: Stages, sources: Sources | None = None) -> dict[str, st
 
 
 class Lowering:
-    """Programs that a config lowers to: what is asked for, and under which name the answer is kept."""
+    """A request for the lowered programs of a config, and the key under which their hashes are cached."""
 
     def __init__(self, config: configs.Config, *, evaluated: bool, platform: str, package: str | None = None):
         self.given, self.evaluated, self.platform = config.given, evaluated, platform
@@ -100,40 +101,42 @@ class Lowering:
         self.key = digest([leaves, evaluated, package or fingerprint(), versions(), platform, flags], 20)
 
     def kept(self) -> dict[str, str] | None:
-        """What was lowered before."""
+        """The cached hashes, or None."""
         return _read(self.key)
 
     def run(self) -> dict[str, str]:
-        """Lowers in this process, which imports JAX, and keeps the answer."""
+        """Lowers the programs in this process, which imports JAX, and caches their hashes."""
         import jax
 
         from attention_research.training.programs import program_hashes
 
         try:
             found = program_hashes(configs.resolve(dict(self.given)), evaluated=self.evaluated)
-        except Exception as error:  # what cannot be built at all is told by who trains it
+        except Exception as error:  # training will report a config that cannot be built
             return {"train": unknown("lowered", error)}
-        jax.clear_caches()  # what was traced is not run
+        jax.clear_caches()  # the traced programs are not run here
         return _keep(self.key, found)
 
 
 def lowerings(
     stages: Stages, given: Given, platform: str, package: str | None = None
 ) -> Iterator[tuple[str, Lowering]]:
-    """The prefix of its parts' names and the `Lowering` of each run that a trial trains (`package`: `sources_of`)."""
+    """Yields (prefix of part names, `Lowering`) for each run that a trial trains. `package` is that of `sources_of`."""
     for prefix, config, _ in finetuning.runs(stages, given or {}) if trains(stages) else ():
         evaluated = prefix != "" or _evaluates(stages)
         yield prefix, Lowering(config, evaluated=evaluated, platform=platform, package=package)
 
 
 def contents(stages: Stages, given: Given, *, build: bool = False, sources: Sources | None = None) -> dict[str, str]:
-    """Part -> hash of the config, of the data and of the sources that score, of each run; without `build` data that
-    would have to be prepared first are left out."""
+    """Part -> hash of the config, of the data and of the scoring sources, for each run of a trial.
+
+    Without `build`, data that are not prepared yet are left out.
+    """
     found = descriptions(stages, given, sources)
     there = True
     for prefix, config, make in finetuning.runs(stages, given or {}) if trains(stages) else ():
         try:
-            if not there:  # where the trial's own data are not here, nor is its vocabulary
+            if not there:  # without the trial's own data there is no vocabulary
                 continue
             data = make(_silent)
             there = build or data.is_here()
@@ -146,7 +149,7 @@ def contents(stages: Stages, given: Given, *, build: bool = False, sources: Sour
 
 
 def descriptions(stages: Stages, given: Given, sources: Sources | None = None) -> dict[str, str]:
-    """Part -> hash of the config and of the sources that score, of each run."""
+    """Part -> hash of the config and of the scoring sources, for each run of a trial."""
     found: dict[str, str] = {}
     for prefix, config, _ in finetuning.runs(stages, given or {}) if trains(stages) else ():
         found[f"{prefix}config"] = config.identity
@@ -162,7 +165,7 @@ def _evaluates(stages: Stages) -> bool:
 
 
 def unknown(what: str, error: Exception) -> str:
-    """What stands in the place of a hash that cannot be had. A record without it is better than no record."""
+    """The text in place of a hash that cannot be computed, so that the trial can still be recorded."""
     return f"{UNKNOWN}{what} ({type(error).__name__}: {' '.join(str(error).split())[:80]})"
 
 
@@ -182,7 +185,7 @@ def _data(data: Data, resolved: Mapping[str, Any]) -> str:
 
 
 def program_of(stages: Stages, given: Given) -> dict[str, str]:
-    """The program of a trial that begins in this process, whose platform it runs on. Prepares its data."""
+    """The program of a trial that starts in this process, on its platform. Prepares the trial's data."""
     program = {**measurements(stages), "sources": sources_of(stages)}
     if not trains(stages):
         return program
@@ -208,7 +211,7 @@ def _read(key: str) -> dict[str, str] | None:
 
 
 def _keep(key: str, found: dict[str, str]) -> dict[str, str]:
-    """Writes it where that can be: a full or read-only disk costs time later, and nothing else."""
+    """Writes to the cache and returns `found`. A failed write (full or read-only disk) is ignored."""
     try:
         _place(key).parent.mkdir(parents=True, exist_ok=True)
         write_text(_place(key), json.dumps(found, sort_keys=True) + "\n")

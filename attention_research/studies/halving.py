@@ -1,10 +1,10 @@
-"""Asynchronous successive halving: trials whose validation loss is not among the best so far are stopped early.
+"""Asynchronous successive halving: stops trials early if their validation loss is not among the best so far.
 
-Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934, algorithm 2 (ASHA). Rung k
-lies at step r * eta**k, where r is the first evaluation (`training.eval_every`). Of the n losses seen at a rung, the
-best floor(n / eta) go on. A trial is judged when it arrives, against those that came before: nobody waits for a rung to
-fill. The paper pauses a trial and may promote it later; here it ends, as in Optuna's `SuccessiveHalvingPruner`, which
-lets the best so far go on while fewer than eta have come.
+Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934, algorithm 2 (ASHA). Rung k is
+at step r * eta**k, where r is the first evaluation (`training.eval_every`). Of the n losses seen at a rung, the best
+floor(n / eta) continue. A trial is compared with earlier arrivals when it reaches a rung, so it never waits for others.
+The paper pauses a trial and may promote it later. Here it ends, as in Optuna's `SuccessiveHalvingPruner`, which lets
+the best trial so far continue while fewer than eta trials have reached the rung.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from typing import Any
 
 
 class Halving:
-    """The rungs of one search, and how far each trial's metrics were read."""
+    """The rungs of one search, and the position up to which the metrics of each trial were read."""
 
     def __init__(self, eta: int, first: int):
         self.eta, self.first = eta, first
         self.read: dict[Path, Lines] = {}
 
     def pruner(self) -> Any:
-        """Optuna's, which keeps the losses at each rung in its study."""
+        """The pruner of Optuna, which stores the losses at each rung in its study."""
         from optuna.pruners import SuccessiveHalvingPruner
 
         return SuccessiveHalvingPruner(min_resource=self.first, reduction_factor=self.eta)
 
     def judge(self, asked: Any, folder: Path, steps: int) -> str | None:
-        """Tells an Optuna trial the new validation losses of the trial in this folder; why to stop it, or None.
+        """Reports the new validation losses of the trial in this folder to Optuna.
 
-        The last of its `steps` is no rung: nothing would be saved.
+        Returns the reason to stop the trial, or None. The last of its `steps` is not a rung, since a stop there would
+        save nothing.
         """
         came = self.read.setdefault(folder, Lines(folder / "metrics.jsonl")).validation()
         known = asked.study.get_trials(deepcopy=False)[asked.number].intermediate_values if came else {}
         for step, loss in came:
-            if step in known or step >= steps:  # a continued run evaluates again what its checkpoint does not know
+            if step in known or step >= steps:  # a continued run repeats evaluations after its last checkpoint
                 continue
             asked.report(loss, step)
             if asked.should_prune():
@@ -47,7 +48,7 @@ class Halving:
 
 
 class Lines:
-    """The lines of a ``metrics.jsonl`` that came since the last look, whoever writes on it or begins it anew."""
+    """Reads the new lines of a ``metrics.jsonl`` since the last call, also if the file was replaced."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -55,12 +56,12 @@ class Lines:
         self.end = 0
 
     def validation(self) -> list[tuple[int, float]]:
-        """(step, loss) of the whole lines of the validation split."""
+        """(step, loss) of the new complete lines of the validation split."""
         found = []
         for line in self._new():
             try:
                 entry = json.loads(line)
-            except json.JSONDecodeError:  # torn by a process that was killed
+            except json.JSONDecodeError:  # incomplete, from a process that was killed
                 continue
             if entry.get("split") == "validation":
                 found.append((entry["step"], entry["loss"]))
@@ -70,7 +71,7 @@ class Lines:
         try:
             with open(self.path, "rb") as file:
                 number = os.fstat(file.fileno()).st_ino
-                if number != self.file:  # a continued run replaces the file by what its checkpoint knows
+                if number != self.file:  # a continued run replaces the file by the lines up to its checkpoint
                     self.file, self.end = number, 0
                 file.seek(self.end)
                 text = file.read()

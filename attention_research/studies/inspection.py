@@ -1,4 +1,4 @@
-"""What a study's rows count, without running them: parameters and FLOPs of the modules that would be trained."""
+"""Counts parameters and FLOPs of the rows of a study, without running them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from attention_research.studies.trials import configuration
 def inspect_study(
     study: str | Study, *, scale: str = "paper", rows: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """What every row of a study counts at a scale, from the module that would be trained: allocates nothing.
+    """The counts of every row of a study at a scale, from the modules that would be trained. Allocates no arrays.
 
-    Objects with ``row`` (the printed name), ``id``, ``parameters``, ``flops`` (one step, forward and backward),
-    ``published`` (the paper's cells) and what else is counted. A study of pure measurement is counted by its own
-    ``count`` function at its largest point. A row that is not run at the scale has its published cells alone, unless
-    ``rows`` says which are wanted.
+    Returns one object for each row, with ``row`` (the printed name), ``id``, ``parameters``, ``flops`` (one step,
+    forward and backward), ``published`` (the cells of the published table) and the study's own counts. A study that
+    only measures is counted by its ``count`` function at its largest point. Published rows that are not run at the
+    scale are included without counts, unless ``rows`` restricts the rows.
     """
     study = load_study(study) if isinstance(study, str) else study
     size = study.scale(scale)

@@ -1,7 +1,7 @@
-"""Lowers programs in a process of its own, so that the one that asks imports no JAX and takes no accelerator's memory.
+"""Lowers programs in a child process, so that the parent does not import JAX or take memory on an accelerator.
 
-The process reads one JSON document a line, {"key", "given", "evaluated", "platform"}, and answers {"key", "parts"} a
-line; what it cannot lower for its platform it leaves out.
+The child reads one JSON document on each line, {"key", "given", "evaluated", "platform"}, and prints one line
+{"key", "parts"} for each. It skips programs for another platform than its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attention_research.studies.orphans import die_with
 
 
 def lowered(wanted: Iterable[Lowering], report: Callable[[str], None] = lambda line: None) -> dict[str, dict[str, str]]:
-    """Key -> parts of those that can be lowered on this machine, from the cache or by lowering them."""
+    """Key -> hashes by part, from the cache or by lowering. Programs of another platform are left out."""
     each = {one.key: one for one in wanted}
     found = {key: parts for key, one in each.items() if (parts := one.kept()) is not None}
     missing = [one for key, one in each.items() if key not in found]
@@ -40,7 +40,7 @@ def _elsewhere(missing: list[Lowering]) -> dict[str, dict[str, str]]:
 
 
 def main(parent: int) -> None:
-    """Answers what stands on standard input, and ends when the process `parent` does."""
+    """Answers the requests on standard input. The process ends when the process `parent` ends."""
     die_with(parent)
     from attention_research import config as configs
     from attention_research.kernels.platforms import home_platform

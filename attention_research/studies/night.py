@@ -1,4 +1,4 @@
-"""What is missing or stale of many studies at a scale, in the order in which it will be run, and how long it takes."""
+"""Plans the missing and stale trials of many studies at a scale: their order, and their estimated time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from attention_research.training.failure import line_of
 
 @dataclasses.dataclass
 class Work:
-    """What is to do in a study at a scale, and what became of it."""
+    """The trials to run in a study at a scale, and their outcome."""
 
     study: Study
     claims: int
@@ -40,7 +40,7 @@ class Work:
     error: str = ""
 
     def look(self) -> None:
-        """Reads what is there now."""
+        """Updates the counts and costs from the present results."""
         before = {trial.id for trial in self.left}
         results = {trial.id: (trial, self.folder.result(trial)) for trial in self.trials}
         self.left = tuple(pending(list(self.trials), self.folder, self.stale_trials))
@@ -55,17 +55,17 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """How long what is left takes, as far as that is known."""
+        """The estimated seconds for the trials that are left, without those of unknown duration."""
         return sum(cost.seconds or 0.0 for cost in self.costs.values()) / self.jobs
 
     @property
     def unknown(self) -> int:
-        """Of how many trials that is not known."""
+        """The number of trials of unknown duration."""
         return sum(cost.seconds is None for cost in self.costs.values())
 
     @property
     def sources(self) -> dict[str, int]:
-        """Where the estimate comes from -> of how many trials."""
+        """Source of the estimate -> number of trials."""
         found = [cost.source for cost in self.costs.values()]
         return {source: found.count(source) for source in dict.fromkeys(found)}
 
@@ -86,10 +86,10 @@ def planned(
     stale: str = "rerun",
     order: Path | None = None,
 ) -> list[Work]:
-    """The work of all studies, in order, or of the named ones in the order given; what is complete is left out.
+    """The work of all studies by priority, or of those in `names` in the given order. Complete studies are left out.
 
-    A study that is not named and has no such scale, or cannot be planned, is skipped with a line. Raises ConfigError
-    for what the user named wrongly.
+    Without `names`, a study without this scale, or one that cannot be planned, is skipped with a message. Raises
+    ConfigError for a wrong name or scale, and for a study in `names` that cannot be planned.
     """
     known = find_studies()
     studies = _loaded(names, known, scale)
@@ -115,7 +115,7 @@ def planned(
 
 
 def _loaded(names: Sequence[str], known: Mapping[str, str], scale: str) -> dict[str, Study]:
-    """Name -> study of those named, or of all that have the scale."""
+    """Name -> study, for the studies in `names` or for all studies with the scale."""
     studies: dict[str, Study] = {}
     for name in dict.fromkeys(names or known):
         try:

@@ -1,4 +1,4 @@
-"""The lowest priority that the operating system has, for computing that is to disturb nobody."""
+"""Sets the lowest priority of the operating system, for background work."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _THIS_PROCESS, _IDLE = 1, 3 << 13
 
 
 def lowest() -> None:
-    """Gives this process, and those that it starts from now on, the lowest priority for processors and disks.
+    """Gives this process, and its future children, the lowest priority for processors and disks.
 
-    Nice 19 everywhere; on Linux also the idle classes of both schedulers, where they may be had. It cannot be undone.
+    Sets nice 19, and on Linux also the idle classes of both schedulers if that is permitted. It cannot be undone.
     """
     os.nice(19)
     if hasattr(os, "SCHED_IDLE"):
         try:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        except OSError:  # forbidden here: nice alone
+        except OSError:  # not permitted: only the nice value applies
             return
         number = _IOPRIO_SET.get(platform.machine())
         if number is not None:
@@ -30,10 +30,10 @@ def lowest() -> None:
 
 
 def nice_session() -> None:
-    """Gives the session of this process, where the process leads one, the niceness of the process.
+    """Gives the session of this process the nice value of the process, if the process leads the session.
 
-    Linux divides processors among sessions first (autogroup) and among the processes of a session second: in a session
-    of its own a process of niceness 19 would otherwise get as much as all the processes of another session.
+    Linux divides processors first among sessions (autogroup), then among the processes of a session. Without this call,
+    a process with nice 19 in its own session would get as much time as all the processes of another session together.
     """
     if os.getsid(0) == os.getpid() and os.nice(0) > 0:
         with contextlib.suppress(OSError):  # not Linux, or a kernel without autogroups

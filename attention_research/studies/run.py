@@ -1,7 +1,7 @@
-"""One command: run what is missing of a study at a scale, then write and print everything that it says.
+"""`reproduce`: runs the missing trials of a study at a scale, then writes and prints its results.
 
-Finished trials (in the study's folder or, unless asked, recorded beside the study) are never run again; the table, the
-pictures and the page are rebuilt from all of them each time, so that a table may grow over many sittings.
+Finished trials are not run again, whether they are in the study's folder or recorded beside the study. Each run
+rebuilds the table, the figures and the page from all finished trials, so that a table can grow over many sessions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RUNS = Path("runs")
 
 
 class Stopped(RunError):
-    """The signal of that number has stopped a study."""
+    """Raised after a signal has stopped a study. `number` is the number of the signal."""
 
     def __init__(self, line: str, number: int):
         super().__init__(line)
@@ -43,16 +43,19 @@ class Stopped(RunError):
 
 
 def reproduce(study: str | Study, *, scale: str = "cpu", as_json: bool = False, **options: Any) -> int:
-    """`run_study` as a command: progress to standard error, the table and where it stands to standard output.
+    """`run_study` as a command: progress on standard error, the table and the paths of files on standard output.
 
-    Takes the options of `run_study`. Returns the exit status; raises `ConfigError` before anything starts, `RunError`
-    at the end if a trial failed. ``as_json`` prints the summary as one JSON document instead.
+    Takes the options of `run_study`. With ``as_json`` it prints the summary as one JSON document instead. Returns the
+    exit status. Raises `ConfigError` before anything starts, and `RunError` at the end if a trial failed.
     """
     return answer(run_study(study, scale=scale, **options), as_json=as_json)
 
 
 def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
-    """Prints the table of a summary and where it stands, and of a search the best row's settings as options."""
+    """Prints the table of a summary and the paths of its files; for a search, also the best row's settings as options.
+
+    Raises RunError if a trial failed.
+    """
     if as_json:
         print(json_text(summary, indent=1))
     else:
@@ -76,7 +79,7 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
 
 
 def _samples(row: str, samples: Sequence[Mapping[str, str]]) -> list[str]:
-    """What a row writes, a line a sample."""
+    """The sample outputs of a row, one line for each sample."""
     said = [f"{one['source']} -> {one['translation']} (reference: {_one(one['reference'])})" for one in samples]
     return [f"\nwhat the row {row!r} writes", *said, ""]
 
@@ -102,15 +105,18 @@ def run_study(
     ignore_records: bool = False,
     deadline: Deadline | None = None,
 ) -> dict[str, Any]:
-    """Run a study's missing trials at a scale and write its folder; returns the summary, failed trials under "failed".
+    """Runs the missing trials of a study at a scale, and writes the study's folder.
 
-    ``rows`` are the ids to run (the table keeps the others, blank where nobody ran them; "floors": the floors alone),
-    ``seeds`` and ``jobs`` replace the scale's, ``machines`` are the runner's own settings (`runners`), ``stale`` says
-    what becomes of trials whose program has changed ("keep": marked; "rerun"), ``render`` redraws without running.
-    ``record`` writes the finished trials, and the table with its verdicts and the pictures that these alone give,
-    beside the study ("new": only if a trial is new there); from a modified tree this needs ``allow_dirty``.
-    ``ignore_records`` trains here what is recorded there. With a ``deadline`` some trials may stay unfinished. Raises
-    `ConfigError` before anything starts.
+    Returns the summary, with failed trials under "failed". Raises `ConfigError` before anything starts.
+
+    - ``rows`` are the ids of the rows to run; "floors" runs only the floors. The table still shows all rows.
+    - ``seeds`` and ``jobs`` replace those of the scale. ``machines`` are settings of the runner (`runners`).
+    - ``stale`` says what happens to trials whose program has changed: "keep" marks them, "rerun" runs them again.
+    - ``render`` rewrites the table, figures and page without running trials.
+    - ``record`` writes the finished trials beside the study, with the table, verdicts and figures that follow from
+      them. With "new" it does so only if a trial is not recorded yet. A modified tree needs ``allow_dirty``.
+    - ``ignore_records`` also runs trials that are recorded.
+    - With a ``deadline`` some trials may stay unfinished.
     """
     if record and not allow_dirty:
         refuse_modified_tree()
@@ -122,7 +128,7 @@ def run_study(
     seeds = None if seeds is None else _at_least_one("seeds", seeds)
     if record and (seeds or 0) > size.most_seeds:
         raise ConfigError(f"seeds: expected at most {size.most_seeds}, those of a record at {scale}, got {seeds}")
-    jobs = size.jobs if jobs is None and runner == "local" else jobs  # a cluster knows how many it has room for
+    jobs = size.jobs if jobs is None and runner == "local" else jobs  # the default of a cluster is its own
     jobs = None if jobs is None else _at_least_one("jobs", jobs)
     if stale not in ("keep", "rerun"):
         raise ConfigError(f"stale: {stale!r} is neither keep nor rerun")
@@ -152,7 +158,7 @@ def run_study(
 
 
 def refuse_modified_tree() -> None:
-    """Raises ConfigError where tracked files differ from the commit: a record's git revision would not say what ran."""
+    """Raises ConfigError if tracked files differ from the commit, whose revision would not describe the record."""
     files = environment.modified()
     if files:
         named = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
@@ -166,7 +172,7 @@ def refuse_installed(study: Study) -> None:
 
 
 def publish(found: Results, workdir: Path) -> dict[str, Any]:
-    """Write the table, the verdicts, the pictures and the page into the study's folder; returns the summary."""
+    """Writes the table, verdicts, figures and page into the study's folder. Returns the summary."""
     results.write(found, workdir)
     drawn = figures.draw(found, workdir / "figures")
     judged = verdicts.judge(found)
@@ -195,7 +201,7 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
 
 
 def _pages(folder: Path) -> list[Path]:
-    """The pages that a measurement wrote in a trial's folder."""
+    """The HTML pages that a measurement wrote in a trial's folder."""
     return sorted(folder.glob("*.html"))
 
 
@@ -210,7 +216,7 @@ def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
 
 
 def pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
-    """The trials to run, each once (two rows with equal settings share one)."""
+    """The trials to run, without duplicates (rows with equal settings share a trial)."""
     found = {trial.id: (trial, folder.result(trial)) for trial in reversed(trials)}
     missing = {id for id, (_, result) in found.items() if result is None or "failed" in result}
     if stale == "rerun":
@@ -232,7 +238,7 @@ def _run(
     rerun: bool,
     together: bool,
 ) -> list[dict[str, str]]:
-    """Run the trials `todo`, those that can in groups if `together`; returns the failed ones."""
+    """Runs the trials `todo`, and returns the failed ones. With `together`, similar trials train in groups."""
     if not todo:
         return []
     done = {trial.id for trial in trials} - {trial.id for trial in todo}
@@ -250,12 +256,12 @@ def _run(
     return [
         {"id": named[path].id, "row": named[path].row, "error": line}
         for path, line in outcome.items()
-        if line != "done" and path in named  # what a group could not do, its trials have done
+        if line != "done" and path in named  # if a group fails, its trials run separately
     ]
 
 
 def _in_order(todo: list[Trial], folder: Folder, folders: Mapping[str, Path], progress: Progress) -> Any:
-    """The trials' folders after those of their groups, which are shown too."""
+    """The folders of groups and trials in the order in which they run. Adds the groups to the progress display."""
     from attention_research.studies import groups  # imports JAX
 
     found = {}
@@ -282,12 +288,12 @@ def _heading(study: Study, scale: str, trials: list[Trial], todo: list[Trial], w
 
 
 def say(line: str) -> None:
-    """Progress goes to standard error."""
+    """Prints a line of progress on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def prepare_data(trials: list[Trial], seen: list[Any] | None = None) -> None:
-    """Prepares every data set that the trials need, once, before any of them starts; those `seen` are prepared."""
+    """Prepares every data set that the trials need, before any of them starts. Skips data in `seen`, and adds to it."""
     seen = [] if seen is None else seen
     for trial in trials:
         section = None if trial.given is None else resolve(trial.given).resolved["data"]

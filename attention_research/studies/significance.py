@@ -1,4 +1,4 @@
-"""Which rows of a table differ, and whether two tables agree on their order."""
+"""Significance tests for rows of a table, and rank correlations between two tables."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ _NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(?=$| )")
 
 
 class Difference(NamedTuple):
-    """A mean of paired differences, and the probability of one as large either way if there were none."""
+    """The mean of paired differences, and its two-sided p-value."""
 
     mean: float
     p: float
 
 
 class Correlation(NamedTuple):
-    """Spearman's rank correlation of `pairs` pairs, and the interval that holds the true one at a level; one of 1 has
-    none, as its formula leaves it no width."""
+    """Spearman's rank correlation of `pairs` pairs, with its confidence interval.
+
+    A correlation of 1 or -1 has no interval, because the formula gives it no width.
+    """
 
     rho: float
     low: float
@@ -39,20 +41,20 @@ class Correlation(NamedTuple):
 
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Difference:
-    """values[i] - others[i] by Student's paired t test (two-sided). Raises ValueError with fewer than two pairs."""
+    """Student's paired t test (two-sided) of values[i] - others[i]. Raises ValueError for fewer than two pairs."""
     from scipy.stats import ttest_rel
 
     if len(values) != len(others) or len(values) < 2:
         raise ValueError(f"values: expected pairs, at least two; got {len(values)} and {len(others)}")
     differences = [a - b for a, b in zip(values, others, strict=True)]
     mean = statistics.fmean(differences)
-    if min(differences) == max(differences):  # no spread at all
+    if min(differences) == max(differences):  # the differences have no spread
         return Difference(mean, float(mean == 0))
     return Difference(mean, float(ttest_rel(values, others).pvalue))
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm 1979: adjusted so that the chance of any false finding among all stays below the level that one asks for.
+    """p-values adjusted by Holm's method (1979), which bounds the probability of any false finding among all of them.
 
     >>> {name: round(p, 2) for name, p in holm({"a": 0.01, "b": 0.04, "c": 0.03}).items()}
     {'a': 0.03, 'b': 0.06, 'c': 0.06}
@@ -61,7 +63,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def adjusted(p: Float[np.ndarray, "*B k"]) -> Float[np.ndarray, "*B k"]:
-    """`holm` along the last axis: the i-th smallest of k, from 0, times k - i, no less than the one before it."""
+    """`holm` along the last axis: the i-th smallest of k p-values, from i = 0, times k - i, made non-decreasing."""
     order = np.argsort(p, axis=-1)
     times = np.take_along_axis(p, order, -1) * np.arange(p.shape[-1], 0, -1)
     highest = np.minimum(np.maximum.accumulate(times, axis=-1), 1.0)
@@ -71,7 +73,7 @@ def adjusted(p: Float[np.ndarray, "*B k"]) -> Float[np.ndarray, "*B k"]:
 def rank_correlation(x: Sequence[float], y: Sequence[float], level: float = 0.95) -> Correlation:
     """Spearman's rho with the interval of Bonett & Wright 2000: tanh(atanh rho +- z sqrt((1 + rho^2 / 2) / (n - 3))).
 
-    Where all of one side are equal there is no order to agree with: nan. Raises ValueError with fewer than four pairs.
+    NaN if all numbers of a side are equal. Raises ValueError for fewer than four pairs.
     """
     from scipy.stats import spearmanr
 
@@ -84,10 +86,10 @@ def rank_correlation(x: Sequence[float], y: Sequence[float], level: float = 0.95
 def partial_rank_correlation(
     x: Sequence[float], y: Sequence[float], given: Sequence[float], level: float = 0.95
 ) -> Correlation:
-    """Spearman's rho of x and y with `given` held fixed: (r_xy - r_xz r_yz) / sqrt((1 - r_xz^2) (1 - r_yz^2)).
+    """The partial Spearman's rho of x and y given z: (r_xy - r_xz r_yz) / sqrt((1 - r_xz^2) (1 - r_yz^2)).
 
-    The interval is that of `rank_correlation` with one pair less, as one number is held fixed. Where x or y is in the
-    order of `given` nothing is left to agree on: nan. Raises ValueError with fewer than five triples.
+    `given` is z. The interval is that of `rank_correlation` with one pair less, for the fixed variable. NaN if x or y
+    has the same order as `given`, or the reverse. Raises ValueError for fewer than five triples.
     """
     if not len(x) == len(y) == len(given) or len(x) < 5:
         raise ValueError(f"x: expected triples, at least five; got {len(x)}, {len(y)} and {len(given)}")
@@ -97,7 +99,7 @@ def partial_rank_correlation(
 
 
 def _interval(rho: float, pairs: int, free: int, level: float) -> Correlation:
-    """Around rho, as of `free` independent pairs."""
+    """The correlation with its interval for `free` independent pairs."""
     if not abs(rho) < 1:
         return Correlation(rho, rho, rho, pairs)
     half = statistics.NormalDist().inv_cdf((1 + level) / 2) * math.sqrt((1 + rho**2 / 2) / (free - 3))
@@ -105,7 +107,7 @@ def _interval(rho: float, pairs: int, free: int, level: float) -> Correlation:
 
 
 def leading_number(cell: str) -> float | None:
-    """The number that a printed cell begins with; None where it is none.
+    """The number at the start of a published cell; None if there is none.
 
     >>> [leading_number(cell) for cell in ("18.22 +- 0.03", "1,024", "213M", "")]
     [18.22, 1024.0, None, None]
@@ -115,8 +117,10 @@ def leading_number(cell: str) -> float | None:
 
 
 def agreement(results: Results, cells: dict[str, dict[str, str]]) -> list[str]:
-    """For each number of `Study.compared` with four rows or more, whether our means stand in the order of the printed
-    `cells`, in a line. More parameters explain much of any such order: also the correlation with their number fixed.
+    """One line for each number of `Study.compared` with at least four rows: its rank correlation with published cells.
+
+    The number of parameters explains much of such an order, so the line also gives the partial correlation with this
+    number held fixed.
     """
     titles = {column.key: column.title for column in results.study.columns}
     said = []

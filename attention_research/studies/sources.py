@@ -1,13 +1,13 @@
-"""The sources that a measuring function runs: its own module's definitions that it reaches, and what these import.
+"""Hashes the sources that a measuring function runs: the definitions that it reaches, and the modules that they import.
 
-Of a study's file and its siblings only the definitions that the function uses count, one by one, so that a row's name
-or a verdict is no part of the measurement; of the package whole modules do, but of an ``__init__.py`` only the names
-that are taken from it.
+Of a study file and its siblings, only the definitions that the function uses count, so that the name of a row or a
+verdict is not part of the measurement. Of the package, whole modules count; of an ``__init__.py`` only the imported
+names.
 
-Kinds are looked up by name at run time, which no import shows. Where a module or the measurement builds from a config,
-each word in its code that is a kind's name brings in the kind's module, and a child's default kind in a signature
-always does. All is read from the sources by `ast`; docstrings, comments and layout do not count (`source_text`), nor
-do the methods of `BESIDE` and `NEVER`.
+Kinds are looked up by name at run time, so imports do not show them. If a module or the measurement builds objects from
+a config, each word in its code that is the name of a kind adds the module of this kind. A default kind of a child in a
+signature always does. The sources are read with `ast`. Docstrings, comments and layout do not count (`source_text`),
+and neither do the methods of `BESIDE` and `NEVER`.
 """
 
 from __future__ import annotations
@@ -25,39 +25,41 @@ from attention_research import bundled, registry
 from attention_research.source_text import text_of
 
 PACKAGE = Path(registry.__file__).resolve().parent
-#: What plans, tabulates and draws measurements, and takes no part in them.
+#: Subpackages that plan, tabulate and draw measurements, but take no part in them.
 ABOVE = ("cli", "workdirs", "studies")
-#: What the programs and the data of a trial that is trained say already.
+#: Subpackages that the hashes of a trained trial's programs and data already cover.
 OF_TRAINING = (
     "training", "tasks", "decoding", "data", "models", "layers", "parallel", "config", "registry", "experiment",
 )  # fmt: skip
-#: A module of `training` that trains what a measurement adds, and no trial.
+#: A module of `training` that measurements use to train small models. No trial trains with it.
 OF_MEASURING = "training.fitting"
-#: Methods whose numbers a trial has only where it is asked for them, by name or Class.name: the baselines that it is
-#: compared with; the scores of near and far sources, with the constructor that has their setting.
+#: Methods, by name or Class.name, whose numbers are optional for a trial: the baselines that it is compared with, and
+#: the scores of sources near to and far from the training data, with the constructor that has their setting.
 BESIDE = ("floors", "by_distance", "distance_summary", "BleuEvaluation.__init__")
-#: Methods that never count: they give no score, and what they give has a version of its own.
+#: Methods that never count: they compute no score, and their output has its own version number.
 NEVER = ("sentence_statistics",)
 
 
 class Sources:
-    """The sources as they stand now: each function's are read once."""
+    """The present sources. Each function's sources are hashed once."""
 
     def __init__(self) -> None:
         self.measured, self.scoring = functools.cache(_measured), functools.cache(_scoring)
 
     def of(self, where: str, settings: Any = None, *, trained: bool = False) -> str:
-        """12 hex digits of the sources that a function of `measure` runs; `where` is its `study.reference`.
+        """A hash (12 hex digits) of the sources that a function of `measure` runs. Imports nothing.
 
-        `settings` are those that it is called with. What a trial's training is made of is left out where it was
-        `trained`. Nothing is imported.
+        `where` is the function's `references.reference`, and `settings` are the arguments of its call. If the trial is
+        `trained`, the subpackages of `OF_TRAINING` are left out.
         """
         kinds = frozenset(word for word in _words(settings) if any(word in one for one in registry.FAMILIES.values()))
         return self.measured(where, kinds, trained)
 
     def of_scoring(self, where: str, *, whole: bool = False) -> str:
-        """12 hex digits of the sources of an evaluation, "module:Class", and of those in `tasks` that it imports; with
-        those of the methods of `BESIDE` where the trial has their numbers (`whole`)."""
+        """A hash (12 hex digits) of the sources of an evaluation, "module:Class", and of the `tasks` that it imports.
+
+        With `whole` the methods of `BESIDE` count too, for a trial that has their numbers.
+        """
         return self.scoring(where, whole)
 
 
@@ -90,7 +92,7 @@ def _origin(module: str) -> Path:
 
 
 class _Reach:
-    """The texts of what was reached; nothing of the package's parts `left_out` is followed. `whole` keeps `BESIDE`."""
+    """Collects the texts of reached sources. The subpackages `left_out` are not followed. `whole` keeps `BESIDE`."""
 
     def __init__(self, left_out: Collection[str], *, whole: bool = False):
         self.left_out, self.whole = left_out, whole
@@ -102,7 +104,7 @@ class _Reach:
         self.named: dict[Path, set[str]] = {}
 
     def definitions(self, path: Path, names: Collection[str]) -> None:
-        """The statements at the top of a study's file that bind these names, and all that they use there."""
+        """Adds the top-level statements of a study file that bind these names, and all that they use in the file."""
         seen, todo = self.named.setdefault(path, set()), set(names)
         while todo := todo - seen:
             seen |= todo
@@ -121,7 +123,7 @@ class _Reach:
                     todo |= facts.names
 
     def module(self, path: Path) -> None:
-        """A whole module of the package, and what it imports."""
+        """Adds a whole module of the package, and its imports."""
         if path in self.modules:
             return
         self.modules.add(path)
@@ -135,7 +137,7 @@ class _Reach:
             self.kinds(facts.words)
 
     def kinds(self, words: Collection[str]) -> None:
-        """The modules of the kinds that these words name, and those of the measurement where it builds any."""
+        """Adds the modules of the kinds among these words, and among the measurement's words if it builds objects."""
         named = {*words, *(self.words if self.builds else ())}
         for kinds in registry.FAMILIES.values():
             for word in kinds.keys() & named:
@@ -146,7 +148,7 @@ class _Reach:
             self._absolute(where.partition(":")[0], ())
 
     def imports(self, node: ast.Import | ast.ImportFrom, path: Path, wanted: Collection[str] | None = None) -> None:
-        """What an import statement brings in; of a study's siblings the names that it takes."""
+        """Adds the targets of an import statement. Of siblings of a study file only the imported names count."""
         self.builds |= path not in self.modules and _is_builder(node)
         names = [alias.name for alias in node.names if wanted is None or (alias.asname or alias.name) in wanted]
         if isinstance(node, ast.Import):
@@ -155,7 +157,7 @@ class _Reach:
                     self._absolute(alias.name, ())
         elif node.level:
             base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
-            for name in names:  # of the module, or modules of a folder
+            for name in names:  # names in a module, or modules of a folder
                 whole = [base.parent / f"{base.name}.py"] if node.module else []
                 self._relative((*whole, base / f"{name}.py"), name)
         else:
@@ -203,7 +205,7 @@ class _Reach:
         if file is None or (inner and not wanted):
             return
         if file.name == "__init__.py" and wanted and wanted <= _names(file):
-            self.definitions(file, wanted)  # it hands names on
+            self.definitions(file, wanted)  # it re-exports names
         else:
             self.module(file)
 
@@ -213,7 +215,7 @@ def _file(path: Path) -> Path | None:
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement at the top of a module binds."""
+    """The names that a top-level statement binds."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
     else:
@@ -225,12 +227,12 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _always(node: ast.stmt) -> bool:
-    """Whether a statement counts whatever is used: it does something."""
+    """Whether a statement always counts, because it has an effect: an expression that is not a constant."""
     return isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
 
 
 def _is_builder(node: ast.Import | ast.ImportFrom) -> bool:
-    """Whether an import brings in what makes objects of kinds."""
+    """Whether an import provides functions that build objects by kind."""
     names = {alias.name for alias in node.names}
     if isinstance(node, ast.Import):
         return any(name.startswith(f"{PACKAGE.name}.config") for name in names)
@@ -242,8 +244,11 @@ def _is_builder(node: ast.Import | ast.ImportFrom) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Facts:
-    """What is read off a syntax tree: the hash of its text, its names, words and imports, whether it makes objects of
-    kinds, and the (family, kind) of each child that has a default."""
+    """Facts about a syntax tree.
+
+    They are the hash of its text, its names, words (string constants) and imports, whether it builds objects by kind,
+    and the (family, kind) of each child with a default.
+    """
 
     text: str
     names: frozenset[str]
@@ -297,7 +302,7 @@ def _parse(path: Path, time: int, size: int) -> ast.Module:
 
 
 def _names(path: Path) -> frozenset[str]:
-    """The names that a module binds at its top."""
+    """The names that a module binds at top level."""
     stat = path.stat()
     return _names_in_file(path, stat.st_mtime_ns, stat.st_size)
 
@@ -314,7 +319,10 @@ def _module_facts(path: Path, whole: bool) -> _Facts:
 
 @functools.cache
 def _facts_of_file(path: Path, time: int, size: int, whole: bool) -> _Facts:
-    """Without the tree, which is large, and without the methods of `NEVER` and, unless `whole`, of `BESIDE`."""
+    """The facts about a file, without the methods of `NEVER` and, unless `whole`, those of `BESIDE`.
+
+    The cache holds only the facts, since syntax trees are large.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
     left_out = NEVER if whole else (*NEVER, *BESIDE)
     for node in tree.body:

@@ -1,4 +1,4 @@
-"""Sweeps: ``--over PATH=v1,v2`` on a configuration makes a study without a file, one row for each combination."""
+"""Sweeps: ``--over PATH=v1,v2`` makes a study without a file from a config, with one row for each combination."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def sweep(
     replicas: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Train and evaluate every combination of the values in ``over``; the rest, and what it returns, as `reproduce`.
+    """Trains and evaluates every combination of the values in ``over``.
 
-    ``over`` holds texts like ``model.num_heads=1,4,8``; ``overrides`` apply to every row; ``replicas`` as `Scale`'s.
+    ``over`` holds texts such as ``model.num_heads=1,4,8``. ``overrides`` apply to every row. ``replicas`` is that of
+    `Scale`. The other arguments and the return value are those of `reproduce`.
     """
     study = sweep_study(config, over, overrides=overrides, seeds=seeds or 1, jobs=jobs or 1, replicas=replicas)
     first = configuration(study, "sweep", study.rows[0])
@@ -55,7 +56,7 @@ def sweep_study(
     jobs: int = 1,
     replicas: bool = False,
 ) -> Study:
-    """The study without a file that `sweep` runs."""
+    """The study that `sweep` runs, which has no file."""
     axes = only_values(read_axes(over, overrides))
     if "training.seed" in axes and seeds > 1:
         raise ConfigError(
@@ -69,7 +70,7 @@ def sweep_study(
 
 
 def rows_of(settings: Sequence[Mapping[str, str]]) -> tuple[Row, ...]:
-    """A row for each of these {path: value}, all of the same paths, named by what it sets."""
+    """One row for each {path: value}, named by its values. All must have the same paths."""
     rows, ids = [], set()
     for values in settings:
         short = _short_names([*values])
@@ -85,7 +86,7 @@ def rows_of(settings: Sequence[Mapping[str, str]]) -> tuple[Row, ...]:
 
 
 def _short_names(paths: list[str]) -> dict[str, str]:
-    """The shortest endings of the paths that tell them apart; a kind keeps its section's name."""
+    """Path -> its shortest suffix that is unique among the paths; ``section.kind`` is shown as ``section``."""
     names = {}
     for path in paths:
         parts = path.split(".")

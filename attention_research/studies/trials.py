@@ -1,8 +1,8 @@
-"""Trials: one row with one random seed (at one point) of a study, its identity, its folder, and whether it is done.
+"""Trials: a trial is one row of a study with one random seed, at one point. This module plans trials and finds results.
 
-A trial's id is the address of its last stage: a hash of the configuration's identity and the stages before it, so that
-two rows with equal settings share a trial and nothing is run twice. Beside the id stands what it ran, its program
-(`studies.fingerprints`); a trial whose program has changed is stale (`studies.staleness`): kept and marked, or rerun.
+A trial's id is the address of its last stage: a hash of the config's identity and of all stages. Two rows with equal
+settings share a trial, so that it is run once. The result of a trial also holds its program (`studies.fingerprints`). A
+trial whose program has changed is stale (`studies.staleness`): it is kept and marked, or run again.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from attention_research.studies.staleness import Stale, state_of
 from attention_research.studies.study import Row, Scale, Stage, Study, digest
 from attention_research.training.workdir import write_text
 
-#: In a trial's folder: what the work there was begun with (`studies.fingerprints`).
+#: The file in a trial's folder with the program with which it was started (`studies.fingerprints`).
 PROGRAM = "program.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One row, seed and point, planned: everything that a fresh process needs to run it.
+    """A planned trial: one row, seed and point, with everything that a fresh process needs to run it.
 
-    `seed` is the seed that is trained, `repeat` which of the row's seeds it is, from 0. `fingerprint` is the hash of
-    all sources that could matter: while it stays the same, so does the program.
+    `seed` is the random seed, and `repeat` its position among the row's seeds, from 0. `fingerprint` is a hash of all
+    sources that could matter: as long as it does not change, the program does not change.
     """
 
     id: str
@@ -56,11 +56,10 @@ class Trial:
 
 
 def plan(study: Study, scale: str, rows: list[Row], seeds: int | None, fingerprint: str) -> list[Trial]:
-    """All trials of some rows, every configuration resolved and checked before anything runs. `fingerprint` is that of
-    the package's sources.
+    """All trials of some rows. Every config is resolved and checked before anything runs.
 
-    The `seeds` seeds of a row (None: as many as the scale says) begin at its `training.seed`: 0 unless the config file,
-    the scale or the row gives one.
+    A row has `seeds` seeds (None: as many as the scale says). The first is its `training.seed`, which is 0 unless the
+    config file, the scale or the row sets it. `fingerprint` is the hash of the package's sources.
     """
     size = study.scale(scale)
     points: tuple[int | None, ...] = size.points or (None,)
@@ -77,12 +76,12 @@ def plan(study: Study, scale: str, rows: list[Row], seeds: int | None, fingerpri
 
 
 def configuration(study: Study, scale: str, row: Row, repeat: int = 0) -> configs.Config | None:
-    """A row's configuration at a scale with the row's `repeat`-th seed, or None for a row that only measures."""
+    """The config of a row at a scale with the row's `repeat`-th seed, or None for a row that only measures."""
     return _configurations(study, scale, row, repeat + 1)[repeat]
 
 
 def _configurations(study: Study, scale: str, row: Row, seeds: int) -> list[configs.Config | None]:
-    """Those of all seeds of a row."""
+    """The configs of a row, one for each seed."""
     size = study.scale(scale)
     if size.config is None:
         return [None] * seeds
@@ -90,8 +89,10 @@ def _configurations(study: Study, scale: str, row: Row, seeds: int) -> list[conf
 
 
 def _seeded(size: Scale, changes: Mapping[str, Any], seeds: int) -> list[configs.Config]:
-    """Seeds count up from the one that was given. With replicas all see the batches of the scale's first seed, unless
-    a `training.data_seed` was given."""
+    """One config for each seed, counting up from the row's `training.seed`.
+
+    With replicas all seeds see the batches of the scale's first seed, unless `training.data_seed` is given.
+    """
     assert size.config is not None
     config = configs.load(size.config, [*size.overrides.items(), *changes.items()])
     given, first = config.resolved["training"]["seed"], None
@@ -105,7 +106,7 @@ def _seeded(size: Scale, changes: Mapping[str, Any], seeds: int) -> list[configs
 
 
 def _of_row(row: Row, function: Callable[[], Any]) -> Any:
-    """What it returns; an error names the row."""
+    """Calls `function` and adds the row's id to its ConfigError."""
     try:
         return function()
     except configs.ConfigError as error:
@@ -124,7 +125,7 @@ def _trial(
     size = study.scale(scale)
     planned = row.stages or size.stages or study.stages
     seed = config.resolved["training"]["seed"] if config else repeat
-    # What the functions of `measure` are called with, besides their stage's own settings.
+    # The arguments of functions of `measure`, besides their stage's own settings.
     arguments = {**size.settings, **row.settings, "seed": seed, **({study.axis: point} if point is not None else {})}
     identity = config.identity if config else digest(arguments)
     stages: list[dict[str, Any]] = []
@@ -156,7 +157,7 @@ def _trial(
 
 
 def _content(stage: Stage, wanted: dict[str, Any]) -> dict[str, Any]:
-    """What of a stage is content: a function's name, not the folder in which the repository lies."""
+    """The parts of a stage that determine its address: a function by its name, without the path of its file."""
     settings = finetuning.content(wanted["settings"]) if stage.kind == "finetune" else wanted["settings"]
     return {**wanted, "settings": settings, "function": stage.function and stage.function.__qualname__}
 
@@ -166,10 +167,10 @@ def _plain(value: Any) -> Any:
 
 
 class Folder:
-    """The folder of a study at a scale: ``trials/<id>/`` run folders, and the records kept beside the study.
+    """The folder of a study at a scale, with a run folder ``trials/<id>/`` for each trial, and the study's record.
 
-    ``recorded`` is ``experiments/<paper>/results/<table>/<scale>``: a trial in its record (`studies.records`), or in
-    that of another table, is finished (an id is an address, so that equal ids are equal trials).
+    ``recorded`` is ``experiments/<paper>/results/<table>/<scale>``. A trial in its record (`studies.records`), or in
+    the record of another table, is finished: equal ids mean equal trials.
     """
 
     def __init__(self, workdir: Path, recorded: Path | None = None):
@@ -179,11 +180,11 @@ class Folder:
         return self.workdir / "trials" / trial.id
 
     def result(self, trial: Trial) -> dict[str, Any] | None:
-        """The finished trial's result, from its folder or from the records; None if it is not finished."""
+        """The result of a finished trial, from its folder or from a record; None if it is not finished."""
         return next((found for found in self._results(trial) if found is not None), None)
 
     def why_missing(self, trial: Trial) -> str:
-        """Why the trial has no result: it failed, it is not finished, or it was not run."""
+        """The reason why a trial has no result: it failed, it is not finished, or it was not run."""
         folder = self.trial(trial)
         try:
             return f"failed: {(folder / 'error.txt').read_text(encoding='utf-8').strip()}"
@@ -191,7 +192,7 @@ class Folder:
             return "not finished" if (folder / "trial.json").exists() else "not run"
 
     def _results(self, trial: Trial) -> Iterator[dict[str, Any] | None]:
-        """From the nearest place on; other tables are read only if it stands nowhere nearer."""
+        """Yields the result from the trial's folder, the study's record, and the records of other tables, in order."""
         yield read_result(self.trial(trial))
         if self.recorded:
             yield records.read(self.recorded).get(trial.id)
@@ -206,7 +207,7 @@ class Folder:
         return list(dict.fromkeys([*sorted(beside), *sorted(packs)]))
 
     def unrecorded(self, trial: Trial) -> bool:
-        """Whether the trial is finished, here or in another table, and the table's record does not hold this result."""
+        """Whether the trial is finished, here or in another table, but this result is not in the table's record."""
         if self.recorded is None:
             return False
         ours = self.result(trial)
@@ -216,17 +217,21 @@ class Folder:
         return theirs is None or theirs.get("seconds") != ours.get("seconds")
 
     def group(self, address: str) -> Path:
-        """Where trials are trained together (`studies.groups`)."""
+        """The folder in which a group of trials is trained together (`studies.groups`)."""
         return self.workdir / "groups" / address
 
     def prepare(self, trial: Trial, *, rerun_stale: bool, folder: Path | None = None) -> Path:
-        """The trial's folder, ready for a worker. Work begun by another program keeps its mark, or goes."""
+        """Prepares the folder of a trial for a worker, and returns it.
+
+        A trial that a different program has started is continued, and its result is stale. With `rerun_stale` the
+        folder is deleted first instead.
+        """
         folder = folder or self.trial(trial)
         begun = any(file for kept in ("stages", "checkpoints") for file in (folder / kept).glob("*"))
         if not begun:
             (folder / PROGRAM).unlink(missing_ok=True)
         elif read_program(folder) is None:
-            write_json(folder / PROGRAM, {"sources": _planned_by(folder)})  # begun by an earlier version
+            write_json(folder / PROGRAM, {"sources": _planned_by(folder)})  # started by an earlier version
         elif rerun_stale and isinstance(state_of(trial, {"program": read_program(folder)}), Stale):
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -237,7 +242,7 @@ class Folder:
 
 
 class Recorded:
-    """The `trials` of a table's record by id, alone: no work folder and no other table."""
+    """A source of results with only the `trials` of one record, by id. It reads no work folder and no other table."""
 
     def __init__(self, recorded: Path, trials: Mapping[str, Mapping[str, Any]]):
         self.recorded, self.trials = recorded, trials
@@ -250,7 +255,7 @@ class Recorded:
 
 
 def read_program(folder: Path) -> dict[str, str] | None:
-    """What the work in a trial's folder was begun with; None where none has begun."""
+    """The program with which the trial in this folder was started; None if it has not started."""
     try:
         found = json.loads((folder / PROGRAM).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -266,7 +271,7 @@ def _planned_by(folder: Path) -> str:
 
 
 def read_result(folder: Path) -> dict[str, Any] | None:
-    """The result of the trial in this folder, None if it is not finished. What "failed" in it is to be run again."""
+    """The result of the trial in this folder; None if it is not finished. Stages under "failed" must run again."""
     try:
         found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):  # a damaged result counts as none: the trial runs again
@@ -275,6 +280,6 @@ def read_result(folder: Path) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON, keys in order, so that a reader sees the whole file or the old one."""
+    """Writes JSON with sorted keys, atomically: a reader sees the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""Where trials run: kind -> "module:Class", looked up when asked for."""
+"""Runners of trials: kind -> "module:Class". A class is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ RUNNERS = {
 
 
 def find_crew(kind: str, **settings: Any) -> Any:
-    """The crew of that kind, with the settings that were given (None: not given).
+    """The crew of a kind, with these settings (None: not given).
 
-    Raises ConfigError for an unknown kind, naming those there are, and for a setting that the kind has not.
+    Raises ConfigError for an unknown kind, and for a setting that the kind does not have.
     """
     if kind not in RUNNERS:
         raise ConfigError(f"runner {kind!r}: no such runner here; there are: {', '.join(RUNNERS)}")

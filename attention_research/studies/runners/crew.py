@@ -1,7 +1,7 @@
-"""The loop of every runner: starts trials while there is room, watches them, tries again what was killed.
+"""The loop of every runner: starts trials while there is room, watches them, and retries those that were killed.
 
-One thread; a trial that fails is reported and the others go on; an interrupt (Ctrl-C, SIGTERM) stops all and is raised.
-With a `Deadline` the loop ends in time: what has not finished by then is neither done nor failed.
+The loop uses one thread. If a trial fails, the others continue. An interrupt (Ctrl-C, SIGTERM) stops all trials and is
+raised again. With a `Deadline` the loop ends in time, and unfinished trials count neither as done nor as failed.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.runners.supervision import Ending, given_up
 from attention_research.studies.trials import read_result
 
-#: report(folder, state, line): state is "running", "retrying", "done" or "failed"; with a deadline also "stopped" (it
-#: goes on next time) and "left" (not started).
+#: report(folder, state, line): state is "running", "retrying", "done" or "failed"; with a deadline also "stopped"
+#: (the trial continues the next time) and "left" (not started).
 Report = Callable[[Path, str, str], None]
 
 RETRIES = 2
 _POLL_SECONDS = 0.1
-#: How long a network file system may take to show here what was written elsewhere.
+#: Seconds after which a network file system must show a file that was written on another machine.
 _SHOWN_WITHIN_SECONDS = 30.0
 _NO_TIME = "goes on next time: the time is over"
 _END: Any = object()
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, where Ctrl-C would raise KeyboardInterrupt."""
+    """Raised for SIGTERM, as KeyboardInterrupt is for Ctrl-C."""
 
 
 class Attempted(Protocol):
-    """A trial that was handed on."""
+    """A trial that a crew has started."""
 
     def begun(self) -> bool:
-        """Whether it runs already, or has ended; one that waits in a cluster's queue does not."""
+        """Whether its process has started. False for a trial that waits in the queue of a cluster."""
 
     def ending(self) -> Ending | None:
-        """How it ended; None while it has not."""
+        """How the trial ended, or None if it has not ended."""
 
 
 class Crew(Protocol):
-    """Where trials run. `jobs` at a time, None: as many as the cluster takes."""
+    """Runs trials on some machines. `jobs` is the largest number at a time (None: as many as the cluster takes)."""
 
     jobs: int | None
 
     def open(self, workdir: Path) -> None:
-        """Gets ready. Raises RunError where the cluster cannot be had, or does not see the study's folder."""
+        """Prepares the crew. Raises RunError if the cluster is not available or does not see the study's folder."""
 
     def start(self, folder: Path) -> Attempted:
-        """Hands a trial on."""
+        """Starts a trial, or puts it into the cluster's queue."""
 
     def close(self) -> None:
-        """Ends what still runs, and lets go."""
+        """Ends the running trials and releases resources."""
 
 
 def run(
@@ -70,10 +70,11 @@ def run(
     retries: int = RETRIES,
     deadline: Deadline | None = None,
 ) -> dict[Path, str]:
-    """Run the trials in these folders; returns folder -> "done" or the error's line.
+    """Runs the trials in these folders. Returns folder -> "done" or the error line.
 
-    The next folder is asked for when there is room for it, not before; None says that there is none yet. ``tick`` is
-    called about ten times a second. What the ``deadline`` stops or does not let start is not among the returned.
+    The next folder is requested only when there is room for it; ``folders`` yields None if none is ready yet. ``tick``
+    is called about ten times a second. A trial that is killed is retried ``retries`` times. Trials that the
+    ``deadline`` stops or does not start are not in the returned dictionary.
     """
     coming = iter(folders)
     again: deque[Path] = deque()
@@ -138,7 +139,7 @@ def run(
 
 @contextmanager
 def terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM raises `Terminated` inside, so that the workers are ended first."""
+    """A context in which SIGTERM raises `Terminated`, so that the workers are ended first."""
 
     def interrupt(number: int, frame: object) -> None:
         raise Terminated

@@ -1,7 +1,8 @@
-"""A time at which a run of trials must be over: what still starts before it, and when the running trials must stop.
+"""A deadline for running trials: which trials may still start, and when running trials must stop.
 
-A trial that trains is asked to stop some time before the end (`attempts.ask_to_pause`). It saves a checkpoint and goes
-on from there next time. What cannot be saved (an evaluation, a measurement) may go on until the end, then it is ended.
+Some time before the end, a training is asked to stop (`attempts.ask_to_pause`). It saves a checkpoint and continues
+from there the next time. Stages that cannot be saved (an evaluation, a measurement) may run until shortly before the
+end and are then killed.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-#: How long before the end trials are asked to stop, and how much of that is kept for writing tables and figures.
+#: Trials are asked to stop this long before the end. The last part of that time is kept to write tables and figures.
 _ASK_SECONDS = 90.0
 _WRITE_SECONDS = 30.0
-#: The largest parts of the whole time that these may be.
+#: The largest shares of the whole time for these two.
 _ASK_PART = 0.15
 _WRITE_PART = 0.05
 
 
 class Deadline:
-    """`seconds` from now. `needs(folder)` is the least time in which the trial in that folder gets somewhere."""
+    """A deadline in `seconds` seconds. `needs(folder)` is the shortest time for which it is worth starting a trial."""
 
     def __init__(
         self,
@@ -33,11 +34,11 @@ class Deadline:
         self.writes_for = min(_WRITE_SECONDS, _WRITE_PART * seconds)
 
     def left(self) -> float:
-        """Seconds until trials are asked to stop; 0 when it is time."""
+        """The seconds until trials are asked to stop; 0 from that time on."""
         return max(0.0, self.end - self.asks_for - self.now())
 
     def over(self) -> bool:
-        """Whether a trial that still runs must be ended."""
+        """Whether trials that still run must be ended now."""
         return self.now() >= self.end - self.writes_for
 
     def fits(self, folder: Path) -> bool:

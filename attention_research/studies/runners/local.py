@@ -1,4 +1,4 @@
-"""Trials as processes of this machine, a few at a time, each on its own share of the cores and the accelerators."""
+"""Runs trials as processes of this machine, each on its own share of the cores and accelerators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GRACE_SECONDS = 10.0
 
 
 class LocalCrew:
-    """``jobs`` trials at a time, never more than there are cores."""
+    """Runs ``jobs`` trials at a time (by default one), at most as many as there are cores."""
 
     def __init__(self, jobs: int | None = None):
         self.jobs = max(1, min(jobs or 1, len(cores())))
@@ -21,16 +21,16 @@ class LocalCrew:
         self.running: list[_Trial] = []
 
     def open(self, workdir: Path) -> None:
-        """Nothing to get ready."""
+        """Does nothing: the machine needs no preparation."""
 
     def start(self, folder: Path) -> _Trial:
-        """Starts it on a share that is free."""
+        """Starts a trial on a free share of the machine."""
         trial = _Trial(self, folder, self.slots.pop(0))
         self.running.append(trial)
         return trial
 
     def close(self) -> None:
-        """Asks all to end, then ends them."""
+        """Terminates the running trials, and kills those that do not end within `_GRACE_SECONDS`."""
         for trial in self.running:
             trial.process.terminate()
         deadline = time.monotonic() + _GRACE_SECONDS
@@ -48,11 +48,11 @@ class _Trial:
         self.process = start(folder, cores=slot[0], environment=slot[1])
 
     def begun(self) -> bool:
-        """At once."""
+        """True: the process starts at once."""
         return True
 
     def ending(self) -> Ending | None:
-        """How it ended; its share is free then."""
+        """How the trial ended, or None. Frees its share when it has ended."""
         if self.process.poll() is None:
             return None
         self.crew.running.remove(self)

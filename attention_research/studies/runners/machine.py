@@ -1,4 +1,4 @@
-"""A machine's cores and accelerators, dealt to trials that run side by side."""
+"""Divides the cores and accelerators of a machine among concurrent trials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-#: Under /dev: (what a machine with such GPUs has, one file a GPU), and the variable that says which a process sees.
+#: Names under /dev (file of the driver, pattern with one file for each GPU) -> variable that selects visible GPUs.
 _GPUS = {
     ("nvidiactl", "nvidia[0-9]*"): "CUDA_VISIBLE_DEVICES",
     ("kfd", "dri/renderD*"): "ROCR_VISIBLE_DEVICES",
@@ -22,17 +22,17 @@ def cores() -> list[int]:
 
 
 def shares(things: list[int], jobs: int) -> list[list[int]]:
-    """The things dealt to the jobs, neighbours together; what does not divide goes to the first."""
+    """Splits a list into consecutive shares, one for each job. The first jobs get the remainder."""
     size, more = divmod(len(things), jobs)
     starts = [i * size + min(i, more) for i in range(jobs + 1)]
     return [things[a:b] for a, b in zip(starts, starts[1:], strict=False)]
 
 
 def device_environments(jobs: int, devices: Path = Path("/dev")) -> list[dict[str, str]]:
-    """For each of the jobs the variables that show it its own accelerators; nothing where there are none, or one job.
+    """The environment variables that give each job its own accelerators; empty without accelerators or for one job.
 
-    More jobs than GPUs share them: each gets its part of a GPU's memory, 0.9 in all. A TPU's chip is one process's, so
-    that more jobs than chips wait inside libtpu.
+    If there are more jobs than GPUs, jobs share a GPU and divide 0.9 of its memory. A TPU chip belongs to one process,
+    so if there are more jobs than chips, jobs wait inside libtpu.
     """
     if jobs == 1:
         return [{}]
@@ -66,10 +66,10 @@ def _chip_environment(chip: int) -> dict[str, str]:
 
 
 class ClaimedCores:
-    """Some cores of this machine that no other process has claimed so; let go with the object or the process.
+    """Claims cores of this machine that no other process has claimed; the claim ends with `release` or the process.
 
-    Ray counts cores and pins none: two trials on a machine would each take all of them. Where too few are free the
-    claim is what there is.
+    Ray counts cores but does not pin processes to them, so two trials on a machine would each use all cores. If fewer
+    than `count` cores are free, the claim holds those.
     """
 
     def __init__(self, count: int, folder: Path | None = None):
@@ -90,6 +90,6 @@ class ClaimedCores:
             self.cores.append(core)
 
     def release(self) -> None:
-        """Lets them go."""
+        """Releases the cores."""
         for file in self.files:
             file.close()

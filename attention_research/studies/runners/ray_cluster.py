@@ -1,8 +1,9 @@
-"""Trials on the machines of a Ray cluster: one that is there, or one started here for the while.
+"""Runs trials on the machines of a Ray cluster, an existing one or one that is started here for the study.
 
-A Ray task does nothing but start the trial's command on its node and wait (XLA can abort a process, and Ray could not
-tell that from its own workers dying); it imports no JAX. What is lost with its worker or its node is tried again from
-the trial's checkpoint, by `crew`, not by Ray: so that it is counted and told.
+A Ray task only starts the trial's command on its node and waits; it does not import JAX. The trial is a separate
+process because XLA can abort its process, which Ray could not tell from the death of its own worker. A trial that is
+lost with its worker or node is retried from its checkpoint. `crew` does this, not Ray, so that retries are counted and
+reported.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from attention_research.studies.attempts import attempts
 from attention_research.studies.runners.machine import ClaimedCores, cores
 from attention_research.studies.runners.supervision import Ending, ending, start
 
-#: What of the environment goes with a trial to its node.
+#: Prefixes of the environment variables that are passed to a trial on its node.
 _SENT = ("ATTENTION_RESEARCH_", "JAX_", "XLA_", "TF_CPP_")
 _TOKEN = ".seen-by-all-nodes"
-_STORE_BYTES = 80 * 2**20  # nothing goes through Ray's object store but exit statuses
+_STORE_BYTES = 80 * 2**20  # small: Ray's object store holds only exit statuses
 
 
 class RayCrew:
-    """``jobs`` trials at a time, by default as many as the cluster has room for.
+    """Runs ``jobs`` trials at a time, by default as many as the cluster has room for.
 
-    ``address`` is that of a cluster (HOST:PORT, or "auto"; RAY_ADDRESS otherwise); without one a cluster of this
-    machine's cores is started, and ended with the study. A trial takes ``cores`` cores (by default one, on this machine
-    its share) and ``devices`` GPUs or whatever Ray calls "GPU" (by default one where the cluster has any); one that
-    takes no device is pinned to its cores.
+    ``address`` is the address of a cluster, HOST:PORT or "auto" (default: RAY_ADDRESS). Without an address, a cluster
+    with the cores of this machine is started, and ends with the study. A trial takes ``cores`` cores (by default one,
+    or on this machine an equal share) and ``devices`` devices that Ray calls "GPU" (by default one if the cluster has
+    any). A trial without devices is pinned to its cores.
     """
 
     def __init__(
@@ -48,8 +49,11 @@ class RayCrew:
         self.ray: Any = None
 
     def open(self, workdir: Path) -> None:
-        """Connects or starts. Raises RunError where there is no such cluster, it has no room for even one trial, or a
-        node does not see the study's folder."""
+        """Connects to the cluster or starts one.
+
+        Raises RunError if there is no such cluster, if it has no room for a single trial, or if a node does not see the
+        study's folder.
+        """
         self.ray = _ray(started_here=self.address is None)
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}
         try:
@@ -76,10 +80,10 @@ class RayCrew:
         self._check_storage(workdir, fitting)
 
     def start(self, folder: Path) -> _Trial:
-        """Hands it to Ray, which starts it where there is room."""
+        """Submits a trial to Ray, which starts it on a node with room."""
         sent = {name: value for name, value in os.environ.items() if name.startswith(_SENT)}
         remote = self.ray.remote(num_cpus=self.cores, num_gpus=self.devices, max_retries=0)(supervise)
-        if self.unfit:  # Ray cannot be told where not to go: towards one that is known to be good
+        if self.unfit:  # Ray cannot exclude nodes, so the task prefers a node that is known to work
             good = [node["NodeID"] for node in self._fitting() if _name(node) not in self.unfit]
             if good:
                 remote = remote.options(scheduling_strategy=self._on(random.choice(good), soft=True))
@@ -88,12 +92,12 @@ class RayCrew:
         return _Trial(self, folder, place)
 
     def close(self) -> None:
-        """Cancels what runs (the trials die with their tasks) and disconnects."""
+        """Cancels the running trials, which die with their tasks, and disconnects."""
         if self.ray is not None:
             self.ray.shutdown()
 
     def _fitting(self) -> list[dict[str, Any]]:
-        """The nodes that have what a trial takes, free or not."""
+        """The nodes with enough resources for a trial, free or in use."""
 
         def fits(has: dict[str, float]) -> bool:
             return has.get("CPU", 0) >= (self.cores or 0) and has.get("GPU", 0) >= (self.devices or 0)
@@ -130,11 +134,11 @@ class _Trial:
         self.before = attempts(folder)
 
     def begun(self) -> bool:
-        """Whether its process has taken its number."""
+        """Whether the trial's process has started, which adds an attempt."""
         return attempts(self.folder) > self.before
 
     def ending(self) -> Ending | None:
-        """What the supervising task says, or that Ray has lost it."""
+        """How the trial ended, from the supervising task, or "killed" if Ray lost the task; None if it runs."""
         ray = self.crew.ray
         ready, _ = ray.wait([self.place], timeout=0)
         if not ready:
@@ -152,7 +156,10 @@ class _Trial:
 
 
 def supervise(folder: str, directory: str, environment: dict[str, str], pinned: int) -> tuple[str, str, str]:
-    """On the node: run one trial to its end; (node, state, line), "unseen" where the node lacks the shared folder."""
+    """Runs one trial to its end, on its node. Returns (node, state, line).
+
+    The state is "unseen" if the node does not see the shared folder.
+    """
     node, here = _here(), Path(folder)
 
     def unseen() -> str:
@@ -188,7 +195,7 @@ def _name(node: dict[str, Any]) -> str:
 
 
 def _knock(address: str) -> None:
-    """Raises OSError where nobody listens at HOST:PORT, at once: Ray asks for a minute and more."""
+    """Raises OSError at once if nothing listens at HOST:PORT. Ray itself tries for more than a minute."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdecimal() and "//" not in host:
         socket.create_connection((host, int(port)), timeout=10).close()
@@ -199,7 +206,10 @@ def _first_line(error: BaseException) -> str:
 
 
 def _ray(*, started_here: bool) -> Any:
-    """Ray, told to keep to itself; a cluster of our own takes nobody's tasks but ours."""
+    """The module ray, without usage statistics. A cluster that is started here accepts only tasks of this process.
+
+    Raises ConfigError if Ray is not installed.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if started_here:

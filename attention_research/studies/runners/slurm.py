@@ -1,7 +1,8 @@
-"""Trials as jobs of a Slurm cluster, by submitit.
+"""Runs trials as jobs of a Slurm cluster, with submitit.
 
-A job does nothing but start the trial's command and wait. What is killed on its node is started again in the same job;
-a job that Slurm ends (its time is up, it is preempted, its node dies) has its trial saved and is handed in again.
+A job only starts the trial's command and waits. If the command is killed, the same job starts it again. If Slurm ends
+the job, because its time is up or it is preempted, the trial saves a checkpoint and the job is submitted again. A job
+that is lost with its node is submitted again by `crew`.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from attention_research.studies.runners.supervision import Ending, ending, start
 _LOOK_SECONDS = 5.0
 _SAVING_SECONDS = 60.0
 _TRIES = 3
-#: What Slurm sends to all processes of a job, at submitit's asking, before its time is up.
+#: Signals that Slurm sends to all processes of a job before its time is up, as submitit requests.
 _PREEMPTION = (signal.SIGUSR1, signal.SIGUSR2)
 
 
 class SlurmCrew:
-    """``jobs`` trials at a time, by default all at once: the queue has the say.
+    """Submits ``jobs`` trials at a time, by default all at once, and leaves their order to Slurm's queue.
 
-    A job takes ``cores`` cores (one) and ``devices`` GPUs (none); ``slurm`` are settings of sbatch, such as
-    ``{"partition": "gpu", "time": 240}``, by their long names. Logs and submitit's files lie in the study's folder
+    A job takes ``cores`` cores (default 1) and ``devices`` GPUs (default 0). ``slurm`` holds settings of sbatch by
+    their long names, such as ``{"partition": "gpu", "time": 240}``. Logs and submitit's files are in the study's folder
     under ``slurm/``.
     """
 
@@ -46,7 +47,7 @@ class SlurmCrew:
         self.looked, self.queued = 0.0, set[str]()
 
     def open(self, workdir: Path) -> None:
-        """Finds sbatch. Raises RunError where there is none."""
+        """Prepares the submission of jobs. Raises RunError if Slurm is not available on this machine."""
         try:
             import submitit
         except ImportError:
@@ -61,11 +62,11 @@ class SlurmCrew:
             self.executor.update_parameters(
                 **{shared.get(key, key if key in takes else f"slurm_{key}"): value for key, value in wanted.items()}
             )
-        except NameError as error:  # submitit names all that there are
+        except NameError as error:  # its other lines list all valid names
             raise ConfigError(f"--slurm: {str(error).splitlines()[0]}") from None
 
     def start(self, folder: Path) -> _Trial:
-        """Hands it in. Raises RunError where sbatch refuses it."""
+        """Submits a trial. Raises RunError if sbatch refuses it."""
         import submitit
 
         folder = folder.absolute()
@@ -79,15 +80,15 @@ class SlurmCrew:
         return trial
 
     def close(self) -> None:
-        """Cancels the jobs that are left."""
+        """Cancels the jobs that have not ended."""
         for trial in self.running:
             trial.job.cancel()
 
     def in_queue(self, number: str) -> bool:
-        """Whether Slurm still has the job; asked for all jobs at once, every five seconds."""
+        """Whether Slurm still has the job. Queries all jobs at once, at most every five seconds."""
         if time.monotonic() - self.looked > _LOOK_SECONDS:
             found = subprocess.run(["squeue", "--me", "--noheader", "--format=%i"], capture_output=True, text=True)
-            if found.returncode == 0:  # a controller that does not answer has not lost the jobs
+            if found.returncode == 0:  # if the controller does not answer, the jobs are not lost
                 self.looked, self.queued = time.monotonic(), set(found.stdout.split())
         return number in self.queued
 
@@ -98,11 +99,11 @@ class _Trial:
         self.before = attempts(folder)
 
     def begun(self) -> bool:
-        """Whether its process has taken its number."""
+        """Whether the trial's process has started, which adds an attempt."""
         return attempts(self.folder) > self.before
 
     def ending(self) -> Ending | None:
-        """What the job has written; killed, if it is gone and has written nothing."""
+        """How the trial ended, from the job's result; "killed" if the job is gone without a result; None if it runs."""
         told = self.job.paths.result_pickle.exists()
         if not told and self.crew.in_queue(self.job.job_id):
             return None
@@ -117,14 +118,14 @@ class _Trial:
 
 
 class Supervised:
-    """In a job: run one trial to its end. submitit calls `checkpoint` when Slurm is about to end the job."""
+    """Runs one trial to its end, inside a job. submitit calls `checkpoint` when Slurm is about to end the job."""
 
     def __init__(self, folder: str, directory: str):
         self.folder, self.directory = folder, directory
         self.process: subprocess.Popen | None = None
 
     def __call__(self) -> tuple[str, str]:
-        """(state, line) of the trial. Where Slurm takes the job away, nothing: the job may come back elsewhere."""
+        """Runs the trial and returns its (state, line). Does not return if Slurm ends the job: it may be requeued."""
         signal.signal(signal.SIGTERM, self._taken_away)
         for _ in range(_TRIES):
             self.process = start(Path(self.folder), directory=Path(self.directory), deaf_to=_PREEMPTION)
@@ -138,23 +139,23 @@ class Supervised:
         raise SystemExit(128 + number)
 
     def checkpoint(self) -> Any:
-        """Has the trial save, and hands in the same again."""
+        """Asks the trial to save a checkpoint, and submits the same job again."""
         import submitit
 
         self._save()
         return submitit.helpers.DelayedSubmission(Supervised(self.folder, self.directory))
 
     def _save(self) -> None:
-        """Has the trial save, and waits for its end.
+        """Asks the trial to save a checkpoint, and waits for its end.
 
-        In a signal's handler: the `wait` of `__call__`, which the signal has interrupted, holds the lock of Popen, so
-        that a second one would see no end before its time is up.
+        This runs in a signal handler. The interrupted `wait` in `__call__` holds the lock of Popen, so a second `wait`
+        here would not return before its timeout. Therefore it calls `os.waitid`.
         """
         if self.process is None:
             return
         self.process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + _SAVING_SECONDS
-        with contextlib.suppress(ChildProcessError):  # its end has been seen already
+        with contextlib.suppress(ChildProcessError):  # the process has been waited for already
             while time.monotonic() < deadline:
                 if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                     return

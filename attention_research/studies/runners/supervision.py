@@ -1,5 +1,4 @@
-"""One trial as a process: the command that starts it, and what its ending means. The same on this machine, on a node of
-a Ray cluster and in a Slurm job."""
+"""Starts a trial as a process and interprets its exit status: on this machine, on a Ray node, or in a Slurm job."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from attention_research.studies.attempts import SUPERSEDED
 
 
 class Ending(NamedTuple):
-    """`state` is "done", "killed" (to be tried again) or "failed" (what went wrong would go wrong again)."""
+    """How a trial ended. `state` is "done", "killed" (a retry may succeed) or "failed" (a retry would fail again)."""
 
     state: str
     line: str = ""
@@ -31,10 +30,10 @@ def start(
     directory: Path | None = None,
     deaf_to: Sequence[int] = (),
 ) -> subprocess.Popen:
-    """``attention-research attempt FOLDER`` on these cores, in `directory`; its output goes to the folder's log.txt.
+    """Starts ``attention-research attempt FOLDER`` on these cores, in `directory`, with its output in FOLDER/log.txt.
 
-    `deaf_to` are signals that it ignores. It dies with this process, and is a session of its own: the terminal's
-    interrupt does not reach it.
+    The process ignores the signals `deaf_to`. It dies with this process. It runs in its own session, so that Ctrl-C in
+    the terminal does not reach it.
     """
     command = [sys.executable, "-m", "attention_research", "attempt", str(folder)]
     options = [*([f"--cores={','.join(map(str, cores))}"] if cores else []), f"--parent={os.getpid()}"]
@@ -54,7 +53,7 @@ def start(
 
 
 def ending(folder: Path, status: int) -> Ending:
-    """What the exit status of a trial's process means."""
+    """The ending of a trial, from the exit status of its process."""
     if status == 0:
         return Ending("done")
     if status < 0 or status in (128 + signal.SIGTERM, 128 + signal.SIGKILL):
@@ -65,14 +64,14 @@ def ending(folder: Path, status: int) -> Ending:
 
 
 def given_up(folder: Path, line: str) -> str:
-    """The line of a trial that was killed too often, left in its folder for `status` and the table."""
+    """The error line of a trial that was killed too often. Writes it to error.txt, for `status` and the table."""
     if not error_of(folder):
         (folder / "error.txt").write_text(line + "\n", encoding="utf-8")
     return f"{line}; see {folder / 'log.txt'}"
 
 
 def error_of(folder: Path) -> str:
-    """The line that a failed trial has left."""
+    """The error line of a failed trial; empty if there is none."""
     try:
         return (folder / "error.txt").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
