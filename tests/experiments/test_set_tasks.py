@@ -19,6 +19,7 @@ from attention_research.experiments.lectures.sets.tasks import (
     shuffled,
 )
 from attention_research.layers.structure import abstract, initializer
+from attention_research.studies import load_study
 
 SETS = Sets(symbols=13, smallest=3, largest=7)
 SIZES = {"width": 12, "num_heads": 3, "num_layers": 2, "recurrent_width": 11, "hidden_width": 17}
@@ -26,6 +27,11 @@ SIZES = {"width": 12, "num_heads": 3, "num_layers": 2, "recurrent_width": 11, "h
 
 def rows(tokens):
     return [[int(x) for x in row if x] for row in np.asarray(tokens)]
+
+
+def test_tests_import_the_module_that_the_study_runs(root):
+    study = load_study("lectures/sets", root / "experiments")
+    assert {stage.function for stage in study.stages} == {measure_sets}
 
 
 @pytest.mark.parametrize("task", TASKS)
