@@ -24,7 +24,7 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"output\.kernel$", ("tensor", "fsdp")),
     # The embedding tables of a vocabulary: rows are tokens.
     (r"vocabulary\.[\w.]*table$", ("tensor", "fsdp")),
-    # The values of a memory layer are read row by row: every device holds some columns of all rows.
+    # The values of a memory layer are read row by row, so their columns are split over `tensor`, not their rows.
     (r"feed_forward\w*\.table$", ("fsdp", "tensor")),
     (r"output_kernel$", ("fsdp", "tensor")),
     (r"(kernel|weight|table)$", ("fsdp", None)),

@@ -28,7 +28,7 @@ class Mesh:
 
 
 class Parallel:
-    """`jit` (alias `pjit`): one program on a mesh of devices. `pmap`: data parallel over all local devices."""
+    """How a step runs: `jit` (alias `pjit`) as one program on a mesh, `pmap` as a copy on each local device."""
 
     def __init__(self, *, strategy: Literal["jit", "pjit", "pmap"] = "jit", mesh: Child["mesh"] = "mesh"):
         self.strategy = "jit" if strategy == "pjit" else strategy

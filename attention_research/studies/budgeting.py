@@ -146,7 +146,7 @@ class _Search:
         """The resolved config section `training` of a row at the scale."""
         if row not in self._training:
             config = configuration(self.study, self.scale, self.rows[row])
-            assert config is not None  # it trains
+            assert config is not None  # the row trains
             self._training[row] = config.resolved["training"]
         return self._training[row]
 
@@ -186,7 +186,7 @@ class _Search:
                 raise RunError(f"{line}; the same command runs them again")
         for trial in trials:
             result = folder.result(trial)
-            assert result is not None  # nothing has failed
+            assert result is not None  # no trial has failed
             self.results[trial.row] = result
 
     def tried(self, row: str, rate: float, steps: float, factor: float) -> Tried:

@@ -139,7 +139,7 @@ class Candidates:
         if self.halving is None or folder in self.stopped:
             return
         asked, trial = self.at_work[folder][0], self.planned[folder]
-        assert trial.steps is not None  # it trains
+        assert trial.steps is not None  # every candidate trains
         reason = self.halving.judge(asked, folder, trial.steps)
         if reason and not ended:
             self.stopped[folder] = reason

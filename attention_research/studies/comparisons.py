@@ -207,7 +207,7 @@ def between(
     seeds = min(len(ours), len(theirs))
     if seeds < 2:
         return Comparison(better, worse, gain, f"{said}, one seed: nothing is clear" if seeds else said)
-    from attention_research.studies.differences import p_above  # NumPy, which planning does without
+    from attention_research.studies.differences import p_above  # imports NumPy, which planning does not need
 
     p = p_above(ours, theirs, in_pairs=in_pairs)
     return Comparison(better, worse, gain, said, p, p_above(theirs, ours, in_pairs=in_pairs), seeds)

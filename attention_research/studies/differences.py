@@ -106,7 +106,7 @@ def resampled(stored: Sequence[Mapping[str, Any] | None], name: str) -> Resample
     None without trials, if a trial does not store this score, if the test sets differ, or if a test set has fewer than
     `LEAST` items.
     """
-    from attention_research.tasks.sentence_statistics import SCORES  # and sacreBLEU
+    from attention_research.tasks.sentence_statistics import SCORES  # imports sacreBLEU
 
     there = [one for one in stored if one is not None and name in SCORES.get(one.get("metric", ""), ())]
     if not there or len(there) < len(stored) or len({one.get("test_set") for one in there}) > 1:

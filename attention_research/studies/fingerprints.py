@@ -34,7 +34,7 @@ from attention_research.studies.study import digest
 from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import write_text
 
-#: Lowered programs depend on the versions of these. Different versions of the first two are never comparable.
+#: Lowered programs depend on the versions of these. Programs of different versions of JAX are not comparable.
 LIBRARIES = ("jax", "jaxlib", "flax", "optax")
 #: The prefix of a part that could not be hashed, followed by the reason.
 UNKNOWN = "not "

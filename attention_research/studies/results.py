@@ -370,7 +370,7 @@ def legend(results: Results) -> str:
     said += [*results.study.notes, *([size.note] if size.note else [])]
     said += [line] if (line := with_reference(results)) else []
     if results.study.compared:
-        from attention_research.studies.significance import agreement  # NumPy, which planning does without
+        from attention_research.studies.significance import agreement  # imports NumPy, which planning does not need
 
         said += agreement(results, published(results.study, results.scale))
     return "\n".join(said) + "\n"

@@ -166,7 +166,7 @@ def refuse_modified_tree() -> None:
 
 
 def refuse_installed(study: Study) -> None:
-    """Raises ConfigError for a study of an installed package: what is recorded stands in the repository."""
+    """Raises ConfigError for a study of an installed package, whose records can only be written in a checkout."""
     if not study.own and not bundled.in_checkout():
         raise ConfigError(f"--record: {study.name} comes with the installed package; record it in a checkout")
 

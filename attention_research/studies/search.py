@@ -64,7 +64,7 @@ def search(
     jobs = jobs or (1 if runner == "local" else _JOBS_OF_A_CLUSTER)
     study = _study(config, over, kind, halving, goal, overrides, jobs)
     base = configuration(study, "sweep", Row("base", "base"))
-    assert base is not None  # a sweep has a config
+    assert base is not None  # the scale of a sweep has a config
     training = base.resolved["training"]
     if training["replicas"] > 1:
         raise ConfigError(f"config.training.replicas: {training['replicas']}; a search trains one run a candidate")

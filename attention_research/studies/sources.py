@@ -175,7 +175,7 @@ class _Reach:
             return
 
     def _packaged(self, parts: Sequence[str], names: Collection[str]) -> None:
-        """What is taken from a packaged study or config by its absolute name; without names all of it."""
+        """Adds definitions of a packaged study or config that is imported by its absolute name; without names all."""
         base = bundled.folder(parts[0]).joinpath(*parts[1:])
         file = base.parent / f"{base.name}.py"
         for name in names or (_names(file) if file.is_file() else ()):
@@ -196,7 +196,7 @@ class _Reach:
             self._absolute(f"{module}.{name}", ())
         file = _file(PACKAGE.joinpath(*parts)) if parts else None
         wanted = set(names) - inner
-        if file is not None and "__getattr__" in _names(file):  # the names of the packages inside are found in it, too
+        if file is not None and "__getattr__" in _names(file):  # it re-exports names of its packages
             for package in file.parent.glob("*/__init__.py"):
                 if found := (wanted - _names(file)) & _names(package):
                     self._absolute(f"{module}.{package.parent.name}", found)

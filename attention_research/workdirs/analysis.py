@@ -76,7 +76,7 @@ def _of_maps(
     for place, (title, rows, columns) in PLACES.items() if what else ():
         try:
             sample = list(example_maps(trained, place, split=split, examples=examples))
-        except RunError:  # the model has none of these
+        except RunError:  # the model has no such attention
             continue
         sample = [one for one in sample if one[1].shape[3] > 1]
         if not sample:

@@ -73,7 +73,7 @@ def redraw(folder: Path) -> Path:
     planned = [reading.read_json(trial / "trial.json") for trial in status.trials(folder)]
     seeds = [trial.get("repeat", trial.get("seed", 0)) + 1 for trial in planned]
     seeds += [len(cell["values"]) for row in summary.get("rows", ()) for cell in row["cells"].values()]
-    study: Any = summary.get("file") or name  # a file of the user's own
+    study: Any = summary.get("file") or name  # "file": a study file of the user
     drawn = run_study(study, scale=scale, render=True, workdir=folder, seeds=max(seeds, default=None))
     return Path(drawn["report"])
 
