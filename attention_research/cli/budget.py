@@ -1,4 +1,4 @@
-"""`budget`: finds the steps, learning rates and hours that each row of a study needs to learn its task."""
+"""`budget`: finds learning rates and numbers of steps for the rows of a study, and the hours that they take."""
 
 from __future__ import annotations
 
