@@ -2,9 +2,21 @@
 
 A setting is a keyword-only parameter of ``__init__`` with an annotation from `registry`'s vocabulary; its default is a
 literal. ``rngs`` and what is annotated `Given` come from the parent module and are never settings. A class without
-``__init__`` has the one of its bases, as far as they stand in the same package or in this one. What cannot be read so
-is a `SchemaError` for the developer: a dataclass, a decorated ``__init__``, ``*args`` or ``**kwargs``, positional
-parameters, a default that is a name.
+``__init__`` has the one of its bases, as far as they stand in the same package or in this one.
+
+A class states its own settings and hands the rest on to its base:
+
+    class RelativeAttention(MultiHeadAttention):
+        def __init__(self, *, max_distance: NonNegative = 16, rngs: nnx.Rngs, **inherited: Any):
+            super().__init__(rngs=rngs, **inherited)
+
+``**inherited``, of exactly this name and used in this one call, stands for the settings of the base's ``__init__``.
+They come first; a setting of the same name takes the base's place. What the call gives by name (``use_bias=False``) is
+fixed by the class and no setting of it, unless the class has it as its own.
+
+What cannot be read so is a `SchemaError` for the developer: a dataclass, a decorated ``__init__``, ``*args`` or other
+``**kwargs``, ``**inherited`` that is used otherwise, two bases with an ``__init__`` each, positional parameters, a
+default that is a name.
 """
 
 from __future__ import annotations
@@ -31,6 +43,8 @@ class _Required:
 #: The default of a setting that has none.
 REQUIRED = _Required()
 NOT_SETTINGS = ("self", "rngs")
+#: The name of the parameter ``**inherited``.
+INHERITED = "inherited"
 
 
 @dataclass(frozen=True)
@@ -114,17 +128,42 @@ def _find_source(folders: Iterable[str], rest: list[str]) -> Path | None:
 @cache
 def _signature(module: str, name: str, path: Path, stamp: int) -> dict[str, Setting]:
     del stamp  # a changed file is read again
-    init = _find_init(module, name)
-    if init is None:
+    found = _find_init(module, name)
+    if found is None:
         return {}
-    where, arguments = f"{module}:{name}", init.args
-    if init.decorator_list or arguments.vararg or arguments.kwarg:
+    where, arguments = f"{module}:{name}", found.function.args
+    if found.function.decorator_list or arguments.vararg or (arguments.kwarg and arguments.kwarg.arg != INHERITED):
         raise SchemaError(f"{where}: __init__ with decorators, *args or **kwargs cannot be a schema")
     for argument in (*arguments.posonlyargs, *arguments.args):
         if argument.arg not in NOT_SETTINGS:
             raise SchemaError(f"{where}: the parameter {argument.arg} is positional; settings stand after *")
     pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return {a.arg: _setting(where, a, default) for a, default in pairs if not _from_parent(a)}
+    own = {a.arg: _setting(where, a, default) for a, default in pairs if not _from_parent(a)}
+    if not arguments.kwarg:
+        return own
+    fixed = _handed_on(where, found.function)
+    inherited = {name: setting for name, setting in _of_base(where, found).items() if name not in fixed}
+    return {**inherited, **own}
+
+
+def _handed_on(where: str, function: ast.FunctionDef) -> set[str]:
+    """The names that ``super().__init__(name=..., **inherited)`` gives."""
+    uses = sum(isinstance(node, ast.Name) and node.id == INHERITED for node in ast.walk(function))
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "super().__init__" and not node.args and uses == 1:
+            given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+            if given.pop(None, "") == INHERITED:
+                return {name for name in given if name is not None}
+    raise SchemaError(f"{where}: **{INHERITED} is for one call, super().__init__(name=..., **{INHERITED})")
+
+
+def _of_base(where: str, init: _Init) -> dict[str, Setting]:
+    """The settings of the base whose ``__init__`` is called by one."""
+    base = _init_of_bases(init.module, init.node)
+    path = source(base.module) if base else None
+    if base is None or path is None:
+        raise SchemaError(f"{where}: **{INHERITED}, but no base has an __init__ that can be read")
+    return _signature(base.module, base.node.name, path, os.stat(path).st_mtime_ns)
 
 
 def _from_parent(argument: ast.arg) -> bool:
@@ -158,7 +197,16 @@ def _setting(where: str, argument: ast.arg, default: ast.expr | None) -> Setting
     return setting
 
 
-def _find_init(module: str, name: str) -> ast.FunctionDef | None:
+@dataclass(frozen=True)
+class _Init:
+    """An ``__init__`` and the class that has it."""
+
+    module: str
+    node: ast.ClassDef
+    function: ast.FunctionDef
+
+
+def _find_init(module: str, name: str) -> _Init | None:
     """The class's ``__init__``, or that of its bases; None where there is none in its package or in this one."""
     path = source(module)
     tree = _tree(path, path.stat().st_mtime_ns) if path else ast.Module([], [])
@@ -167,15 +215,22 @@ def _find_init(module: str, name: str) -> ast.FunctionDef | None:
         raise SchemaError(f"{module}: no class {name} in it, which registry.py or a subclass names")
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-            return item
+            return _Init(module, node, item)
     if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         raise SchemaError(f"{module}:{name}: a dataclass has no __init__ to read; write it out")
-    for base in node.bases:
-        home = _home(tree, module, base)
-        init = _find_init(*home) if home else None
-        if init is not None:
-            return init
-    return None
+    return _init_of_bases(module, node)
+
+
+def _init_of_bases(module: str, node: ast.ClassDef) -> _Init | None:
+    path = source(module)
+    assert path is not None
+    tree = _tree(path, path.stat().st_mtime_ns)
+    homes = filter(None, (_home(tree, module, base) for base in node.bases))
+    found = {id(init.function): init for init in (_find_init(*home) for home in homes) if init is not None}
+    if len(found) > 1:
+        there = " and ".join(init.node.name for init in found.values())
+        raise SchemaError(f"{module}:{node.name}: {there} have an __init__ each; say which in one of its own")
+    return next(iter(found.values()), None)
 
 
 def _home(tree: ast.Module, module: str, base: ast.expr) -> tuple[str, str] | None:

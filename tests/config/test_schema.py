@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from unittest import mock
 
 import pytest
 
@@ -35,7 +36,59 @@ def test_what_only_the_parent_knows_is_no_setting(toy, tmp_path, monkeypatch):
     assert settings("inner", "inner") == [("a", "Positive", 3)]
 
 
+BASES = """
+class Base:
+    def __init__(self, *, width: Positive, num_heads: Positive = 2, use_bias: bool = True, given: Given[int], rngs): ...
+class Middle(Base):
+    pass
+class Other:
+    def __init__(self, *, a: int): ...
+class Plain: ...
+"""
+INHERITING = {
+    "own settings last": (
+        "class X(Middle):\n    def __init__(self, *, a: int = 3, rngs, **inherited: Any):\n"
+        "        super().__init__(rngs=rngs, **inherited)",
+        [("width", REQUIRED), ("num_heads", 2), ("use_bias", True), ("a", 3)],
+    ),
+    "another default, a fixed setting": (
+        "class X(Base):\n    def __init__(self, *, num_heads: Positive = 5, rngs, **inherited: Any):\n"
+        "        super().__init__(num_heads=num_heads, use_bias=False, rngs=rngs, **inherited)\n        self.a = 1",
+        [("width", REQUIRED), ("num_heads", 5)],
+    ),
+    "two steps": (
+        "class Y(Base):\n    def __init__(self, *, a: int = 3, **inherited: Any):\n"
+        "        super().__init__(use_bias=False, **inherited)\n"
+        "class X(Y, Plain):\n    def __init__(self, *, b: int = 4, **inherited: Any):\n"
+        "        super().__init__(num_heads=b, **inherited)",
+        [("width", REQUIRED), ("a", 3), ("b", 4)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INHERITING)
+def test_inherited_settings(toy, tmp_path, monkeypatch, name):
+    source, want = INHERITING[name]
+    (tmp_path / "toy_config" / "heirs.py").write_text(f"{BASES}\n{source}")
+    monkeypatch.setitem(registry.FAMILIES, "heirs", {"heirs": "toy_config.heirs:X"})
+    assert [(setting, default) for setting, _, default in settings("heirs", "heirs")] == want
+
+
+HEIR = "    def __init__(self, **inherited: Any): "
 BAD = {
+    "inherited and read": (
+        f"{BASES}class X(Base):\n{HEIR}\n        super().__init__(**inherited)\n        self.a = inherited['width']",
+        "**inherited is for one call",
+    ),
+    "inherited and not handed on": (f"{BASES}class X(Base):\n{HEIR}...", "**inherited is for one call"),
+    "inherited from nowhere": (
+        f"{BASES}class X(Plain):\n{HEIR}super().__init__(**inherited)",
+        "no base has an __init__ that can be read",
+    ),
+    "inherited from two": (
+        f"{BASES}class X(Base, Other):\n{HEIR}super().__init__(**inherited)",
+        "Base and Other have an __init__ each",
+    ),
     "**kwargs": ("class X:\n    def __init__(self, **settings): ...", "cannot be a schema"),
     "decorator": ("class X:\n    @wrap\n    def __init__(self, *, a: int): ...", "cannot be a schema"),
     "positional": ("class X:\n    def __init__(self, a: int): ...", "the parameter a is positional"),
@@ -97,12 +150,33 @@ def test_build_refuses_what_another_version_resolved(toy):
 KINDS = [(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds]
 
 
+def accepted(kind):
+    """Name -> default of what a class's constructor takes, as Python sees it: the keyword-only parameters, and for
+    ``**inherited`` those of the next class's, less what a call of the one hands to the other."""
+    place = next(i for i, c in enumerate(kind.__mro__) if "__init__" in vars(c))
+    there, rest = kind.__mro__[place], kind.__mro__[place + 1 :]
+    parameters = inspect.signature(there.__init__).parameters.values()
+    own = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+    if not any(p.name == schemas.INHERITED for p in parameters):
+        return own
+    above = next(c for c in rest if "__init__" in vars(c))
+    handed = {}
+
+    def note(self, **given):
+        handed.update(given)
+        raise InterruptedError
+
+    with mock.patch.object(above, "__init__", note), pytest.raises(InterruptedError):
+        there.__init__(object.__new__(there), **{name: mock.MagicMock() for name in own})
+    inherited = accepted(type("Above", (above,), {}))
+    return {**{name: p for name, p in inherited.items() if name not in handed}, **own}
+
+
 @pytest.mark.parametrize(("family", "kind"), KINDS, ids=[f"{family}-{kind}" for family, kind in KINDS])
 def test_every_registered_kind_has_a_schema_equal_to_its_signature(family, kind):
     read = {name: default for name, _, default in settings(family, kind)}
-    parameters = inspect.signature(registry.lookup(family, kind).__init__).parameters.values()
     given = lambda p: p.name in schemas.NOT_SETTINGS or str(p.annotation).startswith("Given[")
-    there = {p.name: p for p in parameters if not given(p) and p.kind is p.KEYWORD_ONLY}
+    there = {name: p for name, p in accepted(registry.lookup(family, kind)).items() if not given(p)}
     assert list(read) == list(there)
     for name, default in read.items():
         setting, real = schemas.signature(family, kind)[name], there[name].default
