@@ -61,11 +61,11 @@ class AdaptiveBlock(nnx.Module):
         return self.block.start(batch, length, dtype, inputs)
 
     def step(
-        self, carry: Float[Array, "B 1 C"], grows: dict[str, Any], remembered: dict[str, Any], index: Int[Array, ""],
+        self, carry: Float[Array, "B 1 C"], caches: dict[str, Any], memory: dict[str, Any], index: Int[Array, ""],
         shared: Mapping[str, Any],
     ) -> tuple[Float[Array, "B 1 C"], dict[str, Any], dict[str, Any]]:  # fmt: skip
         """One position: (carry, caches, aux)."""
-        y, grown, aux = self.block.step(parts(carry)[0], grows, remembered, index, shared)
+        y, grown, aux = self.block.step(parts(carry)[0], caches, memory, index, shared)
         return self.weighed(carry, y), grown, aux
 
     def weighed(self, carry: Float[Array, "B T C"], y: Float[Array, "B T D"]) -> Float[Array, "B T C"]:

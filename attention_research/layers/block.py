@@ -142,23 +142,23 @@ class Block(nnx.Module):
         return self.run(x, key, apply), collected
 
     def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """What a child that is given a memory remembers of it (read only), and the empty caches of those that look
-        back (they grow): of every other child that has a `start`."""
-        caches: dict[str, dict[str, Any]] = {"grows": {}, "remembered": {}}
+        """``memory``, what each child that is given a memory caches of it (read only), and ``caches``, the caches that
+        grow, still empty: of every other child that has a `start`."""
+        kept: dict[str, dict[str, Any]] = {"caches": {}, "memory": {}}
         for kind, name in self._terms():
             child: Any = getattr(self, name, None)
             given = inputs.get(kind, {})
             if "memory" in given:
-                caches["remembered"][name] = child.remember(**given)
+                kept["memory"][name] = child.cache_memory(**given)
             elif isinstance(child, LooksBack):
-                caches["grows"][name] = child.start(batch, length, dtype)
-        return caches
+                kept["caches"][name] = child.start(batch, length, dtype)
+        return kept
 
     def prefill(
         self, x: Float[Array, "B P D"], length: int, inputs: Mapping[str, Mapping[str, Any]]
     ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
-        """The first P of `length` positions at once: (y, caches as of `start`, with what these left in them)."""
-        caches: dict[str, dict[str, Any]] = {"grows": {}, "remembered": {}}
+        """The first P of `length` positions at once: (y, what `start` gives, with what these left in the caches)."""
+        kept: dict[str, dict[str, Any]] = {"caches": {}, "memory": {}}
 
         def apply(kind: str, name: str, position: int, y: Array) -> Array:
             del position
@@ -167,29 +167,29 @@ class Block(nnx.Module):
                 return child(y)
             if isinstance(child, LooksBack):
                 assert isinstance(child, ReadsPrompt), f"{name}: {type(child).__name__} cannot begin with a prompt"
-                y, caches["grows"][name] = child.prefill(y, length, **given)
+                y, kept["caches"][name] = child.prefill(y, length, **given)
             else:
                 y, _ = child(y, **given, **_tokens(child, inputs))
             return y
 
-        return self.run(x, None, apply), caches
+        return self.run(x, None, apply), kept
 
     def step(
-        self, x: Float[Array, "B 1 D"], grows: dict[str, Any], remembered: dict[str, Any], index: Int[Array, ""],
+        self, x: Float[Array, "B 1 D"], caches: dict[str, Any], memory: dict[str, Any], index: Int[Array, ""],
         shared: Mapping[str, Any],
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:  # fmt: skip
         """One position: (y, the grown caches, what the children gave beside their outputs)."""
-        grown, collected = dict(grows), {}
+        grown, collected = dict(caches), {}
 
         def apply(kind: str, name: str, position: int, y: Array) -> Array:
             del position
             child = getattr(self, name)
             if kind in PLAIN:
                 return child(y)
-            if name in grows:
-                y, grown[name], collected[name] = child.step(y, grows[name], index, shared=shared.get(kind))
-            elif name in remembered:
-                y, collected[name] = child.recall(y, remembered[name], shared=shared.get(kind))
+            if name in caches:
+                y, grown[name], collected[name] = child.step(y, caches[name], index, shared=shared.get(kind))
+            elif name in memory:
+                y, collected[name] = child.attend_cached(y, memory[name], shared=shared.get(kind))
             else:
                 y, collected[name] = child(y)
             return y

@@ -154,37 +154,37 @@ class Stack(nnx.Module):
         after, collected = [], {}
         over_layers = self._unrolled_step if self.unroll else self._scanned_step
         for number, (blocks, cache) in enumerate(zip(self.segments, caches, strict=True)):
-            x, grows, collected[f"segment_{number}"] = over_layers(blocks, x, **cache, index=index, shared=shared)
-            after.append({"grows": grows, "remembered": cache["remembered"]})
+            x, caches, collected[f"segment_{number}"] = over_layers(blocks, x, **cache, index=index, shared=shared)
+            after.append({"caches": caches, "memory": cache["memory"]})
         return x, after, collected
 
     def _unrolled_step(
-        self, blocks: Block, x: Array, grows: list[Any], remembered: list[Any], index: Array, shared: Mapping[str, Any]
+        self, blocks: Block, x: Array, caches: list[Any], memory: list[Any], index: Array, shared: Mapping[str, Any]
     ) -> tuple[Array, list[Any], dict[str, Any]]:
         """Each layer writes one position into arrays of its own, in place: slices of stacked ones would be copied."""
         after, outputs = [], []
         along, block_of = self._each(blocks)
-        for layer, before, kept in zip(unstacked(along, len(grows)), grows, remembered, strict=True):
+        for layer, before, kept in zip(unstacked(along, len(caches)), caches, memory, strict=True):
             x, own, aux = block_of(layer).step(x, before, kept, index, shared)
             after.append(own)
             outputs.append(aux)
         return x, after, jax.tree.map(lambda *arrays: jax.numpy.stack(arrays), *outputs)
 
     def _scanned_step(
-        self, blocks: Block, x: Array, grows: Any, remembered: Any, index: Array, shared: Mapping[str, Any]
+        self, blocks: Block, x: Array, caches: Any, memory: Any, index: Array, shared: Mapping[str, Any]
     ) -> tuple[Array, Any, dict[str, Any]]:
         """Growing caches ride in the scan's carry: as outputs they would be copied."""
 
         along, block_of = self._each(blocks)
 
         def body(carry: Any, layer: Any) -> tuple[Any, Any]:
-            x, grows = carry
-            layer, remembered, l = layer
-            own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, l, 0, keepdims=False), grows)
-            x, own, aux = block_of(layer).step(x, own, remembered, index, shared)
-            grows = jax.tree.map(lambda a, new: jax.lax.dynamic_update_index_in_dim(a, new, l, 0), grows, own)
-            return (x, grows), aux
+            x, caches = carry
+            layer, memory, l = layer
+            own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, l, 0, keepdims=False), caches)
+            x, own, aux = block_of(layer).step(x, own, memory, index, shared)
+            caches = jax.tree.map(lambda a, new: jax.lax.dynamic_update_index_in_dim(a, new, l, 0), caches, own)
+            return (x, caches), aux
 
-        layers = jax.numpy.arange(len(jax.tree.leaves((grows, remembered))[0]))
-        (x, grows), aux = jax.lax.scan(body, (x, grows), (along, remembered, layers))
-        return x, grows, aux
+        layers = jax.numpy.arange(len(jax.tree.leaves((caches, memory))[0]))
+        (x, caches), aux = jax.lax.scan(body, (x, caches), (along, memory, layers))
+        return x, caches, aux

@@ -43,11 +43,11 @@ class SignalledBlock(nnx.Module):
         return self.block.start(batch, length, dtype, inputs)
 
     def step(
-        self, x: Float[Array, "B 1 D"], grows: dict[str, Any], remembered: dict[str, Any], index: Int[Array, ""],
+        self, x: Float[Array, "B 1 D"], caches: dict[str, Any], memory: dict[str, Any], index: Int[Array, ""],
         shared: Mapping[str, Any],
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:  # fmt: skip
         """As the block's."""
-        return self.block.step(x + self.signal[...].astype(x.dtype), grows, remembered, index, shared)
+        return self.block.step(x + self.signal[...].astype(x.dtype), caches, memory, index, shared)
 
 
 class UniversalStack(SharedStack):

@@ -20,7 +20,8 @@ class Transformer(nnx.Module):
     and the decoder take where their own sections do not say otherwise; `head_width` None means width / num_heads.
 
     A step of decoding reads a cache with the position it stands at, the layers' caches, and nothing of the source but
-    what the cross-attentions remember. Packed batches are for training: `start` and `step` take one example a row.
+    what the cross-attentions cache of the memory. Packed batches are for training: `start` and `step` take one example
+    a row.
     """
 
     def __init__(

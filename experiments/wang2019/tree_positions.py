@@ -61,11 +61,11 @@ class DistanceAttention(MultiHeadAttention):
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         query, (key, value) = self.queries(x), self.keys_values(x)
         if self.key_table is None or self.value_table is None:
-            return self.project_out(dot_product_attention(query, key, value, mask=mask)), {}
+            return self.finish(dot_product_attention(query, key, value, mask=mask)), {}
         shares = [jnp.split(part, len(distances), axis=2) for part in (query, key, value)]
         tables = self.key_table[...], self.value_table[...]
         parts = [structural_attention(*part, mask=mask) for part in zip(*shares, distances, *tables, strict=True)]
-        return self.project_out(jnp.concatenate(parts, axis=2)), {}
+        return self.finish(jnp.concatenate(parts, axis=2)), {}
 
 
 class NumberTagger(nnx.Module):

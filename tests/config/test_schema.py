@@ -167,7 +167,7 @@ def accepted(kind):
         raise InterruptedError
 
     with mock.patch.object(above, "__init__", note), pytest.raises(InterruptedError):
-        there.__init__(object.__new__(there), **{name: mock.MagicMock() for name in own})
+        inspect.unwrap(there.__init__)(object.__new__(there), **{name: mock.MagicMock() for name in own})
     inherited = accepted(type("Above", (above,), {}))
     return {**{name: p for name, p in inherited.items() if name not in handed}, **own}
 

@@ -73,7 +73,7 @@ def test_attention_to_few_against_numpy():
     module = object.__new__(few.FewAttention)
     object.__setattr__(module, "most", most)
     given = (jnp.asarray(x, jnp.float32) for x in (query, key, value))
-    context, left = few.FewAttention.mix(module, *given, mask=jnp.asarray(mask))
+    context, left = few.FewAttention.mix(module, *given, few.Where(jnp.asarray(mask)))
     np.testing.assert_allclose(context, wanted, atol=1e-5)
     assert np.array_equal((np.asarray(left) > 0).sum(-1), np.full((B, N, T), most))
 

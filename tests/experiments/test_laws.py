@@ -80,7 +80,7 @@ WRONG = {
     "heads-concatenate-and-project": (StandardAttention, "mix", "heads mixed"),
     "head-width-keeps-cost": (layer_laws, "lookup", lambda *_: partial(StandardAttention, value_head_width=7)),
     "block-interacts-only-by-attention": (layer_laws, "attention", lambda random: lambda x: x),
-    "cross-attention-memory": (MultiHeadAttention, "remember", "another memory"),
+    "cross-attention-memory": (MultiHeadAttention, "cache_memory", "another memory"),
     "basic-has-no-parameters": (layer_laws, "attend", unnormalised),
     "mask-to-minus-infinity": (StandardAttention, "mix", "unmasked"),
     "mask-equals-truncation": (StandardAttention, "mix", "unmasked"),
@@ -101,25 +101,25 @@ WRONG = {
 }
 over, stepwise, resolved = recurrent_laws.over, recurrent_laws.stepwise, recurrent_laws.resolved
 mixer = gating.Mixer
-mix, remember = StandardAttention.mix, MultiHeadAttention.remember
+mix, cache_memory = MultiHeadAttention.mix, MultiHeadAttention.cache_memory
 
 
-def by_place(self, query, key, value, **where):
-    context, weights = mix(self, query, key, value, **where)
+def by_place(self, query, key, value, where):
+    context, weights = mix(self, query, key, value, where)
     return context + 1e-3 * jnp.arange(context.shape[1], dtype=context.dtype)[:, None, None], weights
 
 
-def heads_mixed(self, query, key, value, **where):
-    context, weights = mix(self, query, key, value, **where)
+def heads_mixed(self, query, key, value, where):
+    context, weights = mix(self, query, key, value, where)
     return context + context[:, :, ::-1], weights
 
 
-def unmasked(self, query, key, value, *, is_causal=False, **where):
-    return mix(self, query, key, value, **where)
+def unmasked(self, query, key, value, where):
+    return mix(self, query, key, value, where._replace(is_causal=False))
 
 
 METHODS = {"by place": by_place, "heads mixed": heads_mixed, "unmasked": unmasked,
-           "another memory": lambda self, memory, **where: remember(self, memory + 1, **where)}  # fmt: skip
+           "another memory": lambda self, memory, **given: cache_memory(self, memory + 1, **given)}  # fmt: skip
 
 
 @pytest.mark.slow

@@ -74,7 +74,7 @@ def test_branches_over_a_memory_are_the_equation():
     y, aux = jax.jit(lambda x, memory: module(x, memory, mask=mask))(x, memory)
     np.testing.assert_allclose(y, wanted, atol=2e-4)
     assert aux["attention_weights"].shape == (B, N, T, S)
-    recalled = jax.jit(lambda x, memory: module.recall(x, module.remember(memory, mask=mask))[0])(x, memory)
+    recalled = jax.jit(lambda x, memory: module.attend_cached(x, module.cache_memory(memory, mask=mask))[0])(x, memory)
     np.testing.assert_allclose(recalled, y, atol=1e-5)
 
 

@@ -70,16 +70,22 @@ SECTIONS = {
 }
 
 
+def given(target):
+    """What a constructor takes from its parent module alone; ``**inherited`` are its base's."""
+    for one in (one for one in target.__mro__ if "__init__" in vars(one)):
+        parameters = inspect.signature(one.__init__).parameters
+        found = {name for name, parameter in parameters.items() if str(parameter.annotation).startswith("Given[")}
+        return found | (given(one.__mro__[1]) if schema.INHERITED in parameters else set())
+    return set()
+
+
 def maker(family, kind):
     """rngs -> the module, its required settings from SETTINGS, its children of their default kinds."""
     target = lookup(family, kind)
-    parameters = inspect.signature(target.__init__).parameters.items()
-    needed = {
-        name: SETTINGS[name]
-        for name, parameter in parameters
-        if parameter.default is inspect.Parameter.empty and name not in ("self", "rngs")
-    }
-    for name, setting in schema.signature(family, kind).items():
+    settings = schema.signature(family, kind)
+    required = {name for name, setting in settings.items() if setting.default is schema.REQUIRED}
+    needed = {name: SETTINGS[name] for name in required | given(target)}
+    for name, setting in settings.items():
         if setting.section is not None and setting.default is not schema.REQUIRED:
             family, child = setting.section.family, setting.default["kind"]
             wanted = schema.signature(family, child).items()

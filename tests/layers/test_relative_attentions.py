@@ -8,6 +8,7 @@ import pytest
 from flax import nnx
 
 from attention_research.errors import ConfigError
+from attention_research.layers.attention.multi_head import Where
 from attention_research.registry import lookup
 
 B, T, N, H = 2, 7, 4, 6
@@ -125,11 +126,11 @@ def test_only_distances_count(kind):
     @jax.jit
     def mixed(x):
         query, (key, value) = layer.queries(x[:, :2]), layer.keys_values(x)
-        _, here = layer.mix(query, key[:, :3], value[:, :3], offset=1)
+        _, here = layer.mix(query, key[:, :3], value[:, :3], Where(offset=1))
         later = jnp.pad(key[:, :3], ((0, 0), (4, 0), (0, 0), (0, 0)))
         seen = (jnp.arange(7) >= 4)[None, None, None]
         later_value = jnp.pad(value[:, :3], ((0, 0), (4, 0), (0, 0), (0, 0)))
-        return here, layer.mix(query, later, later_value, offset=5, mask=seen)[1]
+        return here, layer.mix(query, later, later_value, Where(seen, offset=5))[1]
 
     here, there = mixed(jnp.asarray(x, jnp.float32))
     np.testing.assert_allclose(there[..., 4:], here, atol=2e-6)

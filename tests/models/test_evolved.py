@@ -195,11 +195,11 @@ def test_a_sum_of_steps_may_be_of_any_children(small, small_config, batch):
     np.testing.assert_allclose(y, want, atol=1e-5)
     caches = block.start(3, 7, x.dtype, inputs)
     assert {name: set(of) for name, of in caches.items()} == {
-        "grows": {"self_attention"}, "remembered": {"cross_attention"}
+        "caches": {"self_attention"}, "memory": {"cross_attention"}
     }  # fmt: skip
-    grows, step = caches["grows"], jax.jit(block.step)
+    cache, step = caches["caches"], jax.jit(block.step)
     for t in range(7):
-        one, grows, _ = step(x[:, t : t + 1], grows, caches["remembered"], jnp.asarray(t), {})
+        one, cache, _ = step(x[:, t : t + 1], cache, caches["memory"], jnp.asarray(t), {})
         np.testing.assert_allclose(one[:, 0], want[:, t], atol=1e-5)
     with pytest.raises(ConfigError, match=r"decoder.steps: no step 'feed_forwards' .* mean 'feed_forward'"):
         small_config(decoder={"steps": (("norm", "self_attention+feed_forwards"),)})

@@ -7,8 +7,10 @@ released code takes the first and the last, which with padding is another one fo
 
 from __future__ import annotations
 
+from typing import Any
+
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array
 
 from attention_research.kernels import bigbird_attention, bigbird_random_blocks
 from attention_research.layers.attention.sums_of_values import SumOfValues
@@ -21,18 +23,15 @@ class BigBirdAttention(SumOfValues):
     def __init__(
         self,
         *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
         max_length: Positive,
         block_size: Positive = 64,
         window_blocks: Positive = 3,
         global_blocks: NonNegative = 2,
         random_blocks: Positive = 3,
-        use_bias: bool = True,
         rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=use_bias, rngs=rngs)
+        super().__init__(value_head_width=None, rngs=rngs, **inherited)
         self.block_size, self.window_blocks = block_size, window_blocks
         self.global_blocks = tuple(range(global_blocks))
         drawn = bigbird_random_blocks(rngs.params(), -(-max_length // block_size), random_blocks, **self._fixed())
@@ -42,13 +41,7 @@ class BigBirdAttention(SumOfValues):
         """What of the graph is not drawn."""
         return {"window_blocks": self.window_blocks, "global_blocks": self.global_blocks}
 
-    def attend(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B T N H"],
-        value: Float[Array, "B T N Hv"],
-        real: Bool[Array, "B T"] | None,
-    ) -> Float[Array, "B T N Hv"]:
+    def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
         """Softmax over the keys of all connected blocks. Raises ValueError beyond `max_length`."""
         blocks, drawn = -(-query.shape[1] // self.block_size), self.random_blocks[...]
         if blocks > drawn.shape[0]:

@@ -6,8 +6,9 @@ its released code does instead: `kernels.efficient.block_local`).
 
 from __future__ import annotations
 
-from flax import nnx
-from jaxtyping import Array, Bool, Float
+from typing import Any
+
+from jaxtyping import Array
 
 from attention_research.kernels import block_local_attention
 from attention_research.layers.attention.sums_of_values import SumOfValues
@@ -17,25 +18,10 @@ from attention_research.registry import Positive
 class BlockLocalAttention(SumOfValues):
     """Disjoint blocks of `block_size` positions; nothing ever crosses their borders."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        block_size: Positive = 50,
-        use_bias: bool = True,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=use_bias, rngs=rngs)
+    def __init__(self, *, block_size: Positive = 50, **inherited: Any):
+        super().__init__(value_head_width=None, **inherited)
         self.block_size = block_size
 
-    def attend(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B T N H"],
-        value: Float[Array, "B T N Hv"],
-        real: Bool[Array, "B T"] | None,
-    ) -> Float[Array, "B T N Hv"]:
+    def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
         """Softmax within the block."""
         return block_local_attention(query, key, value, block_size=self.block_size, mask=real)

@@ -7,6 +7,7 @@ update, brought back to sums of 1 (optimizer "simplex"). A layer has no other fe
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.layers.attention.unscaled import UnscaledAttention
-from attention_research.registry import Child, Positive
+from attention_research.registry import Child
 
 
 class Branches(nnx.Module):
@@ -43,18 +44,10 @@ class Branches(nnx.Module):
 class BranchedAttention(UnscaledAttention):
     """Scores without 1/sqrt(H) and projections without biases, as the release of Narang et al. 2021 has them."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        feed_forward: Child["feed_forward"],
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=False, rngs=rngs)
-        self.branches = Branches(num_heads, feed_forward, rngs=rngs)
+    def __init__(self, *, feed_forward: Child["feed_forward"], rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(value_head_width=None, use_bias=False, rngs=rngs, **inherited)
+        self.branches = Branches(self.num_heads, feed_forward, rngs=rngs)
 
-    def project_out(self, context: Float[Array, "B T N Hv"]) -> Float[Array, "B T D"]:
+    def finish(self, context: Array) -> Float[Array, "B T D"]:
         """The branches in place of one projection of all heads."""
         return self.branches(context, self.output.kernel[...])

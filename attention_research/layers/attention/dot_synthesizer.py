@@ -7,9 +7,11 @@ scale out and add T5's relative bias.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array
 
 from attention_research.kernels import dot_product_attention
 from attention_research.layers.attention.sums_of_values import SumOfValues
@@ -21,27 +23,12 @@ from attention_research.registry import Positive
 class DotSynthesizer(SumOfValues):
     """R [N max_length max_length], Glorot; a shorter sequence takes its top left corner."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        max_length: Positive,
-        use_bias: bool = True,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=use_bias, rngs=rngs)
+    def __init__(self, *, max_length: Positive, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(value_head_width=None, rngs=rngs, **inherited)
         self.max_length = max_length
-        self.table = nnx.Param(glorot_uniform(rngs.params(), (num_heads, max_length, max_length), jnp.float32))
+        self.table = nnx.Param(glorot_uniform(rngs.params(), (self.num_heads, max_length, max_length), jnp.float32))
 
-    def attend(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B T N H"],
-        value: Float[Array, "B T N Hv"],
-        real: Bool[Array, "B T"] | None,
-    ) -> Float[Array, "B T N Hv"]:
+    def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
         """The equation above, with the table written out, as it is a parameter."""
         T = query.shape[1]
         within(T, self.max_length)

@@ -9,6 +9,8 @@ by a narrower feed-forward (512). The nine are one matrix [D, N W] here. The blo
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -16,7 +18,6 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels import project
 from attention_research.layers.attention.gated_convolution import GatedConvolution
-from attention_research.registry import Positive
 
 
 class DynamicConvolution(GatedConvolution):
@@ -25,13 +26,11 @@ class DynamicConvolution(GatedConvolution):
     Parameters: 4(D^2 + D) + D + (D + 1) N W.
     """
 
-    def __init__(
-        self, *, width: Positive, num_filters: Positive | None = None, kernel_width: Positive = 9, rngs: nnx.Rngs
-    ):
-        super().__init__(width=width, num_filters=num_filters, kernel_width=kernel_width, rngs=rngs)
-        columns, start = self.num_filters * kernel_width, jax.nn.initializers.truncated_normal
+    def __init__(self, *, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(rngs=rngs, **inherited)
+        columns, start = self.num_filters * self.kernel_width, jax.nn.initializers.truncated_normal
         self.filter_kernel = nnx.Param(
-            start((kernel_width * width) ** -0.5)(rngs.params(), (width, columns), jnp.float32)
+            start((self.kernel_width * self.width) ** -0.5)(rngs.params(), (self.width, columns), jnp.float32)
         )
         self.filter_bias = nnx.Param(jnp.zeros((columns,), jnp.float32))
 

@@ -8,11 +8,14 @@ bias then make positions differ: a weighted mean of the values, learned place by
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from attention_research.kernels.no_dot_product.factorized_random_synthesizer import released_factorized_random_scores
+from attention_research.layers.attention.multi_head import Offset
 from attention_research.layers.attention.synthesizer import Synthesizer
 from attention_research.layers.linear import glorot_uniform
 from attention_research.registry import Positive
@@ -21,27 +24,13 @@ from attention_research.registry import Positive
 class FactorizedSynthesizer(Synthesizer):
     """R1 and R2 [rank N max_length], Glorot. Parameters: 2 D N H + 2 rank N max_length."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        max_length: Positive,
-        rank: Positive = 16,
-        num_buckets: Positive = 32,
-        max_distance: Positive = 128,
-        rngs: nnx.Rngs,
-    ):
-        del num_buckets, max_distance  # the stack's table has them
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, max_length=max_length, rngs=rngs)
-        shape = (rank, num_heads, max_length)
+    def __init__(self, *, rank: Positive = 16, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(rngs=rngs, **inherited)
+        shape = (rank, self.num_heads, self.max_length)
         self.left_table = nnx.Param(glorot_uniform(rngs.params(), shape, jnp.float32))
         self.right_table = nnx.Param(glorot_uniform(rngs.params(), shape, jnp.float32))
 
-    def scores(
-        self, x: Float[Array, "B T D"], key_length: int, offset: Int[Array, ""] | int
-    ) -> Float[Array, "1 N T S"]:
+    def scores(self, x: Float[Array, "B T D"], key_length: int, offset: Offset) -> Float[Array, "1 N T S"]:
         """One row of scores a head, for every query."""
         del offset
         left, right = (table[...][..., :key_length].transpose(1, 2, 0) for table in (self.left_table, self.right_table))

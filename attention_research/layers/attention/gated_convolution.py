@@ -34,7 +34,9 @@ class GatedConvolution(nnx.Module):
     [B T N W], or [1 1 N W] where all positions have the same.
     """
 
-    def __init__(self, *, width: Positive, num_filters: Positive | None, kernel_width: Positive, rngs: nnx.Rngs):
+    def __init__(
+        self, *, width: Positive, num_filters: Positive | None = None, kernel_width: Positive = 9, rngs: nnx.Rngs
+    ):
         self.width, self.kernel_width = width, kernel_width
         self.num_filters = width if num_filters is None else num_filters
         self.linear = Linear(width, width, rngs=rngs)

@@ -7,24 +7,23 @@ has its own (N = D), which is the default here. The block around the convolution
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.layers.attention.gated_convolution import GatedConvolution
-from attention_research.registry import Positive
 
 
 class LightweightConvolution(GatedConvolution):
     """F at first N(0, 1/W) cut off at two deviations, as released. Parameters: 4(D^2 + D) + D + N W."""
 
-    def __init__(
-        self, *, width: Positive, num_filters: Positive | None = None, kernel_width: Positive = 9, rngs: nnx.Rngs
-    ):
-        super().__init__(width=width, num_filters=num_filters, kernel_width=kernel_width, rngs=rngs)
-        start = jax.nn.initializers.truncated_normal(kernel_width**-0.5)
-        self.filter_kernel = nnx.Param(start(rngs.params(), (self.num_filters, kernel_width), jnp.float32))
+    def __init__(self, *, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(rngs=rngs, **inherited)
+        start = jax.nn.initializers.truncated_normal(self.kernel_width**-0.5)
+        self.filter_kernel = nnx.Param(start(rngs.params(), (self.num_filters, self.kernel_width), jnp.float32))
 
     def filter_logits(self, g: Float[Array, "B T D"]) -> Float[Array, "1 1 N W"]:
         """F, whatever the input."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array
 
 from attention_research.kernels import linear_attention
 from attention_research.layers.attention.sums_of_values import SumOfValues
@@ -11,12 +11,6 @@ from attention_research.layers.attention.sums_of_values import SumOfValues
 class LinearAttention(SumOfValues):
     """The standard projections; time and memory linear in the length."""
 
-    def attend(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B T N H"],
-        value: Float[Array, "B T N Hv"],
-        real: Bool[Array, "B T"] | None,
-    ) -> Float[Array, "B T N Hv"]:
+    def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
         """Equation 5."""
         return linear_attention(query, key, value, mask=real)

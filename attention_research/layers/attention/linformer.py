@@ -14,7 +14,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.kernels import attention_weights, compress, dot_product_attention, linformer_attention
-from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention, keys_alone
+from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention, Where, keys_alone
 from attention_research.registry import Positive
 
 
@@ -36,21 +36,14 @@ class LinformerAttention(MultiHeadAttention):
     def __init__(
         self,
         *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
         max_length: Positive,
         rank: Positive,
         sharing: Literal["none", "headwise", "key_value", "layerwise"] = "headwise",
-        value_head_width: Positive | None = None,
-        use_bias: bool = True,
         rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        super().__init__(
-            width=width, num_heads=num_heads, head_width=head_width, value_head_width=value_head_width,
-            use_bias=use_bias, rngs=rngs,
-        )  # fmt: skip
-        shape = (num_heads, rank, max_length) if sharing == "none" else (rank, max_length)
+        super().__init__(rngs=rngs, **inherited)
+        shape = (self.num_heads, rank, max_length) if sharing == "none" else (rank, max_length)
         self.key_projection = None if sharing == "layerwise" else projection_matrix(shape, rngs)
         self.value_projection = projection_matrix(shape, rngs) if sharing in ("none", "headwise") else None
 
@@ -69,42 +62,31 @@ class LinformerAttention(MultiHeadAttention):
             raise ValueError(f"Linformer: {length} keys, but the projections are for max_length {keys[...].shape[-1]}")
         return keys[..., :length].astype(dtype), values[..., :length].astype(dtype)
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        mask: Any = None,
-        is_causal: bool = False,
-        offset: Any = 0,
-        shared: nnx.Module | None = None,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T R"]]:
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Float[Array, "B N T R"]]:
         """Equation 7; the weights are over the R projected positions. Raises for a mask that is not of keys alone."""
-        del offset
-        real = keys_alone(mask, is_causal, "Linformer")
-        keys, values = self.projections(key.shape[1], shared, query.dtype)
+        real = keys_alone(where, "Linformer")
+        keys, values = self.projections(key.shape[1], where.shared, query.dtype)
         context = linformer_attention(query, key, value, keys, values, mask=real)
         return context, attention_weights(query, compress(without_padding(key, real), keys))
 
-    def remember(
+    def cache_memory(
         self, memory: Float[Array, "B S D"], *, mask: Mask | None, shared: nnx.Module | None = None
     ) -> dict[str, Array]:
         """The R projected keys and values, [B N R H]: the rest of the memory is not needed again."""
         key, value = self.keys_values(memory)
         keys, values = self.projections(key.shape[1], shared, memory.dtype)
-        real = keys_alone(mask, False, "Linformer")
+        real = keys_alone(Where(mask), "Linformer")
         key, value = without_padding(key, real), without_padding(value, real)
         return {"key": compress(key, keys).swapaxes(1, 2), "value": compress(value, values).swapaxes(1, 2)}
 
-    def recall(
-        self, x: Float[Array, "B T D"], remembered: dict[str, Array], *, shared: nnx.Module | None = None
+    def attend_cached(
+        self, x: Float[Array, "B T D"], cache: dict[str, Array], *, shared: nnx.Module | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Plain attention over the projected positions."""
         del shared
-        query, key, value = self.queries(x), remembered["key"].swapaxes(1, 2), remembered["value"].swapaxes(1, 2)
+        query, key, value = self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2)
         context = dot_product_attention(query, key, value)
-        return self.project_out(context), {"attention_weights": attention_weights(query, key)}
+        return self.finish(context), {"attention_weights": attention_weights(query, key)}
 
 
 def without_padding(x: Float[Array, "B S N H"], real: Array | None) -> Float[Array, "B S N H"]:

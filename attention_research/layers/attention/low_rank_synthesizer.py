@@ -7,18 +7,17 @@ scores_nij = sum_r R1_rni R2_rnj: a random Synthesizer whose table has rank R. W
 from __future__ import annotations
 
 import jax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from attention_research.kernels import factorized_random_scores
 from attention_research.layers.attention.factorized_synthesizer import FactorizedSynthesizer
+from attention_research.layers.attention.multi_head import Offset
 
 
 class LowRankSynthesizer(FactorizedSynthesizer):
     """R1 is over query positions, R2 over key positions."""
 
-    def scores(
-        self, x: Float[Array, "B T D"], key_length: int, offset: Int[Array, ""] | int
-    ) -> Float[Array, "1 N T S"]:
+    def scores(self, x: Float[Array, "B T D"], key_length: int, offset: Offset) -> Float[Array, "1 N T S"]:
         """The rows offset .. offset + T - 1 of R1 R2^T."""
         left = jax.lax.dynamic_slice_in_dim(self.left_table[...], offset, x.shape[1], 2)
         right = self.right_table[...][..., :key_length]

@@ -1,21 +1,48 @@
 """Multi-head attention, Vaswani et al. 2017, section 3.2.2: what every variant shares, projections and cache.
 
-A variant subclasses `MultiHeadAttention` and gives `mix`: how queries, keys and values of all heads become contexts.
+`MultiHeadAttention` is softmax(Q K^T scale + bias) V. A variant subclasses it and fills the hooks that it needs:
+
+    prepare        what becomes of queries, keys and values after their projection (rotary positions)
+    bias           added to the scores, [B N T S]; distance_bias: the same by distance, [N T+S-1] (ALiBi, T5)
+    mix            the whole equation, where it is no softmax of biased dot products (Linformer, relative positions)
+    finish         from the heads' contexts to the output (branches in place of one projection)
+
+All get a `Where`. A constructor states its own settings and hands the rest on as ``**inherited`` (`config.schema`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels import attention_weights, dot_product_attention
 from attention_research.layers.linear import Linear
 from attention_research.registry import Constructor, Positive
 
 Mask = Bool[Array, "#B #N #T #S"]
+Queries = Float[Array, "B T N H"]
+Keys = Float[Array, "B S N H"]
+Values = Float[Array, "B S N Hv"]
+Contexts = Float[Array, "B T N Hv"]
+Weights = Float[Array, "B N T S"]
+Offset = Int[Array, ""] | int
+
+
+class Where(NamedTuple):
+    """Where queries stand and what they may see.
+
+    Query t is at position offset + t of the keys' sequence; a traced offset is a step of decoding. `shared` is what the
+    stack owns for the kind.
+    """
+
+    mask: Mask | None = None
+    is_causal: bool = False
+    offset: Offset = 0
+    shared: Any = None
 
 
 def owned_by_stack(attention: Constructor, rngs: nnx.Rngs) -> nnx.Module | None:
@@ -24,14 +51,14 @@ def owned_by_stack(attention: Constructor, rngs: nnx.Rngs) -> nnx.Module | None:
     return None if make is None else make(**attention.settings, rngs=rngs)
 
 
-def keys_alone(mask: Mask | None, is_causal: bool, name: str) -> Bool[Array, "#B S"] | None:
+def keys_alone(where: Where, name: str) -> Bool[Array, "#B S"] | None:
     """The real keys in a [B 1 1 S] mask, for a mechanism that mixes the keys before a query sees them and so can honour
     no other; raises ValueError for a causal one and any other."""
-    if is_causal:
+    if where.is_causal:
         raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not a causal one")
-    if mask is not None and mask.shape[1:3] != (1, 1):
-        raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not {list(mask.shape)}")
-    return None if mask is None else mask[:, 0, 0, :]
+    if where.mask is not None and where.mask.shape[1:3] != (1, 1):
+        raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not {list(where.mask.shape)}")
+    return None if where.mask is None else where.mask[:, 0, 0, :]
 
 
 class MultiHeadAttention(nnx.Module):
@@ -40,6 +67,13 @@ class MultiHeadAttention(nnx.Module):
     `head_width` None means width / num_heads; `value_head_width` None means head_width. Calls return (y, aux) with the
     weights in ``aux["attention_weights"]`` [B N T S]: under jit they are computed only where somebody keeps them.
     """
+
+    #: What scores are multiplied by; None is 1/sqrt(H).
+    scale: float | None = None
+    #: None lets the kernel choose (`kernels.explain_implementation` says which).
+    implementation: Literal["reference", "blockwise", "xla", "cudnn"] | None = None
+    #: False where queries are their own keys.
+    projects_keys = True
 
     def __init__(
         self,
@@ -55,23 +89,37 @@ class MultiHeadAttention(nnx.Module):
         self.head_width = width // num_heads if head_width is None else head_width
         self.value_head_width = self.head_width if value_head_width is None else value_head_width
         self.query = Linear(width, num_heads * self.head_width, use_bias=use_bias, rngs=rngs)
-        self.key = Linear(width, num_heads * self.head_width, use_bias=use_bias, rngs=rngs)
+        if self.projects_keys:
+            self.key = Linear(width, num_heads * self.head_width, use_bias=use_bias, rngs=rngs)
         self.value = Linear(width, num_heads * self.value_head_width, use_bias=use_bias, rngs=rngs)
         self.output = Linear(num_heads * self.value_head_width, width, use_bias=use_bias, rngs=rngs)
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        mask: Mask | None,
-        is_causal: bool,
-        offset: Int[Array, ""] | int,
-        shared: Any,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
-        """(context, weights); query t stands at position offset + t of the keys' sequence. The variant's equation."""
-        raise NotImplementedError
+    def bias(self, query: Queries, key: Keys, where: Where) -> Float[Array, "#B #N #T #S"] | None:
+        """What is added to the scores, from queries and keys as they were projected."""
+        return None
+
+    def distance_bias(self, query_length: int, key_length: int, where: Where) -> Float[Array, "#N L"] | None:
+        """The same for what depends on the distance alone, [N T+S-1] (`kernels.dot_product_attention`)."""
+        return None
+
+    def prepare(self, query: Queries, key: Keys, value: Values, where: Where) -> tuple[Queries, Keys, Values]:
+        """Queries, keys and values as the softmax takes them. A cache holds keys and values as they were projected."""
+        return query, key, value
+
+    def mix(self, query: Queries, key: Keys, value: Values, where: Where) -> tuple[Contexts, Weights]:
+        """(context, weights): the variant's equation."""
+        options: dict[str, Any] = {
+            "bias": self.bias(query, key, where),
+            "distance_bias": self.distance_bias(query.shape[1], key.shape[1], where),
+            "mask": where.mask, "is_causal": where.is_causal, "scale": self.scale,
+        }  # fmt: skip
+        query, key, value = self.prepare(query, key, value, where)
+        context = dot_product_attention(query, key, value, **options, implementation=self.implementation)
+        return context, attention_weights(query, key, **options)
+
+    def finish(self, context: Contexts) -> Float[Array, "B T D"]:
+        """Heads side by side through the output projection."""
+        return self.output(context.reshape(*context.shape[:2], -1))
 
     def __call__(
         self,
@@ -83,11 +131,9 @@ class MultiHeadAttention(nnx.Module):
         shared: nnx.Module | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Self-attention of x, or cross-attention of x over `memory`."""
-        context, weights = self.mix(
-            self.queries(x), *self.keys_values(x if memory is None else memory),
-            mask=mask, is_causal=is_causal, offset=0, shared=shared,
-        )  # fmt: skip
-        return self.project_out(context), {"attention_weights": weights}
+        query, (key, value) = self.queries(x), self.keys_values(x if memory is None else memory)
+        context, weights = self.mix(query, key, value, Where(mask, is_causal, shared=shared))
+        return self.finish(context), {"attention_weights": weights}
 
     def queries(self, x: Float[Array, "B T D"]) -> Float[Array, "B T N H"]:
         """The projected queries, split in heads."""
@@ -97,10 +143,6 @@ class MultiHeadAttention(nnx.Module):
         """The projected keys and values, split in heads."""
         shape = (*x.shape[:2], self.num_heads)
         return self.key(x).reshape(*shape, self.head_width), self.value(x).reshape(*shape, self.value_head_width)
-
-    def project_out(self, context: Float[Array, "B T N Hv"]) -> Float[Array, "B T D"]:
-        """Heads side by side through the output projection."""
-        return self.output(context.reshape(*context.shape[:2], -1))
 
     # Decoding: a cache of the keys and values so far (self-attention) ...
     # Heads before positions, [B N S H]: a step's products read it as it lies, where [B S N H] would be transposed whole
@@ -125,12 +167,11 @@ class MultiHeadAttention(nnx.Module):
         """The first P positions at once: (y, the cache for `length` positions). A key that `mask` hides from all of
         them is hidden from every later position too."""
         key, value = self.keys_values(x)
-        where: dict[str, Any] = {"mask": mask, "is_causal": is_causal, "offset": 0, "shared": shared}
-        context, _ = self.mix(self.queries(x), key, value, **where)
+        context, _ = self.mix(self.queries(x), key, value, Where(mask, is_causal, shared=shared))
         none, rest = (0, 0), (0, length - x.shape[1])
         longer = lambda states: jnp.pad(states.swapaxes(1, 2), (none, none, rest, none))
         seen = jnp.pad(mask.any(axis=2, keepdims=True), (none, none, none, rest), constant_values=True)
-        return self.project_out(context), {"key": longer(key), "value": longer(value), "mask": seen}
+        return self.finish(context), {"key": longer(key), "value": longer(value), "mask": seen}
 
     def step(
         self,
@@ -149,29 +190,25 @@ class MultiHeadAttention(nnx.Module):
         }
         visible = (jnp.arange(cache["key"].shape[2]) <= index)[None, None, None, :]
         visible = visible & cache["mask"] if "mask" in cache else visible
-        context, weights = self.mix(
-            self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2),
-            mask=visible, is_causal=False, offset=index, shared=shared,
-        )  # fmt: skip
-        return self.project_out(context), cache, {"attention_weights": weights}
+        query, key, value = self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2)
+        context, weights = self.mix(query, key, value, Where(visible, offset=index, shared=shared))
+        return self.finish(context), cache, {"attention_weights": weights}
 
     # ... and the memory's keys and values, computed once (cross-attention).
 
-    def remember(
+    def cache_memory(
         self, memory: Float[Array, "B S D"], *, mask: Mask | None, shared: nnx.Module | None = None
     ) -> dict[str, Array]:
-        """What `recall` needs of the memory: here its keys and values, [B N S H], and mask."""
+        """What `attend_cached` needs of the memory: here its keys and values, [B N S H], and mask."""
         del shared
         key, value = self.keys_values(memory)
         mask = jnp.ones((memory.shape[0], 1, 1, memory.shape[1]), bool) if mask is None else mask
         return {"key": key.swapaxes(1, 2), "value": value.swapaxes(1, 2), "mask": mask}
 
-    def recall(
-        self, x: Float[Array, "B T D"], remembered: dict[str, Array], *, shared: nnx.Module | None = None
+    def attend_cached(
+        self, x: Float[Array, "B T D"], cache: dict[str, Array], *, shared: nnx.Module | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """Cross-attention over what `remember` kept; equals the call on the memory itself."""
-        context, weights = self.mix(
-            self.queries(x), remembered["key"].swapaxes(1, 2), remembered["value"].swapaxes(1, 2),
-            mask=remembered["mask"], is_causal=False, offset=0, shared=shared,
-        )  # fmt: skip
-        return self.project_out(context), {"attention_weights": weights}
+        """Cross-attention over what `cache_memory` kept; equals the call on the memory itself."""
+        query, key, value = self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2)
+        context, weights = self.mix(query, key, value, Where(cache["mask"], shared=shared))
+        return self.finish(context), {"attention_weights": weights}

@@ -6,25 +6,15 @@ section 5.1) is compared with such a model. For ablations only.
 
 from __future__ import annotations
 
-from typing import Any
+from jaxtyping import Array
 
-from jaxtyping import Array, Float
-
+from attention_research.layers.attention.multi_head import Where
 from attention_research.layers.attention.standard import StandardAttention
 
 
 class OneSidedAttention(StandardAttention):
     """Equation 1 of Vaswani et al. 2017, causal whatever `is_causal` says; another mask is kept."""
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        is_causal: bool = True,
-        **where: Any,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
         """Equation 1 over the past."""
-        del is_causal
-        return super().mix(query, key, value, is_causal=True, **where)
+        return super().mix(query, key, value, where._replace(is_causal=True))

@@ -6,8 +6,10 @@ sees. The paper redraws them now and then; the Long Range Arena's released code 
 
 from __future__ import annotations
 
+from typing import Any
+
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array
 
 from attention_research.kernels import orthogonal_features, performer_attention
 from attention_research.layers.attention.sums_of_values import SumOfValues
@@ -17,25 +19,10 @@ from attention_research.registry import Positive
 class PerformerAttention(SumOfValues):
     """`num_features` directions [M H], orthogonal in blocks of H."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        num_features: Positive = 256,
-        use_bias: bool = True,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=use_bias, rngs=rngs)
+    def __init__(self, *, num_features: Positive = 256, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(value_head_width=None, rngs=rngs, **inherited)
         self.features = nnx.BatchStat(orthogonal_features(rngs.params(), num_features, self.head_width))
 
-    def attend(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B T N H"],
-        value: Float[Array, "B T N Hv"],
-        real: Bool[Array, "B T"] | None,
-    ) -> Float[Array, "B T N Hv"]:
+    def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
         """Section 2.4."""
         return performer_attention(query, key, value, self.features[...], mask=real)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from flax import nnx
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from attention_research.kernels import attention_weights, dot_product_attention, sinusoidal_positions
-from attention_research.layers.attention.multi_head import MultiHeadAttention
+from attention_research.kernels import sinusoidal_positions
+from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.registry import Positive
 
 
@@ -22,41 +21,15 @@ class PositionalAttention(MultiHeadAttention):
     """No parameters beside the projections; positions stay below `max_length`. A cache holds keys and values as they
     were projected, and a step adds their positions to all of them."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        value_head_width: Positive | None = None,
-        use_bias: bool = True,
-        max_length: Positive,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            width=width, num_heads=num_heads, head_width=head_width, value_head_width=value_head_width,
-            use_bias=use_bias, rngs=rngs,
-        )  # fmt: skip
+    def __init__(self, *, max_length: Positive, **inherited: Any):
+        super().__init__(**inherited)
         self.max_length = max_length
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        mask: Any = None,
-        is_causal: bool = False,
-        offset: Any = 0,
-        shared: nnx.Module | None = None,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
-        """The equation above, the first query at position `offset`."""
-        del shared
+    def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:
+        """Each with its positions, the first query's being `where.offset`."""
 
         def placed(x: Array, first: Any) -> Array:
             places = first + jnp.arange(x.shape[1], dtype=jnp.int32)
             return x + sinusoidal_positions(self.max_length, x.shape[3])[places][:, None].astype(x.dtype)
 
-        query, key, value = placed(query, offset), placed(key, 0), placed(value, 0)
-        where = {"mask": mask, "is_causal": is_causal}
-        return dot_product_attention(query, key, value, **where), attention_weights(query, key, **where)
+        return placed(query, where.offset), placed(key, 0), placed(value, 0)

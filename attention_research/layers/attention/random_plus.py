@@ -5,34 +5,23 @@ R [max_length N max_length] is a trained table, the same for every example (`ran
 
 from __future__ import annotations
 
-from flax import nnx
-from jaxtyping import Array, Float, Int
+from typing import Any
 
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention_research.layers.attention.multi_head import Offset
 from attention_research.layers.attention.random_synthesizer import rows, score_table
 from attention_research.layers.attention.synthesizer_plus import SynthesizerPlus
-from attention_research.registry import Positive
 
 
 class RandomSynthesizerPlus(SynthesizerPlus):
     """Parameters: 4 D N H + N max_length^2."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        max_length: Positive,
-        num_buckets: Positive = 32,
-        max_distance: Positive = 128,
-        rngs: nnx.Rngs,
-    ):
-        del num_buckets, max_distance  # the stack's table has them
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, max_length=max_length, rngs=rngs)
-        self.score_table = score_table(max_length, num_heads, rngs)
+    def __init__(self, *, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(rngs=rngs, **inherited)
+        self.score_table = score_table(self.max_length, self.num_heads, rngs)
 
-    def synthetic(
-        self, query: Float[Array, "B T N H"], key_length: int, offset: Int[Array, ""] | int
-    ) -> Float[Array, "1 N T S"]:
+    def synthetic(self, query: Array, key_length: int, offset: Offset) -> Float[Array, "1 N T S"]:
         """The rows offset .. offset + T - 1 of R."""
         return rows(self.score_table[...], query.shape[1], key_length, offset)

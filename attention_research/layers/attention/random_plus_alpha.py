@@ -6,31 +6,21 @@ softmax((1 - a) Q K^T + a R) V, a = sigmoid(alpha), one alpha a layer, 0 at firs
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.layers.attention.random_plus import RandomSynthesizerPlus
 from attention_research.layers.attention.synthesizer_plus import learned_shares
-from attention_research.registry import Positive
 
 
 class RandomSynthesizerPlusAlpha(RandomSynthesizerPlus):
     """Parameters: 4 D N H + N max_length^2 + 1."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        max_length: Positive,
-        num_buckets: Positive = 32,
-        max_distance: Positive = 128,
-        rngs: nnx.Rngs,
-    ):
-        del num_buckets, max_distance  # the stack's table has them
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, max_length=max_length, rngs=rngs)
+    def __init__(self, **inherited: Any):
+        super().__init__(**inherited)
         self.alpha = nnx.Param(jnp.zeros((), jnp.float32))
 
     def shares(self) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -5,37 +5,26 @@ R is a trained table, the same for every example: who looks where does not depen
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
+from attention_research.layers.attention.multi_head import Offset
 from attention_research.layers.attention.synthesizer import Synthesizer
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import Positive
 
 
 class RandomSynthesizer(Synthesizer):
     """R [max_length N max_length], query positions first, Glorot. Parameters: 2 D N H + N max_length^2."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        max_length: Positive,
-        num_buckets: Positive = 32,
-        max_distance: Positive = 128,
-        rngs: nnx.Rngs,
-    ):
-        del num_buckets, max_distance  # the stack's table has them
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, max_length=max_length, rngs=rngs)
-        self.score_table = score_table(max_length, num_heads, rngs)
+    def __init__(self, *, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(rngs=rngs, **inherited)
+        self.score_table = score_table(self.max_length, self.num_heads, rngs)
 
-    def scores(
-        self, x: Float[Array, "B T D"], key_length: int, offset: Int[Array, ""] | int
-    ) -> Float[Array, "1 N T S"]:
+    def scores(self, x: Float[Array, "B T D"], key_length: int, offset: Offset) -> Float[Array, "1 N T S"]:
         """The rows offset .. offset + T - 1 of R."""
         return rows(self.score_table[...], x.shape[1], key_length, offset)
 
@@ -45,9 +34,7 @@ def score_table(max_length: int, num_heads: int, rngs: nnx.Rngs) -> nnx.Param:
     return nnx.Param(glorot_uniform(rngs.params(), (max_length, num_heads, max_length), jnp.float32))
 
 
-def rows(
-    table: Float[Array, "L N L"], query_length: int, key_length: int, offset: Int[Array, ""] | int
-) -> Float[Array, "1 N T S"]:
+def rows(table: Float[Array, "L N L"], query_length: int, key_length: int, offset: Offset) -> Float[Array, "1 N T S"]:
     """A table's scores for the query positions from `offset` on and the first key positions."""
     some = jax.lax.dynamic_slice_in_dim(table, offset, query_length, 0)[..., :key_length]
     return some.swapaxes(0, 1)[None]

@@ -7,37 +7,34 @@ reversible residuals are no part of the attention (`kernels.efficient.reversible
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from attention_research.kernels import lsh_attention, lsh_buckets
 from attention_research.layers.attention.sums_of_values import SumOfValues
-from attention_research.layers.linear import Linear
 from attention_research.registry import Positive
 
 
 class ReformerAttention(SumOfValues):
     """`num_rounds` rounds of hashing into twice `half_buckets` buckets; sorted by them, chunks of `chunk_size`."""
 
+    projects_keys = False
+
     def __init__(
         self,
         *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
         chunk_size: Positive = 64,
         half_buckets: Positive = 16,
         num_rounds: Positive = 1,
-        use_bias: bool = True,
         rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        self.num_heads, self.chunk_size = num_heads, chunk_size
-        self.head_width = self.value_head_width = width // num_heads if head_width is None else head_width
-        inner = num_heads * self.head_width
-        self.query, self.value = (Linear(width, inner, use_bias=use_bias, rngs=rngs) for _ in range(2))
-        self.output = Linear(inner, width, use_bias=use_bias, rngs=rngs)
+        super().__init__(value_head_width=None, rngs=rngs, **inherited)
+        self.chunk_size = chunk_size
         shape = (self.head_width, num_rounds, half_buckets)
         self.rotations = nnx.BatchStat(jax.random.normal(rngs.params(), shape, jnp.float32))
 
@@ -45,13 +42,7 @@ class ReformerAttention(SumOfValues):
         """The queries again, and the values, split in heads."""
         return self.queries(x), self.value(x).reshape(*x.shape[:2], self.num_heads, self.head_width)
 
-    def attend(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B T N H"],
-        value: Float[Array, "B T N Hv"],
-        real: Bool[Array, "B T"] | None,
-    ) -> Float[Array, "B T N Hv"]:
+    def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
         """Section 2; a position attends to others, and to itself where it is alone."""
         del key  # the queries
         buckets = lsh_buckets(query, self.rotations[...])

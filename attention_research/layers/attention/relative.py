@@ -10,12 +10,12 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from attention_research.kernels import relative_attention, relative_weights
-from attention_research.layers.attention.multi_head import MultiHeadAttention
+from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import NonNegative, Positive
+from attention_research.registry import NonNegative
 
 
 class RelativeAttention(MultiHeadAttention):
@@ -24,40 +24,16 @@ class RelativeAttention(MultiHeadAttention):
     With k = 0 (the paper's Table 2) every key gets the same vector, which a softmax forgets: no gradient reaches it.
     """
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        value_head_width: Positive | None = None,
-        use_bias: bool = True,
-        max_distance: NonNegative = 16,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            width=width, num_heads=num_heads, head_width=head_width, value_head_width=value_head_width,
-            use_bias=use_bias, rngs=rngs,
-        )  # fmt: skip
+    def __init__(self, *, max_distance: NonNegative = 16, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(rngs=rngs, **inherited)
         distances = 2 * max_distance + 1
         self.key_table = nnx.Param(glorot_uniform(rngs.params(), (distances, self.head_width), jnp.float32))
         self.value_table = nnx.Param(glorot_uniform(rngs.params(), (distances, self.value_head_width), jnp.float32))
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        mask: Any = None,
-        is_causal: bool = False,
-        offset: Any = 0,
-        shared: nnx.Module | None = None,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
         """Equations 3-5 with the tables of this layer."""
-        del shared
         key_table = self.key_table[...].astype(query.dtype)
         value_table = self.value_table[...].astype(query.dtype)
-        where = {"mask": mask, "is_causal": is_causal, "query_offset": offset}
-        context = relative_attention(query, key, value, key_table, value_table, **where)
-        return context, relative_weights(query, key, key_table, **where)
+        visible: dict[str, Any] = {"mask": where.mask, "is_causal": where.is_causal, "query_offset": where.offset}
+        context = relative_attention(query, key, value, key_table, value_table, **visible)
+        return context, relative_weights(query, key, key_table, **visible)

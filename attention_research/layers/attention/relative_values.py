@@ -10,50 +10,26 @@ from typing import Any
 
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from attention_research.kernels import attention_weights, relative_attention
-from attention_research.layers.attention.multi_head import MultiHeadAttention
+from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import NonNegative, Positive
+from attention_research.registry import NonNegative
 
 
 class RelativeValuesAttention(MultiHeadAttention):
     """A table [2k+1 Hv], k = `max_distance`. With 0 it is a vector added to whatever is attended to."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        value_head_width: Positive | None = None,
-        use_bias: bool = True,
-        max_distance: NonNegative = 16,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            width=width, num_heads=num_heads, head_width=head_width, value_head_width=value_head_width,
-            use_bias=use_bias, rngs=rngs,
-        )  # fmt: skip
+    def __init__(self, *, max_distance: NonNegative = 16, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(rngs=rngs, **inherited)
         shape = (2 * max_distance + 1, self.value_head_width)
         self.value_table = nnx.Param(glorot_uniform(rngs.params(), shape, jnp.float32))
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        mask: Any = None,
-        is_causal: bool = False,
-        offset: Any = 0,
-        shared: nnx.Module | None = None,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
         """Equation 3 with the table of this layer; of the keys the kernel is given one row of zeros."""
-        del shared
         nothing = jnp.zeros((1, query.shape[-1]), query.dtype)
         table = self.value_table[...].astype(query.dtype)
-        where = {"mask": mask, "is_causal": is_causal}
-        context = relative_attention(query, key, value, nothing, table, query_offset=offset, **where)
-        return context, attention_weights(query, key, **where)
+        visible: dict[str, Any] = {"mask": where.mask, "is_causal": where.is_causal}
+        context = relative_attention(query, key, value, nothing, table, query_offset=where.offset, **visible)
+        return context, attention_weights(query, key, **visible)

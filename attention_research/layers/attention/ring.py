@@ -6,12 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from flax import nnx
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from attention_research.kernels import attention_weights, dot_product_attention, ring_attention
-from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention
+from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.parallel.rules import SEQUENCE
 from attention_research.parallel.scope import axis_size, over_axes
 
@@ -22,23 +21,13 @@ class RingAttention(MultiHeadAttention):
     Masks are those of real keys, [B 1 1 S]: packed batches raise ValueError.
     """
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        mask: Mask | None = None,
-        is_causal: bool = False,
-        offset: Any = 0,
-        shared: nnx.Module | None = None,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
-        """Softmax over the whole ring (offset and shared play no part)."""
-        del offset, shared
-        where: dict[str, Any] = {"mask": mask, "is_causal": is_causal}
-        weights = attention_weights(query, key, **where)
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
+        """Softmax over the whole ring."""
+        mask, is_causal = where.mask, where.is_causal
+        visible: dict[str, Any] = {"mask": mask, "is_causal": is_causal}
+        weights = attention_weights(query, key, **visible)
         if axis_size(SEQUENCE) == 1 or query.shape[1] == 1:
-            return dot_product_attention(query, key, value, **where), weights
+            return dot_product_attention(query, key, value, **visible), weights
         if mask is not None and mask.shape[1:3] != (1, 1):
             raise ValueError(f"mask: ring attention expects one of keys, [B 1 1 S], got {list(mask.shape)}")
 

@@ -23,16 +23,13 @@ class SinkhornAttention(SumOfValues):
     def __init__(
         self,
         *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
         max_length: Positive,
         block_size: Positive = 50,
         iterations: Positive = 5,
-        use_bias: bool = True,
         rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=use_bias, rngs=rngs)
+        super().__init__(value_head_width=None, rngs=rngs, **inherited)
         self.block_size, self.iterations = block_size, iterations
         self.sort = Linear(self.head_width, -(-max_length // block_size), use_bias=False, rngs=rngs)
 
@@ -45,13 +42,7 @@ class SinkhornAttention(SumOfValues):
             raise ValueError(f"Sinkhorn: {key.shape[1]} positions, but it sorts at most {most} blocks")
         return self.sort(blocks.reshape(*blocks.shape[:2], *key.shape[2:])).swapaxes(1, 2)[..., :count]
 
-    def attend(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B T N H"],
-        value: Float[Array, "B T N Hv"],
-        real: Bool[Array, "B T"] | None,
-    ) -> Float[Array, "B T N Hv"]:
+    def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
         """Section 3, one softmax over the sorted block and the own one."""
         settings: dict[str, Any] = {"block_size": self.block_size, "iterations": self.iterations, "mask": real}
         return sinkhorn_attention(query, key, value, self.scores(key, real), **settings)

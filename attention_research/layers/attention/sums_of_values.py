@@ -7,42 +7,33 @@ jit that runs only where somebody keeps the weights. Encoders alone: no cache, n
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
-from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool
 
-from attention_research.layers.attention.multi_head import MultiHeadAttention, keys_alone
+from attention_research.layers.attention.multi_head import (
+    Contexts,
+    Keys,
+    MultiHeadAttention,
+    Queries,
+    Values,
+    Weights,
+    Where,
+    keys_alone,
+)
+
+Real = Bool[Array, "B S"]
 
 
 class SumOfValues(MultiHeadAttention):
     """Multi-head self-attention over the keys that a mask [B 1 1 S] says are real; any other mask raises ValueError."""
 
-    def attend(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B T N H"],
-        value: Float[Array, "B T N Hv"],
-        real: Bool[Array, "B T"] | None,
-    ) -> Float[Array, "B T N Hv"]:
+    def attend(self, query: Queries, key: Keys, value: Values, real: Real | None) -> Contexts:
         """The variant's equation."""
         raise NotImplementedError
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B T N H"],
-        value: Float[Array, "B T N Hv"],
-        *,
-        mask: Any = None,
-        is_causal: bool = False,
-        offset: Any = 0,
-        shared: nnx.Module | None = None,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T T"]]:
-        """`attend`, and the weights [B N T T] that it gave (offset and shared play no part)."""
-        del offset, shared
-        real = keys_alone(mask, is_causal, type(self).__name__)
+    def mix(self, query: Queries, key: Keys, value: Values, where: Where) -> tuple[Contexts, Weights]:
+        """`attend`, and the weights [B N T T] that it gave."""
+        real = keys_alone(where, type(self).__name__)
         (B, T, N), identity = key.shape[:3], jnp.eye(key.shape[1], dtype=value.dtype)
         rows = jnp.broadcast_to(identity[None, :, None], (B, T, N, T))
         weights = self.attend(query, key, rows, real).swapaxes(1, 2)

@@ -23,7 +23,7 @@ from attention_research.kernels import synthesizer_attention
 from attention_research.kernels.attention.distances import dense
 from attention_research.kernels.no_dot_product.synthesizer import synthesizer_weights
 from attention_research.kernels.precision import accumulator
-from attention_research.layers.attention.multi_head import Mask
+from attention_research.layers.attention.multi_head import Mask, Offset, Where
 from attention_research.layers.attention.t5 import T5Attention, T5Bias
 from attention_research.layers.linear import Linear
 from attention_research.registry import Positive
@@ -39,8 +39,11 @@ class Synthesizer(nnx.Module):
         num_heads: Positive,
         head_width: Positive | None,
         max_length: Positive,
+        num_buckets: Positive = 32,
+        max_distance: Positive = 128,
         rngs: nnx.Rngs,
     ):
+        del num_buckets, max_distance  # the stack's table has them
         self.num_heads, self.max_length = num_heads, max_length
         self.head_width = width // num_heads if head_width is None else head_width
         self.value = Linear(width, num_heads * self.head_width, use_bias=False, rngs=rngs)
@@ -51,37 +54,28 @@ class Synthesizer(nnx.Module):
         """T5's bias table, one a stack."""
         return T5Attention.owned_by_stack(**settings)
 
-    def scores(
-        self, x: Float[Array, "B T D"], key_length: int, offset: Int[Array, ""] | int
-    ) -> Float[Array, "#B N T S"]:
+    def scores(self, x: Float[Array, "B T D"], key_length: int, offset: Offset) -> Float[Array, "#B N T S"]:
         """S(X); row t of x stands at position offset + t. The variant's equation."""
         raise NotImplementedError
 
     def attend(
-        self,
-        x: Float[Array, "B T D"],
-        value: Float[Array, "B S N H"],
-        *,
-        mask: Mask | None,
-        is_causal: bool,
-        offset: Int[Array, ""] | int,
-        shared: T5Bias,
+        self, x: Float[Array, "B T D"], value: Float[Array, "B S N H"], where: Where
     ) -> tuple[Float[Array, "B T D"], Float[Array, "B N T S"]]:
-        """(y, weights); a step of decoding (offset not 0) uses the causal buckets."""
+        """(y, weights); a step of decoding uses the causal buckets."""
         (B, T, _), S, dtype = x.shape, value.shape[1], accumulator(x.dtype)
         within(S, self.max_length)
-        stepping = not isinstance(offset, int)
-        bias = dense(shared(T, S, offset, bidirectional=not (is_causal or stepping)), T)
-        scores = self.scores(x, S, offset).astype(dtype) + bias.astype(dtype)
-        context = synthesizer_attention(scores, value, mask, is_causal=is_causal)
-        weights = synthesizer_weights(scores, mask, is_causal=is_causal)
+        two_sided = not where.is_causal and isinstance(where.offset, int)
+        bias = dense(where.shared(T, S, where.offset, bidirectional=two_sided), T)
+        scores = self.scores(x, S, where.offset).astype(dtype) + bias.astype(dtype)
+        context = synthesizer_attention(scores, value, where.mask, is_causal=where.is_causal)
+        weights = synthesizer_weights(scores, where.mask, is_causal=where.is_causal)
         return self.output(context.reshape(B, T, -1)), jnp.broadcast_to(weights, (B, *weights.shape[1:]))
 
     def __call__(
         self, x: Float[Array, "B T D"], *, mask: Mask | None = None, is_causal: bool = False, shared: T5Bias
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Every position mixes the values of those that `mask` shows it."""
-        y, weights = self.attend(x, self.values(x), mask=mask, is_causal=is_causal, offset=0, shared=shared)
+        y, weights = self.attend(x, self.values(x), Where(mask, is_causal, shared=shared))
         return y, {"attention_weights": weights}
 
     def values(self, x: Float[Array, "B S D"]) -> Float[Array, "B S N H"]:
@@ -99,9 +93,7 @@ class Synthesizer(nnx.Module):
         value = self.values(x).swapaxes(1, 2)
         cache = {"value": jax.lax.dynamic_update_slice_in_dim(cache["value"], value, index, 2)}
         visible = (jnp.arange(cache["value"].shape[2]) <= index)[None, None, None, :]
-        y, weights = self.attend(
-            x, cache["value"].swapaxes(1, 2), mask=visible, is_causal=False, offset=index, shared=shared
-        )
+        y, weights = self.attend(x, cache["value"].swapaxes(1, 2), Where(visible, offset=index, shared=shared))
         return y, cache, {"attention_weights": weights}
 
 

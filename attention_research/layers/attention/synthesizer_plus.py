@@ -12,34 +12,24 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import nnx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from attention_research.kernels import attention_weights, dot_product_attention
 from attention_research.kernels.precision import accumulator
+from attention_research.layers.attention.multi_head import Offset, Where
 from attention_research.layers.attention.synthesizer import within
-from attention_research.layers.attention.t5 import T5Attention, T5Bias
+from attention_research.layers.attention.t5 import T5Attention
 from attention_research.registry import Positive
 
 
 class SynthesizerPlus(T5Attention):
     """T5's attention with synthetic scores, for sequences up to `max_length`, beside its dot products."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_heads: Positive,
-        head_width: Positive | None,
-        max_length: Positive,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(width=width, num_heads=num_heads, head_width=head_width, use_bias=False, rngs=rngs)
+    def __init__(self, *, max_length: Positive, **inherited: Any):
+        super().__init__(use_bias=False, value_head_width=None, **inherited)
         self.max_length = max_length
 
-    def synthetic(
-        self, query: Float[Array, "B T N H"], key_length: int, offset: Int[Array, ""] | int
-    ) -> Float[Array, "#B N T S"]:
+    def synthetic(self, query: Array, key_length: int, offset: Offset) -> Float[Array, "#B N T S"]:
         """S; query t stands at position offset + t. The variant's equation."""
         raise NotImplementedError
 
@@ -47,29 +37,18 @@ class SynthesizerPlus(T5Attention):
         """(a_1, a_2): of the dot products, of the synthetic scores."""
         return 1.0, 1.0
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        mask: Any = None,
-        is_causal: bool = False,
-        offset: Any = 0,
-        shared: T5Bias,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
-        """The synthetic scores are a bias of the dot products; a step (offset not 0) uses the causal buckets."""
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
+        """The synthetic scores are a bias of the dot products."""
         T, S, dtype = query.shape[1], key.shape[1], accumulator(query.dtype)
         within(S, self.max_length)
         dot, synthetic = (jnp.asarray(share, dtype) for share in self.shares())
-        stepping = not isinstance(offset, int)
-        where = {
-            "bias": synthetic * self.synthetic(query, S, offset).astype(dtype),
-            "distance_bias": shared(T, S, offset, bidirectional=not (is_causal or stepping)),
-            "mask": mask, "is_causal": is_causal, "scale": 1.0,
+        options: dict[str, Any] = {
+            "bias": synthetic * self.synthetic(query, S, where.offset).astype(dtype),
+            "distance_bias": self.distance_bias(T, S, where),
+            "mask": where.mask, "is_causal": where.is_causal, "scale": 1.0,
         }  # fmt: skip
         query = (dot * query.astype(dtype)).astype(query.dtype)
-        return dot_product_attention(query, key, value, **where), attention_weights(query, key, **where)
+        return dot_product_attention(query, key, value, **options), attention_weights(query, key, **options)
 
 
 def learned_shares(alpha: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:

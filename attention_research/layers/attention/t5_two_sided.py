@@ -7,15 +7,13 @@ kind `prefix` it is what "t5" means.
 
 from __future__ import annotations
 
-from typing import Any
-
+from attention_research.layers.attention.multi_head import Where
 from attention_research.layers.attention.t5 import T5Attention
 
 
 class TwoSidedT5Attention(T5Attention):
     """`t5` whose bias does not depend on whether its attention is causal."""
 
-    def bidirectional(self, is_causal: bool, offset: Any) -> bool:
+    def bidirectional(self, where: Where) -> bool:
         """Always."""
-        del is_causal, offset
         return True

@@ -6,25 +6,15 @@ decoding, where nothing lies ahead yet, the model has not learned to predict. Fo
 
 from __future__ import annotations
 
-from typing import Any
+from jaxtyping import Array
 
-from jaxtyping import Array, Float
-
+from attention_research.layers.attention.multi_head import Where
 from attention_research.layers.attention.standard import StandardAttention
 
 
 class UnmaskedAttention(StandardAttention):
     """Equation 1 of Vaswani et al. 2017 without section 3.2.3's mask: `is_causal` is ignored, any other mask is not."""
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        is_causal: bool = False,
-        **where: Any,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
         """Equation 1 over the whole target, padding included where the decoder gives no mask for it."""
-        del is_causal
-        return super().mix(query, key, value, **where)
+        return super().mix(query, key, value, where._replace(is_causal=False))

@@ -23,6 +23,7 @@ from attention_research.analysis.by_length import sample, translate
 from attention_research.kernels import attention_weights
 from attention_research.layers.alignment.global_alignment import GlobalAlignment
 from attention_research.layers.alignment.protocol import Arrays, average
+from attention_research.layers.attention.multi_head import Where
 from attention_research.layers.attention.standard import StandardAttention
 from attention_research.tasks.evaluation import corpus_bleu
 from attention_research.tokens import PAD
@@ -56,20 +57,9 @@ class FewAttention(StandardAttention):
 
     most: int
 
-    def mix(
-        self,
-        query: Float[Array, "B T N H"],
-        key: Float[Array, "B S N H"],
-        value: Float[Array, "B S N Hv"],
-        *,
-        mask: Any = None,
-        is_causal: bool = False,
-        offset: Any = 0,
-        shared: nnx.Module | None = None,
-    ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N T S"]]:
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
         """The average under what is left of the weights, and these."""
-        del offset, shared
-        weights = attention_weights(query, key, mask=mask, is_causal=is_causal)
+        weights = attention_weights(query, key, mask=where.mask, is_causal=where.is_causal)
         left = jnp.where(largest(weights.mean(axis=1, keepdims=True), self.most), weights, 0.0)
         return jnp.einsum("BNTS,BSNH->BTNH", left.astype(value.dtype), value), left
 

@@ -68,7 +68,7 @@ class CheapAttention(MultiHeadAttention):
     def __call__(  # type: ignore[override]  # of itself alone
         self, x: Float[Array, "B T D"]
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        return self.project_out(self.by_kind()(self.queries(x), *self.keys_values(x))), {}
+        return self.finish(self.by_kind()(self.queries(x), *self.keys_values(x))), {}
 
     def by_kind(self) -> Mix:
         """(queries, keys, values) -> contexts."""

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels import attend, dot_scores, sinusoidal_positions
 from attention_research.kernels.scores import scaled_dot_scores
+from attention_research.layers.attention.multi_head import Where
 from attention_research.registry import lookup
 
 from .attention import by_hand, draw
@@ -56,7 +57,7 @@ def self_is_general(random: Random) -> Found:
     for head in range(N):
         scores = scaled_dot_scores(layer.queries(x)[:, :, head], key[:, :, head])
         by_queries.append(by_hand(scores, value[:, :, head]))
-    general = layer.project_out(jnp.asarray(np.stack(by_queries, axis=2)))
+    general = layer.finish(jnp.asarray(np.stack(by_queries, axis=2)))
     return Found(
         {"of its own queries, keys and values": gap(layer(x)[0], general),
          "over itself": gap(layer(x)[0], layer(x, x)[0])},
@@ -77,7 +78,7 @@ def heads(random: Random) -> Found:
 
     def contexts(kernel: Float[Array, "D W"]) -> Float[Array, "B T N H"]:
         query = (x @ kernel).reshape(B, T, N, width)
-        return layer.mix(query, *layer.keys_values(x), mask=None, is_causal=False, offset=0, shared=None)[0]
+        return layer.mix(query, *layer.keys_values(x), Where())[0]
 
     jacobian = np.asarray(jax.jacobian(contexts)(layer.query.kernel[...])).reshape(B * T, N, width, D, N, width)
     moved = [[largest(jacobian[:, one, :, :, other]) for other in range(N)] for one in range(N)]
@@ -132,7 +133,7 @@ def memory(random: Random) -> Found:
     """Cross-attention reads a memory through its keys and values alone: kept once, they give the same, one vector a
     query, and where both matrices are zero no memory is seen; else another memory is another output."""
     layer, x, encoded = attention(random, use_bias=False), draw(random, B, T, D), draw(random, B, S, D)
-    fresh, recalled = layer(x, encoded)[0], layer.recall(x, layer.remember(encoded, mask=None))[0]
+    fresh, recalled = layer(x, encoded)[0], layer.attend_cached(x, layer.cache_memory(encoded, mask=None))[0]
     silent = jax.tree.map(lambda leaf: leaf, layer)
     for part in (silent.key, silent.value):
         part.kernel[...] = jnp.zeros_like(part.kernel[...])

@@ -69,7 +69,7 @@ def measure_shift(*, attention: str, seed: int, **_: Any) -> dict[str, float]:
     from flax import nnx
 
     from attention_research.kernels import sinusoidal_positions
-    from attention_research.layers.attention.multi_head import owned_by_stack
+    from attention_research.layers.attention.multi_head import Where, owned_by_stack
     from attention_research.registry import Constructor, lookup
 
     kind = "standard" if attention == "absolute" else attention
@@ -89,7 +89,7 @@ def measure_shift(*, attention: str, seed: int, **_: Any) -> dict[str, float]:
         key, value = layer.keys_values(keys)
         places = jnp.arange(first + length)
         mask = ((places >= first) & (places <= jnp.arange(first, first + length)[:, None]))[None, None]
-        _, found = layer.mix(layer.queries(read), key, value, mask=mask, offset=jnp.int32(first), shared=shared)
+        _, found = layer.mix(layer.queries(read), key, value, Where(mask, offset=jnp.int32(first), shared=shared))
         return found[..., first:]
 
     return {"moved": float(jnp.abs(weights(0) - weights(shift)).max())}
