@@ -27,8 +27,12 @@ python() { "$PYTHON" "$@"; }
 PRINTS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def walk(page: str, folder: Path, runs: Callable[[str], bool] = lambda command: True) -> list[str]:
+def walk(
+    page: str, folder: Path, runs: Callable[[str], bool] = lambda command: True, package: Path | None = None
+) -> list[str]:
     """Does what a page says in a folder, from its beginning to its end; returns the commands that were run.
+
+    The package that they run lies in `package`, or in the folder itself.
 
     Raises AssertionError at the first change that does not fit and at the first output that is another one.
     """
@@ -43,7 +47,7 @@ def walk(page: str, folder: Path, runs: Callable[[str], bool] = lambda command: 
             for command, prints in commands:
                 command = command.replace("\n> ", "\n")
                 if runs(command):
-                    expect(command, prints, folder)
+                    expect(command, prints, folder, package)
                     done.append(command)
         else:
             assert file is not None, f"a block of {language} that belongs to no file: {text}"
@@ -67,9 +71,14 @@ def change(file: Path, diff: str) -> None:
     file.write_text(text.replace(before, after), encoding="utf-8")
 
 
-def shell(command: str, folder: Path) -> tuple[int, str]:
-    """(exit status, what it prints) of a command in a folder, whose package it runs."""
-    surroundings = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(folder), "JAX_PLATFORMS": "cpu"}
+def shell(command: str, folder: Path, package: Path | None = None) -> tuple[int, str]:
+    """(exit status, what it prints) of a command in a folder, whose package it runs, or that in `package`."""
+    surroundings = {
+        **os.environ,
+        "PYTHON": sys.executable,
+        "PYTHONPATH": str(package or folder),
+        "JAX_PLATFORMS": "cpu",
+    }
     ran = subprocess.run(
         ["bash", "-c", PROGRAMS + command], cwd=folder, env=surroundings, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -77,8 +86,8 @@ def shell(command: str, folder: Path) -> tuple[int, str]:
     return ran.returncode, ran.stdout
 
 
-def expect(command: str, prints: str, folder: Path) -> None:
-    status, printed = shell(command, folder)
+def expect(command: str, prints: str, folder: Path, package: Path | None = None) -> None:
+    status, printed = shell(command, folder, package)
     assert status == (2 if prints.startswith("error: ") else 0), f"{command}: exit status {status}\n{printed}"
     same = doctest.OutputChecker().check_output(prints, printed, PRINTS)
     assert same, f"$ {command}\nThe page says:\n{prints}\nIt prints:\n{printed}"
