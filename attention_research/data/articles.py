@@ -1,11 +1,12 @@
-"""TFDS builder `articles/adjectives`: an article whose gender a noun decides that stands up to eight words later.
+"""TFDS builder `articles/adjectives`: the gender of an article depends on a noun up to eight words later.
 
     the old ... warm library closes this tree        la ... bibliotheque ferme cet arbre
 
-English words and French-like ones of `reordering_grammar`, translated word by word in the source's order: two noun
-phrases around a verb, each an article, 0 to `ADJECTIVES` adjectives (every number equally likely) and a noun, all drawn
-evenly. A source article says nothing of gender, nor does a source adjective; the target's article stands before all
-that do, so that the noun alone decides it. Target adjectives agree, too. Generated, no real text.
+English words and French-like words of `reordering_grammar`, translated word by word in source order. A sentence is two
+noun phrases around a verb. Each phrase is an article, 0 to `ADJECTIVES` adjectives (every number equally likely) and a
+noun, all drawn uniformly. The articles and adjectives of the source have no gender. In the target, the article comes
+before all words that show the gender, so that it can be known only from the noun of the source. Target adjectives agree
+with the noun. The text is generated.
 """
 
 import random
@@ -17,13 +18,13 @@ from attention_research.data import reordering_grammar as grammar
 from attention_research.data.by_hash import split_of
 
 SEED, SENTENCES = 1409, 20_000
-#: Most adjectives of a noun.
+#: The largest number of adjectives of a noun.
 ADJECTIVES = 8
 #: English, masculine, feminine
 ARTICLES = tuple(entry[:3] for entry in grammar.DETERMINERS if "-" not in entry[1:3] and entry[1] != entry[2])
 #: The verbs that are one word in the target.
 VERBS = tuple(entry for entry in grammar.VERBS[True] if "-" not in entry[1])
-#: A target article -> that of the other gender.
+#: A target article -> the article of the other gender.
 OTHER = {form: other for _, one, two in ARTICLES for form, other in ((one, two), (two, one))}
 _SOURCE_ARTICLES = frozenset(article for article, *_ in ARTICLES)
 _SOURCE_NOUNS = frozenset(noun for noun, *_ in grammar.NOUNS)
@@ -42,7 +43,7 @@ def phrase(chance: random.Random) -> Words:
 
 
 def sentences() -> Iterator[tuple[str, str]]:
-    """`SENTENCES` different sentences with their translations: the same ones every time."""
+    """`SENTENCES` different sentences with their translations, the same in every call."""
     chance = random.Random(SEED)
     seen: set[str] = set()
     while len(seen) < SENTENCES:
@@ -55,7 +56,7 @@ def sentences() -> Iterator[tuple[str, str]]:
 
 
 def agreements(source: str) -> list[tuple[int, int]]:
-    """(place of an article, place of its noun) of both phrases of a source; the places are the target's, too.
+    """(position of an article, position of its noun) for both phrases of a source; the target has the same positions.
 
     >>> agreements("the small dog finds a house")
     [(0, 2), (4, 5)]
@@ -67,7 +68,7 @@ def agreements(source: str) -> list[tuple[int, int]]:
 
 
 class Articles(tfds.core.GeneratorBasedBuilder):
-    """Features `source` and `target`, as of a translation; the key of an example is its number."""
+    """Features `source` and `target`, as in a translation set; the key of an example is its number."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [

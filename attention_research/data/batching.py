@@ -1,9 +1,9 @@
-"""How examples become rows of fixed shapes: one a row in length buckets, or several a row, packed with segment ids.
+"""Turns examples into rows of fixed shapes: one example per row in length buckets, or several packed with segment ids.
 
-A batch is a flat dictionary of int32 arrays: `source` [B S] and `target` [B T], 0 where padding; where rows are packed
-also `source_segments`, `source_positions` and the same of the target. Segment 0 is padding, 1 and up the examples of a
-row; positions count from 0 in each example and are 0 in padding. A target ends with the end of sentence and has no
-beginning.
+A batch is a flat dictionary of int32 arrays: `source` [B S] and `target` [B T], 0 at padding. A packed batch also has
+`source_segments`, `source_positions`, `target_segments` and `target_positions`. Segment 0 is padding, and the examples
+of a row have segments from 1. Positions count from 0 in each example and are 0 at padding. A target ends with the
+end-of-sentence token and has no beginning-of-sentence token.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +16,12 @@ from attention_research.data.protocol import Batch
 from attention_research.registry import Positive
 
 Parts = tuple[str, ...]
-#: The lengths to which evaluation pads where rows are packed in training.
+#: The lengths to which evaluation pads if training packs rows.
 EVALUATION_LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 class Tokens(Protocol):
-    """The token ids of example after example."""
+    """The token ids of each example, by index."""
 
     def __getitem__(self, index: int, /) -> np.ndarray: ...
 
@@ -31,9 +31,9 @@ def _up_to(boundaries: Sequence[int], max_length: int) -> tuple[int, ...]:
 
 
 class Buckets:
-    """One example a row, padded to the smallest of a few lengths that holds the source and the target.
+    """One example per row, padded to the smallest of a few lengths that fits the source and the target.
 
-    Every length is one more compilation. Boundaries from `max_length` on are replaced by `max_length`.
+    Each length is compiled separately. Boundaries that are not below `max_length` are replaced by `max_length`.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Buckets:
         self.parts = APART
 
     def shapes(self) -> tuple[tuple[int, int], ...]:
-        """(source length, target length) of every batch that training can see."""
+        """(source length, target length) of every batch shape in training."""
         return tuple((length, length) for length in self.lengths)
 
     def plan(self, lengths: np.ndarray, seed: int, batch_size: int) -> plan.Plan:
-        """The endless order of training; lengths [n 2] of source and target."""
+        """The order of training, without end; lengths [n 2] of source and target."""
 
         def epoch(number: int) -> plan.Epoch:
             return plan.bucket_epoch(lengths, self.lengths, batch_size, np.random.default_rng([seed, number]))
@@ -63,9 +63,9 @@ class Buckets:
 
 
 class Packed:
-    """Several examples a row, first-fit, in rows of `max_length` source and `max_length` target tokens.
+    """Packs several examples into each row, first-fit, with `max_length` source and `max_length` target tokens.
 
-    Segments keep the examples of a row apart (Raffel et al. 2020 train so). One shape: one compilation.
+    Segment ids separate the examples of a row, as in Raffel et al. 2020. There is one shape, and so one compilation.
     """
 
     def __init__(self, *, max_length: Positive):
@@ -73,11 +73,11 @@ class Packed:
         self.parts = PACKED
 
     def shapes(self) -> tuple[tuple[int, int], ...]:
-        """(source length, target length) of every batch that training can see."""
+        """(source length, target length) of every batch shape in training."""
         return ((self.max_length, self.max_length),)
 
     def plan(self, lengths: np.ndarray, seed: int, batch_size: int) -> plan.Plan:
-        """The endless order of training; lengths [n 2] of source and target."""
+        """The order of training, without end; lengths [n 2] of source and target."""
         (shape,) = self.shapes()
         rows = plan.first_fit(lengths, *shape, order=np.random.default_rng([seed]).permutation(len(lengths)))
 
@@ -87,7 +87,7 @@ class Packed:
         return plan.Plan(epoch)
 
     def evaluation_lengths(self) -> tuple[int, ...]:
-        """The lengths to which evaluation pads (there, one example a row)."""
+        """The lengths to which evaluation pads; evaluation has one example per row."""
         return _up_to(EVALUATION_LENGTHS, self.max_length)
 
 
@@ -103,9 +103,9 @@ def batch_shapes(
 
 
 def assemble(step: plan.Step, sources: Tokens, targets: Tokens, parts: Parts = PACKED) -> dict[str, np.ndarray]:
-    """The batch of a step; examples longer than the row are cut and keep their last token, the end of sentence.
+    """The batch of a step. Examples longer than the row are truncated and keep their last token, the end of sentence.
 
-    `parts` APART leaves out the segments and positions, which say nothing where a row holds one example.
+    `parts` APART leaves out the segments and positions, which are not needed if each row holds one example.
     """
     shapes = batch_shapes(len(step.rows), step.source_length, step.target_length)
     batch = {name: np.zeros(shape, np.int32) for name, shape in shapes.items()}
@@ -130,7 +130,8 @@ def _fill(rows, tokens: Tokens, ids: np.ndarray, segments: np.ndarray, positions
 
 
 def read_ahead(batch_at: Callable[[int], Batch], start_step: int) -> Iterator[tuple[int, Batch]]:
-    """(step, batch) from `start_step` on, without end, read ahead by threads. A mistake in the first is raised here."""
+    """(step, batch) from `start_step` on, without end; threads read ahead. An error in the first batch is raised
+    here."""
     import grain
 
     batch_at(start_step)

@@ -1,16 +1,17 @@
-"""Verse-aligned Bibles out of one registry package: reading, cleaning, filtering, splitting.
+"""Verse-aligned Bibles from one registry package: reading, cleaning, filtering, splitting.
 
 Texts, all in the public domain: World English Bible (en), Louis Segond 1910 (fr), Elberfelder 1932 (de), Reina-Valera
 1909 (es); 31,102 verses each with the same numbering (that of the King James Version).
 
-Cleaning takes out what belongs to the file and not to the verse: marks of another numbering, `(7:26)` (fr); square
-brackets around words that the translator added, the words stay; the title of the next psalm at the end of a psalm
-(en); rows of asterisks (de); a tab at the start, and a soft hyphen where a DOS code page had the inverted exclamation
-mark (es). Backquotes for quotation marks (en) and a psalm's own title before its first verse (fr, de, es) stay.
+Cleaning removes text that is not part of the verse: references of another numbering, `(7:26)` (fr); square brackets
+around words that the translator added (the words are kept); the title of the next psalm at the end of a psalm (en);
+rows of asterisks (de); a tab at the start (es). In es, a soft hyphen is replaced by the inverted exclamation mark of a
+DOS code page. Backquotes for quotation marks (en) and the title of a psalm before its first verse (fr, de, es) are
+kept.
 
-A pair is kept where neither side has more than 60 words nor is more than twice as long as the other in characters.
-The split is by chapter, so that no verse of a test chapter stands in training: MD5 of "book.chapter" modulo 20 is 0 for
-test, 1 for validation. BLEU on these verses says nothing about WMT.
+A pair is kept if neither side has more than 60 words or more than twice as many characters as the other. The split is
+by chapter, so that no verse of a test chapter is in training: MD5 of "book.chapter" modulo 20 is 0 for test, 1 for
+validation. BLEU on these verses is not comparable with BLEU on WMT.
 """
 
 import re
@@ -36,7 +37,7 @@ Verse = tuple[int, int, int]
 
 
 def clean(language: str, text: str) -> str:
-    """A verse without what belongs to the file (see the module's text)."""
+    """A verse without the text that is not part of it (see the module docstring)."""
     if language == "en":
         text = _NEXT_TITLE.sub("", text)
     elif language == "fr":
@@ -49,7 +50,7 @@ def clean(language: str, text: str) -> str:
 
 
 def keep(first: str, second: str) -> bool:
-    """Whether two cleaned verses are a usable pair: neither empty, too long, nor much longer than the other."""
+    """Whether two cleaned verses are a usable pair: neither is empty, too long, or much longer than the other."""
     shorter, longer = sorted((len(first), len(second)))
     words = max(len(first.split()), len(second.split()))
     return shorter > 0 and longer <= MAX_RATIO * shorter and words <= MAX_WORDS

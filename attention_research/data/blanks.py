@@ -1,10 +1,10 @@
-"""Generated sentences with three blanks, each decided by another word: what heads have to find is known. No real text.
+"""Generated sentences with three blanks. Each blank depends on one known word, which an attention head must find.
 
     anna saw the keys near the cabinets by the door that _ old ; then _ took _ apple       were she an
 
-The verb agrees with the subject, the first noun ("keys"), over phrases whose nouns may differ (after Linzen, Dupoux &
-Goldberg 2016): a link of syntax. The pronoun is the name's at the beginning: a link to an entity. The article is that
-of the next word: a local link. Sources have the blanks, targets the three words in order.
+The verb agrees with the subject, the first noun ("keys"), across phrases whose nouns may differ in number (after
+Linzen, Dupoux & Goldberg 2016): a syntactic link. The pronoun refers to the name at the beginning: a link to an entity.
+The article depends on the next word: a local link. Sources contain the blanks, and targets the three words in order.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PREPOSITIONS = ("near", "by", "behind")
 VERBS = {False: "was", True: "were"}  # whether the noun is plural
 THINGS = {"apple": "an", "orange": "an", "egg": "an", "pear": "a", "plum": "a", "cake": "a"}
 BLANK = "_"
-#: The blanks in order, by what decides them.
+#: The kinds of link, in the order of the blanks.
 LINKS = ("syntax", "entity", "local")
 EVALUATED = 1024
 _SEEDS = {"train": 2016, "validation": 2017, "test": 2018}
 
 
 def sentence(chance: random.Random, phrases: int) -> tuple[str, str]:
-    """(source, target), with so many phrases between the subject and its verb."""
+    """(source, target), with the given number of phrases between the subject and its verb."""
     name, thing = chance.choice(list(NAMES)), chance.choice(list(THINGS))
     plural = chance.random() < 0.5
     subject = chance.choice(SUBJECTS) + "s" * plural
@@ -45,7 +45,7 @@ def sentence(chance: random.Random, phrases: int) -> tuple[str, str]:
 
 
 def gold(source: str) -> dict[str, tuple[int, int]]:
-    """Link -> (place of the blank, place of the word that decides it), in words.
+    """Link -> (position of the blank, position of the word that it depends on), counted in words.
 
     >>> gold("anna saw the keys that _ old ; then _ took _ apple")
     {'syntax': (5, 3), 'entity': (9, 0), 'local': (11, 12)}
@@ -56,7 +56,7 @@ def gold(source: str) -> dict[str, tuple[int, int]]:
 
 @dataclasses.dataclass(frozen=True)
 class Sentences:
-    """What is generated: up to `max_phrases` between subject and verb, and how many training examples."""
+    """Settings: at most `max_phrases` phrases between subject and verb, and the number of training examples."""
 
     max_phrases: int
     train_examples: int
@@ -72,7 +72,7 @@ class Sentences:
         return ("train", "validation", "test")
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The pairs of a split, the same ones every time; numbers of phrases take turns."""
+        """The pairs of a split, the same in every call; the numbers of phrases alternate."""
         chance = random.Random(_SEEDS[split])
         count = self.train_examples if split == "train" else EVALUATED
         pairs = [sentence(chance, number % (self.max_phrases + 1)) for number in range(count)]
@@ -80,7 +80,7 @@ class Sentences:
 
 
 class BlanksData(Pairs):
-    """Three blanks a sentence, 0 to `max_phrases` phrases between subject and verb (see the module's text)."""
+    """Three blanks per sentence, 0 to `max_phrases` phrases between subject and verb (see the module docstring)."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Splits by a hash of the text itself: the same on every machine, in every order, and however much data there is."""
+"""Splits by a hash of the text, independent of the machine, the order and the amount of data."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import hashlib
 
 
 def share_of(text: str, shares: int = 20) -> int:
-    """The one of so many equal shares that a text falls into: its MD5 modulo the shares."""
+    """The number of a text's share, of `shares` equal shares: its MD5 modulo `shares`."""
     return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(), 16) % shares
 
 
 def split_of(text: str, shares: int = 20) -> str:
-    """Share 0 is for test, share 1 for validation, the rest for training.
+    """The split of a text: share 0 is test, share 1 validation, the rest training.
 
     >>> [split_of(text) for text in ("of", "be", "the")]
     ['test', 'validation', 'train']

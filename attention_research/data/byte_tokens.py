@@ -1,6 +1,6 @@
-"""Bytes as tokens: the UTF-8 of a text, without a vocabulary to learn (the Long Range Arena's Text and Retrieval).
+"""Bytes as tokens: the UTF-8 of a text, without a learned vocabulary (Text and Retrieval of the Long Range Arena).
 
-A byte b is id b + 4, behind padding 0, beginning 1, end of sentence 2 and unknown 3, which no byte is.
+Byte b has id b + 4. Ids 0 to 3 are padding, beginning, end of sentence and unknown; no byte is unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from attention_research.errors import ConfigError
 from attention_research.registry import Positive
 from attention_research.tokens import EOS, UNKNOWN
 
-#: Ids before those of bytes.
+#: The id of byte 0.
 FIRST = UNKNOWN + 1
 SIZE = FIRST + 256
 
@@ -28,7 +28,7 @@ def byte_ids(text: str) -> list[int]:
 
 
 class Bytes:
-    """The interface of `words.Words`; nothing depends on the text."""
+    """A tokenizer of bytes with the interface of `words.Words`; it does not depend on the text."""
 
     def __init__(self, *, vocabulary_size: Positive):
         if vocabulary_size < SIZE:
@@ -37,31 +37,31 @@ class Bytes:
         self.path: Path | None = None
 
     def settings(self) -> dict:
-        """What the tokens depend on beside the text."""
+        """What the tokens depend on, apart from the text."""
         return {"kind": "bytes"}
 
     def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> Bytes:
-        """Nothing to learn; the empty file that says so is where a vocabulary would be."""
+        """Learns nothing; writes an empty file in place of a vocabulary."""
         path = storage.folder("tokenizers") / "bytes"
         with storage.written(path) as temporary:
             temporary.touch()
         return self.load(path)
 
     def load(self, path: Path) -> Bytes:
-        """Nothing to read."""
+        """Reads nothing."""
         self.path = Path(path)
         return self
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The bytes of each text, with the end of sentence."""
+        """The ids of each text's bytes, with the end of sentence."""
         return [[*byte_ids(text), EOS] for text in texts]
 
     def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each sequence up to its first end of sentence; what is no UTF-8 is replaced."""
+        """The text of each sequence up to its first end of sentence; invalid UTF-8 is replaced."""
         return [bytes(self._bytes(sequence)).decode(errors="replace") for sequence in tokens]
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Each byte as its character where it is one, else in hexadecimal; the others by number in brackets."""
+        """Each byte as its ASCII character if it is printable, otherwise in hexadecimal; other ids in brackets."""
         named = lambda byte: chr(byte) if 32 <= byte < 127 else f"<0x{byte:02X}>"
         return [named(token - FIRST) if FIRST <= token < SIZE else f"[{token}]" for token in map(int, tokens)]
 

@@ -1,6 +1,6 @@
-"""Your own pictures with captions: a folder, a file that says what is on them (`data.picture_folder`), and batches.
+"""Your own pictures with captions: a folder of pictures, a caption file (`data.picture_folder`), and batches.
 
-The batches are those of `data.captions`.
+The batches have the form of `data.captions`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from attention_research.registry import Child, Positive
 
 
 class CaptionFolder(CaptionTexts):
-    """The pictures of `folder`, named in the file `captions` (.tsv or .jsonl), which lies in the folder or where its
-    path says.
+    """The pictures of `folder` that the file `captions` (.tsv or .jsonl) names. The file is in the folder, or at the
+    given path.
 
-    `validation` and `test` are such files for these splits; without them the pictures of `captions` are split by a hash
-    of their names. Lengths are those of `NamedPictureTexts`. `train_examples` takes that many pictures of a fixed
-    permutation of the training split. `normalization` "words" lowers the case and takes punctuation off the words, in
-    references too.
+    `validation` and `test` are caption files for these splits. Without them, the pictures of `captions` are split by a
+    hash of their names. `NamedPictureTexts` explains the lengths. `train_examples` selects that many pictures of a
+    fixed permutation of the training split. `normalization` "words" converts to lower case and separates punctuation
+    from words, also in the references.
     """
 
     def __init__(
@@ -49,13 +49,14 @@ class CaptionFolder(CaptionTexts):
         super().__init__(folder, choice, FolderPictures(choice, side, channels), side, channels, max_length, tokenizer)
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """As `NamedPictureTexts.prepare`. Raises `ConfigError` where the folder or a file of it is missing."""
+        """As `NamedPictureTexts.prepare`. Raises `ConfigError` if the folder or one of its files is missing."""
         check_folder(self._choice.name, self._choice.files())
         super().prepare(progress)
         return self
 
     def take(self, kept: Kept, report: Callable[[str], None]) -> None:
-        """As `NamedPictureTexts.take`; the folder is looked for where it was when the run began, then as configured."""
+        """As `NamedPictureTexts.take`. Uses the folder that the run began with if it exists, otherwise the configured
+        one."""
         place = kept.learned["place"]
         if Path(place["name"]).is_dir():
             self._choice = dataclasses.replace(self._choice, **place)
@@ -63,6 +64,6 @@ class CaptionFolder(CaptionTexts):
         super().take(kept, report)
 
     def learned(self) -> dict[str, Any]:
-        """Where the pictures and their captions lie; the counts of the captions' tokens, as `FileData` has them."""
+        """The paths of the pictures and captions, and the token counts of the captions, as in `FileData`."""
         place = {name: getattr(self._choice, name) for name in ("name", "captions", "validation", "test")}
         return {"place": place, "target_counts": self.target_counts().tolist()}

@@ -1,8 +1,9 @@
-"""Pictures with captions: from a data set's name to batches that are a pure function of (seed, step).
+"""Pictures with captions, by the name of a data set; batches are a pure function of (seed, step).
 
-A batch is {"image" [B Y X C] uint8, "target" [B T] int32}: 0 to 255; the tokens of one caption, 0 where padding, with
-the end of sentence. Training sees pairs of a picture and one of its captions; evaluation sees each picture once, with
-its first caption as target, and scores against all that it has (`references`). Rows that only fill a batch are 0.
+A batch is {"image" [B Y X C] uint8, "target" [B T] int32}. Images have values from 0 to 255. A target is the tokens of
+one caption with the end of sentence, 0 at padding. Training uses pairs of a picture and one of its captions. Evaluation
+uses each picture once, with its first caption as target, and scores against all its captions (`references`). Rows that
+only fill a batch are 0.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from attention_research.registry import Child, Positive
 
 
 class CaptionTexts(NamedPictureTexts):
-    """Captions wherever they come from, as batches; lengths are those of `NamedPictureTexts`."""
+    """Batches of captions from any source; `NamedPictureTexts` explains the lengths."""
 
     array = "target"
     evaluation_seed = 1411
-    #: At most so many tokens are written of a caption; None: as many as the model can.
+    #: The largest number of generated tokens; None: the limit of the model.
     target_length = None
 
     def sizes(self) -> dict[str, int]:
-        """Pairs of the training split that are read, pictures of the others."""
+        """The number of pairs that are read of the training split, and of pictures of the other splits."""
         return {split: n if split == "train" else self._images.number(split) for split, n in self.numbers.items()}
 
     def describe(self) -> str:
-        """One line for the user: name, pictures, captions, tokens."""
+        """A one-line description for the user: name, pictures, captions, tokens."""
         pictures, captions = self._images.number("train"), self.numbers["train"]
         return f"{self.name} · {pictures:,} pictures · {captions:,} captions · {self.tokenizer.size:,} tokens"
 
@@ -41,9 +42,9 @@ class CaptionTexts(NamedPictureTexts):
     def evaluation_batches(
         self, split: str, batch_size: int, examples: int | None = None
     ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(ids of pictures [B], batch) over a split, or over `examples` of a fixed permutation; -1 marks a filling row.
+        """(picture ids [B], batch) over a split, or over `examples` of a fixed permutation; -1 marks a filling row.
 
-        Of the training split a picture is left out where all its captions are.
+        A picture of the training split is left out if all its captions are left out.
         """
         captions = np.arange(len(self.arrays(split)["target"]))
         pictures, first = np.unique(self.pictures_of(split, captions), return_index=True)
@@ -56,24 +57,24 @@ class CaptionTexts(NamedPictureTexts):
             yield ids, self._taken(split, first[some], batch_size)
 
     def references(self, split: str) -> list[list[str]]:
-        """All captions of each picture of a split, normalised. Example ids index them."""
+        """All captions of each picture of a split, normalised, indexed by example id."""
         found: list[list[str]] = [[] for _ in range(self._images.number(split))]
         for picture, text in zip(self._choice.pictures(split), self._text(split), strict=True):
             found[picture].append(text)
         return found
 
     def text(self, split: str) -> tuple[list[str], list[list[str]]]:
-        """What each picture of a split is called, and all its captions. Example ids index them."""
+        """A name for each picture of a split, and all its captions, indexed by example id."""
         references = self.references(split)
         return [f"{split} {number}" for number in range(len(references))], references
 
     def written(self, tokens: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
-        """The text of what a model wrote of some pictures."""
+        """The text of the tokens that a model generated for some pictures."""
         del sources
         return self.tokenizer.decode(tokens)
 
     def target_counts(self) -> np.ndarray:
-        """[tokens] how often each token is in the captions that `target_tokens` has of training; no picture is read."""
+        """[tokens] the count of each token in the captions of `target_tokens("train")`; reads no picture."""
         if self.kept is not None and "target_counts" in self.kept.learned:
             return np.asarray(self.kept.learned["target_counts"])
         targets = self.arrays("train")["target"]
@@ -81,24 +82,24 @@ class CaptionTexts(NamedPictureTexts):
         return np.bincount(targets[first][targets[first] != 0], minlength=self.tokenizer.size)
 
     def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
-        """The target tokens of a split's evaluation (or of `examples` of it) one after the other."""
+        """The target tokens of a split's evaluation (or of `examples` of it), concatenated."""
         batches = self.evaluation_batches(split, 256, examples)
         return np.concatenate([batch["target"][batch["target"] != 0] for _, batch in batches])
 
     def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
-        """The captions of a split's evaluation (or of `examples` of it), of training all that there are; no picture of
-        training is read."""
+        """The captions of a split's evaluation (or of `examples` of it). For training, all captions, without reading a
+        picture."""
         if split == "train":
             return TokenArray.unpadded([self.arrays("train")["target"]])
         return TokenArray.unpadded(batch["target"] for _, batch in self.evaluation_batches(split, 256, examples))
 
 
 class Captions(CaptionTexts):
-    """A captioned TFDS set, its vocabulary, and its batches; lengths are those of `NamedPictureTexts`.
+    """A captioned TFDS set, its vocabulary, and its batches; `NamedPictureTexts` explains the lengths.
 
-    `train_examples` takes that many pictures of a fixed permutation of the training split, on whose captions the
-    vocabulary then rests. `normalization` "words" lowers the case and takes punctuation off the words, in references
-    too.
+    `train_examples` selects that many pictures of a fixed permutation of the training split; the vocabulary is then
+    trained on their captions only. `normalization` "words" converts to lower case and separates punctuation from words,
+    also in the references.
     """
 
     feature, fields = "captions", ("text",)

@@ -1,4 +1,4 @@
-"""What a run reads, as one short hash: the content of its data, and how batches are made of it."""
+"""A short hash of the data of a run: their content, and the batches that are made of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from attention_research.data.protocol import Data
 
 
 def checksum(data: Data, *, batch_size: int, split: str, rows: int, examples: int | None) -> str:
-    """12 hex digits of prepared data: their content (`fingerprint`), the first batch of training for seed 0, and the
-    first batch of `rows` that evaluation reads of a split."""
+    """12 hex digits: a hash of the content of prepared data (`fingerprint`), of the first training batch for seed 0,
+    and of the first evaluation batch, with `rows` rows, of a split."""
     ids, evaluated = next(iter(data.evaluation_batches(split, rows, examples=examples)))
     digest = hashlib.sha256(data.fingerprint.encode())
     for batch in (data.batch_at(0, 0, batch_size), {**evaluated, "ids": ids}):

@@ -1,10 +1,11 @@
-"""Collages with captions whose every word is known by its cell: what attention is pointed at, word by word.
+"""Collages with captions. The cell of every word is known, and so is the correct attention for every word.
 
     a large red seven , a small blue two and a large green four        cells 0 3 3 3 0 0 5 5 5 0 0 9 9 9
 
-A caption names the objects of a picture (`collages`) in reading order, each by its size, colour and digit: 5 words for
-each of them less one in all, so that 60 objects take 299. A word of an object is in its cell, counted by rows from 1;
-the words between are in none, 0. Caption and cells are functions of the picture: each has one right caption.
+A caption names the objects of a picture (`collages`) in reading order, each by its size, colour and digit. n objects
+take 5 n - 1 words, so 60 objects take 299. The words of an object have the number of its cell, counted by rows from 1;
+the words between objects have 0. The picture determines the caption and the cells: each picture has one correct
+caption.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ WORDS = ("a", ",", "and", *SIZES, *COLOURS, *DIGITS)
 
 
 def caption(digits: np.ndarray, colours: np.ndarray, sizes: np.ndarray) -> tuple[list[str], list[int]]:
-    """(words, the cell of each) of a picture whose cells [cells] are given in numbers, -1 where there is no object.
+    """(words, the cell of each word) of a picture, given the numbers of each cell's object [cells], -1 for no object.
 
     >>> words, cells = caption(np.array([-1, 7, 2]), np.array([-1, 0, 2]), np.array([-1, 1, 0]))
     >>> print(*words); print(*cells)
@@ -46,7 +47,7 @@ def caption(digits: np.ndarray, colours: np.ndarray, sizes: np.ndarray) -> tuple
 
 
 class KnownWords(Words):
-    """A vocabulary of words that are known beforehand; the interface is that of `words.Words`, without `fit`."""
+    """A vocabulary of given words, with the interface of `words.Words` without `fit`."""
 
     def __init__(self, words: Sequence[str], *, vocabulary_size: int):
         super().__init__(vocabulary_size=vocabulary_size)
@@ -63,12 +64,13 @@ class KnownWords(Words):
 class Collages(PictureTexts):
     """Pictures of `side` x `side` pixels and their captions, of at most `max_length` tokens with the end of sentence.
 
-    A batch has "image" [B side side 3] uint8, "target" and "cells" [B T], 0 at the end of sentence too, and "objects"
-    [B], how many the picture has. Training and evaluation see a picture with its one caption; ids number both.
+    A batch has "image" [B side side 3] uint8, "target" [B T], "cells" [B T], 0 also at the end of sentence, and
+    "objects" [B], the number of objects in the picture. Each example is a picture with its one caption; an id is the
+    number of both.
     """
 
     evaluation_seed = 1502
-    #: At most so many tokens are written of a caption; None: as many as the model can.
+    #: The largest number of generated tokens; None: the limit of the model.
     target_length = None
 
     def __init__(
@@ -111,56 +113,56 @@ class Collages(PictureTexts):
         }
 
     def pictures_of(self, split: str, texts: np.ndarray) -> np.ndarray:
-        """A caption has its picture's number."""
+        """The picture of each caption, which has the same number."""
         return texts
 
     def images(self, split: str, pictures: np.ndarray) -> np.ndarray:
-        """uint8 [n side side 3] of some pictures by their numbers."""
+        """The pictures with the given numbers, uint8 [n side side 3]."""
         return self.drawn(split)["image"][pictures]
 
     def learned(self) -> dict[str, list[str]]:
-        """The words in their order."""
+        """The words in order."""
         return {"words": list(WORDS)}
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of the settings, and of the test split's pictures and captions."""
+        """A hash of the settings and of the pictures and captions of the test split."""
         arrays = self.arrays("test")
         settings = [self.numbers, self.max_length, dataclasses.asdict(self.layout)]
         return storage.content_hash(settings, digests(self.drawn("test")["image"], arrays["target"], arrays["cells"]))
 
     def describe(self) -> str:
-        """One line for the user."""
+        """A one-line description for the user."""
         side = self.layout.side
         return f"{self.name} · {self.numbers['train']:,} of {side} x {side} pixels · {self.tokenizer.size} words"
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is made."""
+        """Array name -> shape, for each batch shape of training; makes nothing."""
         side, long = self.layout.side, (batch_size, self.max_length)
         return [{"image": (batch_size, side, side, 3), "target": long, "cells": long, "objects": (batch_size,)}]
 
     # Evaluation
 
     def references(self, split: str) -> list[list[str]]:
-        """All captions of each picture of a split, which has one. Example ids index them."""
+        """The captions of each picture of a split (always one), indexed by example id."""
         return [[text] for text in self.tokenizer.decode(self.arrays(split)["target"].tolist())]
 
     def text(self, split: str) -> tuple[list[str], list[list[str]]]:
-        """What each picture of a split is called, and its captions. Example ids index them."""
+        """A name for each picture of a split, and its captions, indexed by example id."""
         references = self.references(split)
         return [f"{split} {number}" for number in range(len(references))], references
 
     def written(self, tokens: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
-        """The text of what a model wrote of some pictures."""
+        """The text of the tokens that a model generated for some pictures."""
         del sources
         return self.tokenizer.decode(tokens)
 
     def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
-        """The tokens of the captions of a split (or of `examples` of it) one after the other."""
+        """The tokens of the captions of a split (or of `examples` of it), concatenated."""
         return self.target_sentences(split, examples).flat
 
     def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
-        """The same, each caption a sequence of its own."""
+        """The captions of a split (or of `examples` of it) as separate sequences."""
         return TokenArray.unpadded(batch["target"] for _, batch in self.evaluation_batches(split, 256, examples))
 
     def target_counts(self) -> np.ndarray:

@@ -1,14 +1,14 @@
-"""Questions on collages with the cell that has the answer: what attention is pointed at, question by question.
+"""Questions about collages. The cell with the answer is known, and so is the correct attention for each question.
 
     which digit is at row 2 column 3 ?      four        cell 6
     which digit is red ?                    seven       the cell of the one digit in red
-    how many fours are there ?              two         no one cell, 0
+    how many fours are there ?              two         no single cell: 0
 
-Of a picture (`collages`) `questions` different ones are asked, of a form that is drawn evenly among those that it
-allows: the second needs a colour that one digit alone has. A place is drawn among the cells with a digit. Of counts,
-how many is drawn first, evenly among the numbers that are right for some digit, zero too, then a digit of which there
-are so many, so that "one" is not most answers. The questions are a function of the picture's split and number, of the
-layout, and of how many are asked.
+Each picture (`collages`) has `questions` different questions. The form of a question is drawn uniformly from the forms
+that the picture allows; the second form needs a colour that only one digit has. A place is drawn from the cells with a
+digit. For a count, the number is drawn first, uniformly from the numbers that are correct for some digit (zero
+included), and then a digit that occurs that many times. Otherwise most answers would be "one". The questions are a
+function of the picture's split and number, the layout, and the number of questions.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from attention_research.errors import ConfigError
 from attention_research.registry import Positive, Rate
 
 PLURALS = tuple(f"{digit}es" if digit == "six" else f"{digit}s" for digit in DIGITS)
-#: A batch's numbers of these, from 1.
+#: The forms of questions; "form" in a batch numbers them from 1.
 FORMS = ("place", "colour", "count")
-#: The longest form, "which digit is at row 2 column 3 ?", with its end of sentence.
+#: Tokens of the longest form, "which digit is at row 2 column 3 ?", with the end of sentence.
 LONGEST = 10
 _SEEDS = {"train": 1505, "validation": 1506, "test": 1507}
 
 
 class Question(NamedTuple):
-    """`cell` counts by rows from 1, 0 where the answer is in no one cell; `form` is a number of `FORMS`, from 1."""
+    """`cell` counts by rows from 1, and is 0 if the answer is in no single cell; `form` numbers `FORMS` from 1."""
 
     words: tuple[str, ...]
     answer: int
@@ -45,7 +45,7 @@ class Question(NamedTuple):
 
 
 def question(chance: np.random.Generator, digits: np.ndarray, colours: np.ndarray, grid: int) -> Question:
-    """One about a picture whose cells [cells] are given in numbers, -1 where there is no digit."""
+    """A question about a picture, given the digit and colour of each cell [cells], -1 for no digit."""
     filled = np.flatnonzero(digits >= 0)
     single = [int(cell) for cell in filled if np.sum(colours == colours[cell]) == 1]
     form = chance.choice([name for name in FORMS if name != "colour" or single])
@@ -65,7 +65,7 @@ def question(chance: np.random.Generator, digits: np.ndarray, colours: np.ndarra
 def questions(
     chance: np.random.Generator, digits: np.ndarray, colours: np.ndarray, grid: int, number: int
 ) -> list[Question]:
-    """That many different ones, whose answers all have a word."""
+    """`number` different questions; an answer is always one of `DIGITS`."""
     found: dict[tuple[str, ...], Question] = {}
     while len(found) < number:
         one = question(chance, digits, colours, grid)
@@ -75,11 +75,12 @@ def questions(
 
 
 class CollageQuestions(PictureTexts):
-    """Pictures of `side` x `side` pixels, `questions` on each; `train_pictures` and `held_out` count pictures.
+    """Pictures of `side` x `side` pixels with `questions` questions each; `train_pictures` and `held_out` count
+    pictures.
 
-    A batch has "image" [B side side 3] uint8, "source" [B S], the question's tokens with the end of sentence, "label"
-    [B], the answer's digit, -1 in rows that only fill it, "cells" [B], the cell with the answer, 0 where it is in no
-    one cell, and "form" [B], a number of `FORMS`.
+    A batch has "image" [B side side 3] uint8; "source" [B S], the tokens of the question with the end of sentence;
+    "label" [B], the answer as a digit, -1 in filling rows; "cells" [B], the cell with the answer, 0 if it is in no
+    single cell; and "form" [B], the number of the form in `FORMS`.
     """
 
     fill = {"label": -1}
@@ -135,39 +136,39 @@ class CollageQuestions(PictureTexts):
         }
 
     def pictures_of(self, split: str, texts: np.ndarray) -> np.ndarray:
-        """[n] the numbers of the pictures that some questions are about."""
+        """[n] the number of the picture of each question."""
         return texts // self.questions
 
     def images(self, split: str, pictures: np.ndarray) -> np.ndarray:
-        """uint8 [n side side 3] of some pictures by their numbers."""
+        """The pictures with the given numbers, uint8 [n side side 3]."""
         return self.drawn(split)["image"][pictures]
 
     def labels(self, split: str) -> np.ndarray:
-        """The answers [n] of a split in numbers. Example ids index them."""
+        """The answers [n] of a split as class numbers, indexed by example id."""
         return self.arrays(split)["label"]
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The questions of a split and their answers. Example ids index them."""
+        """The questions of a split and their answers, indexed by example id."""
         asked = self._asked(split)
         return [" ".join(one.words) for one in asked], [DIGITS[one.answer] for one in asked]
 
     def learned(self) -> dict[str, list[str]]:
-        """The answers and the words in their order."""
+        """The answers and the words, in order."""
         return {"classes": list(self.classes), "words": list(self.tokenizer.words)}
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of the settings, and of the test split's pictures, questions and answers."""
+        """A hash of the settings and of the pictures, questions and answers of the test split."""
         settings = [self.numbers, self.max_length, self.questions, dataclasses.asdict(self.layout)]
         return storage.content_hash(settings, digests(self.drawn("test")["image"], *self.arrays("test").values()))
 
     def describe(self) -> str:
-        """One line for the user."""
+        """A one-line description for the user."""
         side, pictures = self.layout.side, self.pictures["train"]
         return f"{self.name} · {pictures:,} of {side} x {side} pixels · {self.numbers['train']:,} questions"
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is made."""
+        """Array name -> shape, for each batch shape of training; makes nothing."""
         side, one = self.layout.side, (batch_size,)
         return [
             {"image": (batch_size, side, side, 3), "source": (batch_size, self.max_length), "label": one, "cells": one,

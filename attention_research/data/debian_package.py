@@ -1,8 +1,8 @@
-"""A pinned, checksummed package of Debian's archive, fetched with apt-get and read as the archive that it is.
+"""A pinned, checksummed package of the Debian archive, downloaded with apt-get and read as an archive.
 
-Nothing is installed and no script of the package runs; neither fetching nor reading needs root. A .deb is an `ar`
-archive (deb(5)) of three files, of which the last, data.tar, packed as its name's ending says, holds what would be
-installed. `fetch` is that of `registry_package`.
+Nothing is installed, and no script of the package runs; neither downloading nor reading needs root. A .deb is an `ar`
+archive (deb(5)) of three files. The last one, data.tar, compressed according to its suffix, holds the files to install.
+Use `registry_package.fetch` to download it.
 """
 
 import tarfile
@@ -21,7 +21,7 @@ _HEADER = 60
 
 @dataclass(frozen=True)
 class DebianPackage(Package):
-    """A package of Debian's archive: its name, version, SHA-256 and size in bytes."""
+    """A package of the Debian archive: its name, version, SHA-256 and size in bytes."""
 
     registry: ClassVar[str] = "Debian's archive"
     advice: ClassVar[str] = "run `apt-get update` as root, or put the .deb of packages.debian.org at"
@@ -32,18 +32,18 @@ class DebianPackage(Package):
 
     @property
     def path(self) -> Path:
-        """Where the finished download lies."""
+        """The path of the finished download."""
         return storage.folder("downloads") / f"{self.name}-{self.version}.deb"
 
     def command(self, folder: Path) -> tuple[str, ...]:
-        """apt-get writes into the folder that it runs in."""
+        """The apt-get command; it writes into the folder that it runs in."""
         return ("apt-get", "download", "--quiet", self.pin)
 
 
 def files(archive: Path, keep: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    """(path, content) of every file that would be installed and whose path `keep` wants, in the archive's order.
+    """(path, content) of every file of the package whose path `keep` accepts, in the order of the archive.
 
-    Paths are as in "usr/share/datasets/..."; links are left out.
+    Paths have the form "usr/share/datasets/..."; links are left out.
     """
     with open(archive, "rb") as file:
         name = _seek(file, "data.tar")
@@ -58,7 +58,7 @@ def files(archive: Path, keep: Callable[[str], bool]) -> Iterator[tuple[str, byt
 
 
 def _seek(file: BinaryIO, name: str) -> str:
-    """Go to the content of the archive's first member whose name so begins; its whole name."""
+    """Seeks to the content of the first member whose name begins with `name`, and returns its full name."""
     if file.read(len(_MAGIC)) != _MAGIC:
         raise RunError(f"{file.name} is no .deb")
     while header := file.read(_HEADER):
@@ -66,5 +66,5 @@ def _seek(file: BinaryIO, name: str) -> str:
         if found.startswith(name):
             return found
         size = int(header[48:58])
-        file.seek(size + size % 2, 1)  # members begin at even places
+        file.seek(size + size % 2, 1)  # members begin at even offsets
     raise RunError(f"{file.name} has no {name}")

@@ -1,12 +1,12 @@
-"""TFDS builder `described_programs/python`: what a function of a list of numbers does, in words, and its Python.
+"""TFDS builder `described_programs/python`: descriptions of functions of a list of numbers, and their Python code.
 
     keep the numbers that are even , square them and give their sum
     def f ( xs ) : return sum ( [ x ** 2 for x in xs if x % 2 == 0 ] )
 
-Generated; nobody wrote these. A program keeps some of the numbers (or all), does up to two things to each, and gives
-one number, a sorted list or a part of the list. Each of its parts is said in one of several ways, drawn at random. No
-program stands twice, so that those of the test split were never seen; which split is by MD5. Every program is one line
-whose tokens stand between spaces, and runs on every list of whole numbers (`tasks.restricted_python` evaluates it).
+The pairs are generated. A program keeps some of the numbers (or all), applies up to two operations to each, and returns
+one number, a sorted list or a part of the list. Each part is described in one of several phrasings, drawn at random. No
+program occurs twice, so that the programs of the test split are not in training; the split is by MD5. Every program is
+one line with spaces between its tokens, and runs on every list of integers (`tasks.restricted_python` evaluates it).
 """
 
 import random
@@ -19,7 +19,7 @@ from attention_research.data.by_hash import split_of
 SEED, PROGRAMS = 1409, 20_000
 NUMBERS = range(2, 10)
 
-#: condition on x -> how it is said
+#: condition on x -> its phrasings
 _KEPT: dict[str, tuple[str, ...]] = {
     "x % 2 == 0": ("even", "divisible by two"),
     "x % 2 == 1": ("odd", "not even"),
@@ -29,7 +29,7 @@ _KEPT: dict[str, tuple[str, ...]] = {
     **{f"x < {n}": (f"less than {n}", f"smaller than {n}", f"below {n}") for n in NUMBERS},
     **{f"x % {n} == 0": (f"divisible by {n}", f"multiples of {n}") for n in NUMBERS if n > 2},
 }
-#: what is done to {} -> how it is said of "them"
+#: operation on {} -> its phrasings
 _DONE: dict[str, tuple[str, ...]] = {
     "{} ** 2": ("square them", "take their squares"),
     "- {}": ("negate them", "change their signs"),
@@ -39,7 +39,7 @@ _DONE: dict[str, tuple[str, ...]] = {
     **{f"{{}} * {n}": (f"multiply them by {n}", f"take {n} times each") for n in NUMBERS},
     **{f"{{}} % {n}": (f"take their remainders by {n}", f"reduce them modulo {n}") for n in NUMBERS if n > 2},
 }
-#: what is given of the list {} -> how it is said
+#: result computed from the list {} -> its phrasings
 _GIVEN: dict[str, tuple[str, ...]] = {
     "{}": ("give the list", "return all of them"),
     "sum ( {} )": ("give their sum", "add them all up"),
@@ -74,7 +74,7 @@ def program(chance: random.Random) -> tuple[str, str]:
 
 
 def programs() -> Iterator[tuple[str, str]]:
-    """`PROGRAMS` descriptions with different programs: the same ones every time."""
+    """`PROGRAMS` descriptions with different programs, the same in every call."""
     chance = random.Random(SEED)
     seen: set[str] = set()
     while len(seen) < PROGRAMS:
@@ -85,7 +85,7 @@ def programs() -> Iterator[tuple[str, str]]:
 
 
 class DescribedPrograms(tfds.core.GeneratorBasedBuilder):
-    """Features `description` and `code`, as of a translation; the key of an example is its number."""
+    """Features `description` and `code`, as in a translation set; the key of an example is its number."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="python", description="one-line functions of a list of numbers")]

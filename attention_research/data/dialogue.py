@@ -1,10 +1,10 @@
-"""TFDS builder `dialogue/chitchat`: what people wrote to each other, and what was answered.
+"""TFDS builder `dialogue/chitchat`: turns of written conversations, and the replies.
 
-Out of the registry package chitchat-dataset (MIT): 7,168 conversations of the Chit-Chat Challenge of Brigham Young
-University (2018), students who wrote to one another about anything. It is fetched and read, never handed on; nobody
-has read it for what is rude or private. One who writes several messages in a row has one turn. An example is a turn of
-at most `REPLY` words with the one or two turns before it, of which the last `HISTORY` words stay; `SPEAKER` stands
-before each. All turns of a conversation are in one split, by MD5 of its id.
+From the registry package chitchat-dataset (MIT): 7,168 conversations of the Chit-Chat Challenge of Brigham Young
+University (2018), between students, on any topic. The text is downloaded and read, but not redistributed. It has not
+been checked for rude or private content. Consecutive messages of one person are one turn. An example is a turn of at
+most `REPLY` words with the last `HISTORY` words of the one or two turns before it; each of these turns begins with
+`SPEAKER`. All turns of a conversation are in one split, by MD5 of its id.
 """
 
 import json
@@ -30,7 +30,7 @@ SPEAKER = "|"
 
 
 def turns(conversation: Mapping[str, Any]) -> list[str]:
-    """The turns of a conversation, each in one line; one without a word is left out.
+    """The turns of a conversation, each on one line, without empty turns.
 
     >>> turns({"messages": [[{"text": "hi"}, {"text": "all  well?"}], [{"text": ""}], [{"text": "yes"}]]})
     ['hi all well?', 'yes']
@@ -40,7 +40,7 @@ def turns(conversation: Mapping[str, Any]) -> list[str]:
 
 
 def answered(said: list[str]) -> Iterator[tuple[str, str]]:
-    """(history, reply) of every turn that is short enough and has one before it.
+    """(history, reply) of every turn that is short enough and has a previous turn.
 
     >>> list(answered(["hi", "hello you", "yes"]))
     [('| hi', 'hello you'), ('| hi | hello you', 'yes')]
@@ -52,7 +52,7 @@ def answered(said: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def read(archive: Path) -> Iterator[tuple[str, str, str, str]]:
-    """(conversation's id, key, history, reply), in the order of the file."""
+    """(conversation id, key, history, reply), in the order of the file."""
     with zipfile.ZipFile(archive) as zipped:
         conversations = json.loads(zipped.read(MEMBER))
     for name, conversation in conversations.items():
@@ -61,7 +61,7 @@ def read(archive: Path) -> Iterator[tuple[str, str, str, str]]:
 
 
 class Dialogue(tfds.core.GeneratorBasedBuilder):
-    """Features `history` and `reply`; the key of an example is its conversation and number."""
+    """Features `history` and `reply`; the key of an example is its conversation id and number."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="chitchat", description=f"replies of at most {REPLY} words")]

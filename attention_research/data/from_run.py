@@ -1,8 +1,8 @@
-"""The vocabulary of another run, for data on which its model is trained further: the same token is the same row.
+"""The vocabulary of another run, for further training of its model: each token keeps its row in the embedding.
 
-A run keeps its vocabulary in its own folder (`data.kept`). Of a run that an earlier version trained, environment.json
-says which file of the data cache holds its vocabulary and what that file's content hash is, and config.json what kind
-of vocabulary that is. Nothing is trained here, whatever the text.
+A run keeps its vocabulary in its folder (`data.kept`). For a run of an earlier version, environment.json names the file
+of the vocabulary in the data cache and its content hash, and config.json names the kind of vocabulary. This module
+trains nothing, whatever the text.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SETTING = "config.data.tokenizer.run"
 
 
 class FromRun(kept.Trained):
-    """The stored vocabulary of the run in the folder `run`, which must have begun; its own tokenizer's interface.
+    """The stored vocabulary of the run in the folder `run`, which must have begun, with the interface of its tokenizer.
 
-    `vocabulary_size` is the model's: there may not be fewer than the vocabulary has tokens. Raises `ConfigError` where
-    there are, where no run is there, and where the stored vocabulary is not the one that the run had.
+    `vocabulary_size` is that of the model, and at least the number of tokens. Raises `ConfigError` if it is smaller, if
+    there is no run in the folder, or if the stored vocabulary is not the one that the run used.
     """
 
     def __init__(self, *, run: str, vocabulary_size: Positive):
@@ -43,7 +43,7 @@ class FromRun(kept.Trained):
 
 
 def opened(run: Path) -> Any:
-    """The tokenizer of the run in this folder, loaded. Raises `ConfigError`, one line, where that cannot be."""
+    """The tokenizer of the run in this folder, loaded. Raises `ConfigError`, one line, if that is not possible."""
     if kept.has(run):
         try:
             tokenizer = kept.read(run).tokenizer
@@ -78,9 +78,9 @@ def cached(run: Path) -> Any:
 
 
 def section_of(config: Any, own: Path | None = None) -> dict[str, Any] | None:
-    """The section of the tokenizer of a resolved data section; of one that is taken from a run, that run's own.
+    """The tokenizer section of a resolved data section; for a tokenizer taken from a run, the section of that run.
 
-    `own` is the folder of the run whose section it is, where that has begun.
+    `own` is the folder of the run that the data section belongs to, if the run has begun.
     """
     if own is not None and kept.has(own):
         return (kept.read_document(own).get("tokenizer") or {}).get("section")
@@ -94,7 +94,7 @@ def section_of(config: Any, own: Path | None = None) -> dict[str, Any] | None:
 
 
 def recorded(tokenizer: Any) -> dict[str, Any]:
-    """What a run's environment.json says of its tokenizer; {} of one that is stored in no file."""
+    """The entry for a tokenizer in a run's environment.json; {} for one that is not stored in a file."""
     path = getattr(tokenizer, "path", None)
     return {} if path is None else {"vocabulary": {"file": path.name, "fingerprint": tokenizer.fingerprint}}
 

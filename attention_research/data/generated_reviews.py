@@ -1,8 +1,8 @@
-"""Generated reviews as batches: `source` [B S], the rating of one aspect in [0, 1], and which words are its reason.
+"""Batches of generated reviews: `source` [B S], the rating of one aspect in [0, 1], and the words that justify it.
 
-A batch has `source` int32, 0 where padding, `ratings` float32 [B 1] and `gold` int32 [B S], 1 at the words of the
-aspect's sentence; rows that only fill a batch are padding throughout. The text is made when it is asked for: 8,000
-reviews take half a second, and nothing is stored.
+A batch has `source` int32, 0 at padding; `ratings` float32 [B 1]; and `gold` int32 [B S], 1 at the words of the
+aspect's sentence. Rows that only fill a batch are all padding. The text is generated on demand and not stored: 8,000
+reviews take half a second.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from attention_research.errors import ConfigError
 from attention_research.registry import Positive, Rate
 from attention_research.tokens import UNKNOWN
 
-#: Reviews of the splits that nothing is learned from.
+#: The number of reviews in the splits that are not for training.
 HELD_OUT = {"validation": 500, "test": 1000}
 
 
 class Words:
-    """The words of the training split by frequency, at most `size` tokens with the four special ones."""
+    """The most frequent words of the training split; at most `size` tokens with the four special ones."""
 
     def __init__(self, texts: Sequence[Sequence[str]], size: int):
         ranked = most_frequent((word for text in texts for word in text), size - UNKNOWN - 1)
@@ -49,9 +49,9 @@ class Words:
 
 
 class GeneratedReviews(InMemory):
-    """Reviews of three aspects, of which `aspect` is rated; the grades of two aspects correlate by `correlation`.
+    """Reviews of three aspects; `aspect` is the rated one. `correlation` is that of the grades of two aspects.
 
-    `max_length` cuts a review; words beyond the `vocabulary_size` most frequent tokens are unknown.
+    Reviews are truncated at `max_length` tokens. Words that are not among the `vocabulary_size` tokens are unknown.
     """
 
     name = "generated reviews"
@@ -73,26 +73,26 @@ class GeneratedReviews(InMemory):
         super().__init__()
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Nothing has to be fetched."""
+        """Returns the data; nothing has to be downloaded."""
         return self
 
     @functools.cached_property
     def tokenizer(self) -> Words:
-        """The vocabulary, of the training split."""
+        """The vocabulary of the training split."""
         return Words([review.words for review in self.reviews("train")], self.vocabulary_size)
 
     def learned(self) -> dict[str, list[str]]:
-        """The words in their order."""
+        """The words in order."""
         return {"words": self.tokenizer.pieces(range(self.tokenizer.size))}
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of the text, ratings and reasons of every split."""
+        """A hash of the text, ratings and gold words of every split."""
         lines = [repr((one.words, one.topics, one.grades)) for split in self.numbers for one in self.reviews(split)]
         return storage.content_hash([self.aspect, self.max_length, self.tokenizer.size], lines)
 
     def describe(self) -> str:
-        """One line for the user."""
+        """A one-line description for the user."""
         return f"generated reviews of {self.aspect} · {self.numbers['train']:,} · {self.tokenizer.size:,} words"
 
     def _number(self, split: str) -> int:
@@ -101,7 +101,7 @@ class GeneratedReviews(InMemory):
         return self.numbers[split]
 
     def _made(self, split: str) -> Batch:
-        """All of a split as one batch."""
+        """A whole split as one batch."""
         all_: list[Review] = self.reviews(split)
         made = self._empty(len(all_))
         for row, one in enumerate(all_):
@@ -116,6 +116,6 @@ class GeneratedReviews(InMemory):
         return {name: np.zeros(shape, np.float32 if name == "ratings" else np.int32) for name, shape in shapes.items()}
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see."""
+        """Array name -> shape, for each batch shape of training."""
         long = (batch_size, self.max_length)
         return [{"source": long, "ratings": (batch_size, 1), "gold": long}]

@@ -1,7 +1,7 @@
-"""TFDS builder `generated_translation/{monotone,local,reversed}` with the gold word alignment, and its reader.
+"""TFDS builder `generated_translation/{monotone,local,reversed}`, with the gold word alignment and its reader.
 
-Features as `wmt14_translate` (`source`, `target`) and a third text, `alignment`: links i-j with one space between them,
-source word - target word. Written as array_record, so that neither building nor reading needs TensorFlow.
+The features are `source` and `target`, as in `wmt14_translate`, and `alignment`: links i-j (source word - target word)
+separated by spaces. The set is written as array_record, so that neither building nor reading needs TensorFlow.
 """
 
 import tensorflow_datasets as tfds
@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 from attention_research.data import reordering_grammar, sources
 from attention_research.data.reordering_grammar import LONG, ORDERS, SHORT, Links
 
-#: config -> (order, lengths, whether there are names), what it is
+#: config -> (order, lengths, whether there are names)
 CONFIGS = {order: (order, SHORT, False) for order in ORDERS}
 CONFIGS |= {f"{order}_long": (order, LONG, False) for order in ORDERS} | {"local_names": ("local", SHORT, True)}
 
@@ -45,7 +45,7 @@ class GeneratedTranslation(tfds.core.GeneratorBasedBuilder):
 
 
 def written(links: Links) -> str:
-    """Links as text.
+    """The text form of links.
 
     >>> written(((0, 1), (2, 0)))
     '0-1 2-0'
@@ -54,7 +54,7 @@ def written(links: Links) -> str:
 
 
 def read(text: str) -> Links:
-    """The links of such a text.
+    """The links in a text that `written` made.
 
     >>> read("0-1 2-0")
     ((0, 1), (2, 0))
@@ -64,5 +64,5 @@ def read(text: str) -> Links:
 
 
 def gold(name: str, split: str) -> list[Links]:
-    """The alignments of a prepared set's split, in the order of its sentences; the set has to have been prepared."""
+    """The alignments of a split in the order of its sentences; the set must be prepared."""
     return [read(example["alignment"]) for example in sources.open_split(name, split)]

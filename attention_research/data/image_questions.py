@@ -1,8 +1,8 @@
-"""Pictures with questions and their answers, one of a list: from a data set's name to batches by (seed, step).
+"""Questions about pictures with answers from a fixed list, by the name of a data set; batches by (seed, step).
 
-A batch is {"image" [B Y X C] uint8, "source" [B S], "label" [B]}: 0 to 255; the tokens of a question, 0 where padding,
-with the end of sentence; the answer's number, -1 in rows that only fill a batch. Several questions share a picture,
-whose split is that of all of them.
+A batch is {"image" [B Y X C] uint8, "source" [B S], "label" [B]}. Images have values from 0 to 255. A source is the
+tokens of a question with the end of sentence, 0 at padding. A label is the number of the answer, -1 in rows that only
+fill a batch. All questions about a picture are in one split.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from attention_research.registry import Child, Positive
 
 
 class ImageQuestions(NamedPictureTexts):
-    """A TFDS set of questions on pictures; lengths are those of `NamedPictureTexts`.
+    """A TFDS set of questions about pictures; `NamedPictureTexts` explains the lengths.
 
-    The classes are all answers of the set, in the alphabet's order. `train_examples` takes that many pictures of a
-    fixed permutation of the training split, on whose questions the vocabulary then rests. `normalization` "words"
-    lowers the case of questions and takes punctuation off the words.
+    The classes are all answers of the set, in alphabetical order. `train_examples` selects that many pictures of a
+    fixed permutation of the training split; the vocabulary is then trained on their questions only. `normalization`
+    "words" converts questions to lower case and separates punctuation from words.
     """
 
     array, feature, fields = "source", "questions", ("question", "answer")
@@ -49,7 +49,7 @@ class ImageQuestions(NamedPictureTexts):
 
     @functools.cached_property
     def classes(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The answers that there are; of a run that has begun, those that there were."""
+        """All answers of the set; for a run that has begun, the answers at its start."""
         if self.kept is not None:
             return tuple(self.kept.learned["classes"])
         return tuple(sorted({answer for split in self._choice.splits() for answer in self._answers(split)}))
@@ -69,23 +69,23 @@ class ImageQuestions(NamedPictureTexts):
         return {**super()._made(split), "label": labels}
 
     def learned(self) -> dict[str, list[str]]:
-        """The answers in their order."""
+        """The answers in order."""
         return {"classes": list(self.classes)}
 
     def labels(self, split: str) -> np.ndarray:
-        """The answers [n] of a split in numbers. Example ids index them."""
+        """The answers [n] of a split as class numbers, indexed by example id."""
         return self.arrays(split)["label"]
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The questions of a split, normalised, and their answers. Example ids index them."""
+        """The questions of a split, normalised, and their answers, indexed by example id."""
         questions = self._text(split)
         return [questions[one] for one in self._kept(split)], [self.classes[label] for label in self.labels(split)]
 
     def describe(self) -> str:
-        """One line for the user: name, pictures, questions, answers."""
+        """A one-line description for the user: name, pictures, questions, answers."""
         pictures, questions = self._images.number("train"), self.numbers["train"]
         return f"{self.name} · {pictures:,} pictures · {questions:,} questions · {len(self.classes)} answers"
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is read."""
+        """Array name -> shape, for each batch shape of training; reads nothing."""
         return [{**super().train_shapes(batch_size)[0], "label": (batch_size,)}]

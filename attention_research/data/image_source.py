@@ -1,4 +1,4 @@
-"""Any TFDS set with images by name, as random access to dictionaries whose "image" is a uint8 array [Y X C], 0 to 255.
+"""Random access to any TFDS set with images: dictionaries in which "image" is a uint8 array [Y X C], 0 to 255.
 
 `pictures` decodes them; TensorFlow is not needed.
 """
@@ -15,12 +15,12 @@ from PIL import Image
 from attention_research.data import sources
 from attention_research.data.pictures import MODES, array_of, decoded
 
-#: Examples that are read at once where only one feature is looked at.
+#: The number of examples that are read at once if only one feature is used.
 _AT_ONCE = 1000
 
 
 class Images(Sequence):
-    """One split: index -> {"image": uint8 [Y X C], every other feature as it is}; texts are str, their order kept."""
+    """One split: index -> {"image": uint8 [Y X C], and all other features unchanged}; texts are str, in order."""
 
     def __init__(self, source: Any, channels: int, name: str = "a set"):
         self._source, self._channels, self._name = source, channels, f"a picture of {name}"
@@ -32,14 +32,14 @@ class Images(Sequence):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        """Several at once, which is faster; grain asks so, too."""
+        """Several examples at once, which is faster; grain uses this method, too."""
         for index in indices:
             if not 0 <= index < len(self):
                 raise IndexError(index)
         return [self._example(one) for one in self._read(indices)]
 
     def feature(self, name: str) -> np.ndarray:
-        """One feature of every example; no image is decoded for it."""
+        """One feature of every example, without decoding an image."""
         parts = (range(start, min(start + _AT_ONCE, len(self))) for start in range(0, len(self), _AT_ONCE))
         return np.asarray([one[name] for part in parts for one in self._read(part)])
 
@@ -56,9 +56,9 @@ class Images(Sequence):
 
 
 def open_images(name: str, split: str) -> Images:
-    """One split of a set; its images are as it has them, of any sizes.
+    """One split of a set, with its images at their original sizes.
 
-    Raises `ConfigError` for a split or a set that does not exist, `RunError` where the set is not on this machine.
+    Raises `ConfigError` if the split or the set does not exist, and `RunError` if the set is not on this machine.
     """
     import tensorflow_datasets as tfds
 
@@ -67,7 +67,7 @@ def open_images(name: str, split: str) -> Images:
 
 
 def _as_text(value: Any) -> Any:
-    """TFDS gives bytes for texts and a list of each feature for a sequence of features."""
+    """Decodes texts: TFDS gives bytes, also inside sequences and dictionaries of features."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, Mapping):
@@ -81,14 +81,14 @@ def _as_text(value: Any) -> Any:
 
 
 def encoded(image: np.ndarray) -> bytes:
-    """uint8 [Y X C] as a PNG file: what an Image feature of TFDS takes without TensorFlow."""
+    """uint8 [Y X C] as a PNG file, which an Image feature of TFDS accepts without TensorFlow."""
     file = io.BytesIO()
     _picture(image).save(file, format="PNG")
     return file.getvalue()
 
 
 def middle(image: np.ndarray) -> np.ndarray:
-    """The largest square around the middle of an image [Y X C].
+    """The largest square at the centre of an image [Y X C].
 
     >>> middle(np.arange(10).reshape(2, 5, 1))[..., 0].tolist()
     [[1, 2], [6, 7]]
@@ -100,10 +100,10 @@ def middle(image: np.ndarray) -> np.ndarray:
 
 
 def resized(image: np.ndarray, side: int | None, channels: int | None = None) -> np.ndarray:
-    """A whole image [Y X C] in [side side channels]: its longer side is `side`, beside its shorter one is white.
+    """A whole image [Y X C] as [side side channels]: the longer side becomes `side`, the rest is filled with white.
 
-    Pillow's triangle filter, which antialiases. Colours become grey as ITU-R 601-2 weighs them, grey becomes three
-    equal channels; `side` or `channels` None leaves them as they are.
+    Uses Pillow's triangle filter with antialiasing. Colours become grey with the weights of ITU-R 601-2, and grey
+    becomes three equal channels. If `side` or `channels` is None, it is not changed.
     """
     picture = _picture(image)
     if channels is not None:

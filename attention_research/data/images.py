@@ -1,7 +1,7 @@
-"""Images with a class each, by the name of their TFDS set: batches that are a pure function of (seed, step).
+"""Labelled images, by the name of a TFDS set; batches are a pure function of (seed, step).
 
-A batch is {"image" uint8 [B side side channels], 0 to 255, "label" int32 [B]}; a row that only fills it is black and of
-class -1. An image that is no square loses what is beside its middle one, and is then resized, once.
+A batch is {"image" uint8 [B side side channels], 0 to 255, "label" int32 [B]}; a row that only fills a batch is black
+and has label -1. An image is cropped to the square at its centre and then resized, once.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from attention_research.registry import Positive
 if TYPE_CHECKING:
     from attention_research.data.image_source import Images
 
-#: A split whose images take at most so many bytes is held in memory; of a larger one each batch is read and decoded.
+#: A split with at most this many bytes of images is held in memory; for a larger one each batch is read and decoded.
 HELD = 2**30
-#: Images that are decoded before the next are read.
+#: The number of images that are read and decoded at once.
 _AT_ONCE = 500
-#: So many pixels of black are put around an image before a piece of its size is cut out.
+#: The width of the black border, in pixels, that is added before a crop of the original size.
 PADDING = 4
-#: TFDS's names of splits whose labels are not public.
+#: Set -> TFDS names of the splits whose labels are not public.
 UNLABELLED = {"imagenet2012": ("test",)}
 
 
 class ImageData(InMemory):
-    """A labelled set by name, its images `side` pixels wide and high with 1 or 3 `channels`.
+    """A labelled set by name, with images of `side` x `side` pixels and 1 or 3 `channels`.
 
-    A set without a validation split lends it the last tenth of its training split as TFDS stores it, by a hash.
-    `train_examples` takes that many of one fixed permutation of the training split, whatever their classes, so that a
-    smaller choice is in a larger one. `augmentation` changes what training sees: "flip_and_shift" as in
-    `flipped_and_shifted`.
+    If a set has no validation split, validation is the last tenth of its training split in the order in which TFDS
+    stores it, by a hash. `train_examples` selects that many examples of one fixed permutation of the training split,
+    without regard to their classes; a smaller selection is part of a larger one. `augmentation` changes training images
+    only: "flip_and_shift" is `flipped_and_shifted`.
     """
 
     fill: ClassVar[Mapping[str, int]] = {"label": -1}
@@ -69,17 +69,17 @@ class ImageData(InMemory):
         self._kept_images = functools.cache(self._held)
         super().__init__()
 
-    # What there is
+    # Contents
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Fetch and build the set where that is ours to do, and read the training split."""
+        """Downloads and builds the set if it is one of ours, and reads the training split."""
         self._report = progress or self._report
         self._taken("train", np.arange(1), 1)
         return self
 
     @functools.cached_property
     def _splits(self) -> dict[str, str]:
-        """Our name of a split -> TFDS's, of a part of one perhaps."""
+        """Our name of a split -> the TFDS name of the split or of a part of it."""
         sources.prepare(self.name, self._report)
         there = [split for split in sources.split_names(self.name) if split not in UNLABELLED.get(self.name, ())]
         if "validation" in there:
@@ -87,7 +87,7 @@ class ImageData(InMemory):
         return {"train": "train[:90%]", "validation": "train[90%:]"} | {s: s for s in there if s != "train"}
 
     @functools.cached_property
-    def numbers(self) -> dict[str, int]:  # type: ignore[override]  # a set is opened only when it is asked for
+    def numbers(self) -> dict[str, int]:  # type: ignore[override]  # a set is opened only when needed
         """Examples of each split."""
         return {split: len(self._places(split)) for split in self._splits}
 
@@ -98,26 +98,26 @@ class ImageData(InMemory):
         return tuple(sources.builder(self.name).info.features["label"].names)
 
     def labels(self, split: str) -> np.ndarray:
-        """The classes [n] of a split. Example ids index them."""
+        """The class numbers [n] of a split, indexed by example id."""
         return self.arrays(split)["label"]
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of what the examples are a function of, of all labels and of some images of every split."""
+        """A hash of the settings, of all labels, and of some images of every split."""
         settings = [self.name, self.side, self.channels, self.augmentation, self.numbers]
         some = [self.images(split, np.arange(min(64, number))) for split, number in self.numbers.items()]
         labels = [self.labels(split) for split in self.numbers]
         return storage.content_hash(settings, [array.tobytes().hex() for array in (*labels, *some)])
 
     def describe(self) -> str:
-        """One line for the user."""
+        """A one-line description for the user."""
         return (
             f"{self.name} · {self.numbers['train']:,} images of {self.side} x {self.side} pixels · "
             f"{len(self.classes):,} classes"
         )
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is read."""
+        """Array name -> shape, for each batch shape of training; reads nothing."""
         return [{"image": (batch_size, self.side, self.side, self.channels), "label": (batch_size,)}]
 
     # Reading
@@ -128,7 +128,7 @@ class ImageData(InMemory):
         return open_images(self.name, self._splits[split])
 
     def _chosen(self, split: str) -> np.ndarray:
-        """The places in its files of the examples of a split."""
+        """The positions of a split's examples in its files."""
         return chosen(split, len(self._images(split)), self.train_examples)
 
     def _made(self, split: str) -> Batch:
@@ -136,7 +136,7 @@ class ImageData(InMemory):
         return self._stored("label", split, lambda: self._images(split).feature("label").astype(np.int32))
 
     def images(self, split: str, ids: np.ndarray) -> np.ndarray:
-        """uint8 [n side side channels] of some examples of a split."""
+        """The images of the given examples of a split, uint8 [n side side channels]."""
         if len(self._images(split)) * self.side**2 * self.channels <= HELD:
             return self._kept_images(split)[ids]
         return self._resized(split, self._places(split)[ids])
@@ -146,7 +146,7 @@ class ImageData(InMemory):
         return self._stored("image", split, read, self.side, self.channels)["image"]
 
     def _stored(self, column: str, split: str, read: Callable[[], np.ndarray], *settings: int) -> Batch:
-        """{column: its values at the places of a split}; all of them are read once, then kept in the data folder."""
+        """{column: its values for a split}; the whole column is read once and then kept in the data folder."""
         stamp = sources.stamp(self.name)
         whole = [column, self.name, self._splits[split], stamp, *settings]
 
@@ -176,7 +176,7 @@ class ImageData(InMemory):
         return {"image": image, "label": label}
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
-        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        """The batch of a step, counted from 0; with several hosts, the rows of one host."""
         batch = super().batch_at(seed, step, batch_size, host, hosts)
         if self.augmentation == "flip_and_shift":
             generator = np.random.default_rng([seed, step, self.evaluation_seed])
@@ -186,16 +186,16 @@ class ImageData(InMemory):
     def train_batches(
         self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
     ) -> Iterator[tuple[int, Batch]]:
-        """(step, batch) from `start_step` on, without end, read ahead by threads. The step is the whole state."""
+        """(step, batch) from `start_step` on, without end; threads read ahead. The step is the only state."""
         return read_ahead(lambda step: self.batch_at(seed, step, batch_size, host, hosts), start_step)
 
 
 def flipped_and_shifted(images: np.ndarray, generator: np.random.Generator, first: int = 0) -> np.ndarray:
-    """What training sees of small photographs (He et al. 2015, section 4.2): images uint8 [n Y X C], each shifted by up
-    to four pixels either way, up, down and sideways, and every second one mirrored on average.
+    """Augmentation of small photographs (He et al. 2015, section 4.2): images uint8 [n Y X C], each shifted by up to
+    four pixels vertically and horizontally, and mirrored with probability 1/2.
 
-    What comes in from beside an image is black, 0. `generator` draws for the images of a whole batch, of which these
-    are the ones from `first` on, so that several hosts see what one would.
+    Pixels from outside an image are black, 0. `generator` draws for the images of a whole batch; these are the images
+    from `first` on, so that several hosts get the same images as one host.
     """
     draws = generator.random((first + len(images), 3))[first:]
     top, left = np.floor((2 * PADDING + 1) * draws[:, :2]).astype(int).T

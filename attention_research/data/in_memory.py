@@ -1,4 +1,4 @@
-"""Examples of one width that are all in memory: batches that are a pure function of (seed, step)."""
+"""Examples of one width, all in memory; batches are a pure function of (seed, step)."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from attention_research.errors import ConfigError
 
 
 class InMemory:
-    """A set gives `train_shapes` and `_made`; `numbers` are the examples of each split, `max_length` every row's width.
+    """Base class of data sets that are held in memory. A subclass defines `train_shapes` and `_made`.
 
-    A batch has the arrays of `_made`, of `train_shapes`; a row that only fills it is `fill` by name, 0 otherwise.
+    `numbers` are the numbers of examples of each split; `max_length` is the width of every row. A batch has the arrays
+    of `_made`, with the shapes of `train_shapes`. Rows that only fill a batch have the value `fill[name]`, or 0.
     """
 
     name: str
     max_length: int
     numbers: dict[str, int]
     fill: ClassVar[Mapping[str, int]] = {}
-    #: Arrays of a batch that are not int32 -> what they are.
+    #: Arrays of a batch that are not int32 -> their dtype.
     dtypes: ClassVar[Mapping[str, str]] = {}
-    #: What a run keeps of these data (`data.kept`); None before the run has started.
+    #: The part of the data that a run keeps (`data.kept`); None before the run has started.
     kept: Kept | None = None
-    #: At most so many tokens are written of a target; None: as many as the model can.
+    #: The largest number of generated tokens; None: the limit of the model.
     target_length: int | None = None
-    #: The names of the classes in the order of their numbers; none where examples have no label.
+    #: The names of the classes in the order of their numbers; empty for examples without labels.
     classes: Sequence[str] = ()
-    #: The vocabulary of what is read or written; None where there is no text.
+    #: The vocabulary of the text; None for data without text.
     tokenizer: Any = None
-    #: Draws the permutation whose beginning is evaluated on where not all of a split is.
+    #: The seed of the permutation from which `examples` of a split are chosen for evaluation.
     evaluation_seed: ClassVar[int]
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class InMemory:
         self.plan = functools.lru_cache(maxsize=4)(self._plan)
 
     def _made(self, split: str) -> Batch:
-        """All of a split, the same every time."""
+        """All arrays of a split, the same in every call."""
         raise NotImplementedError
 
     def _arrays(self, split: str) -> Batch:
@@ -53,36 +54,36 @@ class InMemory:
         return self._made(split)
 
     def take(self, kept: Kept, report: Callable[[str], None]) -> None:
-        """Belong to a run that has begun. Raises `ConfigError` where what code makes is no longer what it was."""
+        """Uses the data of a run that has begun. Raises `ConfigError` if the code now makes other words or classes."""
         kept.same(self.learned())
         self.kept, self._report = kept, report
 
     def stored(self, run: Path) -> Kept:
-        """What the folder of a run of these data keeps."""
+        """The data kept in the folder of a run."""
         return kept_module.read(run)
 
     def learned(self) -> dict[str, Any]:
-        """What a model relies on that could change: words and classes in their order."""
+        """What a model depends on and could change: the words and classes in order."""
         return {"classes": list(self.classes)} if self.classes else {}
 
     def content(self) -> dict[str, Any]:
-        """Nothing: code makes these data, or they are not text."""
+        """Empty: code makes these data, or they are not text."""
         return {}
 
     def stamp(self) -> str | None:
-        """Nothing that could change."""
+        """"The empty string: these data cannot change."""
         return ""
 
     def is_here(self) -> bool:
-        """Whether nothing has to be prepared first."""
+        """True: nothing has to be prepared first."""
         return True
 
     def sizes(self) -> dict[str, int]:
-        """Examples of each split."""
+        """The number of examples of each split."""
         return dict(self.numbers)
 
     def _taken(self, split: str, ids: np.ndarray, rows: int) -> Batch:
-        """The batch of some examples, filled up."""
+        """The batch of the given examples, with filling rows."""
         (shapes,) = self.train_shapes(rows)
         arrays = self.arrays(split)
         batch = {name: np.full(shape, self.fill.get(name, 0), arrays[name].dtype) for name, shape in shapes.items()}
@@ -93,7 +94,7 @@ class InMemory:
     # Training
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is made."""
+        """Array name -> shape, for each batch shape of training; makes nothing."""
         raise NotImplementedError
 
     def _plan(self, seed: int, batch_size: int) -> plan.Plan:
@@ -102,7 +103,7 @@ class InMemory:
         return plan.Plan(lambda epoch: plan.bucket_epoch(lengths, (self.max_length,), batch_size, order(epoch)))
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
-        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        """The batch of a step, counted from 0; with several hosts, the rows of one host."""
         rows = self.plan(seed, batch_size)[step].host(host, hosts).rows
         ids = np.array([example for row in rows for example in row], np.int64)
         return self._taken("train", ids, len(rows))
@@ -121,7 +122,7 @@ class InMemory:
     def evaluation_batches(
         self, split: str, batch_size: int, examples: int | None = None
     ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(ids [B], batch) over a split, or over `examples` of a fixed permutation; -1 marks a filling row."""
+        """(ids [B], batch) over a split, or over `examples` of a fixed permutation; id -1 marks a filling row."""
         ids = np.arange(len(next(iter(self.arrays(split).values()))))
         if examples is not None:
             ids = np.sort(np.random.default_rng(self.evaluation_seed).permutation(ids)[:examples])

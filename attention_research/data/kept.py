@@ -1,11 +1,11 @@
-"""What a run keeps of its data, so that nothing but its folder and new text is needed to use it.
+"""The part of its data that a run keeps, so that the run can be used with only its folder and new text.
 
-data.json              of each split a digest and its size; the digest of every file that was read; what was left out
+data.json              a digest and the size of each split; a digest of every file that was read; what was left out
 vocabulary/NAME        the file of the tokenizer
-vocabulary/learned.json  what else the model relies on: the classes in order, counts of the training text
+vocabulary/learned.json  other data that the model needs: the classes in order, counts of the training text
 
-Both files of vocabulary/ are checked against the digests in data.json when they are read. `training.keeping` writes all
-of this when a run begins; it is never written again once the run has a checkpoint.
+The files of vocabulary/ are checked against the digests in data.json when they are read. `training.keeping` writes
+these files when a run begins, and does not write them again once the run has a checkpoint.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ DOCUMENT, FOLDER, LEARNED = "data.json", "vocabulary", "learned.json"
 
 
 class Trained:
-    """A tokenizer that is trained already: `stored`, whatever text it is asked to fit."""
+    """A trained tokenizer, `stored`. `fit` returns it unchanged, whatever the text."""
 
     def __init__(self, stored: Any):
         self.stored = stored
 
     def settings(self) -> dict:
-        """The vocabulary's content, wherever it lies."""
+        """The content of the vocabulary, independent of its path."""
         return trained_settings(self.fingerprint)
 
     def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> Trained:
-        """Nothing: it is trained."""
+        """Does nothing: the tokenizer is trained."""
         return self
 
     def load(self, path: Path) -> Trained:
-        """The same vocabulary, of which the path is a copy."""
+        """Returns the same vocabulary; the path is a copy of it."""
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -50,13 +50,13 @@ class Trained:
 
 
 def trained_settings(fingerprint: str) -> dict[str, str]:
-    """The settings of any tokenizer that is taken as it is."""
+    """The settings of any trained tokenizer."""
     return {"kind": "from_run", "vocabulary": fingerprint}
 
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """What the folder `run` keeps: `document` is data.json, `tokenizer` a `Trained` or None, `learned` learned.json."""
+    """The kept data of the run `run`: data.json as `document`, a `Trained` tokenizer or None, learned.json."""
 
     run: Path
     document: Mapping[str, Any]
@@ -69,17 +69,17 @@ class Kept:
         return self.document["splits"]
 
     def files(self, split: str) -> list[str]:
-        """The absolute paths of the files that a split was read from; none of a set by name."""
+        """The absolute paths of the files that a split was read from; empty for a set by name."""
         return [path for path, _ in self.contents(split)]
 
     def contents(self, split: str) -> list[tuple[str, str]]:
-        """The absolute path and the SHA-256 of each of these files as they were."""
+        """The absolute path of each of these files, and its SHA-256 when the run began."""
         return [(file["path"], file["sha256"]) for file in self.document.get("files", {}).get(split, ())]
 
     def check(self, split: str, digest: str, contents: Sequence[tuple[str, str]]) -> None:
-        """Raises ConfigError where a split's text is not the one that the run began with.
+        """Raises ConfigError if the text of a split is not the one that the run began with.
 
-        `contents` are the path and the digest of each of its files now.
+        `contents` are the path and the current digest of each of its files.
         """
         if self.splits[split]["digest"] == digest:
             return
@@ -92,7 +92,7 @@ class Kept:
         raise ConfigError(f"config.data.{split}: {what} has changed since the run in {self.run} began; {hint}")
 
     def same(self, learned: Mapping[str, Any]) -> None:
-        """Raises ConfigError where data that are made by code are no longer those that the run was trained on."""
+        """Raises ConfigError if data that code generates differ from those that the run was trained on."""
         now = json.loads(json.dumps(learned))
         changed = [name for name, value in now.items() if self.learned.get(name, value) != value]
         if changed:
@@ -103,17 +103,17 @@ class Kept:
 
 
 def has(run: Path) -> bool:
-    """Whether the folder of a run has its own vocabulary."""
+    """Whether the folder of a run has kept data."""
     return (run / DOCUMENT).exists()
 
 
 def read_document(run: Path) -> dict[str, Any]:
-    """data.json of a run. Raises ConfigError where it is damaged."""
+    """The content of a run's data.json. Raises ConfigError if it is damaged."""
     return _json(run / DOCUMENT, (run / DOCUMENT).read_bytes())
 
 
 def copy(run: Path, folder: Path) -> None:
-    """Gives another folder what a run keeps, where it keeps anything."""
+    """Copies the kept data of a run, if there are any, to another folder."""
     if has(run):
         if (run / FOLDER).exists():
             shutil.copytree(run / FOLDER, folder / FOLDER, dirs_exist_ok=True)
@@ -121,9 +121,9 @@ def copy(run: Path, folder: Path) -> None:
 
 
 def read(run: Path, make: Callable[[], Any] | None = None) -> Kept:
-    """What the run in this folder keeps. `make` makes a tokenizer of a kind that no config names, not trained yet.
+    """The kept data of the run in this folder. `make` makes an untrained tokenizer of a kind that no config names.
 
-    Raises ConfigError, one line, where a file of it is missing or damaged.
+    Raises ConfigError, one line, if a file is missing or damaged.
     """
     document = read_document(run)
     tokenizer, learned = None, {}
@@ -164,6 +164,6 @@ def _json(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def digest(choice: Any, split: str, sides: Sequence[Sequence[str]]) -> str:
-    """Hash of the text of a split, and of what else belongs to its examples (`marks` of the choice)."""
+    """A hash of the text of a split, and of the other parts of its examples (`marks` of the choice)."""
     marks = [choice.marks(split)] if hasattr(choice, "marks") else []
     return storage.content_hash(split, *sides, *marks)

@@ -1,6 +1,6 @@
-"""The text of a run that has its own vocabulary, split by split: a split is read, checked and tokenised when asked for.
+"""The text of a run with a kept vocabulary. Each split is read, checked and tokenised on demand.
 
-So that a run is evaluated where its training text is gone, and a changed text is never taken for the run's.
+A run can therefore be evaluated without its training text, and a changed text is always detected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIDES = ("source", "target")
 
 
 class KeptText:
-    """The interface of `prepared.Prepared`, for the data of `kept`."""
+    """The data of `kept`, with the interface of `prepared.Prepared`."""
 
     def __init__(self, choice: Any, kept: Kept, report: Callable[[str], None]):
         self.choice, self.kept, self.report = choice, kept, report
@@ -32,13 +32,13 @@ class KeptText:
         self._looked = False
 
     def open(self, *splits: str) -> None:
-        """Checks splits against what the run began with. Raises ConfigError where one has changed."""
+        """Checks splits against those that the run began with. Raises ConfigError if one has changed."""
         for split in splits:
             if split in self.tokens:
                 _ = self.tokens[split]
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The text of a split; raises ConfigError where it is not the one that the run began with."""
+        """The text of a split. Raises ConfigError if it is not the one that the run began with."""
         self.choice.prepare(self.report)
         sides = self.choice.text(split)
         if split in self.splits:
@@ -53,7 +53,7 @@ class KeptText:
         return self._tokenised(split)
 
     def _found(self) -> prepared.Prepared | None:
-        """The token arrays of all splits, where they are in the data folder already."""
+        """The token arrays of all splits, if they are in the data folder."""
         if not self._looked:
             with suppress(ConfigError, RunError, OSError):
                 self._whole = prepared.found(self.choice, self.tokenizer)

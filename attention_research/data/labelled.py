@@ -1,8 +1,9 @@
-"""Texts with one label each: from a data set's name to batches that are a pure function of (seed, step).
+"""Texts with one label each, by the name of a data set; batches are a pure function of (seed, step).
 
-A batch is {"source" [B S], "document_frequency" [B S], "documents" [B], "label" [B]}, all int32: the tokens (0 is
-padding); of each token, in how many training texts it stands (0 for padding and for what stands in none), and how many
-those texts are, which is what an inverse document frequency is made of; the class, -1 in rows that only fill a batch.
+A batch is {"source" [B S], "document_frequency" [B S], "documents" [B], "label" [B]}, all int32. "source" holds the
+tokens, 0 at padding. "document_frequency" is the number of training texts that contain each token (0 at padding), and
+"documents" the number of training texts; an inverse document frequency is computed from both. "label" is the class, -1
+in rows that only fill a batch.
 """
 
 import dataclasses
@@ -25,7 +26,7 @@ _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 
 
 def words_apart(text: str) -> str:
-    """Lower case, with a space between words and marks.
+    """The text in lower case, with spaces between words and punctuation.
 
     >>> words_apart("It isn't Beckham's, is it?")
     "it isn't beckham's , is it ?"
@@ -35,23 +36,23 @@ def words_apart(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Texts(Named):
-    """What `prepared.prepare` reads: the texts of a set as sources; its labels are no text, so targets are empty."""
+    """The input of `prepared.prepare`: the texts of a set as sources. Labels are not text, so targets are empty."""
 
     normalization: str
     train_examples: int | None = None
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The texts of a split and as many empty ones, in the order of the token arrays."""
+        """The texts of a split and the same number of empty texts, in the order of the token arrays."""
         normalized = words_apart if self.normalization == "words" else str
         texts = [normalized(text) for text in self.feature(split, "text")]
         return texts, [""] * len(texts)
 
     def marks(self, split: str) -> list[str]:
-        """The labels: a text is another one where its label is."""
+        """The labels of a split, which are part of its digest."""
         return self.feature(split, "label")
 
     def feature(self, split: str, name: str) -> list[str]:
-        """The "text" of each example of a split as it is, or its "label": the class's name."""
+        """The "text" of each example of a split, unchanged, or its "label", the name of the class."""
         there = sources.open_split(self.name, split)
         return [there[index][name] for index in chosen(split, len(there), self.train_examples)]
 
@@ -59,9 +60,10 @@ class Texts(Named):
 class LabelledData(Pairs):
     """A labelled TFDS set, its vocabulary, and its batches; the interface is that of `Pairs`.
 
-    `normalization` "words" lowers the case and takes punctuation off the words, "none" leaves the text as it is. A text
-    of more than `max_length` tokens is cut, in training too. `train_examples` takes that many of a fixed permutation of
-    the training split, on which alone the vocabulary and the document frequencies then rest.
+    `normalization` "words" converts to lower case and separates punctuation from words; "none" leaves the text
+    unchanged. A text of more than `max_length` tokens is truncated, in training too. `train_examples` selects that many
+    texts of a fixed permutation of the training split; the vocabulary and the document frequencies then come from these
+    only.
     """
 
     #: Their names in the order of their numbers.
@@ -90,7 +92,7 @@ class LabelledData(Pairs):
 
     @functools.cached_property
     def _prepared(self) -> Any:
-        """Tokens as `Pairs` wants them: the target of a text is one token, its class plus one."""
+        """Tokens in the form of `Pairs`: the target of a text is one token, its class plus one."""
         prepared = super()._prepared
         texts = prepared.tokens
         labelled = lambda split: (texts[split][0], TokenArray.join((label + 1,) for label in self.labels(split)))
@@ -98,11 +100,11 @@ class LabelledData(Pairs):
         return prepared
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The texts of a split, normalised, and their classes' names. Example ids index them."""
+        """The texts of a split, normalised, and the names of their classes, indexed by example id."""
         return super().text(split)[0], [self.classes[label] for label in self.labels(split)]
 
     def labels(self, split: str) -> np.ndarray:
-        """The classes [n] of a split. Example ids index them."""
+        """The class numbers [n] of a split, indexed by example id."""
         if split not in self._labels:
             numbers = {name: number for number, name in enumerate(self.classes)}
             names = self._choice.feature(split, "label")
@@ -110,7 +112,7 @@ class LabelledData(Pairs):
         return self._labels[split]
 
     def describe(self) -> str:
-        """One line for the user: name, texts, tokens."""
+        """A one-line description for the user: name, texts, tokens."""
         return f"{self.name} · {len(self._train_ids):,} texts · {self.tokenizer.size:,} tokens"
 
     @functools.cached_property
@@ -119,13 +121,13 @@ class LabelledData(Pairs):
         return np.stack([lengths, np.ones_like(lengths)], axis=1)
 
     def tokens(self, split: str) -> list[np.ndarray]:
-        """The tokens of each text of a split as a batch holds them: cut, with the end of sentence."""
+        """The tokens of each text of a split as in a batch: truncated, with the end of sentence."""
         cut = lambda ids: ids if len(ids) <= self.max_length else np.append(ids[: self.max_length - 1], ids[-1])
         return [cut(ids) for ids in self._prepared.tokens[split][0]]
 
     @functools.cached_property
     def document_frequency(self) -> np.ndarray:
-        """[tokens] in how many training texts each token of the vocabulary stands."""
+        """[tokens] the number of training texts that contain each token of the vocabulary."""
         if self.kept is not None and "document_frequency" in self.kept.learned:
             return np.asarray(self.kept.learned["document_frequency"], np.int32)
         distinct = [np.unique(ids) for ids in self.tokens("train")]
@@ -133,24 +135,24 @@ class LabelledData(Pairs):
 
     @functools.cached_property
     def documents(self) -> int:
-        """How many training texts there are."""
+        """The number of training texts."""
         if self.kept is not None and "documents" in self.kept.learned:
             return self.kept.learned["documents"]
         return len(self._train_ids)
 
     def learned(self) -> dict[str, Any]:
-        """The classes in order, and the counts of training texts that an inverse document frequency is made of."""
+        """The classes in order, and the counts of training texts for the inverse document frequency."""
         frequency = self.document_frequency.tolist()
         return {"classes": list(self.classes), "documents": self.documents, "document_frequency": frequency}
 
     def shortened(self) -> dict[str, int]:
-        """Split -> how many of its texts are cut at `max_length` tokens."""
+        """Split -> the number of its texts that are truncated to `max_length` tokens."""
         lengths = {split: sides[0].lengths for split, sides in self._prepared.tokens.items()}
         counts = {split: int(np.sum(of > self.max_length)) for split, of in lengths.items()}
         return {split: count for split, count in counts.items() if count}
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
-        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        """The batch of a step, counted from 0; with several hosts, the rows of one host."""
         return self._labelled(super().batch_at(seed, step, batch_size, host, hosts))
 
     def evaluation_batches(
@@ -170,7 +172,7 @@ class LabelledData(Pairs):
         }
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is read."""
+        """Array name -> shape, for each batch shape of training; reads nothing."""
         rows = {"documents": (batch_size,), "label": (batch_size,)}
         return [
             {"source": (batch_size, length), "document_frequency": (batch_size, length), **rows}

@@ -1,8 +1,8 @@
-"""Sequences of tokens with a class each, all in memory: batches that are a pure function of (seed, step).
+"""Labelled token sequences, all in memory; batches are a pure function of (seed, step).
 
-A batch is {"source" [B S], "label" [B]} and whatever else a set has, all int32: tokens (0 is padding), and the class,
--1 in rows that only fill a batch. Every batch is `max_length` wide. What the sets of the Long Range Arena share; a set
-subclasses `LabelledArrays` and gives `_made`.
+A batch is {"source" [B S], "label" [B]} and other arrays of a set, all int32. "source" holds tokens, 0 at padding;
+"label" is the class, -1 in rows that only fill a batch. Every batch has the width `max_length`. The sets of the Long
+Range Arena share this module: a set subclasses `LabelledArrays` and defines `_made`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attention_research.data.protocol import Batch
 
 
 def kept(maker: type, settings: Any, make: Callable[[], Batch]) -> Batch:
-    """What `make` gives, made once for these settings and the maker's source file, then read from the data folder."""
+    """The result of `make`, stored in the data folder under a key of the settings and the maker's source file."""
     code = Path(inspect.getfile(maker)).read_text(encoding="utf-8")
     key = storage.content_hash([maker.__name__, settings], [code])
     path = storage.folder("arrays") / f"{key}.npz"
@@ -35,9 +35,9 @@ def kept(maker: type, settings: Any, make: Callable[[], Batch]) -> Batch:
 
 
 class LabelledArrays(InMemory):
-    """`numbers` are the examples of each split; `name` says what they are, `settings` what they depend on."""
+    """Base class of labelled sequences: `numbers` counts the examples of each split, `settings` determines them."""
 
-    #: The arrays of tokens in a batch.
+    #: The names of the token arrays in a batch.
     sides: tuple[str, ...] = ("source",)
     fill = {"label": -1}
     evaluation_seed = 2011
@@ -51,32 +51,32 @@ class LabelledArrays(InMemory):
         self._report: Callable[[str], None] = lambda line: None
 
     def _made(self, split: str) -> Batch:
-        """All of a split: the sides [n max_length] and "label" [n], the same ones every time."""
+        """All arrays of a split: the sides [n max_length] and "label" [n], the same in every call."""
         raise NotImplementedError
 
     def _arrays(self, split: str) -> Batch:
         return {name: np.asarray(array, np.int32) for name, array in super()._arrays(split).items()}
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Make the training split, so that what takes time is reported; later it is there."""
+        """Makes the training split and reports the slow steps; later calls reuse it."""
         self._report = progress or self._report
         self.arrays("train")
         return self
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of what the examples are a function of, and of the test split itself."""
+        """A hash of the settings that determine the examples, and of the test split."""
         test = [array.tobytes().hex() for _, array in sorted(self.arrays("test").items())]
         return storage.content_hash([self.name, self.max_length, self.numbers, self.settings], test)
 
     def describe(self) -> str:
-        """One line for the user."""
+        """A one-line description for the user."""
         return f"{self.name} · {self.numbers['train']:,} examples of {self.max_length:,} tokens"
 
     def labels(self, split: str) -> np.ndarray:
-        """The classes [n] of a split. Example ids index them."""
+        """The class numbers [n] of a split, indexed by example id."""
         return self.arrays(split)["label"]
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is made."""
+        """Array name -> shape, for each batch shape of training; makes nothing."""
         return [{**{side: (batch_size, self.max_length) for side in self.sides}, "label": (batch_size,)}]

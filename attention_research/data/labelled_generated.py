@@ -1,16 +1,16 @@
-"""TFDS builder `labelled_generated/{frequent,rare,dissimilar}`: texts whose informative words are known.
+"""TFDS builder `labelled_generated/{frequent,rare,dissimilar}`: generated texts with known informative words.
 
-`frequent` and `rare` are made of words with Zipf frequencies, p(rank) ~ 1 / rank, that say nothing of the class, and
-each holds three words that do: two classes have as many of their own, and a text draws each of the three from its own
-class three times out of four. What differs is how often a class-bearing word occurs: of 4 a class (`frequent`) each is
-in about a third of the texts, so that its IDF is low; of 300 a class (`rare`) each is in one text of 200, and its IDF
-is high.
+A text of `frequent` or `rare` has words with Zipf frequencies, p(rank) ~ 1 / rank, which are independent of the class,
+and three class words. Each of the two classes has the same number of class words. Each of the three class words of a
+text comes from the text's own class with probability 3/4. The sets differ in the frequency of class words: with 4 per
+class (`frequent`), each is in about a third of the texts and has a low IDF; with 300 per class (`rare`), each is in one
+of 200 texts and has a high IDF.
 
-`dissimilar`: a text is three left words and three right words of `PAIRS` pairs (left_k, right_k), in any order. Its
-class is whether a pair of it is complete; every word is as frequent in one class as in the other, so that no weighting
-of single words tells anything, and a left word has to find the right word of its own number, which is nothing like it.
+A text of `dissimilar` has three left words and three right words of `PAIRS` pairs (left_k, right_k), in any order. The
+class is whether the text contains a complete pair. Every word is equally frequent in both classes, so that weights of
+single words do not help: a left word must find the right word with its number, which is not similar to it.
 
-Deterministic; no real text.
+The texts are deterministic.
 """
 
 import random
@@ -20,14 +20,14 @@ import tensorflow_datasets as tfds
 
 SEED, TEXTS, LENGTH, TYPES = 1972, 12_000, 30, 600
 LABELS = {f"labelled_generated/{name}": ("0", "1") for name in ("frequent", "rare", "dissimilar")}
-#: Class-bearing words of each class, and how many of them a text holds.
+#: The number of class words of each class.
 BEARING = {"frequent": 4, "rare": 300}
 HELD, OWN_CLASS = 3, 0.75
 PAIRS, OF_EACH = 16, 3
 
 
 def bearing_words(name: str, label: int) -> list[str]:
-    """The class-bearing words of a class."""
+    """The class words of a class."""
     return [f"{'ab'[label]}{number}" for number in range(BEARING[name])]
 
 
@@ -58,7 +58,8 @@ def paired_texts() -> Iterator[tuple[str, int]]:
 
 
 def examples(name: str) -> Iterator[tuple[int, str, str, str]]:
-    """(number, split, text, class) of a set: its first `TEXTS` texts; every tenth is for test, the next validation."""
+    """(number, split, text, class) of a set: its first `TEXTS` texts. Of every ten, the first is for test and the
+    second for validation."""
     made = paired_texts() if name == "dissimilar" else weighted_texts(name)
     for number, (text, label) in zip(range(TEXTS), made, strict=False):
         yield number, {0: "test", 1: "validation"}.get(number % 10, "train"), text, str(label)

@@ -1,8 +1,8 @@
-r"""Text files as lists of lines: the one reader of every file that a user gives.
+r"""Text files as lists of lines. All text files of the user are read by this module.
 
-Strict UTF-8. Only "\n" separates lines, and one "\r" before it belongs to the separator. U+2028, U+0085, the form feed
-and the other characters at which `str.splitlines` splits are text: line i of a file stays line i. A byte order mark at
-the start of the file is dropped. A file compressed by gzip is read as its content.
+The encoding is strict UTF-8. Only "\n" separates lines, and one "\r" before it is part of the separator. U+2028,
+U+0085, the form feed and the other characters at which `str.splitlines` splits are ordinary text, so that line numbers
+are those of the file. A byte order mark at the start of the file is dropped. A gzip file is decompressed.
 """
 
 import codecs
@@ -12,20 +12,20 @@ from pathlib import Path
 
 from attention_research.errors import ConfigError
 
-_GZIP = b"\x1f\x8b"  # no UTF-8 text begins so
+_GZIP = b"\x1f\x8b"  # UTF-8 text cannot begin with this
 _WIDE = {codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
 
 
 def read_lines(path: Path | str, name: str | None = None) -> list[str]:
-    """The lines of a file, plain or gzip. `name` is what messages call it, the path by default.
+    """The lines of a file, plain or gzip. `name` is its name in messages, by default the path.
 
-    Raises `ConfigError`, one line, where the file cannot be read, its compression is damaged, or it is not UTF-8.
+    Raises `ConfigError`, one line, if the file cannot be read, its compression is damaged, or it is not UTF-8.
     """
     return decode_lines(read_content(path, name), str(path) if name is None else name)
 
 
 def read_content(path: Path | str, name: str | None = None) -> bytes:
-    """The bytes of a file, decompressed where it is gzip; raises as `read_lines`."""
+    """The bytes of a file, decompressed if it is gzip; raises as `read_lines`."""
     path, name = Path(path), str(path) if name is None else name
     try:
         data = path.read_bytes()
@@ -42,7 +42,7 @@ def read_content(path: Path | str, name: str | None = None) -> bytes:
 
 
 def decode_lines(data: bytes, name: str) -> list[str]:
-    r"""The lines of UTF-8 text. Raises `ConfigError` with `name` and the line where the text is not UTF-8.
+    r"""The lines of UTF-8 text. Raises `ConfigError` with `name` and the line number if the text is not UTF-8.
 
     >>> decode_lines("one\r\n\n\u2028two\f".encode(), "a file")
     ['one', '', '\u2028two\x0c']

@@ -2,14 +2,15 @@
 
     [MAX 4 3 [MIN 2 3 ] 1 0 [MED 1 5 8 9 2 ] ]        5
 
-An expression is an operator with 2 to `max_args` arguments, MIN, MAX, MED (the median, its fraction dropped) or SM (the
-sum modulo 10), and a closing bracket; an argument is a digit, or with probability 1/4 an expression, down to
-`max_depth` of them inside each other. Those with more than `min_length` and fewer than `max_length` tokens are kept,
-each once. The class is the value, one of ten. The arena's bounds are 500 and 2,000, its sizes 96,000, 2,000 and 2,000.
+An expression is an operator with 2 to `max_args` arguments and a closing bracket. The operators are MIN, MAX, MED (the
+median, rounded down) and SM (the sum modulo 10). An argument is a digit or, with probability 1/4, an expression; at
+most `max_depth` expressions are nested. Distinct expressions with more than `min_length` and fewer than `max_length`
+tokens are kept. The class is the value, one of ten. The arena uses the bounds 500 and 2,000, and 96,000, 2,000 and
+2,000 examples.
 
-Tokens as its released pipeline has them after its correction: brackets that say nothing left out, closing ones kept. An
-expression begins with an operator and its bracket as one token; id 0 is padding, 1 to 10 are the digits, then the four
-operators and the closing bracket.
+The tokens are those of the corrected released pipeline: redundant brackets are left out, and closing brackets are kept.
+An expression begins with one token for an operator and its bracket. Id 0 is padding, 1 to 10 are the digits, then come
+the four operators and the closing bracket.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _SEED = 1804
 
 
 def expression(chance: random.Random, max_depth: int, max_args: int, room: int) -> tuple[list[str], int] | None:
-    """(tokens, value) of an expression that is drawn, a lone digit included; None where it has no room in its tokens.
+    """(tokens, value) of a random expression, which may be a single digit; None if it has more than `room` tokens.
 
-    Breaking off once there is no room changes nothing in the distribution of what is kept.
+    Stopping as soon as an expression is too long does not change the distribution of the kept ones.
     """
 
     def draw(depth: int) -> int:
@@ -64,11 +65,11 @@ def expression(chance: random.Random, max_depth: int, max_args: int, room: int) 
 
 
 class _Full(Exception):
-    """More tokens than there is room for."""
+    """The expression has more tokens than `room`."""
 
 
 class ListOps(LabelledArrays):
-    """Expressions of more than `min_length` and fewer than `max_length` tokens (see the module's text)."""
+    """Expressions of more than `min_length` and fewer than `max_length` tokens (see the module docstring)."""
 
     def __init__(
         self,
@@ -86,7 +87,8 @@ class ListOps(LabelledArrays):
         self._all: list[tuple[tuple[str, ...], int]] = []
 
     def expressions(self, split: str) -> list[tuple[tuple[str, ...], int]]:
-        """(tokens, value) of a split: the held-out splits are drawn first, so that more training changes neither."""
+        """(tokens, value) of a split. The held-out splits are drawn first, so that `train_examples` does not change
+        them."""
         shortest, wanted = self.bounds["min_length"], sum(self.numbers.values())
         if not self._all:
             self._report(f"generating {wanted:,} expressions")

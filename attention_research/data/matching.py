@@ -1,9 +1,9 @@
-"""Pairs of documents, byte by byte: are two news stories of one class? For two towers, which meet in the last layers.
+"""Pairs of documents as bytes: do two news stories have the same class? For models with two towers.
 
-It stands for the Long Range Arena's Retrieval, whose documents are papers of the ACL Anthology Network and whose
-question is whether one cites the other; those are in no package, and this is not that task. Here the documents are of a
-labelled set (`sources.labels`) by its own splits, cut at `max_length` bytes; half of the pairs are of one class, the
-classes of each half drawn evenly, and no document is paired with itself.
+The task replaces Retrieval of the Long Range Arena, which asks whether one paper of the ACL Anthology Network cites
+another. No package contains those papers, and this is not the same task. Here the documents come from a labelled set
+(`sources.labels`) with its own splits, and are truncated at `max_length` bytes. In half of the pairs both documents
+have one class; the classes of each half are drawn uniformly. No document is paired with itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SEEDS = {"train": 2003, "validation": 2004, "test": 2005}
 
 
 class Matching(LabelledArrays):
-    """Batches have "source" and "other" [B S] and the "label", 1 where both are of one class."""
+    """Batches have "source" and "other" [B S] and "label" [B], 1 if both have the same class."""
 
     sides = ("source", "other")
 
@@ -47,7 +47,7 @@ class Matching(LabelledArrays):
 def pairs(
     of_class: list[np.ndarray], number: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(first [n], second [n], whether they are of one class [n]) of documents that stand in lists by class."""
+    """(first [n], second [n], whether they have one class [n]), given the documents of each class."""
     same = np.arange(number) % 2
     one = generator.integers(len(of_class), size=number)
     other = np.where(same == 1, one, (one + generator.integers(1, len(of_class), number)) % len(of_class))

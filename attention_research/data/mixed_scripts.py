@@ -1,7 +1,7 @@
-"""SentencePiece whose pieces may mix letters with other signs: `(NP` can be one piece, as `▁don't` can.
+"""SentencePiece with pieces that may mix letters and other characters, such as `(NP` or `▁don't`.
 
-SentencePiece splits text between scripts before it looks for pieces, so that a bracket never joins its label. The
-linearised trees of Vinyals et al. 2015 have one token for a bracket and its label.
+By default, SentencePiece splits text between scripts before it builds pieces, so that a bracket and its label are
+separate pieces. The linearised trees of Vinyals et al. 2015 have one token for a bracket and its label.
 """
 
 from attention_research.data.tokenizer import SentencePiece
@@ -11,5 +11,5 @@ class MixedScripts(SentencePiece):
     """`SentencePiece` without the split between scripts."""
 
     def settings(self) -> dict:
-        """Those of `SentencePiece`, and that one."""
+        """The settings of `SentencePiece`, without the split between scripts."""
         return super().settings() | {"split_by_unicode_script": False}

@@ -1,4 +1,4 @@
-"""What captions and questions of pictures have in common: vocabulary, tokens, resized pictures, batches."""
+"""Shared code for captions and questions of pictures: vocabulary, tokens, resized pictures, batches."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from attention_research.data.tokens import BySplit
 from attention_research.errors import ConfigError
 
 CHANNELS = (1, 3)
-#: So many pictures of the test split stand for all in the fingerprint.
+#: The number of test pictures in the fingerprint.
 DIGESTED = 16
 
 
 class NamedPictureTexts(Tokenised, PictureTexts):
     """The texts of `choice` as "`array`" [B max_length], each about one of `pictures`.
 
-    A picture is whole in `side` x `side` pixels. `max_length` counts tokens with the end of sentence; a training text
-    with more is left out and counted (`dropped`), one of validation or test is cut and keeps its end.
+    Each picture is resized as a whole to `side` x `side` pixels. `max_length` counts tokens with the end of sentence. A
+    longer training text is left out and counted (`dropped`); a longer text of validation or test is truncated and keeps
+    the end of sentence.
     """
 
-    #: The array of a batch that has the tokens.
+    #: The name of the token array in a batch.
     array: ClassVar[str]
 
     def __init__(
@@ -44,10 +45,11 @@ class NamedPictureTexts(Tokenised, PictureTexts):
         self._images.report = lambda line: self._report(line)
         self._kept, self._about = functools.cache(self._short_enough), functools.cache(self._pictures)
 
-    # What there is
+    # Contents
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Build the set, train the vocabulary, tokenise and resize what is missing; later it is only opened."""
+        """Builds the set, trains the vocabulary, tokenises and resizes, where missing; later calls only open the
+        files."""
         self._report = progress or self._report
         self._prepared.open("train", "validation")
         super().prepare(progress)
@@ -60,28 +62,28 @@ class NamedPictureTexts(Tokenised, PictureTexts):
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of the texts of every split, of the vocabulary, and of the first pictures of the test split."""
+        """A hash of the texts of every split, of the vocabulary, and of the first pictures of the test split."""
         some = np.arange(min(DIGESTED, self._images.number("test")))
         settings = [self._prepared.fingerprint, self.shape, self.max_length]
         return storage.content_hash(settings, digests(self.images("test", some)))
 
     @functools.cached_property
-    def numbers(self) -> Mapping[str, int]:  # type: ignore[override]  # each known once its split is asked for
+    def numbers(self) -> Mapping[str, int]:  # type: ignore[override]  # each computed on demand
         return BySplit(tuple(self._prepared.tokens), lambda split: len(self._kept(split)))
 
     @property
     def dropped(self) -> int:
-        """Training texts that are left out because they have more than `max_length` tokens."""
+        """The number of training texts left out because they have more than `max_length` tokens."""
         return len(self._prepared.tokens["train"][0]) - self.numbers["train"]
 
     def shortened(self) -> dict[str, int]:
-        """Split -> how many of its texts are cut at `max_length` tokens."""
+        """Split -> the number of its texts that are truncated to `max_length` tokens."""
         tokens = {split: sides[0] for split, sides in self._prepared.tokens.items() if split != "train"}
         counts = {split: int(np.sum(of.lengths > self.max_length)) for split, of in tokens.items()}
         return {split: count for split, count in counts.items() if count}
 
     def _short_enough(self, split: str) -> np.ndarray:
-        """The places of the texts of a split that are read."""
+        """The indices of the texts of a split that are used."""
         lengths = self._prepared.tokens[split][0].lengths
         return np.flatnonzero(lengths <= self.max_length) if split == "train" else np.arange(len(lengths))
 
@@ -89,11 +91,11 @@ class NamedPictureTexts(Tokenised, PictureTexts):
         return self._choice.pictures(split)[self._kept(split)]
 
     def pictures_of(self, split: str, texts: np.ndarray) -> np.ndarray:
-        """[n] the numbers of the pictures that some texts are about."""
+        """[n] the number of the picture of each text."""
         return self._about(split)[texts]
 
     def images(self, split: str, pictures: np.ndarray) -> np.ndarray:
-        """uint8 [n Y X C] of some pictures by their numbers."""
+        """The pictures with the given numbers, uint8 [n Y X C]."""
         return self._images(split, pictures)
 
     def _made(self, split: str) -> Batch:
@@ -103,18 +105,18 @@ class NamedPictureTexts(Tokenised, PictureTexts):
     # Training
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is read."""
+        """Array name -> shape, for each batch shape of training; reads nothing."""
         return [{"image": (batch_size, *self.shape), self.array: (batch_size, self.max_length)}]
 
     def train_batches(
         self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
     ) -> Iterator[tuple[int, Batch]]:
-        """(step, batch) from `start_step` on, without end, read ahead by threads. The step is the whole state."""
+        """(step, batch) from `start_step` on, without end; threads read ahead. The step is the only state."""
         return read_ahead(lambda step: self.batch_at(seed, step, batch_size, host, hosts), start_step)
 
 
 def cut(tokens: Sequence[int], width: int) -> list[int]:
-    """At most so many tokens; the last one, the end of sentence, stays.
+    """At most `width` tokens; the last one, the end of sentence, is kept.
 
     >>> cut([7, 8, 9, 2], 3)
     [7, 8, 2]

@@ -1,7 +1,7 @@
-"""TFDS sets of pictures with several texts each, by name: their texts without the pictures, and the pictures, resized.
+"""TFDS sets of pictures with several texts each, by name: reads the texts and the resized pictures separately.
 
-A picture's texts are a sequence of features, as in {"image", "captions": {"text": [...]}} (coco_captions, emoji_names,
-stamp_captions) or {"image", "questions": {"question": [...], "answer": [...]}} (shape_questions).
+The texts of a picture are a sequence of features, as in {"image", "captions": {"text": [...]}} (coco_captions,
+emoji_names, stamp_captions) or {"image", "questions": {"question": [...], "answer": [...]}} (shape_questions).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from attention_research.data.names import check_name
 from attention_research.data.prepared import Named, chosen
 from attention_research.errors import ConfigError
 
-#: What COCO calls a split -> what it is called here.
+#: The name of a split in COCO -> its name here.
 SPLITS = {"val": "validation"}
-#: A split whose pictures take at most so many bytes is held in memory, a larger one is read as it is asked for.
+#: A split with at most this many bytes of pictures is held in memory; a larger one is read on demand.
 HELD = 2**29
 _LINE = "\n"
 
 
 @dataclasses.dataclass(frozen=True)
 class PictureSet(Named):
-    """A set as `prepared.prepare` reads it: the texts of `feature`, its first field, all pictures' one after the other.
+    """The input of `prepared.prepare`: the first field of `feature` for all pictures of a set, concatenated.
 
-    `normalization` "words" lowers their case and takes punctuation off the words, "none" leaves them as they are;
-    `train_examples` takes that many pictures of a fixed permutation of the training split.
+    `normalization` "words" converts to lower case and separates punctuation from words; "none" leaves the texts
+    unchanged. `train_examples` selects that many pictures of a fixed permutation of the training split.
     """
 
     feature: str
@@ -42,7 +42,7 @@ class PictureSet(Named):
 
     @classmethod
     def named(cls, name: str, *settings: Any) -> PictureSet:
-        """Raises `ConfigError` with the nearest name where no set has this one."""
+        """Raises `ConfigError` with the nearest name if there is no set of this name."""
         check_name(name)
         return cls(name, *settings)
 
@@ -50,31 +50,32 @@ class PictureSet(Named):
         return tuple(SPLITS.get(split, split) for split in super().splits())
 
     def its_name(self, split: str) -> str:
-        """What the set itself calls a split."""
+        """The set's own name of a split."""
         of_set = {here: there for there, here in SPLITS.items()}
         return split if split in super().splits() else of_set.get(split, split)
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The texts of a split, normalised, and as many empty ones, in the order of the token arrays."""
+        """The texts of a split, normalised, and the same number of empty ones, in the order of the token arrays."""
         texts = self.field(split, self.fields[0])
         normalized = words_apart if self.normalization == "words" else str
         return [normalized(text) for text in texts], [""] * len(texts)
 
     def field(self, split: str, name: str) -> list[str]:
-        """One field of all texts of a split; its line breaks are spaces."""
+        """One field of all texts of a split, with spaces instead of line breaks."""
         return bytes(self._read(split)[name]).decode().split(_LINE)[:-1]
 
     def marks(self, split: str) -> list[str]:
-        """The other fields of the texts: a text is another one where its answer is."""
+        """The other fields of the texts (such as answers), which are part of the digest."""
         return [text for name in self.fields[1:] for text in self.field(split, name)]
 
     def pictures(self, split: str) -> np.ndarray:
-        """[texts] the number of the picture that each text is about."""
+        """[texts] the number of the picture of each text."""
         counts = self._read(split)["counts"]
         return np.repeat(np.arange(len(counts)), counts)
 
     def _read(self, split: str) -> dict[str, np.ndarray]:
-        """How many texts each picture has, and each field as bytes, a line a text; kept apart from the pictures."""
+        """The number of texts of each picture, and each field as bytes with one line per text; stored without
+        pictures."""
         stamp = self.stamp()
         read = lambda: self._made(split)
         return kept(PictureSet, [split, dataclasses.asdict(self), stamp], read) if stamp else read()
@@ -98,7 +99,7 @@ class PictureSet(Named):
 
 
 class Pictures:
-    """The pictures of a set, each whole in a square of `side` pixels, with `channels`: 1 or 3."""
+    """The pictures of a set, each resized as a whole to a square of `side` pixels, with 1 or 3 `channels`."""
 
     def __init__(self, of: Any, side: int, channels: int):
         self._set, self._side, self._channels = of, side, channels
@@ -106,21 +107,21 @@ class Pictures:
         self.report: Callable[[str], None] = lambda line: None
 
     def use(self, of: Any) -> None:
-        """The same set at another place, before any picture is read."""
+        """Uses the same set from another path, before any picture is read."""
         self._set = of
 
     def number(self, split: str) -> int:
-        """How many pictures a split has."""
+        """The number of pictures of a split."""
         return len(self._opened(split)[1])
 
     def __call__(self, split: str, pictures: np.ndarray) -> np.ndarray:
-        """uint8 [n side side channels] of some pictures by their numbers."""
+        """The pictures with the given numbers, uint8 [n side side channels]."""
         if self.number(split) * self._side**2 * self._channels <= HELD:
             return self._all(split)[pictures]
         return self._resized(split, pictures)
 
     def _open(self, split: str) -> tuple[Any, np.ndarray]:
-        """(the split as its files have it, the places there of the pictures that are read)."""
+        """(the split as stored, the indices of the pictures that are used)."""
         from attention_research.data.image_source import open_images
 
         there = open_images(self._set.name, self._set.its_name(split))
@@ -136,7 +137,7 @@ class Pictures:
         return images
 
     def _stamp(self, split: str) -> str | None:
-        """Changes whenever the pictures of a split may have."""
+        """A string that changes if the pictures of a split may have changed."""
         return self._set.stamp()
 
     def _hold(self, split: str) -> np.ndarray:

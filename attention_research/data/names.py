@@ -1,13 +1,13 @@
-"""The names of data sets and the paths of local ones: standard library only, so that finding a mistake costs nothing.
+"""The names of data sets and the paths of local ones. Uses only the standard library, so that checks are fast.
 
-Our own sets are listed in full; a set that TFDS registers is `builder/config` with one of TFDS's translation builders,
-whose configs only TFDS knows (`sources` asks it). Another package adds sets by entry points (`added`):
+Our own sets are listed in full. A set of TFDS has the form `builder/config`; only TFDS knows the configs of a builder
+(`sources` asks it). Another package adds sets by entry points (`added`):
 
     [project.entry-points."attention_research.datasets"]
     "poems/en" = "my_package.poems"
 
-The module defines TFDS's builder of that name. It may have `PACKAGE`, the archive that is fetched before the set is
-built, and `LABELS`, a set's name -> its classes in the order of their numbers, as the modules of our own sets have.
+The module defines a TFDS builder of that name. It may define `PACKAGE`, the archive to download before the set is
+built, and `LABELS`, set name -> classes in the order of their numbers, as the modules of our own sets do.
 """
 
 import difflib
@@ -26,7 +26,7 @@ _ORDERS = (
     ("local", "with adjectives and adverbs moved"),
     ("reversed", "from its end"),
 )
-#: The sets that this package builds itself -> what they are.
+#: The sets that this package builds -> a description.
 OWN = (
     {
         f"bible_translate/{language}-en": f"Bible verses, {name} and English, split by chapter (public-domain texts)"
@@ -70,39 +70,39 @@ OWN = (
         for length, words in (("", "4 to 20 words"), ("_long", "4 to 60 words"))
     }
 )
-#: TFDS sets of the papers -> what they are.
+#: TFDS sets that the papers use -> a description.
 PAPERS = {
     f"wmt14_translate/{language}-en": f"WMT 2014, {name} and English (TFDS; not fetched by this package)"
     for language, name in (("cs", "Czech"), ("de", "German"), ("fr", "French"), ("hi", "Hindi"), ("ru", "Russian"))
 }
-#: TFDS sets of images that the papers name -> what they are.
+#: TFDS image sets that the papers use -> a description.
 PAPER_IMAGES = {
     "cifar10": "60,000 colour photographs, ten classes (TFDS; not fetched by this package)",
     "imagenet2012": "ImageNet, 1.3 million photographs, 1,000 classes (TFDS; not fetched by this package)",
     "coco_captions": "photographs and five captions each (TFDS; not fetched by this package)",
 }
-#: Every builder of TFDS whose features are translations.
+#: The translation builders of TFDS.
 TFDS_BUILDERS = (
     *(f"wmt{year}_translate" for year in (13, 14, 15, 16, 17, 18, 19)),
     *("wmt_t2t_translate", "ted_hrlr_translate", "ted_multi_translate", "para_crawl", "opus", "flores"),
 )
-#: Builders of TFDS with a feature `image`; some of them have configs.
+#: Builders of TFDS with a feature `image`; some have configs.
 IMAGE_BUILDERS = ("mnist", "fashion_mnist", "cifar10", "cifar100", "imagenet2012", "coco_captions")
-#: Sets of images with one label each, ours and TFDS's.
+#: Image sets with one label per image, ours and those of TFDS.
 LABELLED_IMAGES = ("fashion_images", "digit_images", *IMAGE_BUILDERS[:-1])
-#: Builders of TFDS with a feature `text`; some of them have no configs.
+#: Builders of TFDS with a feature `text`; some have no configs.
 TEXT_BUILDERS = ("c4", "wiki40b", "wikipedia", "lm1b", "imdb_reviews")
 _OF_TFDS = (*TFDS_BUILDERS, *IMAGE_BUILDERS, *TEXT_BUILDERS)
-#: Where another package names its sets.
+#: The entry-point group in which other packages name their sets.
 GROUP = "attention_research.datasets"
 _FORM = re.compile(r"(?P<builder>[a-z0-9_]+)(?P<config>/[\w.\-]+)?(:\d+\.\d+\.\d+)?")
 
 
 @cache
 def added() -> dict[str, str]:
-    """Name -> the module of its builder, of the sets that other installed packages name.
+    """Set name -> the module of its builder, for the sets of other installed packages.
 
-    Raises `ConfigError`, one line with the package's name, for a name that cannot be a set's or that is taken.
+    Raises `ConfigError`, one line with the name of the package, for a name that is not valid or already used.
     """
     found: dict[str, str] = {}
     for point in importlib.metadata.entry_points(group=GROUP):
@@ -118,24 +118,24 @@ def added() -> dict[str, str]:
 
 
 def own_sets() -> dict[str, str]:
-    """Name -> one line on what it is, of the sets that this package and other installed ones build."""
+    """Set name -> a one-line description, for the sets that this package and other installed packages build."""
     return OWN | {name: f"built by the installed module {module}" for name, module in added().items()}
 
 
 def modules() -> dict[str, str]:
-    """Builder -> the module that defines it, of `own_sets`."""
+    """Builder -> the module that defines it, for `own_sets`."""
     ours = {builder: f"attention_research.data.{builder}" for builder in _builders(OWN)}
     return ours | {name.split("/")[0]: module for name, module in added().items()}
 
 
 def dataset_names() -> dict[str, str]:
-    """Name -> one line on what it is, of every set that is known by its full name."""
+    """Set name -> a one-line description, for every set that is known by its full name."""
     return own_sets() | PAPERS | PAPER_IMAGES
 
 
 def is_known(name: str) -> bool:
-    """Whether the name can be a set of translations, texts or images. Of a TFDS builder outside the papers' only the
-    builder is checked."""
+    """Whether the name can be a set of translations, texts or images. For a TFDS builder that no paper uses, only the
+    name of the builder is checked."""
     form = _FORM.fullmatch(name)
     builder = form["builder"] if form else ""
     whole = own_sets() | PAPERS
@@ -150,7 +150,7 @@ def _builders(names: Iterable[str]) -> list[str]:
 
 
 def check_name(name: str, key: str = "data.name") -> None:
-    """Raise `ConfigError` with the nearest valid name, unless the name can be a set's."""
+    """Raises `ConfigError` with the nearest valid name, unless the name can be that of a set."""
     if is_known(name):
         return
     valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS), *TEXT_BUILDERS, *IMAGE_BUILDERS]
@@ -159,7 +159,7 @@ def check_name(name: str, key: str = "data.name") -> None:
 
 
 def check_files(files: Mapping[str, Sequence[str]], key: str = "config.data") -> None:
-    """Raise `ConfigError` with the nearest file there is, unless every file is there; `files`: split -> its paths."""
+    """Raises `ConfigError` with the nearest existing file, unless all files exist; `files` is split -> paths."""
     for split, paths in files.items():
         for path in map(Path, paths):
             if not path.is_file():
@@ -170,20 +170,20 @@ def check_files(files: Mapping[str, Sequence[str]], key: str = "config.data") ->
 
 
 def _from_here(path: Path) -> str:
-    """A path below the current folder as it is written from there; any other path as it is."""
+    """A path below the current folder as a relative path; any other path unchanged."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def caption_file(folder: Path, file: str) -> str:
-    """Where a file with captions lies: in the folder of the pictures if it is there, else where its path says."""
+    """The path of a caption file: in the folder of the pictures if it exists there, otherwise the given path."""
     inside = folder / file
     return str(inside if inside.exists() or not Path(file).exists() else Path(file).absolute())
 
 
 def check_folder(folder: str, files: Mapping[str, str], key: str = "config.data") -> None:
-    """Raise `ConfigError` with the nearest name there is, unless a folder of pictures and its files are there.
+    """Raises `ConfigError` with the nearest existing name, unless a folder of pictures and its files exist.
 
-    `files`: setting -> path of a file with captions.
+    `files`: setting -> path of a caption file.
     """
     place = Path(folder)
     if not place.is_dir():
@@ -200,7 +200,7 @@ def check_folder(folder: str, files: Mapping[str, str], key: str = "config.data"
 
 
 def check_section(section: Mapping[str, Any], key: str = "config.data") -> None:
-    """Raise `ConfigError` for a mistake in a resolved data section that shows without reading any data."""
+    """Raises `ConfigError` for a mistake in a resolved data section that can be found without reading data."""
     if "name" in section:
         check_name(section["name"], f"{key}.name")
     if section["kind"] == "files":

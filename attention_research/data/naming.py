@@ -1,11 +1,11 @@
-"""Naming functions from their bodies (`naming_source`), with ids also for sub-tokens outside the vocabulary.
+"""Naming functions from their bodies (`naming_source`); sub-tokens outside the vocabulary have ids, too.
 
-A batch is {"source" [B S], "target" [B T]}, int32, as of `Pairs`; T is at most `NAME_TOKENS`. The `vocabulary_size`
-first ids are the special tokens and the most frequent sub-tokens of the training split. Every other sub-token has an id
-too, from vocabulary_size + max_length on, by which a model can tell that a target stands in the source; a model embeds
-all of them as the unknown word (models.copying.extended) and writes the id vocabulary_size + s for "copied from
-position s", which `SubTokens.decode` reads with the source beside it. A plain model takes `extended` false: there such
-sub-tokens are the unknown word.
+A batch is {"source" [B S], "target" [B T]}, int32, as in `Pairs`; T is at most `NAME_TOKENS`. The first
+`vocabulary_size` ids are the special tokens and the most frequent sub-tokens of the training split. Every other
+sub-token has an id from vocabulary_size + max_length on, so that a model can find a target sub-token in the source. A
+model embeds all of them as the unknown word (models.copying.extended), and writes the id vocabulary_size + s for
+"copied from position s"; `SubTokens.decode` resolves it with the source. For a model without copying, set `extended` to
+false: such sub-tokens then become the unknown word.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from attention_research.data.words import most_frequent
 from attention_research.registry import Child, Positive
 from attention_research.tokens import EOS, UNKNOWN
 
-#: Tokens of a name with its end.
+#: The largest number of tokens of a name, with the end of sentence.
 NAME_TOKENS = naming_source.MAX_NAME + 1
 SPECIAL = ("<padding>", "<beginning>", "<end>", "<unknown>")
 
 
 @dataclasses.dataclass(frozen=True)
 class Functions:
-    """Which functions are read: those of a library (a folder) and a Python, and how many of training (None: all)."""
+    """The functions to read: of a library (a folder) and a Python version; the number for training (None: all)."""
 
     library: str
     python: str
@@ -47,7 +47,7 @@ class Functions:
         """Nothing has to be built."""
 
     def stamp(self) -> str:
-        """Changes whenever a file of the library does, or what is read of it."""
+        """A string that changes with a file of the library, or with `naming_source`."""
         stats = [
             (str(path), path.stat().st_size, path.stat().st_mtime_ns)
             for path in [Path(naming_source.__file__), *naming_source.files(Path(self.library))]
@@ -58,7 +58,7 @@ class Functions:
         return ("train", "validation", "test")
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The bodies of a split, and their names."""
+        """The bodies and the names of the functions of a split."""
         functions = self.functions(split)
         return [one.body for one in functions], [one.name for one in functions]
 
@@ -70,7 +70,7 @@ class Functions:
 
 @functools.lru_cache(maxsize=1)
 def _read(library: str, stamp: str) -> tuple[dict[str, list[naming_source.Function]], Counter[str]]:
-    """What `naming_source.read` gives, kept in a file: parsing the library takes a quarter of a minute."""
+    """The result of `naming_source.read`, cached in a file, because parsing the library takes about 15 seconds."""
     path = storage.folder("functions") / f"{stamp[:20]}.json"
     if not path.exists():
         found, left = naming_source.read(Path(library))
@@ -81,7 +81,7 @@ def _read(library: str, stamp: str) -> tuple[dict[str, list[naming_source.Functi
 
 
 class SubTokens:
-    """Sub-token <-> id; what text is, is said by the spaces in it. The interface of `tokenizer.SentencePiece`."""
+    """Sub-token <-> id, for text split at spaces; the interface is that of `tokenizer.SentencePiece`."""
 
     def __init__(self, *, vocabulary_size: int, max_length: int, others: Callable[[], Iterable[str]]):
         self.vocabulary_size, self.max_length, self._others = vocabulary_size, max_length, others
@@ -92,11 +92,12 @@ class SubTokens:
         self._ids: dict[str, int] = {}
 
     def settings(self) -> dict:
-        """What the ids depend on beside the text."""
+        """What the ids depend on, apart from the text."""
         return {"kind": "sub_tokens", "vocabulary_size": self.vocabulary_size, "max_length": self.max_length}
 
     def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> SubTokens:
-        """The most frequent sub-tokens of the lines are known; the others, and those of `others`, only have an id."""
+        """Puts the most frequent sub-tokens of the lines into the vocabulary; all others, also of `others`, get an
+        id."""
         known = most_frequent((word for line in lines for word in line.split()), self.vocabulary_size - len(SPECIAL))
         rest = sorted({word for line in [*lines, *self._others()] for word in line.split()}.difference(known))
         text = json.dumps({"known": known, "rest": rest})
@@ -108,7 +109,7 @@ class SubTokens:
         return self.load(path)
 
     def load(self, path: Path) -> SubTokens:
-        """Take the ids from their file."""
+        """Reads the ids from their file."""
         text = path.read_text(encoding="utf-8")
         words = json.loads(text)
         self._fingerprint = storage.content_hash(self.settings(), [text])
@@ -120,12 +121,12 @@ class SubTokens:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the ids."""
+        """A hash of the ids."""
         return self._fingerprint
 
     @property
     def size(self) -> int:
-        """The number of known sub-tokens, special ones included; at most `vocabulary_size`."""
+        """The number of sub-tokens in the vocabulary, with the special ones; at most `vocabulary_size`."""
         return len(SPECIAL) + len(self._known)
 
     @functools.cached_property
@@ -134,7 +135,7 @@ class SubTokens:
         return frozenset(self._known)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, with the end at its end. A sub-token without one gets one for this text alone."""
+        """The ids of each text, with the end of sentence. A new sub-token gets an id for this text only."""
         return [self._encoded(text.split()) for text in texts]
 
     def _encoded(self, words: Sequence[str]) -> list[int]:
@@ -143,15 +144,15 @@ class SubTokens:
         return [*(self._ids.get(word) or new[word] for word in words), EOS]
 
     def decode(self, tokens: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None) -> list[str]:
-        """The text of each sequence up to its first end; `sources` are the ids that were read.
+        """The text of each sequence up to its first end of sentence; `sources` are the ids of the sources.
 
-        What was copied from a position is `<unknown>` without them.
+        Without `sources`, a token that is copied from a position becomes `<unknown>`.
         """
         sources = [()] * len(tokens) if sources is None else sources
         return self.written(tokens, [self.pieces(source) for source in sources])
 
     def written(self, tokens: Sequence[Sequence[int]], words: Sequence[Sequence[str]]) -> list[str]:
-        """As `decode`, of what was read the sub-tokens themselves: also one that has no id can be copied."""
+        """As `decode`, but given the sub-tokens of each source, so that one without an id can be copied, too."""
         texts = []
         for sequence, source in zip(tokens, words, strict=True):
             ids = [int(token) for token in sequence]
@@ -160,7 +161,7 @@ class SubTokens:
         return texts
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Each token as it is written."""
+        """The text of each token."""
         return [self._word(int(token)) for token in tokens]
 
     def _written(self, token: int, source: Sequence[str]) -> str:
@@ -175,9 +176,9 @@ class SubTokens:
 
 
 class NamingData(Pairs):
-    """The functions of the standard library, their sub-tokens and batches (see the module's text, and `Pairs`).
+    """The functions of the standard library, their sub-tokens and batches (see the module docstring, and `Pairs`).
 
-    A function of training with more than `max_length` sub-tokens is dropped, one of validation or test is cut.
+    A training function with more than `max_length` sub-tokens is dropped; one of validation or test is truncated.
     """
 
     def __init__(
@@ -206,44 +207,44 @@ class NamingData(Pairs):
         return Functions(str(naming_source.library()), sys.version, self.train_examples)
 
     def read(self, sources: Sequence[str]) -> list[list[int]]:
-        """As `Pairs.read`; for a plain model what is not in the vocabulary is the unknown word."""
+        """As `Pairs.read`; without `extended`, sub-tokens outside the vocabulary become the unknown word."""
         plain = lambda ids: [token if token < self.vocabulary_size else UNKNOWN for token in ids]
         return [ids if self.extended else plain(ids) for ids in super().read(sources)]
 
     def written(self, tokens: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
-        """As `Pairs.written`; what was copied is the sub-token that stands in the source's text."""
+        """As `Pairs.written`; a copied token becomes the sub-token in the text of the source."""
         return self.tokenizer.written(tokens, [source.split() for source in sources])
 
     def functions(self, split: str) -> list[naming_source.Function]:
-        """The functions of a split, by example id."""
+        """The functions of a split, indexed by example id."""
         return self._choice.functions(split)
 
     def omitted(self) -> dict[str, dict[str, int]]:
-        """As `Pairs.omitted`, with the functions of the library that give no example."""
+        """As `Pairs.omitted`, with the functions of the library that are not examples."""
         return {**super().omitted(), "library": self.left_out()}
 
     def left_out(self) -> dict[str, int]:
-        """How many functions are no examples, and why."""
+        """Reason -> the number of functions that are not examples."""
         return dict(_read(self._choice.library, self._choice.stamp())[1])
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
-        """The batch of a step, as `Pairs` has it, its targets as wide as a name."""
+        """The batch of a step as in `Pairs`, with targets of at most `NAME_TOKENS` tokens."""
         return self._cut(super().batch_at(seed, step, batch_size, host, hosts))
 
     def evaluation_batches(
         self, split: str, batch_size: int, examples: int | None = None
     ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(example ids [B], batch) over a split, as `Pairs` has it, its targets as wide as a name."""
+        """(example ids [B], batch) over a split as in `Pairs`, with targets of at most `NAME_TOKENS` tokens."""
         for ids, batch in super().evaluation_batches(split, batch_size, examples):
             yield ids, self._cut(batch)
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is read."""
+        """Array name -> shape, for each batch shape of training; reads nothing."""
         cut = lambda name, shape: (shape[0], min(shape[1], NAME_TOKENS)) if name == "target" else shape
         return [{name: cut(name, shape) for name, shape in one.items()} for one in super().train_shapes(batch_size)]
 
     def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
-        """The target tokens of a split as a vocabulary counts them: what is not in it is the unknown word."""
+        """The target tokens of a split, with the unknown word for tokens outside the vocabulary."""
         found = super().target_sentences(split, examples)
         return TokenArray(np.where(found.flat < self.vocabulary_size, found.flat, UNKNOWN), found.offsets)
 

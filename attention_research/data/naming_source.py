@@ -1,19 +1,20 @@
-"""Functions of the Python standard library, their bodies and names as sub-tokens: the task of Allamanis et al. 2016.
+"""The task of Allamanis et al. 2016: bodies and names of functions as sub-tokens, from the Python standard library.
 
-The source is that of the interpreter which runs (`library`), so that no download is needed and every machine has it;
-versions of Python differ, and the fingerprint of the data holds the version. Left out: test packages (`test`, `tests`,
-`idle_test`; some distributions do not ship them, and their names say what is tested), installed packages, and what does
-not parse.
+The source is the library of the running interpreter (`library`), so that every machine has it and nothing is
+downloaded. Versions of Python differ; the fingerprint of the data includes the version. Test packages (`test`, `tests`,
+`idle_test`) are left out, because some distributions do not ship them and their names say what is tested. Installed
+packages and files that do not parse are left out, too.
 
-An example is a function or method, at any depth. Its body without the docstring, comments and line structure becomes
-tokens: names split at underscores and where the case changes, in lower case; operators as they are; a number is
-`<number>`, a string `<string>`. The function's own name, which recursion and `super()` would give away, is `<name>`
-wherever it stands whole in the body. The target is the sub-tokens of the name. Left out: names with two underscores on
-both sides, names without a letter, names of more than `MAX_NAME` sub-tokens, bodies that an earlier function has too.
+An example is a function or method, at any depth. Its body, without docstring, comments and line structure, becomes
+tokens: names are split at underscores and at changes of case, in lower case; operators stay; a number is `<number>`,
+and a string `<string>`. The function's own name becomes `<name>` wherever it occurs as a whole name in the body,
+because recursion and `super()` would reveal it. The target is the sub-tokens of the name. These functions are left out:
+names with two underscores on both sides, names without a letter, names of more than `MAX_NAME` sub-tokens, and bodies
+equal to that of an earlier function.
 
-The split is by top-level module, so that no test function has siblings in training: MD5 of the module's name modulo 20
-is a multiple of five for test (0 alone would be four modules with 169 functions), 1 for validation. Python 3.11.7 has
-8,351 functions for training, 897 for validation and 2,284 for test.
+The split is by top-level module, so that no training function comes from the module of a test function. MD5 of the
+module's name modulo 20 is a multiple of five for test (0 alone would be four modules with 169 functions) and 1 for
+validation. Python 3.11.7 has 8,351 functions for training, 897 for validation and 2,284 for test.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import NamedTuple
 
 from attention_research.data.by_hash import share_of
 
-#: Sub-tokens of a name at most; with the end of the name, eight tokens.
+#: The largest number of sub-tokens of a name; with the end of sentence, eight tokens.
 MAX_NAME = 7
 NUMBER, STRING, NAME = "<number>", "<string>", "<name>"
 NO_SOURCE = ("test", "tests", "idle_test", "site-packages", "dist-packages", "lib-dynload", "__pycache__")
@@ -41,7 +42,7 @@ _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 
 class Function(NamedTuple):
-    """`body` and `name` as sub-tokens with a space between them; `place` is "path:line" inside the library."""
+    """`body` and `name` as sub-tokens separated by spaces; `place` is "path:line" inside the library."""
 
     place: str
     body: str
@@ -49,18 +50,18 @@ class Function(NamedTuple):
 
 
 def library() -> Path:
-    """Where the standard library of this interpreter lies."""
+    """The folder of this interpreter's standard library."""
     return Path(sysconfig.get_path("stdlib"))
 
 
 def files(folder: Path) -> list[Path]:
-    """The Python files that are read, in order."""
+    """The Python files to read, sorted."""
     wanted = lambda path: not any(part in NO_SOURCE or part.startswith("config-") for part in path.parts)
     return sorted(path for path in folder.rglob("*.py") if wanted(path.relative_to(folder)))
 
 
 def sub_tokens(identifier: str) -> list[str]:
-    """The parts of a name, in lower case; one with other letters than a to z is split at underscores alone.
+    """The parts of a name, in lower case; a name with non-ASCII letters is split only at underscores.
 
     >>> sub_tokens("setUseBrowserCache"), sub_tokens("_HTTPServer_2nd")
     (['set', 'use', 'browser', 'cache'], ['http', 'server', '2', 'nd'])
@@ -76,7 +77,7 @@ def split_of(module: str) -> str:
 
 
 def read(folder: Path) -> tuple[dict[str, list[Function]], Counter[str]]:
-    """(split -> its functions in the order of the files, how many were left out and why)."""
+    """(split -> its functions in the order of the files, reason -> the number left out)."""
     found: dict[str, list[Function]] = {"train": [], "validation": [], "test": []}
     left: Counter[str] = Counter()
     bodies: set[str] = set()
@@ -100,7 +101,7 @@ def read(folder: Path) -> tuple[dict[str, list[Function]], Counter[str]]:
 
 
 def _unfit(name: str, body: list[str], bodies: set[str]) -> str:
-    """Why a function is no example, or an empty string."""
+    """The reason why a function is not an example, or an empty string."""
     parts = sub_tokens(name)
     if name.startswith("__") and name.endswith("__"):
         return "names with two underscores on both sides"
@@ -131,13 +132,13 @@ def functions_of(source: str) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def _place(node: ast.stmt, lines: list[str], side: str) -> tuple[int, int]:
-    """(line, column in characters) where a statement, its decorators included, begins or ends: `ast` counts bytes."""
+    """(line, column in characters) of the start or end of a statement with its decorators; `ast` counts bytes."""
     if side == "end":
         line, column = node.end_lineno, node.end_col_offset
     else:
         first = min([node, *getattr(node, "decorator_list", [])], key=lambda part: part.lineno)
         line, column = first.lineno, 0 if first is not node else node.col_offset
-    assert line is not None  # a parsed statement's end is known
+    assert line is not None  # known for a parsed statement
     return line, len(lines[line - 1].encode()[:column].decode())
 
 

@@ -1,8 +1,8 @@
-"""Texts that are nearly the same, so that a split can keep them together.
+"""Finds nearly equal texts, so that a split can keep them together.
 
-Two texts are as alike as their sets of word n-grams: |A and B| / |A or B| (Broder 1997, the resemblance of documents),
-words in lower case and without marks. A text's group is what is reached from it by links, so that a group holds texts
-that are alike only through a third one.
+The similarity of two texts is that of their sets of word n-grams: |A and B| / |A or B| (Broder 1997, the resemblance of
+documents), with words in lower case and without punctuation. A group contains all texts connected by links, so that two
+texts of a group may be similar only to a third one.
 """
 
 import collections
@@ -16,7 +16,7 @@ Link = tuple[int, int]
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text in lower case, without marks.
+    """The words of a text in lower case, without punctuation.
 
     >>> words("It isn't: Dr. X")
     ('it', 'isn', 't', 'dr', 'x')
@@ -25,7 +25,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def alike(texts: Sequence[str], length: int, share: float) -> Iterator[Link]:
-    """The pairs of texts of which at least `share` of the `length`-grams of words are in both."""
+    """The pairs of texts that share at least the fraction `share` of their `length`-grams of words."""
     grams = [_grams(words(text), length) for text in texts]
     holders: dict[tuple[str, ...], list[int]] = collections.defaultdict(list)
     for index, own in enumerate(grams):
@@ -42,7 +42,7 @@ def _grams(of: tuple[str, ...], length: int) -> set[tuple[str, ...]]:
 
 
 def equal(values: Iterable[Hashable]) -> Iterator[Link]:
-    """Links between those that are equal."""
+    """Links between equal values."""
     first: dict[Hashable, int] = {}
     for index, value in enumerate(values):
         if first.setdefault(value, index) != index:
@@ -50,7 +50,7 @@ def equal(values: Iterable[Hashable]) -> Iterator[Link]:
 
 
 def groups(size: int, links: Iterable[Link]) -> list[int]:
-    """Of each of `size` examples the smallest number in its group.
+    """The smallest example number of each example's group, for `size` examples.
 
     >>> groups(5, [(3, 4), (1, 3)])
     [0, 1, 2, 1, 1]
@@ -69,7 +69,7 @@ def groups(size: int, links: Iterable[Link]) -> list[int]:
 
 
 def splits(texts: Sequence[str], links: Iterable[Link]) -> list[str]:
-    """The split of each text: as `reviews.split_of` has it of the alphabetically first text of its group."""
+    """The split of each text: `reviews.split_of` of the alphabetically first text of its group."""
     group = groups(len(texts), links)
     first: dict[int, str] = {}
     for index, text in zip(group, texts, strict=True):

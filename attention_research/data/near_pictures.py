@@ -1,6 +1,6 @@
-"""Pictures that are nearly the same, so that a split can keep them together (as `near_duplicates` does for texts).
+"""Finds nearly equal pictures, so that a split can keep them together (as `near_duplicates` does for texts).
 
-Two pictures are alike if, shrunk to a few pixels, their root mean square difference is no more than a few grey values.
+Two pictures are alike if their root mean square difference, after shrinking, is at most `LIMIT` grey values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,9 +10,9 @@ import numpy as np
 from attention_research.data.image_source import resized
 from attention_research.data.near_duplicates import Link
 
-#: The side to which pictures are shrunk, and the largest difference of two that are alike.
+#: The side to which pictures are shrunk, and the largest difference between two alike pictures.
 SIDE, LIMIT = 24, 3.0
-#: Pictures that are compared with all at once.
+#: The number of pictures that are compared with all others at once.
 _ROWS = 256
 
 
@@ -27,6 +27,6 @@ def alike(images: Sequence[np.ndarray], limit: float = LIMIT) -> Iterator[Link]:
     squares = (small**2).sum(axis=1)
     for start in range(0, len(small), _ROWS):
         rows = slice(start, start + _ROWS)
-        distance = squares[rows, None] + squares[start:] - 2 * small[rows] @ small[start:].T  # exact: whole numbers
+        distance = squares[rows, None] + squares[start:] - 2 * small[rows] @ small[start:].T  # exact: integers
         for one, other in np.argwhere(np.triu(distance <= limit**2 * small.shape[1], k=1)):
             yield start + int(one), start + int(other)

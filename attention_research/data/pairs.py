@@ -1,4 +1,4 @@
-"""Sentence pairs for translation: from a data set's name to batches that are a pure function of (seed, step)."""
+"""Sentence pairs for translation, by the name of a data set; batches are a pure function of (seed, step)."""
 
 import contextlib
 import functools
@@ -23,28 +23,28 @@ _EVALUATION_SEED = 1706
 
 
 class Tokenised:
-    """Text from outside this code: what is read of it (`_choice`), and the vocabulary that is trained on it."""
+    """External text: the part to read (`_choice`), and the vocabulary trained on it."""
 
     name: str
-    #: What `prepared.prepare` reads: a `prepared.Choice` or another frozen dataclass with its methods.
+    #: The input of `prepared.prepare`: a `prepared.Choice` or another frozen dataclass with its methods.
     _choice: Any
     _new_tokenizer: Callable[[], Any]
     _report: Callable[[str], None]
-    #: Tokens of either side, the end of sentence included.
+    #: The largest number of tokens of a side, with the end of sentence.
     max_length: int
-    #: What a run keeps of these data (`data.kept`); None before the run has started.
+    #: The part of the data that a run keeps (`data.kept`); None before the run has started.
     kept: Kept | None = None
 
     def take(self, kept: Kept, report: Callable[[str], None]) -> None:
-        """Use the vocabulary that a run keeps. Text is read, and checked to be the run's, only where it is needed."""
+        """Uses the vocabulary that a run keeps. Text is read and checked against the run only when needed."""
         self.kept, self._report = kept, report
 
     def stored(self, run: Path) -> Kept:
-        """What the folder of a run of these data keeps."""
+        """The data kept in the folder of a run."""
         return kept_module.read(run, self._new_tokenizer)
 
     def learned(self) -> dict[str, Any]:
-        """What a model relies on beside the vocabulary, and what costs the training text to know: it is kept."""
+        """Other data that a model needs and that come from the training text; a run keeps them."""
         return {}
 
     @functools.cached_property
@@ -66,20 +66,20 @@ class Tokenised:
         return self.vocabulary
 
     def stamp(self) -> str | None:
-        """Changes whenever the text may have changed; None where that cannot be told."""
+        """A string that changes if the text may have changed; None if this cannot be known."""
         return self._choice.stamp()
 
     def is_here(self) -> bool:
-        """Whether the text can be read without being fetched, built or tokenised first."""
+        """Whether the text can be read without downloading, building or tokenising first."""
         from attention_research.data import prepared
 
-        with contextlib.suppress(Exception):  # it is not on this machine: each kind raises an error of its own
+        with contextlib.suppress(Exception):  # the text is not on this machine; each kind raises its own error
             return prepared.found(self._choice, self._new_tokenizer()) is not None
         return False
 
     def content(self) -> dict[str, Any]:
-        """What a run keeps of the text: its digests, the files that it was read from, and what a user should know of it
-        ("facts"): what was left out and cut, what is there twice, how many tokens."""
+        """The facts about the text that a run keeps: its digests, its files, and "facts" for the user: the numbers of
+        examples left out, truncated and repeated, and the number of tokens."""
         prepared, vocabulary = self._prepared, self.vocabulary
         facts = {
             "left_out": self.omitted(),
@@ -99,36 +99,36 @@ class Tokenised:
 
     @property
     def dropped(self) -> int:
-        """Training examples that are left out because they have more than `max_length` tokens."""
+        """The number of training examples left out because they have more than `max_length` tokens."""
         raise NotImplementedError
 
     def omitted(self) -> dict[str, dict[str, int]]:
-        """Split -> reason -> how many examples are left out for it."""
+        """Split -> reason -> the number of examples left out."""
         found = {split: dict(reasons) for split, reasons in self._prepared.facts["left_out"].items()}
         if self.dropped:
             found.setdefault("train", {})[f"more than {self.max_length} tokens"] = self.dropped
         return found
 
     def shortened(self) -> dict[str, int]:
-        """Split -> how many of its examples are cut at `max_length` tokens."""
+        """Split -> the number of its examples that are truncated to `max_length` tokens."""
         raise NotImplementedError
 
 
 class Pairs(Tokenised):
-    """Sentence pairs wherever they come from (`_choice`), their joint vocabulary, and their batches.
+    """Sentence pairs from any source (`_choice`), their joint vocabulary, and their batches.
 
-    `max_length` counts tokens with the end of sentence; a training pair of which either side is longer is dropped and
-    counted (`dropped`), one of validation or test is cut. `train_examples` takes that many examples of a fixed
-    permutation of the training split, for which the vocabulary, too, is trained on these only.
+    `max_length` counts tokens with the end of sentence. A training pair with a longer side is dropped and counted
+    (`dropped`); a longer pair of validation or test is truncated. `train_examples` selects that many examples of a
+    fixed permutation of the training split; the vocabulary is then trained on these only.
 
-    Nothing is read before it is asked for; `prepare` does the slow part with reports of progress.
+    Data are read on demand; `prepare` does the slow part and reports its progress.
     """
 
-    #: Arrays of a batch that are not int32 -> what they are.
+    #: Arrays of a batch that are not int32 -> their dtype.
     dtypes: ClassVar[Mapping[str, str]] = {}
-    #: At most so many tokens are written of a target; None: as many as the model can.
+    #: The largest number of generated tokens; None: the limit of the model.
     target_length: int | None = None
-    #: Whether an example is a sentence and its translation as they stand, so that other files could take their place.
+    #: Whether an example is a plain sentence pair, so that other files can be evaluated instead.
     reads_pairs: ClassVar[bool] = False
 
     def __init__(
@@ -144,12 +144,12 @@ class Pairs(Tokenised):
         self._report: Callable[[str], None] = lambda line: None
         self.plan = functools.lru_cache(maxsize=4)(self._plan)
 
-    # What there is
+    # Contents
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Fetch, build, train the vocabulary and tokenise what is missing; later it is only opened.
+        """Downloads, builds, trains the vocabulary and tokenises, where missing; later calls only open the files.
 
-        Raises `ConfigError` where the text is not the one that the run began with (`take`).
+        Raises `ConfigError` if the text is not the one that the run began with (`take`).
         """
         self._report = progress or self._report
         self._prepared.open("train", "validation")
@@ -157,34 +157,34 @@ class Pairs(Tokenised):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the text of every split and of the vocabulary."""
+        """A hash of the text of every split and of the vocabulary."""
         return self._prepared.fingerprint
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The sentences of a split: sources, targets. Example ids index them."""
+        """The sources and targets of a split, indexed by example id."""
         return self._choice.text(split) if self.kept is None else self._prepared.text(split)
 
     def read(self, sources: Sequence[str]) -> list[list[int]]:
-        """The tokens of new texts as a model knows them, each with the end of sentence, uncut."""
+        """The tokens of new texts for a model, each with the end of sentence and not truncated."""
         return self.tokenizer.encode(list(sources))
 
     def written(self, tokens: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
-        """The text of what a model wrote of some sources."""
+        """The text of the tokens that a model generated for some sources."""
         del sources
         return self.tokenizer.decode(tokens)
 
     def sizes(self) -> dict[str, int]:
-        """Pairs of each split; of training those that are not too long."""
+        """The number of pairs of each split; for training, of those that are not too long."""
         sizes = {split: len(sources) for split, (sources, _) in self._prepared.tokens.items()}
         return sizes | {"train": len(self._train_ids)}
 
     @property
     def dropped(self) -> int:
-        """Training pairs that are left out because a side is longer than `max_length`."""
+        """The number of training pairs left out because a side is longer than `max_length`."""
         return len(self._prepared.tokens["train"][0]) - len(self._train_ids)
 
     def shortened(self) -> dict[str, int]:
-        """Split -> how many of its examples are cut at `max_length` tokens."""
+        """Split -> the number of its examples that are truncated to `max_length` tokens."""
         longest = {
             split: np.maximum(*(side.lengths for side in sides))
             for split, sides in self._prepared.tokens.items()
@@ -194,7 +194,7 @@ class Pairs(Tokenised):
         return {split: count for split, count in counts.items() if count}
 
     def describe(self) -> str:
-        """One line for the user: name, pairs, pieces."""
+        """A one-line description for the user: name, pairs, pieces."""
         return f"{self.name} · {len(self._train_ids):,} pairs · {self.tokenizer.size:,} pieces"
 
     # Training
@@ -208,13 +208,13 @@ class Pairs(Tokenised):
         return np.flatnonzero(self._train_lengths.max(axis=1) <= self.max_length)
 
     def _plan(self, seed: int, batch_size: int) -> Any:
-        """The endless order of training; its examples are positions among the pairs that are not too long."""
+        """The order of training, without end; its examples are indices into the pairs that are not too long."""
         if not len(self._train_ids):
             raise ConfigError(f"max_length: no training pair of {self.name} has at most {self.max_length} tokens")
         return self.batching.plan(self._train_lengths[self._train_ids], seed, batch_size)
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
-        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        """The batch of a step, counted from 0; with several hosts, the rows of one host."""
         if batch_size % hosts:
             raise ConfigError(f"training.batch_size: {batch_size} rows do not divide over {hosts} hosts")
         rows = self.plan(seed, batch_size)[step].host(host, hosts)
@@ -224,11 +224,11 @@ class Pairs(Tokenised):
     def train_batches(
         self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
     ) -> Iterator[tuple[int, Batch]]:
-        """(step, batch) from `start_step` on, without end, read ahead by threads. The step is the whole state."""
+        """(step, batch) from `start_step` on, without end; threads read ahead. The step is the only state."""
         return read_ahead(lambda step: self.batch_at(seed, step, batch_size, host, hosts), start_step)
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is read."""
+        """Array name -> shape, for each batch shape of training; reads nothing."""
         return [
             batching_module.batch_shapes(batch_size, source, target, self.batching.parts)
             for source, target in self.batching.shapes()
@@ -237,7 +237,7 @@ class Pairs(Tokenised):
     # Evaluation
 
     def _evaluated(self, split: str, examples: int | None):
-        """Token arrays of a split and the ids to look at: all, or the first `examples` of a fixed permutation."""
+        """The token arrays of a split, and the ids to use: all, or the first `examples` of a fixed permutation."""
         if split not in self._prepared.tokens:
             raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self._prepared.tokens)}")
         sources, targets = self._prepared.tokens[split]
@@ -249,11 +249,11 @@ class Pairs(Tokenised):
     def evaluation_batches(
         self, split: str, batch_size: int, examples: int | None = None
     ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(example ids [B], batch) over a split, one example a row, every example exactly once.
+        """(example ids [B], batch) over a split, one example per row, each example exactly once.
 
-        Batches go from short to long, so the first few are no sample of the split: `examples` takes that many of a
-        fixed permutation instead. Row i of a batch is example ids[i]; -1 marks rows that only fill the last batch.
-        Both sides are cut to `max_length`, and padded to one of the lengths of the batching.
+        Batches are sorted from short to long, so the first few are not a random sample of the split; `examples` selects
+        that many examples of a fixed permutation instead. Row i of a batch is example ids[i]; -1 marks rows that only
+        fill the last batch. Both sides are truncated to `max_length` and padded to a length of the batching.
         """
         sources, targets, chosen = self._evaluated(split, examples)
         longest = np.minimum(np.maximum(sources.lengths, targets.lengths), self.max_length)
@@ -269,15 +269,15 @@ class Pairs(Tokenised):
             yield np.pad(ids, (0, batch_size - len(ids)), constant_values=-1), batch
 
     def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
-        """The target tokens of a split (or of `examples` of it) one after the other: those that a loss counts."""
+        """The target tokens of a split (or of `examples` of it), concatenated: those that a loss counts."""
         return self.target_sentences(split, examples).flat
 
     def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
-        """The same, each target a sequence of its own."""
+        """The targets of a split (or of `examples` of it) as separate sequences."""
         return TokenArray.unpadded(batch["target"] for _, batch in self.evaluation_batches(split, 256, examples))
 
     def target_counts(self) -> np.ndarray:
-        """[tokens] how often each token of the vocabulary is a target in training."""
+        """[tokens] the count of each token of the vocabulary in the training targets."""
         if self.kept is not None and "target_counts" in self.kept.learned:
             return np.asarray(self.kept.learned["target_counts"])
         return np.bincount(self._counted(), minlength=self.tokenizer.size)
@@ -319,7 +319,7 @@ class PairData(Pairs):
 
 
 class _Selected:
-    """A token array seen through a choice of its sequences."""
+    """A view of selected sequences of a token array."""
 
     def __init__(self, tokens, ids: np.ndarray):
         self._tokens, self._ids = tokens, ids

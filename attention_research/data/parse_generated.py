@@ -1,7 +1,7 @@
-"""TFDS builder `parse_generated/{en,short}`: sentences (`en`) and their linearised trees (`tree`), generated.
+"""TFDS builder `parse_generated/{en,short}`: generated sentences (`en`) and their linearised trees (`tree`).
 
-Features as `wmt14_translate`, so that parsing is translation from `en` to `tree` (Vinyals et al. 2015). Written as
-array_record, so that neither building nor reading needs TensorFlow.
+The features are those of `wmt14_translate`, so that parsing is translation from `en` to `tree` (Vinyals et al. 2015).
+The set is written as array_record, so that neither building nor reading needs TensorFlow.
 """
 
 import tensorflow_datasets as tfds
@@ -10,7 +10,7 @@ from attention_research.data import grammar
 from attention_research.data.by_hash import split_of
 from attention_research.data.trees import linearised, sentence
 
-#: Symbols of a short tree: with the end, 32 tokens.
+#: The largest number of symbols of a short tree; with the end of sentence, 32 tokens.
 SHORT = 31
 
 

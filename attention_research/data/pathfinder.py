@@ -1,12 +1,12 @@
-"""Pathfinder (Linsley et al. 2018, arXiv 1805.08315; Kim et al. 2020), generated: do dashed paths connect two dots?
+"""Pathfinder (Linsley et al. 2018, arXiv 1805.08315; Kim et al. 2020), generated: does a dashed path connect two dots?
 
-The Long Range Arena takes the authors' images of 32 x 32 grey pixels; this is a smaller one of the same question. Paths
-are walks on a lattice that share no node, `PITCH` pixels a step, so that two of them never come nearer to each other
-than that. They are drawn as dashes. There are two long paths and `distractors` short ones; the dots are at the ends of
-one long path (class 1) or at an end of each (class 0). Images of class 0 are drawn until their dots are as far from
-each other, in steps, as those of an image of class 1 that was drawn for that alone: distance tells nothing.
+The Long Range Arena uses the authors' images of 32 x 32 grey pixels; this is a smaller version of the same task. Paths
+are dashed walks on a lattice with `PITCH` pixels per step. They share no node, so that the distance between two paths
+is at least `PITCH` pixels. There are two long paths and `distractors` short ones. The dots are at the two ends of one
+long path (class 1), or at one end of each long path (class 0). Images of class 0 are redrawn until their dots have the
+same distance, in steps, as the dots of an extra image of class 1, so that the distance does not predict the class.
 
-A pixel is a token: 1 background, 2 path, 3 dot; 0, padding, does not occur. No real images.
+A pixel is a token: 1 background, 2 path, 3 dot; 0, padding, does not occur. The images are generated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attention_research.registry import NonNegative, Positive
 
 PITCH = 4
 BACKGROUND, PATH, DOT = 1, 2, 3
-#: A path's pixels are drawn where their number, modulo the pitch, is none of these: nodes always are.
+#: A pixel of a path is not drawn if its number modulo the pitch is one of these; nodes are always drawn.
 GAPS = (2,)
 _SEEDS = {"train": 1805, "validation": 1806, "test": 1807}
 
@@ -30,7 +30,7 @@ Node = tuple[int, int]
 
 
 def walk(chance: random.Random, lattice: int, nodes: int, taken: set[Node]) -> list[Node] | None:
-    """A random walk over that many nodes, none of them twice and none taken; None where it runs into a dead end."""
+    """A random walk over `nodes` distinct free nodes; None if it runs into a dead end."""
     free = [(row, column) for row in range(lattice) for column in range(lattice) if (row, column) not in taken]
     if not free:
         return None
@@ -46,7 +46,7 @@ def walk(chance: random.Random, lattice: int, nodes: int, taken: set[Node]) -> l
 
 
 def walks(chance: random.Random, lattice: int, lengths: list[int]) -> list[list[Node]]:
-    """Walks of these many nodes that share none; drawn anew from the first one until all have room."""
+    """Walks with the given numbers of nodes that share no node; all are redrawn until they fit."""
     while True:
         found: list[list[Node]] = []
         for nodes in lengths:
@@ -68,7 +68,7 @@ def pixels(path: list[Node]) -> list[Node]:
 
 
 def drawn(paths: list[list[Node]], dots: tuple[Node, Node], lattice: int, gaps: tuple[int, ...] = GAPS) -> np.ndarray:
-    """The image [size size], of paths and two nodes with dots; without `gaps` the paths are whole."""
+    """The image [size size] of paths and of two nodes with dots; without `gaps` the paths are solid."""
     image = np.full((size_of(lattice),) * 2, BACKGROUND, np.int32)
     for path in paths:
         for number, pixel in enumerate(pixels(path)):
@@ -90,7 +90,8 @@ def size_of(lattice: int) -> int:
 
 
 class Pathfinder(LabelledArrays):
-    """Images on a lattice of `lattice` x `lattice` nodes, long paths of `nodes` of them; `max_length` is the pixels."""
+    """Images on a lattice of `lattice` x `lattice` nodes, with long paths of `nodes` nodes; `max_length` is the number
+    of pixels."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Pathfinder(LabelledArrays):
         super().__init__("pathfinder", max_length, numbers, ("apart", "connected"), self.shape)
 
     def puzzle(self, chance: random.Random, connected: bool) -> tuple[list[list[Node]], tuple[Node, Node]]:
-        """(paths, where the dots are)."""
+        """(paths, the nodes of the two dots)."""
         lengths = [self.shape["nodes"]] * 2 + [2] * self.shape["distractors"]
         draw = lambda: walks(chance, self.shape["lattice"], lengths)
         paths = draw()

@@ -1,11 +1,11 @@
-"""A folder of pictures and a file that says what is on them: which captions belong to which picture of which split.
+"""A folder of pictures with a caption file: the captions and the split of each picture.
 
-captions.tsv      picture, a tab, one caption; a picture with several captions stands on several lines
+captions.tsv      picture, a tab, one caption; a picture with several captions has several lines
 captions.jsonl    {"file_name": "dog.png", "captions": ["a dog", "a black dog"]}, or one caption as "caption" or "text"
 
-Pictures are named from the folder. A first line of a .tsv file that names no picture but its columns (file_name,
-caption) is skipped. Without files of their own for validation and test, the pictures are split by the MD5 of their
-names: a twentieth each, at least one picture each.
+Names of pictures are relative to the folder. If the first line of a .tsv file is a header (file_name, caption), it is
+skipped. Without separate files for validation and test, the pictures are split by the MD5 of their names: a twentieth
+each, and at least one picture each.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from attention_research.data.prepared import chosen
 from attention_research.errors import ConfigError
 
 SPLITS = ("train", "validation", "test")
-#: What a first line calls the column of the pictures, and what JSON calls it.
+#: The names of the pictures' column in a header, and of their key in JSON.
 PICTURE = ("file_name", "filename", "file", "image", "picture")
 CAPTION = ("captions", "caption", "text")
 
-#: What the names of pictures end with.
+#: The suffixes of picture files.
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff")
 
 #: picture -> its captions; a caption without text is left out
@@ -44,9 +44,9 @@ Captions = dict[str, list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class PictureFolder:
-    """What `prepared.prepare` reads: the captions of a folder's pictures, all pictures' one after the other.
+    """The input of `prepared.prepare`: the captions of all pictures of a folder, concatenated.
 
-    `captions` is the file with the captions, of all splits or, where `validation` and `test` name theirs, of training.
+    `captions` is the caption file of all splits; if `validation` and `test` name other files, it is that of training.
     """
 
     name: str
@@ -63,16 +63,16 @@ class PictureFolder:
         return SPLITS
 
     def files(self) -> dict[str, str]:
-        """Setting -> the file with captions that it names."""
+        """Setting -> the caption file that it names."""
         named = {"captions": self.captions, "validation": self.validation, "test": self.test}
         return {setting: file for setting, file in named.items() if file is not None}
 
     def stamp(self) -> str:
-        """Changes whenever a file with captions or a picture does. Raises `ConfigError` where one is missing."""
+        """A string that changes with a caption file or a picture. Raises `ConfigError` if one is missing."""
         return hashlib.sha256(repr([(_times(self), self.stamp_of(split)) for split in SPLITS]).encode()).hexdigest()
 
     def stamp_of(self, split: str) -> str:
-        """Changes whenever a picture of a split does. Raises `ConfigError` where one is missing."""
+        """A string that changes with a picture of a split. Raises `ConfigError` if one is missing."""
         return hashlib.sha256(repr([self._stat(split, picture) for picture in self.of(split)]).encode()).hexdigest()
 
     def _stat(self, split: str, picture: str) -> tuple[str, int, int]:
@@ -89,27 +89,27 @@ class PictureFolder:
         return (str(path), stat.st_size, stat.st_mtime_ns)
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """The captions of a split, normalised, and as many empty texts."""
+        """The captions of a split, normalised, and the same number of empty texts."""
         normalized = words_apart if self.normalization == "words" else lambda text: " ".join(text.split())
         texts = [normalized(caption) for captions in self.of(split).values() for caption in captions]
         return texts, [""] * len(texts)
 
     def pictures(self, split: str) -> np.ndarray:
-        """[captions] the number of the picture that each caption is about."""
+        """[captions] the number of the picture of each caption."""
         counts = [len(captions) for captions in self.of(split).values()]
         return np.repeat(np.arange(len(counts)), counts)
 
     def marks(self, split: str) -> list[str]:
-        """The SHA-256 of each picture of a split: a text is another one where its pictures are."""
+        """The SHA-256 of each picture of a split, which is part of the digest of the split."""
         return [sha256 for _, sha256 in self.contents(split)[1:]]
 
     def contents(self, split: str) -> list[tuple[str, str]]:
-        """The path and the SHA-256 of the file with the captions and of each picture of a split."""
+        """The path and the SHA-256 of the caption file and of each picture of a split."""
         paths = [self.file(split), *(str(self.path(picture)) for picture in self.of(split))]
         return [(path, hashlib.sha256(read_content(path)).hexdigest()) for path in paths]
 
     def left_out(self) -> dict[str, dict[str, int]]:
-        """Why captions and pictures are no examples."""
+        """Reason -> the number of captions and pictures left out."""
         splits, found = _read(self, _times(self))
         named = {Path(picture) for pictures in splits.values() for picture in pictures}
         there = [path for path in Path(self.name).rglob("*") if path.suffix.lower() in SUFFIXES]
@@ -118,7 +118,7 @@ class PictureFolder:
         return {"the folder": counts} if counts else {}
 
     def file(self, split: str) -> str:
-        """The file with the captions of a split."""
+        """The caption file of a split."""
         return {"validation": self.validation, "test": self.test}.get(split) or self.captions
 
     def of(self, split: str) -> Captions:
@@ -128,12 +128,12 @@ class PictureFolder:
         return {names[place]: pictures[names[place]] for place in chosen(split, len(names), self.train_examples)}
 
     def path(self, picture: str) -> Path:
-        """Where a picture lies."""
+        """The path of a picture."""
         return Path(self.name) / picture
 
 
 class FolderPictures(Pictures):
-    """The pictures of a `PictureFolder`, as `Pictures`."""
+    """The pictures of a `PictureFolder`, with the interface of `Pictures`."""
 
     def _stamp(self, split: str) -> str:
         return self._set.stamp_of(split)
@@ -155,14 +155,14 @@ class _Files:
 
 
 def _times(folder: PictureFolder) -> tuple[Any, ...]:
-    """What changes when a file with captions does."""
+    """The sizes and times of the caption files."""
     stats = {file: Path(file).stat() for file in folder.files().values() if Path(file).exists()}
     return tuple((file, stat.st_size, stat.st_mtime_ns) for file, stat in stats.items())
 
 
 @functools.lru_cache(maxsize=4)
 def _read(folder: PictureFolder, times: tuple[Any, ...]) -> tuple[dict[str, Captions], Counter[str]]:
-    """(split -> its pictures, why something was left out)."""
+    """(split -> its pictures, reason -> the number left out)."""
     left_out: Counter[str] = Counter()
     read = {setting: _captions(folder, setting, file, left_out) for setting, file in folder.files().items()}
     found = {split: read.get(split, {}) for split in SPLITS}
@@ -184,7 +184,7 @@ def _read(folder: PictureFolder, times: tuple[Any, ...]) -> tuple[dict[str, Capt
 
 
 def _captions(folder: PictureFolder, setting: str, file: str, left_out: Counter[str]) -> Captions:
-    """The pictures that a file names, in its order; raises `ConfigError` with the line where one is not there."""
+    """The pictures that a file names, in order. Raises `ConfigError` with the line number for a line without one."""
     name = f"config.data.{setting}: {file}"
     read = _json_lines if Path(file.removesuffix(".gz")).suffix in (".jsonl", ".json") else _tab_lines
     found: Captions = {}

@@ -1,4 +1,4 @@
-"""Texts that are each about one picture: captions, questions. A picture is kept once, however many are about it."""
+"""Texts about one picture each: captions, questions. A picture with several texts is stored once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from attention_research.data.protocol import Batch
 
 
 class PictureTexts(InMemory):
-    """A set gives `_made`, all texts of a split as arrays, of `train_shapes` without "image", and two functions.
+    """Base class of texts about pictures. A subclass defines `pictures_of`, `images` and `_made`, which makes all texts
+    of a split as arrays with the shapes of `train_shapes` without "image".
 
-    Examples are texts; `numbers` are how many there are. A batch has the texts' arrays, int32, and "image" [B Y X C]
-    uint8, 0 to 255: of each text its picture; rows that only fill it are 0, or `fill` by name.
+    An example is a text; `numbers` counts the texts. A batch has the arrays of the texts, int32, and "image" [B Y X C]
+    uint8, 0 to 255, the picture of each text. Rows that only fill a batch have the value `fill[name]`, or 0.
     """
 
-    #: Arrays of a batch that are not int32.
+    #: Arrays of a batch that are not int32 -> their dtype.
     dtypes: ClassVar[dict[str, str]] = {"image": "uint8"}
 
     def __init__(self) -> None:
@@ -27,17 +28,17 @@ class PictureTexts(InMemory):
         self._report: Callable[[str], None] = lambda line: None
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Make or fetch the training split, so that what takes time is reported; later it is there."""
+        """Makes or downloads the training split and reports the slow steps; later calls reuse it."""
         self._report = progress or self._report
         self.arrays("train")
         return self
 
     def pictures_of(self, split: str, texts: np.ndarray) -> np.ndarray:
-        """[n] the numbers of the pictures that some texts are about."""
+        """[n] the number of the picture of each text."""
         raise NotImplementedError
 
     def images(self, split: str, pictures: np.ndarray) -> np.ndarray:
-        """uint8 [n Y X C] of some pictures by their numbers."""
+        """The pictures with the given numbers, uint8 [n Y X C]."""
         raise NotImplementedError
 
     def _taken(self, split: str, ids: np.ndarray, rows: int) -> Batch:
@@ -50,7 +51,7 @@ class PictureTexts(InMemory):
 
 
 def padded(rows: list[list[int]], width: int) -> np.ndarray:
-    """Lists of at most so many numbers as int32 [n width], 0 behind them.
+    """Lists of at most `width` numbers as int32 [n width], padded with 0.
 
     >>> padded([[5, 7], []], 3).tolist()
     [[5, 7, 0], [0, 0, 0]]

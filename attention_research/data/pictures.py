@@ -1,8 +1,8 @@
-"""Pictures in files as arrays of 8 bits: the one reader of every picture, of a data set's and of the user's.
+"""Picture files as 8-bit arrays. All pictures, of data sets and of the user, are read by this module.
 
-Pillow decodes, whatever else is installed, so that a picture is the same numbers everywhere. What a file says about
-itself is followed: the orientation of a photograph (EXIF), transparency (on white), a palette, CMYK, grey of 16 bits
-(scaled, not cut off). Of an animation the first frame is read.
+Pillow decodes every picture, so that its values are the same on every machine. The metadata of a file are applied: the
+orientation of a photograph (EXIF), transparency (on white), a palette, CMYK, 16-bit grey (scaled, not clipped). Only
+the first frame of an animation is read.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from PIL import Image
 
 from attention_research.errors import ConfigError
 
-#: Channels -> what Pillow calls them.
+#: Channels -> the Pillow mode.
 MODES = {1: "L", 3: "RGB"}
-#: A picture of more pixels is refused: Pillow's own limit, which keeps a small file from filling the memory.
+#: A larger number of pixels is refused. This is Pillow's limit against small files that fill the memory.
 MOST_PIXELS = 2 * 89_478_485
 _ORIENTATION = 0x0112
-#: EXIF orientation -> what turns the picture upright.
+#: EXIF orientation -> the operation that turns the picture upright.
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -32,16 +32,16 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-#: Formats whose 32-bit grey holds values of 16 bits.
+#: Formats in which 32-bit grey holds 16-bit values.
 _SIXTEEN_BITS = ("PNG", "PPM")
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # `MOST_PIXELS` is what counts
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # `MOST_PIXELS` is checked instead
 warnings.filterwarnings("ignore", "(?i)corrupt EXIF data", module=r"PIL\.")
 
 
 def read_picture(path: Path | str, channels: int = 3, name: str | None = None) -> np.ndarray:
-    """The picture in a file as uint8 [Y X channels]. `name` is what messages call it, the path by default.
+    """The picture in a file as uint8 [Y X channels]. `name` is its name in messages, by default the path.
 
-    Raises `ConfigError`, one line, where there is no file or no picture that can be read.
+    Raises `ConfigError`, one line, if the file does not exist or is not a readable picture.
     """
     name = str(path) if name is None else name
     try:
@@ -67,23 +67,23 @@ def decoded(data: bytes, channels: int = 3, name: str = "a picture") -> np.ndarr
         raise
     except Image.DecompressionBombError:
         raise ConfigError(_too_large(name)) from None
-    except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
+    except Exception as error:  # a damaged file can make Pillow's decoders raise any exception
         reason = " ".join(str(error).split()) if isinstance(error, OSError) else type(error).__name__
         reason = "unknown format" if isinstance(error, Image.UnidentifiedImageError) else reason
         raise ConfigError(f"{name}: not a picture that can be read; give a PNG or JPEG file ({reason})") from None
 
 
 def array_of(picture: Image.Image) -> np.ndarray:
-    """[Y X C] of a picture in grey or in colours."""
+    """A grey or colour picture as an array [Y X C]."""
     array = np.asarray(picture)
     return array[..., None] if array.ndim == 2 else array
 
 
 def eight_bits(picture: Image.Image, name: str = "a picture") -> Image.Image:
-    """A picture of any of Pillow's modes in grey ("L") or colours ("RGB"), what is transparent on white.
+    """A picture of any Pillow mode as grey ("L") or colours ("RGB"), with transparent pixels on white.
 
-    Grey of 16 bits is scaled to 8. Grey of 32 bits and floats do not say their range: values up to 1 (floats only), 255
-    or 65,535 are taken for what they look like; others raise `ConfigError`.
+    16-bit grey is scaled to 8 bits. The range of 32-bit grey and of floats is not known: it is taken to be up to 1
+    (floats only), 255 or 65,535, the smallest that fits the values; other values raise `ConfigError`.
     """
     if picture.mode in MODES.values() and "transparency" not in picture.info:
         return picture
@@ -115,7 +115,7 @@ def _scaled(picture: Image.Image, name: str) -> Image.Image:
 
 
 def _upright(picture: Image.Image, of: Image.Image) -> Image.Image:
-    """The picture as its photographer saw it; EXIF that cannot be read says nothing."""
+    """The picture turned upright by its EXIF orientation; unreadable EXIF is ignored."""
     turn = None
     with suppress(Exception):
         turn = _UPRIGHT.get(of.getexif().get(_ORIENTATION, 1))
@@ -123,7 +123,7 @@ def _upright(picture: Image.Image, of: Image.Image) -> Image.Image:
 
 
 def _check_sums(data: bytes, name: str) -> None:
-    """Raises `ConfigError` where a PNG file is damaged in a way that its decoder does not see."""
+    """Raises `ConfigError` if a PNG file is damaged in a way that its decoder does not detect."""
     try:
         with Image.open(io.BytesIO(data)) as picture:
             picture.verify()

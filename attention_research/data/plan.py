@@ -1,10 +1,9 @@
-"""Which examples stand in which batch: a pure function of their lengths, the seed and the epoch.
+"""The examples of each batch, as a pure function of their lengths, the seed and the epoch.
 
-Every epoch has the same number of steps, so that a step's place is a division: step = epoch * steps + index. Every
-example stands in an epoch exactly once. The last batch of a plan may be short of rows; the missing ones are filled with
-padding, which no loss counts.
+Every epoch has the same number of steps, so that step = epoch * steps + index. Every example occurs in an epoch exactly
+once. The last batch of a plan may have fewer rows; the missing rows are padding, which the loss ignores.
 
-Lengths are an integer array [n 2], tokens of source and target with the end of sentence.
+Lengths are an integer array [n 2]: the numbers of source and target tokens, with the end of sentence.
 """
 
 import dataclasses
@@ -17,24 +16,24 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One batch: the fixed lengths of source and target, and for each row the examples in it (none: padding)."""
+    """One batch: the fixed lengths of source and target, and the examples in each row (none: padding)."""
 
     source_length: int
     target_length: int
     rows: tuple[tuple[int, ...], ...]
 
     def host(self, host: int, hosts: int) -> "Step":
-        """The rows of one of several hosts: equal consecutive parts."""
+        """The rows of one of several hosts; each host has an equal, consecutive part."""
         part = len(self.rows) // hosts
         return dataclasses.replace(self, rows=self.rows[host * part : (host + 1) * part])
 
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """The steps of an epoch as flat arrays: a large set's plan takes a few bytes an example.
+    """The steps of an epoch as flat arrays, which take only a few bytes per example.
 
-    `examples` are ordered by step and row; row r is examples[row_starts[r]:row_starts[r+1]]; step i is the rows from
-    step_starts[i] to step_starts[i+1], of lengths shapes[i].
+    `examples` are ordered by step and row. Row r is examples[row_starts[r]:row_starts[r+1]]. Step i has the rows from
+    step_starts[i] to step_starts[i+1], with lengths shapes[i].
     """
 
     examples: np.ndarray
@@ -57,7 +56,7 @@ class Epoch:
 
 
 class Plan:
-    """Step number -> `Step`, for an endless training over the same examples. Safe to ask from several threads."""
+    """Step number -> `Step`, for training without end over the same examples. Thread-safe."""
 
     def __init__(self, epoch: Callable[[int], Epoch]):
         self._epoch = functools.lru_cache(maxsize=2)(epoch)
@@ -76,15 +75,15 @@ class Plan:
 def bucket_epoch(
     lengths: np.ndarray, boundaries: tuple[int, ...], batch_size: int, generator: np.random.Generator
 ) -> Epoch:
-    """One example a row; all examples of a step share the smallest boundary that holds source and target.
+    """One example per row. All examples of a step have the smallest boundary that fits source and target as length.
 
-    Within a bucket the examples are shuffled; what is left over after whole batches joins the next larger bucket, so
-    that only the last batch of the largest occupied bucket can be short. The steps are shuffled.
+    The examples of a bucket are shuffled. Those left over after whole batches move to the next larger bucket, so that
+    only the last batch of the largest used bucket can be short. The steps are shuffled.
     """
     bucket = np.searchsorted(boundaries, lengths.max(axis=1))
     order = generator.permutation(len(lengths))
     order = order[np.argsort(bucket[order], kind="stable")]
-    # In this order batches are consecutive runs; the larger bucket at a run's end gives its shape.
+    # In this order batches are consecutive runs; the bucket of a run's last example gives the shape.
     starts = np.append(np.arange(0, len(order), batch_size), len(order))
     shape = np.asarray(boundaries)[bucket[order[starts[1:] - 1]]]
     return _shuffled(order, np.arange(len(order) + 1), starts, np.stack([shape, shape], axis=1), batch_size, generator)
@@ -93,9 +92,9 @@ def bucket_epoch(
 def first_fit(
     lengths: np.ndarray, source_length: int, target_length: int, order: np.ndarray, open_rows: int = 64
 ) -> list[list[int]]:
-    """Pack pairs into rows that hold `source_length` and `target_length` tokens: each goes into the first that fits.
+    """Packs pairs into rows of `source_length` and `target_length` tokens; each pair goes into the first row that fits.
 
-    Only the newest `open_rows` rows stay open, so that the time is linear in the examples.
+    Only the newest `open_rows` rows are considered, so that the time is linear in the number of examples.
     """
     rows: list[list[int]] = []
     free = np.zeros((0, 2), np.int64)
@@ -115,7 +114,7 @@ def first_fit(
 def packed_epoch(
     rows: list[list[int]], shape: tuple[int, int], batch_size: int, generator: np.random.Generator
 ) -> Epoch:
-    """Steps of shuffled packed rows; which examples share a row is fixed, since they cannot see each other."""
+    """Steps of shuffled packed rows. The examples of a row are fixed, which is harmless: segments separate them."""
     shuffled = [rows[row] for row in generator.permutation(len(rows))]
     starts = np.append(np.arange(0, len(rows), batch_size), len(rows))
     row_starts = np.concatenate([[0], np.cumsum([len(row) for row in shuffled])])

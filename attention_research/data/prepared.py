@@ -1,8 +1,8 @@
-"""The tokenised pairs of a data set in the cache: text -> vocabulary -> token arrays, each stored under its content.
+"""The tokenised pairs of a data set in the cache: text -> vocabulary -> token arrays, each stored by its content.
 
-tokenizers/HASH.model     by the training text and the tokenizer's settings
-tokens/HASH/              by the text of every split and the vocabulary
-index/HASH.json           by the files of the data set (names, sizes, times): where the above are, without reading
+tokenizers/HASH.model     HASH is that of the training text and the tokenizer's settings tokens/HASH/              of
+the text of every split and the vocabulary index/HASH.json           of the files of the data set (names, sizes, times);
+points to the other two without reading text
 """
 
 import contextlib
@@ -18,12 +18,12 @@ from attention_research.data import sources, storage
 from attention_research.data.kept import digest, trained_settings
 from attention_research.data.tokens import BySplit, TokenArray
 
-#: Low-data studies take the first examples of one fixed permutation, so that the smaller set is in the larger one.
+#: Seed of the permutation from which subsets are taken; a smaller subset is part of a larger one.
 SUBSET_SEED = 20170612
 
 
 def chosen(split: str, size: int, train_examples: int | None) -> np.ndarray:
-    """The examples of a split that are read: all, or the first `train_examples` of the fixed permutation, in order."""
+    """The examples of a split to read: all, or the first `train_examples` of the fixed permutation, sorted."""
     if split != "train" or train_examples is None:
         return np.arange(size)
     return np.sort(np.random.default_rng(SUBSET_SEED).permutation(size)[:train_examples])
@@ -31,16 +31,16 @@ def chosen(split: str, size: int, train_examples: int | None) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Named:
-    """A data set of `sources` by its name, as `prepare` asks for it; what is read of it (`text`) is a subclass's."""
+    """A data set of `sources` by its name, for `prepare`; a subclass defines `text`."""
 
     name: str
 
     def prepare(self, report: Callable[[str], None]) -> None:
-        """Build what is missing before the text can be read."""
+        """Builds the set if it is missing."""
         sources.prepare(self.name, report)
 
     def stamp(self) -> str | None:
-        """Changes whenever the text may have changed; None where that cannot be told without reading it."""
+        """A string that changes if the text may have changed; None if this cannot be known without reading it."""
         return sources.stamp(self.name)
 
     def splits(self) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class Named:
 
 @dataclasses.dataclass(frozen=True)
 class Choice(Named):
-    """What of a data set is read: its name, the two languages, and how many training examples (None: all)."""
+    """The part of a data set to read: its name, two languages, and the number of training examples (None: all)."""
 
     source_language: str
     target_language: str
@@ -64,9 +64,9 @@ class Choice(Named):
 
 
 class Prepared:
-    """Vocabulary and token arrays of a choice: `tokens[split]` is (sources, targets), `fingerprint` their content.
+    """The vocabulary and token arrays of a choice: `tokens[split]` is (sources, targets), `fingerprint` a content hash.
 
-    `splits` has of each split {"digest", "examples"} of its text, `facts` what is to be said of it (`facts_of`).
+    `splits` maps each split to {"digest", "examples"} of its text; `facts` are those of `facts_of`.
     """
 
     def __init__(self, folder: Path, tokenizer: Any, read: Mapping[str, Any]):
@@ -77,11 +77,11 @@ class Prepared:
         self.tokens = BySplit(json.loads((folder / "splits.json").read_text()), load)
 
     def open(self, *splits: str) -> None:
-        """Nothing: all of it was read."""
+        """Does nothing: all splits have been read."""
 
 
 def found(choice: Any, tokenizer: Any) -> Prepared | None:
-    """What was prepared before, found by the files of the data set and not read again; None where it has to be."""
+    """Data that were prepared before, found by the files of the data set without reading them; else None."""
     path = _index(choice, tokenizer.settings(), choice.stamp())
     if path is None or not path.exists():
         return None
@@ -93,10 +93,10 @@ def found(choice: Any, tokenizer: Any) -> Prepared | None:
 
 
 def prepare(choice: Any, tokenizer: Any, report: Callable[[str], None] = lambda line: None) -> Prepared:
-    """Everything that training on the choice needs, built where it is missing. `tokenizer` is not trained yet.
+    """The prepared data of a choice, built if they are missing. `tokenizer` is not trained yet.
 
-    The choice is a `Choice` or another frozen dataclass with its methods; one that leaves out examples says how many in
-    its `left_out()`, {split: {reason: number}}.
+    The choice is a `Choice` or another frozen dataclass with its methods. If it leaves out examples, its `left_out()`
+    returns {split: {reason: number}}.
     """
     choice.prepare(report)
     there = found(choice, tokenizer)
@@ -118,8 +118,8 @@ def _index(choice: Any, settings: Any, stamp: str | None) -> Path | None:
 
 
 def _build(choice: Any, tokenizer: Any, report: Callable[[str], None]) -> tuple[Path, dict[str, Any]]:
-    """Train the vocabulary, tokenise every split: the folder of token arrays, and what was read. Holds the whole text
-    in memory."""
+    """Trains the vocabulary and tokenises every split. Returns the folder of token arrays, and {"splits", "facts"} of
+    the text. Holds the whole text in memory."""
     texts = {split: choice.text(split) for split in dict.fromkeys(("train", *choice.splits()))}
     train_source, train_target = texts["train"]
     tokenizer.fit([*train_source, *train_target], report)
@@ -141,13 +141,13 @@ def _build(choice: Any, tokenizer: Any, report: Callable[[str], None]) -> tuple[
 
 
 def facts_of(choice: Any, texts: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, Any]:
-    """What a user should know of a text: how many examples were left out and why, how much of it is there twice."""
+    """Facts that are reported to the user: the numbers of examples left out, with reasons, and of repeated ones."""
     left_out = choice.left_out() if hasattr(choice, "left_out") else {}
     return {"left_out": left_out, "repeated": repeated(texts)}
 
 
 def repeated(texts: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, dict[str, int]]:
-    """Split -> how many of its examples have a source that is in the training text, and how many with the same target.
+    """Split -> the numbers of examples whose source, and whose whole pair, are also in the training text.
 
     >>> repeated({"train": (["a", "b"], ["A", "B"]), "test": (["a", "a", "b", "c"], ["A", "A", "D", "C"])})
     {'test': {'sources': 3, 'pairs': 2}}

@@ -1,17 +1,17 @@
-"""The CMU Pronouncing Dictionary (BSD licence) out of one registry package: words and how Americans say them.
+"""The CMU Pronouncing Dictionary (BSD licence) from one registry package: words with American pronunciations.
 
     accuse  AH0 K Y UW1 Z          a digit after a vowel is its stress: 0 none, 1 primary, 2 secondary
     read  R EH1 D                  the same word's other pronunciation is "read(2)": R IY1 D
 
-Letters and sounds come in one order, so that attention from the sounds to the letters may only move forward (Raffel et
-al. 2017). The usual task of converting graphemes to phonemes has 39 phonemes, without stress: equal pronunciations of a
-word are then one. What is written with anything but a-z and the apostrophe is left out (hyphens, full stops and digits
-in abbreviations: 1,193 lines, which `excluded` counts).
+Letters and sounds are in the same order, so that attention from sounds to letters can be monotonic (Raffel et al.
+2017). Grapheme-to-phoneme conversion usually has 39 phonemes, without stress; equal pronunciations of a word are then
+merged. Words with characters other than a-z and the apostrophe are left out (hyphens, full stops and digits in
+abbreviations: 1,193 lines, which `excluded` counts).
 
-The split is by word, MD5 modulo 20 being 0 for test and 1 for validation, so that all pronunciations of a word are in
-one split: 120,213 pronunciations to train with, 6,675 for validation and 6,779 for test. Inflected forms are words of
-their own: "walk" may be in training and "walked" in test. Names and their spellings are a large part of it, and their
-pronunciation cannot always be told from the letters.
+The split is by word, so that all pronunciations of a word are in one split: MD5 modulo 20 is 0 for test and 1 for
+validation. There are 120,213 pronunciations for training, 6,675 for validation and 6,779 for test. Inflected forms are
+separate words: "walk" may be in training and "walked" in test. A large part of the words are names, whose pronunciation
+does not always follow from their letters.
 """
 
 import re
@@ -34,7 +34,7 @@ _WORD = re.compile(r"[a-z']+")
 
 
 def entries(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(word, phonemes with stress, one space between them) of each line; what follows # is a remark.
+    """(word, phonemes with stress, separated by one space) of each line; # begins a comment.
 
     >>> list(entries(["read(2) R IY1 D # present tense"]))
     [('read', 'R IY1 D')]
@@ -47,12 +47,12 @@ def entries(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def keep(word: str) -> bool:
-    """Whether a word is written with a-z and the apostrophe alone, at least one of them a letter."""
+    """Whether a word has only a-z and the apostrophe, and at least one letter."""
     return bool(_WORD.fullmatch(word)) and word != "'" * len(word)
 
 
 def without_stress(phonemes: str) -> str:
-    """The same phonemes, vowels without their digit.
+    """The phonemes without the stress digits of the vowels.
 
     >>> without_stress("AH0 K Y UW1 Z")
     'AH K Y UW Z'
@@ -61,13 +61,13 @@ def without_stress(phonemes: str) -> str:
 
 
 def read_entries(archive: Path, *, stress: bool = False) -> Iterator[tuple[str, str]]:
-    """Every kept (word, phonemes) once, in the dictionary's order."""
+    """Every distinct kept (word, phonemes), in the order of the dictionary."""
     found = ((word, phonemes if stress else without_stress(phonemes)) for word, phonemes in _all(archive) if keep(word))
     yield from dict.fromkeys(found)
 
 
 def excluded(archive: Path) -> int:
-    """How many lines of the dictionary are not kept because of how the word is written."""
+    """The number of lines that are left out because of the characters of the word."""
     return sum(not keep(word) for word, _ in _all(archive))
 
 

@@ -1,7 +1,7 @@
 """TFDS builder `pronunciation/{en,en_stress}`: words as spaced `letters` and their `phonemes`.
 
-Features as `wmt14_translate`, so that pronouncing is translation from `letters` to `phonemes`. Written as array_record,
-so that neither building nor reading needs TensorFlow.
+The features are those of `wmt14_translate`, so that pronunciation is translation from `letters` to `phonemes`. The set
+is written as array_record, so that neither building nor reading needs TensorFlow.
 """
 
 import tensorflow_datasets as tfds

@@ -1,22 +1,22 @@
-"""What data give: the contract between a data set and training, evaluation and the tools that read examples.
+"""The interface between a data set and training, evaluation and the tools that read examples.
 
-Data are batches as a pure function of (seed, step), the same on any number of hosts, and splits to evaluate on. That is
-`Data`, and all that training needs. What else there is to score or to show depends on what an example is:
+`Data` is all that training needs: batches as a pure function of (seed, step), the same on any number of hosts, and
+splits for evaluation. Other protocols depend on the kind of examples:
 
-    Labelled      classes, labels(split)           one class an example
-    HasText       text(split)                      examples that can be read
-    HasTokens     tokens(split)                    what a model reads of each text
-    HasTargets    target_tokens(split), ...        texts that a model is to write, token by token
-    ReadsText     read(sources)                    new texts as a model knows them
-    WritesText    written(tokens, sources)         what a model wrote, as text
+    Labelled      classes, labels(split)           examples with one class each
+    HasText       text(split)                      examples with readable text
+    HasTokens     tokens(split)                    the input tokens of each text
+    HasTargets    target_tokens(split), ...        target texts for a model to generate
+    ReadsText     read(sources)                    tokens of new texts
+    WritesText    written(tokens, sources)         text of generated tokens
 
-A batch is a flat dictionary of arrays of the shapes that `train_shapes` says, int32 unless `dtypes` says otherwise.
-Text is "source" and "target" [B T], 0 where padding; packed rows add "source_segments", "source_positions" and the
-target's (`data.batching`). Images are "image" uint8 [B Y X C], classes "label" [B]. The examples of a split are
-numbered: these ids index `text` and `labels`. In evaluation an id of -1 marks a row that only fills the batch.
+A batch is a flat dictionary of arrays with the shapes of `train_shapes`, int32 unless `dtypes` says otherwise. Text is
+"source" and "target" [B T], 0 at padding; packed rows add "source_segments", "source_positions" and the same for the
+target (`data.batching`). Images are "image" uint8 [B Y X C], and classes "label" [B]. The examples of a split are
+numbered, and these ids index `text` and `labels`. In evaluation, the id -1 marks a row that only fills the batch.
 
-Nothing is read before it is asked for. Before a run begins, `prepare` fetches, builds and tokenises. Of a run that has
-begun, `take` says what its folder keeps (`data.kept`), so that the vocabulary is the one that it was trained with.
+Data are read on demand. Before a run begins, `prepare` downloads, builds and tokenises. For a run that has begun,
+`take` receives the data kept in its folder (`data.kept`), so that the vocabulary is that of the run.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ Report: TypeAlias = Callable[[str], None]
 
 
 class Data(Protocol):
-    """What training, validation and the records of a run ask of any data."""
+    """The interface of all data for training, validation and the records of a run."""
 
     @property
     def name(self) -> str:
-        """What they are called in messages."""
+        """The name of the data in messages."""
         ...
 
     @property
     def dtypes(self) -> Mapping[str, str]:
-        """The arrays of a batch that are not int32 -> what they are."""
+        """The arrays of a batch that are not int32 -> their dtype."""
         ...
 
     @property
     def target_length(self) -> int | None:
-        """At most so many tokens are written of a target; None: as many as the model can."""
+        """The largest number of generated tokens; None: the limit of the model."""
         ...
 
     @property
     def tokenizer(self) -> Any:
-        """The trained vocabulary of what is written, else of what is read; None where there is no text."""
+        """The trained vocabulary of the targets, or else of the sources; None for data without text."""
         ...
 
     @property
@@ -66,66 +66,66 @@ class Data(Protocol):
         ...
 
     def prepare(self, progress: Report | None = None) -> Self:
-        """Does what is slow, once; what is there is only opened. Returns the data themselves."""
+        """Does the slow preparation once; later calls only open the files. Returns the data."""
         ...
 
     def take(self, kept: Kept, report: Report) -> None:
-        """Belong to a run that has begun. Raises ConfigError where they are no longer what it was trained on."""
+        """Uses the data of a run that has begun. Raises ConfigError if they are not those that it was trained on."""
         ...
 
     def stored(self, run: Path) -> Kept:
-        """What the folder of a run of these data keeps (`data.kept`), to `take`."""
+        """The data kept in the folder of a run (`data.kept`), for `take`."""
         ...
 
     def content(self) -> dict[str, Any]:
-        """What the folder is to keep of text from outside this code: "fingerprint", "splits", "facts", the "files" that
-        were read. {} where code makes the data."""
+        """The facts about external text that a run's folder keeps: "fingerprint", "splits", "facts", and the "files"
+        that were read. {} for data made by code."""
         ...
 
     def stamp(self) -> str | None:
-        """Changes whenever the files that the data are made of may have changed; "" where code alone makes them, None
-        where that cannot be told."""
+        """A string that changes if the files of the data may have changed; "" for data made by code alone, None if this
+        cannot be known."""
         ...
 
     def is_here(self) -> bool:
-        """Whether the data can be read without being fetched, built or tokenised first."""
+        """Whether the data can be read without downloading, building or tokenising first."""
         ...
 
     def learned(self) -> dict[str, Any]:
-        """What a model relies on beside the vocabulary, as JSON: it is kept in the run's folder."""
+        """Other data that a model needs, apart from the vocabulary, as JSON; the run's folder keeps them."""
         ...
 
     def describe(self) -> str:
-        """One line for the user: name, sizes."""
+        """A one-line description for the user: name, sizes."""
         ...
 
     def sizes(self) -> dict[str, int]:
-        """Split -> how many examples."""
+        """Split -> the number of examples."""
         ...
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see, from the config alone."""
+        """Array name -> shape, for each batch shape of training, from the config alone."""
         ...
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
-        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        """The batch of a step, counted from 0; with several hosts, the rows of one host."""
         ...
 
     def train_batches(
         self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1
     ) -> Iterator[tuple[int, Batch]]:
-        """(step, `batch_at` it) from `start_step` on, without end. The step is the whole state."""
+        """(step, its `batch_at`) from `start_step` on, without end. The step is the only state."""
         ...
 
     def evaluation_batches(
         self, split: str, batch_size: int, examples: int | None = None
     ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(ids [B], batch) over a split, every example exactly once, or over `examples` of a fixed permutation."""
+        """(ids [B], batch) over a split, each example exactly once, or over `examples` of a fixed permutation."""
         ...
 
 
 class Labelled(Data, Protocol):
-    """Examples of one class each."""
+    """Data with one class per example."""
 
     @property
     def classes(self) -> Sequence[str]:
@@ -133,42 +133,42 @@ class Labelled(Data, Protocol):
         ...
 
     def labels(self, split: str) -> np.ndarray:
-        """The classes [n] of a split."""
+        """The class numbers [n] of a split."""
         ...
 
 
 @runtime_checkable
 class HasText(Protocol):
-    """Examples that can be read."""
+    """Data with readable text."""
 
     def text(self, split: str) -> tuple[list[str], Any]:
-        """(sources, targets) of a split: a target is a text, or the texts that are right, as captions are."""
+        """(sources, targets) of a split; a target is a text, or a list of correct texts such as captions."""
         ...
 
 
 @runtime_checkable
 class HasTokens(Protocol):
-    """Texts whose tokens a model reads."""
+    """Data with texts as input."""
 
     def tokens(self, split: str) -> Sequence[np.ndarray]:
-        """The tokens of each text of a split, cut as in a batch."""
+        """The tokens of each text of a split, truncated as in a batch."""
         ...
 
 
 @runtime_checkable
 class HasTargets(Protocol):
-    """Texts that a model is to write: their vocabulary is `tokenizer`."""
+    """Data with target texts; their vocabulary is `tokenizer`."""
 
     def target_tokens(self, split: str, examples: int | None = None) -> np.ndarray:
-        """The target tokens of a split (or of `examples` of it) one after the other: those that a loss counts."""
+        """The target tokens of a split (or of `examples` of it), concatenated: those that a loss counts."""
         ...
 
     def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
-        """The same, each target a sequence of its own."""
+        """The targets of a split (or of `examples` of it) as separate sequences."""
         ...
 
     def target_counts(self) -> np.ndarray:
-        """[tokens] how often each token of the vocabulary is a target in training."""
+        """[tokens] the count of each token of the vocabulary in the training targets."""
         ...
 
 
@@ -178,17 +178,17 @@ class Writable(Data, HasTargets, Protocol):
 
 @runtime_checkable
 class ReadsText(Protocol):
-    """Takes texts from outside the data set."""
+    """Data that can encode new texts."""
 
     def read(self, sources: Sequence[str]) -> list[list[int]]:
-        """The tokens of new texts as a model knows them, each with the end of sentence, uncut."""
+        """The tokens of new texts for a model, each with the end of sentence and not truncated."""
         ...
 
 
 @runtime_checkable
 class WritesText(Protocol):
-    """Turns what a model wrote into text."""
+    """Data that can decode generated tokens into text."""
 
     def written(self, tokens: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
-        """The text of what a model wrote of some sources."""
+        """The text of the tokens that a model generated for some sources."""
         ...

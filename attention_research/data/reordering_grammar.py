@@ -1,18 +1,19 @@
-"""Generated sentences with their translation and its word alignment: the gold that real text does not carry.
+"""Generated sentences with a translation and its gold word alignment, which real text does not have.
 
-English words in a small grammar, and French-like ones with regular endings: nouns have a gender, which determiners and
-adjectives agree with over the words between, verbs agree with their subject in number, and some words are two in the
-other language. Frequencies fall as Zipf's law, the second word of a list being half as likely as the first. What a
-score says here is whether a model finds the words to translate in the order that is needed, nothing of French.
+The source has English words in a small grammar; the target has French-like words with regular endings. Nouns have a
+gender, with which determiners and adjectives agree across the words in between. Verbs agree with their subject in
+number. Some words are translated by two words. Word frequencies follow Zipf's law: the second word of a list is half as
+likely as the first. A score measures whether a model finds the words to translate in the correct order; it says nothing
+about French.
 
-Three orders of the same sentences' translations:
+The same sentences are translated in three orders:
 
     monotone    the order of the source: "the big dog often sleeps" -> "le grand chien souvent se couche"
-    local       adjectives after their noun, the nearest first, and adverbs after their verb
-    reversed    the whole sentence from its end, word by word (the two words of a pair stay in order)
+    local       adjectives after their noun, the closest first, and adverbs after their verb
+    reversed    the whole sentence reversed, word by word (the two words of a translation stay in order)
 
-A link i-j of an alignment says that target word j translates source word i, both counted from 0; every word of both
-sides has one, and a source word two where its translation is two words.
+A link i-j of an alignment means that target word j translates source word i, both counted from 0. Every word of both
+sides has one link; a source word that is translated by two words has two.
 """
 
 import bisect
@@ -27,9 +28,9 @@ from attention_research.data import by_hash
 
 SEED, SENTENCES = 1704, 20_000
 ORDERS = ("monotone", "local", "reversed")
-#: Fewest and most words of a source sentence.
+#: The smallest and the largest number of words of a source sentence.
 SHORT, LONG = (4, 20), (4, 60)
-#: Share of noun phrases that are names where a set has names, and how many names there are.
+#: In sets with names, the fraction of noun phrases that are names, and the number of names.
 NAME_SHARE, NAMES = 0.25, 2_000
 
 Links = tuple[tuple[int, int], ...]
@@ -43,7 +44,7 @@ cold froid, warm chaud, round rond, brown brun"""
 _WITH_OBJECT = """follow suiv, find trouv, watch regard, help aid, remember se-rappel, visit visit, open ouvr,
 close ferm, clean lav, trust se-fi"""
 _ALONE = "walk march, sing chant, sleep se-couch, laugh rigol, work travaill, hurry se-press"
-#: English, masculine, feminine, plural; an absent number is a dash.
+#: English, masculine, feminine, plural; a missing form is a dash.
 _DETERMINERS = """the le la les, a un une -, some - - des, my mon ma mes, this ce cette -, these - - ces,
 every chaque chaque -"""
 _ADVERBS = "often souvent, now maintenant, here ici, slowly lentement"
@@ -53,7 +54,7 @@ _CONJUNCTIONS = "and et, but mais, while pendant-que, because car"
 
 @dataclass(frozen=True)
 class Word:
-    """A source word, its translation, and what the local order does with it."""
+    """A source word, its translation, and whether the local order moves it."""
 
     source: str
     target: tuple[str, ...]
@@ -62,7 +63,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence, its translation, and which words of both belong together: links (source, target), sorted."""
+    """A sentence, its translation, and its alignment: links (source, target), sorted."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -85,7 +86,7 @@ def _sums(count: int) -> list[float]:
 
 
 def _zipf(chance: random.Random, count: int) -> int:
-    """A number below `count`, i with a weight of 1 / (i + 1)."""
+    """A random number below `count`; i has the weight 1 / (i + 1)."""
     sums = _sums(count)
     return bisect.bisect(sums, chance.random() * sums[-1], hi=count - 1)
 
@@ -95,7 +96,7 @@ def _drawn(chance: random.Random, items: Sequence[Any]) -> Any:
 
 
 def _noun_phrase(chance: random.Random, names: bool) -> tuple[list[Word], bool]:
-    """(words, whether it is plural): a determiner, up to two adjectives, a noun; or a name, which stays as it is."""
+    """(words, whether it is plural): a determiner, up to two adjectives, a noun; or a name, which is not translated."""
     if names and chance.random() < NAME_SHARE:
         name = _name(_zipf(chance, NAMES))
         return [Word(name, (name,))], False
@@ -115,7 +116,7 @@ def _noun_phrase(chance: random.Random, names: bool) -> tuple[list[Word], bool]:
 
 
 def _name(number: int) -> str:
-    """The name of that number: four of fourteen syllables say it."""
+    """The name with the given number, written as four of fourteen syllables."""
     digits = [number // len(_SYLLABLES) ** place % len(_SYLLABLES) for place in range(4)]
     return "".join(_SYLLABLES[digit] for digit in digits).capitalize()
 
@@ -125,7 +126,7 @@ def _plain(entry: tuple[str, ...], moves: bool = False) -> Word:
 
 
 def _clause(chance: random.Random, names: bool) -> list[Word]:
-    """A subject, perhaps an adverb, a verb, perhaps an object."""
+    """A subject, optionally an adverb, a verb, optionally an object."""
     subject, plural = _noun_phrase(chance, names)
     adverb = [_plain(_drawn(chance, ADVERBS), moves=True)] if chance.random() < 0.3 else []
     with_object = chance.random() < 0.6
@@ -137,7 +138,7 @@ def _clause(chance: random.Random, names: bool) -> list[Word]:
 
 
 def _words(chance: random.Random, shortest: int, longest: int, names: bool) -> list[Word]:
-    """A sentence of a length drawn between the two, or a little more: clauses and prepositional phrases."""
+    """Clauses and prepositional phrases with a random length from `shortest` to `longest`, or slightly more."""
     wanted = shortest + int(chance.random() * (longest - shortest + 1))
     words = _clause(chance, names)
     while len(words) < wanted:
@@ -149,7 +150,7 @@ def _words(chance: random.Random, shortest: int, longest: int, names: bool) -> l
 
 
 def reading_order(words: Sequence[Word], order: str) -> list[int]:
-    """The source words in the order in which they are translated."""
+    """The indices of the source words in the order in which they are translated."""
     if order == "monotone":
         return list(range(len(words)))
     if order == "reversed":
@@ -160,14 +161,14 @@ def reading_order(words: Sequence[Word], order: str) -> list[int]:
         if word.moves:
             waiting.append(index)
         else:
-            # The word that the waiting ones belong to is the next that stays.
+            # The waiting words follow the next word that does not move.
             read += [index, *reversed(waiting)]
             waiting = []
     return [*read, *waiting]
 
 
 def translated(words: Sequence[Word], order: str) -> Sentence:
-    """The sentence with its translation in an order."""
+    """The sentence with its translation in the given order."""
     target: list[str] = []
     links = []
     for index in reading_order(words, order):
@@ -179,7 +180,7 @@ def translated(words: Sequence[Word], order: str) -> Sentence:
 def sentences(
     order: str, *, lengths: tuple[int, int] = SHORT, names: bool = False, count: int | None = None
 ) -> Iterator[Sentence]:
-    """`count` (`SENTENCES`) different sentences of the given lengths: the same ones every time, in every order."""
+    """`count` (`SENTENCES`) different sentences of the given lengths, the same in every call and in every order."""
     chance = random.Random(SEED)
     seen: set[tuple[str, ...]] = set()
     shortest, longest = lengths

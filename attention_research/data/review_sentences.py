@@ -1,12 +1,12 @@
-"""Generated beer reviews: a sentence for each of three rated aspects, in random order, between sentences on others.
+"""Generated beer reviews: one sentence for each of three rated aspects, in random order among other sentences.
 
-They stand in for BeerAdvocate's reviews (Lei, Barzilay & Jaakkola 2016, section 5.1), which no registry package holds.
-What the rating of an aspect follows from stands in that aspect's sentence, two words of its grade ("its head is good ,
-almost glowing"); half of the words grade any aspect, so that a word alone does not say of which aspect it speaks, and
-the other sentences have such words too ("a good friend brought this bottle"). One word in ten is a grade off.
+They replace the reviews of BeerAdvocate (Lei, Barzilay & Jaakkola 2016, section 5.1), which no registry package
+contains. The rating of an aspect follows from two words of its grade in the sentence of that aspect ("its head is good
+, almost glowing"). Half of these words can grade any aspect, so that a word alone does not identify the aspect. Other
+sentences contain such words, too ("a good friend brought this bottle"). One grading word in ten is off by one grade.
 
-Every aspect takes the review's common grade with probability sqrt(c), else one of its own, all grades being equally
-likely: the grades of two aspects correlate by c.
+Each aspect takes the common grade of the review with probability sqrt(c), otherwise a grade of its own; all grades are
+equally likely. The grades of two aspects therefore have the correlation c.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import random
 ASPECTS = ("appearance", "smell", "palate")
 GRADES = 5
 SEED, NEIGHBOUR = 1606, 0.1
-#: How many sentences on other things a review has.
+#: The possible numbers of unrelated sentences in a review.
 ASIDES = (2, 3, 4)
 
 #: Words of any aspect, by grade.
@@ -44,7 +44,7 @@ FEATURES = {
     "smell": "malt citrus pine spice",
     "palate": "fizz sweetness bitterness",
 }
-#: NOUN and FEATURE are the aspect's, each GRADED a word of its grade.
+#: NOUN and FEATURE are words of the aspect; each GRADED is a word of its grade.
 RATED = (
     "the NOUN is GRADED with GRADED FEATURE",
     "its NOUN is GRADED , almost GRADED",
@@ -52,7 +52,7 @@ RATED = (
     "NOUN and FEATURE are GRADED and GRADED",
     "i find the NOUN GRADED , very GRADED",
 )
-#: ANY is a word of `SHARED`, of a grade that rates nothing.
+#: ANY is a word of `SHARED` with a random grade that rates no aspect.
 OTHER = (
     "a ANY friend brought this bottle",
     "poured from a SIZE bottle into a GLASS",
@@ -76,14 +76,14 @@ LISTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Review:
-    """The words of a review, for each word the aspect that its sentence rates ("" for none), and a grade an aspect."""
+    """The words of a review, the aspect that each word's sentence rates ("" for none), and the grade of each aspect."""
 
     words: tuple[str, ...]
     topics: tuple[str, ...]
     grades: dict[str, int]
 
     def gold(self, aspect: str) -> tuple[bool, ...]:
-        """Which words stand in the sentence of an aspect."""
+        """Whether each word is in the sentence of an aspect."""
         return tuple(topic == aspect for topic in self.topics)
 
 
@@ -93,7 +93,7 @@ def _one_of(chance: random.Random, words: str) -> str:
 
 
 def _graded(chance: random.Random, aspect: str, grade: int) -> str:
-    """A word for a grade, now and then for the one beside it."""
+    """A word for a grade or, with probability `NEIGHBOUR`, for an adjacent grade."""
     if chance.random() < NEIGHBOUR:
         grade = min(max(grade + (1 if chance.random() < 0.5 else -1), 0), GRADES - 1)
     return _one_of(chance, (SHARED if chance.random() < 0.5 else OWN[aspect])[grade])
@@ -119,7 +119,7 @@ def _aside(chance: random.Random) -> list[str]:
 
 
 def review(chance: random.Random, correlation: float) -> Review:
-    """One review; of two aspects the grades correlate by `correlation`."""
+    """One review; the grades of two aspects have the correlation `correlation`."""
     draw = lambda: int(chance.random() * GRADES)
     common, follows = draw(), correlation**0.5
     grades = {aspect: common if chance.random() < follows else draw() for aspect in ASPECTS}
@@ -131,6 +131,6 @@ def review(chance: random.Random, correlation: float) -> Review:
 
 
 def reviews(split: str, number: int, correlation: float) -> list[Review]:
-    """The first `number` reviews of a split: the same ones every time, the larger set holding the smaller."""
+    """The first `number` reviews of a split, the same in every call; a larger set contains a smaller one."""
     chance = random.Random(f"{SEED}/{split}/{correlation}")
     return [review(chance, correlation) for _ in range(number)]

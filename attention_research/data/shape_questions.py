@@ -1,9 +1,9 @@
 """TFDS builder `shape_questions`: easy-VQA (Zhou 2019), simple questions about one drawn shape, with their answers.
 
-5,000 drawn images, 64 x 64 in colours, each of a circle, a rectangle or a triangle of one of eight colours, with 2 to
-21 questions, 48,248 altogether, of 13 answers ("what color is the shape?", "is there a triangle in the image?"); a
-program made both. Out of the registry package easy-vqa (MIT). The test split, 1,000 images, is the package's own;
-validation is the images of its training split whose number is 9 modulo 10.
+5,000 generated images, 64 x 64 in colour, each show a circle, a rectangle or a triangle in one of eight colours. Each
+image has 2 to 21 generated questions; in total there are 48,248 questions with 13 answers ("what color is the shape?",
+"is there a triangle in the image?"). The data come from the registry package easy-vqa (MIT). The test split, 1,000
+images, is that of the package; validation is the images of its training split whose number is 9 modulo 10.
 """
 
 import json
@@ -22,7 +22,7 @@ TENTH = 10
 
 
 def read(archive: Path, part: str) -> Iterator[tuple[int, bytes, list[dict[str, str]]]]:
-    """(number, PNG file, [{"question", "answer"}]) of every image of "train" or "test"; questions in order."""
+    """(number, PNG file, [{"question", "answer"}]) of every image of "train" or "test"; with the questions in order."""
     with zipfile.ZipFile(archive) as zipped:
         questions = defaultdict(list)
         for question, answer, image in json.loads(zipped.read(f"{FOLDER}{part}/questions.json")):

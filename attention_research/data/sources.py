@@ -1,8 +1,8 @@
-"""Any TFDS translation set by name, as random access to dictionaries language -> text.
+"""Random access to any TFDS translation set by name: dictionaries language -> text.
 
-Our own sets are built on demand into the data folder; a set that TFDS registers is read where it has been prepared as
-array_record, in the data folder or in TFDS's own one (`$TFDS_DATA_DIR`). Everything goes through `tfds.builder`, so
-that `tfds.testing.mock_data` replaces the data and nothing else.
+Our own sets are built on demand into the data folder. A set of TFDS is read if it has been prepared as array_record, in
+the data folder or in that of TFDS (`$TFDS_DATA_DIR`). All access uses `tfds.builder`, so that `tfds.testing.mock_data`
+can replace the data.
 """
 
 import contextlib
@@ -22,23 +22,23 @@ from attention_research.data.names import check_name, modules, own_sets
 from attention_research.data.registry_package import fetch
 from attention_research.errors import ConfigError, RunError
 
-#: Sets that TFDS can make only with TensorFlow; once made they are read without.
+#: Sets that TFDS can prepare only with TensorFlow; reading them does not need it.
 READ_ONLY = ("coco_captions",)
-#: What a set is taken to have where TFDS does not know before it is prepared (that is, under `mock_data`).
+#: The splits that are assumed if TFDS does not know them before a set is prepared (under `mock_data`).
 USUAL_SPLITS = ("train", "validation", "test")
 
 
 @functools.cache
 def _tfds() -> Any:
-    """TFDS, with its translation builders registered. It prints nothing, and leaves nothing behind.
+    """TFDS, with its translation builders registered, without output and without leftover files.
 
-    A builder of a set that is not prepared would look for its description in Google's bucket, which TFDS itself has
-    switched off, and leave the empty temporary folder that it makes for it.
+    For a set that is not prepared, a builder would look for its description in Google's bucket, which TFDS has switched
+    off, and leave an empty temporary folder.
     """
     logging.getLogger("absl").setLevel(logging.ERROR)
     import tensorflow_datasets as tfds
-    import tensorflow_datasets.text  # noqa: F401  registers c4 and its kin
-    import tensorflow_datasets.translate  # noqa: F401  registers wmt14_translate and its kin
+    import tensorflow_datasets.text  # noqa: F401  registers c4 and other text sets
+    import tensorflow_datasets.translate  # noqa: F401  registers wmt14_translate and others
 
     tfds.disable_progress_bar()
     tfds.core.DatasetInfo.initialize_from_bucket = lambda info: None
@@ -50,7 +50,7 @@ def _builder_of(name: str) -> str:
 
 
 def _module(builder: str) -> ModuleType:
-    """The module of one of our builders, or of another package's."""
+    """The module of one of our builders, or of a builder of another package."""
     where = modules()[builder]
     try:
         return importlib.import_module(where)
@@ -61,9 +61,9 @@ def _module(builder: str) -> ModuleType:
 
 
 def labels(name: str) -> tuple[str, ...]:
-    """The classes of a set of texts with one label each, in the order of their numbers, as its module's `LABELS` says.
+    """The classes of a set of labelled texts, in the order of their numbers, from `LABELS` of its module.
 
-    Raises `ConfigError`, which names the sets that have labels, for any other set.
+    Raises `ConfigError`, which lists the sets with labels, for any other set.
     """
     check_name(name)
     builder, of_module = _builder_of(name), lambda one: getattr(_module(one), "LABELS", {})
@@ -75,7 +75,7 @@ def labels(name: str) -> tuple[str, ...]:
 
 
 def builder(name: str) -> Any:
-    """TFDS's builder of a set. Raises `ConfigError` where there is no such set or config."""
+    """The TFDS builder of a set. Raises `ConfigError` if the set or config does not exist."""
     check_name(name)
     tfds = _tfds()
     own = name.split(":")[0] in own_sets()
@@ -100,7 +100,7 @@ def builder(name: str) -> Any:
 
 
 def _from_files(name: str, places: Sequence[str | None]) -> Any:
-    """TFDS's reader of a set that is in one of the places."""
+    """The TFDS reader of a set that is in one of the given folders."""
     tfds = _tfds()
     for place in places:
         with contextlib.suppress(tfds.core.registered.DatasetNotFoundError):
@@ -116,7 +116,7 @@ def _how_to_provide(name: str) -> str:
 
 
 def prepare(name: str, report: Callable[[str], None] = lambda line: None) -> None:
-    """Build one of our own sets where it is missing. Another set is left as it is: TFDS fetches it, not we."""
+    """Builds one of our own sets if it is missing. Does nothing for other sets, which must be prepared with TFDS."""
     if name.split(":")[0] not in own_sets():
         check_name(name)
         return
@@ -132,7 +132,8 @@ def prepare(name: str, report: Callable[[str], None] = lambda line: None) -> Non
 
 
 def prepare_dataset(name: str, report: Callable[[str], None]) -> dict[str, int]:
-    """What `data prepare NAME` does: build the set where it is missing, report and give split -> number of pairs."""
+    """The command `data prepare NAME`: builds the set if it is missing, reports and returns split -> number of
+    pairs."""
     prepare(name, report)
     counts = {split: len(open_split(name, split)) for split in split_names(name)}
     report(f"{name}: " + ", ".join(f"{split} {count:,}" for split, count in counts.items()))
@@ -140,17 +141,17 @@ def prepare_dataset(name: str, report: Callable[[str], None]) -> dict[str, int]:
 
 
 def split_names(name: str) -> tuple[str, ...]:
-    """The splits that the set has."""
+    """The splits of the set."""
     return tuple(builder(name).info.splits) or USUAL_SPLITS
 
 
 def languages(name: str) -> tuple[str, ...]:
-    """The languages that the set has."""
+    """The languages of the set."""
     return tuple(sorted(builder(name).info.features))
 
 
 def stamp(name: str) -> str | None:
-    """Changes whenever a file of the prepared set does; None where the set has no files (mock data)."""
+    """A string that changes with a file of the prepared set; None if the set has no files (mock data)."""
     built = builder(name)
     files = sorted(path for path in Path(built.data_dir).glob("*") if path.is_file()) if built.info.splits else []
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
@@ -173,9 +174,9 @@ class Texts(Sequence):
 
 
 def data_source(name: str, split: str, **options: Any) -> Any:
-    """One split of a set as TFDS reads it: index -> {feature: value}; `options` as `as_data_source` takes them.
+    """One split of a set as TFDS reads it: index -> {feature: value}. `options` are those of `as_data_source`.
 
-    Raises `ConfigError` for a split or a set that does not exist, `RunError` where the set is not on this machine.
+    Raises `ConfigError` if the split or the set does not exist, and `RunError` if the set is not on this machine.
     """
     built = builder(name)
     available = tuple(built.info.splits)

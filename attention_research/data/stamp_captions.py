@@ -1,14 +1,15 @@
-"""TFDS builder `stamp_captions/en`: pictures to stamp with and their captions, out of a drawing program for children.
+"""TFDS builder `stamp_captions/en`: stamp pictures with captions, from a drawing program for children.
 
-Debian's tuxpaint-stamps-default (GPL-2) has 785 pictures (PNG) with a caption, the first line of the text beside each:
-"A frog.", "A spiny lobster, from the Hawaiian islands". The 247 under symbols/ are left out: letters, digits, notes,
-chess men and coins. The other 538 are cut-out photographs and drawings, here on white and as large as they are, mostly
-50 to 450 pixels each way; 33 captions have more than eight words, and most of those say more than can be seen.
+Debian's tuxpaint-stamps-default (GPL-2) has 785 pictures (PNG), each with a caption in the first line of its text file:
+"A frog.", "A spiny lobster, from the Hawaiian islands". The 247 pictures under symbols/ are left out: letters, digits,
+notes, chess pieces and coins. The other 538 are cut-out photographs and drawings, here on white and in their original
+size, mostly 50 to 450 pixels wide and high. 33 captions have more than eight words, and most of these mention things
+that are not visible.
 
-`kind` is "drawing" under a folder named cartoon, and where at least a tenth of the neighbouring pixels that nothing
-shines through are equal; else "photograph": a rule that takes some twenty shaded drawings for photographs, of which it
-finds 316. Equal captions (but for case and marks) and nearly equal pictures (`near_pictures`) are in one split, which
-is by MD5 of the caption as in `reviews`.
+`kind` is "drawing" for pictures in a folder named cartoon, and for pictures in which at least a tenth of the opaque
+neighbouring pixels are equal; all others are "photograph". This rule finds 316 photographs, about twenty of which are
+in fact shaded drawings. Pictures with equal captions (up to case and punctuation) and nearly equal pictures
+(`near_pictures`) are in one split, by MD5 of the caption as in `reviews`.
 """
 
 import io
@@ -34,13 +35,13 @@ PACKAGE = DebianPackage(
 FOLDER = "usr/share/tuxpaint/stamps/"
 LEFT_OUT = "symbols/"
 KINDS = ("drawing", "photograph")
-#: Of a drawing at least so large a part of the neighbouring pixels are equal.
+#: In a drawing, at least this fraction of the neighbouring pixels are equal.
 FLAT = 0.1
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """Its path below the package's folder, without its ending; its PNG file; its caption."""
+    """A stamp: its path below the package's folder without suffix, its PNG file, and its caption."""
 
     path: str
     png: bytes
@@ -48,7 +49,7 @@ class Stamp:
 
 
 def read(archive: Path) -> list[Stamp]:
-    """Every stamp with a caption that is no symbol, in order of its path."""
+    """Every stamp with a caption, without the symbols, in the order of the paths."""
     found = {path.removeprefix(FOLDER): data for path, data in files(archive, _wanted)}
     captions = {path[:-4]: _first_line(data) for path, data in found.items() if path.endswith(".txt")}
     pictures = sorted(path[:-4] for path in found if path.endswith(".png"))
@@ -76,7 +77,7 @@ def kind(stamp: Stamp) -> str:
 
 
 def splits(stamps: Sequence[Stamp], images: Sequence[np.ndarray]) -> list[str]:
-    """The split of each stamp, equal captions and nearly equal pictures in one."""
+    """The split of each stamp; equal captions and nearly equal pictures are in one split."""
     captions = [stamp.caption for stamp in stamps]
     links = [*near_duplicates.equal(map(near_duplicates.words, captions)), *near_pictures.alike(images)]
     return near_duplicates.splits(captions, links)

@@ -1,7 +1,7 @@
-"""Where prepared data live: `$ATTENTION_RESEARCH_DATA`, by default the user's cache folder.
+"""Storage of prepared data in `$ATTENTION_RESEARCH_DATA`, by default the user's cache folder.
 
-Everything is written beside its place and renamed into it, so that a killed process leaves no half file and two
-processes may prepare the same thing at once; a lock keeps the second from doing the work twice.
+Every file is written under a temporary name and then renamed, so that a killed process leaves no partial file and two
+processes may prepare the same data at once. A lock prevents the second from repeating the work.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from attention_research.errors import RunError
 
 
 def folder(*parts: str) -> Path:
-    """The data folder, or a folder inside it; made where it is missing."""
+    """The data folder, or a folder inside it; created if it is missing."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention_research"
     path = Path(os.environ.get("ATTENTION_RESEARCH_DATA") or default).expanduser().absolute().joinpath(*parts)
     with one_line(path):
@@ -29,7 +29,7 @@ def folder(*parts: str) -> Path:
 
 @contextlib.contextmanager
 def one_line(path: Path) -> Iterator[None]:
-    """Turn a failure of the file system (a full disk, no permission) into one line for the user."""
+    """Turns a file system error (a full disk, no permission) into one line for the user."""
     try:
         yield
     except OSError as error:
@@ -40,9 +40,9 @@ def one_line(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, for a file or a folder, renamed to `path` when the block ends well.
+    """A temporary path next to `path`, for a file or a folder; it is renamed to `path` if the block ends without error.
 
-    A folder that another process has put there meanwhile stays: what is stored under one name has one content.
+    If another process has created the folder in the meantime, that folder is kept: a name determines the content.
     """
     with one_line(path):
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
@@ -57,7 +57,7 @@ def written(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
-    """One process at a time; the kernel frees the lock of a killed one."""
+    """Lets one process in at a time; the kernel frees the lock of a killed process."""
     path = folder("locks") / f"{name.replace('/', '-')}.lock"
     with open(path, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -65,9 +65,9 @@ def locked(name: str) -> Iterator[None]:
 
 
 def content_hash(settings: Any, *texts: Iterable[str]) -> str:
-    """Hash of settings (as JSON) and of any number of lists of lines, 20 hexadecimal digits.
+    """A hash of settings (as JSON) and of any number of lists of lines, 20 hexadecimal digits.
 
-    Each line is framed by its length, so that no two different lists have the same hash.
+    Each line is preceded by its length, so that different lists are hashed as different bytes.
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for text in texts:

@@ -1,9 +1,9 @@
-"""Text without labels for pre-training: documents -> chunks of equal length -> (source, target) by an objective.
+"""Unlabelled text for pre-training: documents -> chunks of equal length -> (source, target) by an objective.
 
-The documents of a split, each with the end of sentence, stand one after the other in a fixed shuffled order and are cut
-into chunks of the length that fills a row (Raffel et al. 2020, section 3.1.4); what is left over at the end belongs to
-no chunk. An example is a chunk: its number is its id. What is random about it is drawn anew in each epoch, and in
-evaluation once for all models and seeds.
+The documents of a split, each with the end of sentence, are concatenated in a fixed shuffled order and cut into chunks
+that fill a row (Raffel et al. 2020, section 3.1.4). The rest at the end is not used. An example is a chunk, and its id
+is the number of the chunk. Random choices of the objective are drawn again in each epoch; in evaluation they are the
+same for all models and seeds.
 """
 
 import dataclasses
@@ -24,18 +24,18 @@ from attention_research.registry import Child, Positive
 from attention_research.tokens import EOS
 
 _ORDER_SEED, _EVALUATION_SEED = 1910, 10683
-#: Of a set without a validation split one training document in so many is it.
+#: In a set without a validation split, one training document in this many is for validation.
 HELD_OUT = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class Documents(Named):
-    """What `prepared.prepare` reads: the feature `text` of a set, as sources; there are no targets."""
+    """The input of `prepared.prepare`: the feature `text` of a set as sources, without targets."""
 
     train_examples: int | None = None
 
     def splits(self) -> tuple[str, ...]:
-        """Those of the set, and validation."""
+        """The splits of the set, and validation."""
         return tuple(dict.fromkeys([*super().splits(), "validation"]))
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
@@ -49,7 +49,7 @@ class Documents(Named):
 
 
 class Chunks(Sequence):
-    """Documents one after the other in a fixed shuffled order, in pieces of `length` tokens; read when asked for."""
+    """Documents in a fixed shuffled order, concatenated, in chunks of `length` tokens; read on demand."""
 
     def __init__(self, documents: TokenArray, length: int):
         self.documents, self.length = documents, length
@@ -69,12 +69,12 @@ class Chunks(Sequence):
 
 
 class ChunkPlan:
-    """Step -> (epoch, chunk) of each row. Epochs, each in an order of its own, follow each other without a gap: every
-    row of every batch is filled, and a batch may hold the end of an epoch and the beginning of the next."""
+    """Step -> (epoch, chunk) of each row. Each epoch has its own order, and epochs follow each other without padding: a
+    batch may contain the end of one epoch and the beginning of the next."""
 
     def __init__(self, chunks: int, seed: int, batch_size: int):
         self.chunks, self.batch_size = chunks, batch_size
-        order = lambda epoch: np.random.default_rng([seed, epoch, chunks]).permutation(chunks)  # no chunk's noise
+        order = lambda epoch: np.random.default_rng([seed, epoch, chunks]).permutation(chunks)  # not a chunk's seed
         self._order = functools.lru_cache(maxsize=2)(order)
 
     def __getitem__(self, step: int) -> list[tuple[int, int]]:
@@ -85,9 +85,9 @@ class ChunkPlan:
 class TextData(Pairs):
     """A TFDS set of texts, its vocabulary, and its batches; the interface is that of `Pairs`.
 
-    `max_length` bounds source and target, which `objective` makes of chunks as long as that allows. Of
-    `vocabulary_size` tokens the last `sentinels` stand for what is missing (`sentinels.WithSentinels`); the tokenizer
-    is asked for as many fewer. `train_examples` takes that many documents of a fixed permutation of the training split.
+    `max_length` limits source and target; `objective` makes them from the longest chunks that this allows. The last
+    `sentinels` of the `vocabulary_size` tokens are sentinels (`sentinels.WithSentinels`), and the tokenizer has that
+    many fewer tokens. `train_examples` selects that many documents of a fixed permutation of the training split.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class TextData(Pairs):
         train_examples: Positive | None = None,
     ):
         check_name(name)
-        super().__init__(name, max_length, tokenizer, lambda: None, train_examples)  # nothing to batch by length
+        super().__init__(name, max_length, tokenizer, lambda: None, train_examples)  # no batching by length
         self.vocabulary_size, self.sentinels, self.objective = vocabulary_size, sentinels, objective()
         self.lengths = self.objective.lengths(max_length)
         if self.lengths.raw < 2:
@@ -110,11 +110,11 @@ class TextData(Pairs):
         if self.lengths.sentinels > sentinels:
             raise ConfigError(f"data.sentinels: {sentinels}; {max_length} tokens need {self.lengths.sentinels}")
         self._new_tokenizer = functools.partial(self._smaller, tokenizer)
-        self._new_tokenizer()  # raises what is wrong with the sizes
+        self._new_tokenizer()  # raises errors in the sizes
         self.chunks = functools.cache(self._chunks)
 
     def _smaller(self, tokenizer):
-        """The tokenizer, not trained yet, with room for the sentinels."""
+        """The untrained tokenizer, reduced by the number of sentinels."""
         smaller = tokenizer()
         if not self.sentinels < smaller.vocabulary_size <= self.vocabulary_size:
             raise ConfigError(
@@ -148,38 +148,38 @@ class TextData(Pairs):
         return chunks
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """Source and target of each example of a split as evaluation sees it, as text. Example ids index them."""
+        """The texts of source and target of each example of a split in evaluation, indexed by example id."""
         examples = [self.evaluated(split, chunk) for chunk in range(len(self.chunks(split)))]
         decode = lambda side: self.tokenizer.decode([tokens[tokens != EOS] for tokens in side])
         source, target = (decode(side) for side in zip(*examples, strict=True))
         return source, target
 
     def sizes(self) -> dict[str, int]:
-        """Chunks of each split."""
+        """The number of chunks of each split."""
         return {split: len(self.chunks(split)) for split in self._prepared.tokens}
 
     @property
     def dropped(self) -> int:
-        """No document is left out."""
+        """0: no document is left out."""
         return 0
 
     def shortened(self) -> dict[str, int]:
-        """Nothing is cut: documents are joined."""
+        """Empty: documents are concatenated, not truncated."""
         return {}
 
     def describe(self) -> str:
-        """One line for the user: name, chunks, pieces."""
+        """A one-line description for the user: name, chunks, pieces."""
         chunks = len(self.chunks("train"))
         return f"{self.name} · {chunks:,} chunks of {self.lengths.raw} tokens · {self.tokenizer.size:,} pieces"
 
     # Training
 
     def _plan(self, seed: int, batch_size: int) -> ChunkPlan:
-        """The endless order of training."""
+        """The order of training, without end."""
         return ChunkPlan(len(self.chunks("train")), seed, batch_size)
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
-        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        """The batch of a step, counted from 0; with several hosts, the rows of one host."""
         if batch_size % hosts:
             raise ConfigError(f"training.batch_size: {batch_size} rows do not divide over {hosts} hosts")
         part = batch_size // hosts
@@ -187,7 +187,7 @@ class TextData(Pairs):
         return self._batch([self._example("train", chunk, seed, epoch, chunk) for epoch, chunk in rows], part)
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch; nothing is read."""
+        """Array name -> shape of the training batches; reads nothing."""
         return [{"source": (batch_size, self.lengths.source), "target": (batch_size, self.lengths.target)}]
 
     def _example(self, split: str, chunk: int, *seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -204,13 +204,13 @@ class TextData(Pairs):
     # Evaluation
 
     def evaluated(self, split: str, chunk: int) -> tuple[np.ndarray, np.ndarray]:
-        """(source, target) of a chunk, the same ones for every model and seed."""
+        """(source, target) of a chunk, the same for every model and seed."""
         return self._example(split, chunk, _EVALUATION_SEED, chunk)
 
     def evaluation_batches(
         self, split: str, batch_size: int, examples: int | None = None
     ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(example ids [B], batch) over a split, every chunk exactly once, or over `examples` of a fixed permutation.
+        """(example ids [B], batch) over a split, each chunk exactly once, or over `examples` of a fixed permutation.
 
         Row i of a batch is example ids[i]; -1 marks rows that only fill the last batch.
         """

@@ -1,4 +1,4 @@
-"""Tasks as text in, text out (Raffel et al. 2020, section 2.4 and appendix D): the source says which task it is.
+"""Text-to-text tasks (Raffel et al. 2020, section 2.4 and appendix D): a prefix of the source names the task.
 
     set, prefix                                   source, target         what a model reads -> writes
     reviews/imdb "sentiment: "                    text, label            sentiment: A dull film. -> negative
@@ -7,10 +7,10 @@
     trivia/red "trivia "                          topic question, answer trivia topic: anime question: Who ... -> Bleach
     bible_translate/de-en "translate English to German: "    en, de      translate English to German: Jesus wept. -> ...
 
-A class is the word for it: nothing keeps a model from writing another one, which is then an error (section 2.4).
+A class is written as a word. A model may generate a word that is not a class, which counts as an error (section 2.4).
 
-A batch is {"source" [B S], "target" [B T]}, int32, as of `Pairs`; where a row holds one example, T is at most
-`target_length`, so that a decoder does not run over the padding beside a word.
+A batch is {"source" [B S], "target" [B T]}, int32, as in `Pairs`. If each row has one example, T is at most
+`target_length`, so that a decoder does not process the padding of short targets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from attention_research.registry import Child, Positive
 
 
 def stated(example: Mapping[str, str], features: Sequence[str]) -> str:
-    """One feature of an example as it is; of several, each after its name (appendix D: MNLI, SQuAD and the like).
+    """One feature of an example unchanged; several features, each after its name (appendix D, as for MNLI and SQuAD).
 
     >>> stated({"topic": "anime", "question": "Who?"}, ["topic", "question"])
     'topic: anime question: Who?'
@@ -46,7 +46,7 @@ def stated(example: Mapping[str, str], features: Sequence[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Examples(Named):
-    """What of a set is read: the features of the source after a prefix, that of the target, how much of training."""
+    """The part of a set to read: prefix and features of the source, target feature, number of training examples."""
 
     prefix: str
     source: tuple[str, ...]
@@ -63,9 +63,9 @@ class Examples(Named):
 class TextToText(Pairs):
     """A TFDS set of texts as one task of text to text, and its batches; the interface is that of `Pairs`.
 
-    `prefix` stands before every source, its last space included; `source` and `target` name features of the set.
-    Nothing is left out of training: a source of more than `max_length` tokens is cut, its prefix being at the front,
-    and a target of more than `target_length` (None: `max_length`). A new text (`read`) has to say its task itself.
+    `prefix`, with its final space, is put before every source; `source` and `target` name features of the set. No
+    training example is left out: sources are truncated to `max_length` tokens and keep their prefix, and targets to
+    `target_length` (None: `max_length`). A new text (`read`) must contain its own prefix.
     """
 
     target_length: int
@@ -103,7 +103,7 @@ class TextToText(Pairs):
 
     @functools.cached_property
     def _prepared(self) -> Any:
-        """Tokens as `Pairs` wants them, both sides cut."""
+        """Tokens in the form of `Pairs`, with both sides truncated."""
         prepared = super()._prepared
         self._whole = prepared.tokens
         cut = lambda split: tuple(map(_cut, self._whole[split], (self.max_length, self.target_length)))
@@ -111,14 +111,14 @@ class TextToText(Pairs):
         return prepared
 
     def shortened(self) -> dict[str, int]:
-        """Split -> how many of its examples have a source or a target that is cut."""
+        """Split -> the number of its examples with a truncated source or target."""
         longest = {split: [side.lengths for side in sides] for split, sides in self._prepared.tokens.items()}
         whole = {split: [side.lengths for side in sides] for split, sides in self._whole.items()}
         counts = {split: int(np.sum(np.any(np.not_equal(whole[split], longest[split]), axis=0))) for split in whole}
         return {split: count for split, count in counts.items() if count}
 
     def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
-        """The batch of a step, counted from 0; of several hosts, the rows of one."""
+        """The batch of a step, counted from 0; with several hosts, the rows of one host."""
         batch = super().batch_at(seed, step, batch_size, host, hosts)
         return self._narrow(batch) if self.batching.parts == APART else batch
 
@@ -133,7 +133,7 @@ class TextToText(Pairs):
         return {**batch, "target": batch["target"][:, : self.target_length]}
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
-        """Name -> shape of every batch that training can see; nothing is read."""
+        """Array name -> shape, for each batch shape of training; reads nothing."""
         shapes = super().train_shapes(batch_size)
         if self.batching.parts != APART:
             return shapes
@@ -141,7 +141,7 @@ class TextToText(Pairs):
 
 
 def _cut(tokens: TokenArray, longest: int) -> TokenArray:
-    """The sequences with at most `longest` tokens, the last of them the end of sentence."""
+    """The sequences truncated to `longest` tokens, with the end of sentence last."""
     if not np.any(tokens.lengths > longest):
         return tokens
     return TokenArray.join(ids if len(ids) <= longest else np.append(ids[: longest - 1], ids[-1]) for ids in tokens)

@@ -1,7 +1,7 @@
-"""SentencePiece vocabulary, joint over both languages, trained on the training split only (Kudo & Richardson 2018).
+"""A SentencePiece vocabulary for both languages, trained on the training split only (Kudo & Richardson 2018).
 
-Token ids: padding 0, beginning of sentence 1, end of sentence 2, unknown 3. The text is not normalised beyond its
-spaces, so that a decoded sentence can equal its reference.
+Token ids: padding 0, beginning of sentence 1, end of sentence 2, unknown 3. Only the spaces of the text are normalised,
+so that a decoded sentence can equal its reference.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ MAX_LINES = 4_000_000
 class SentencePiece:
     """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) over raw text.
 
-    `vocabulary_size` is what is asked for; on a tiny text there may be fewer pieces (`size`).
+    `vocabulary_size` is the requested size; a small text may give fewer pieces (`size`).
     """
 
     def __init__(self, *, model_type: Literal["bpe", "unigram"] = "bpe", vocabulary_size: Positive):
@@ -33,7 +33,8 @@ class SentencePiece:
         self._fingerprint = ""
 
     def settings(self) -> dict:
-        """What the pieces depend on beside the text. The number of threads is among it: it changes the result."""
+        """What the pieces depend on, apart from the text. This includes the number of threads, which changes the
+        result."""
         import sentencepiece
 
         return dict(
@@ -53,7 +54,7 @@ class SentencePiece:
         ) | {"sentencepiece": sentencepiece.__version__}
 
     def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> "SentencePiece":
-        """Train on the lines, or take the vocabulary that was trained on the same lines with the same settings."""
+        """Trains on the lines, or loads the vocabulary that was trained on the same lines with the same settings."""
         lines = lines[:: -(-len(lines) // MAX_LINES) or 1]
         key = storage.content_hash(self.settings(), lines)
         path = storage.folder("tokenizers") / f"{key}.model"
@@ -78,7 +79,7 @@ class SentencePiece:
         return model.getvalue()
 
     def load(self, path: Path) -> "SentencePiece":
-        """Take a trained vocabulary from its file."""
+        """Loads a trained vocabulary from its file."""
         import sentencepiece
 
         model = Path(path).read_bytes()
@@ -89,16 +90,16 @@ class SentencePiece:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the trained model, 20 hexadecimal digits."""
+        """A hash of the trained model, 20 hexadecimal digits."""
         return self._fingerprint
 
     @property
     def size(self) -> int:
-        """The number of pieces, special ones included; at most `vocabulary_size`."""
+        """The number of pieces, with the special ones; at most `vocabulary_size`."""
         return self._processor.get_piece_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, with the end of sentence at the end and without a beginning."""
+        """Token ids of each text, with the end of sentence and without a beginning of sentence."""
         return self._processor.encode(list(texts), add_eos=True, num_threads=2)
 
     def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
@@ -107,12 +108,12 @@ class SentencePiece:
         return [" ".join(text.split()) for text in texts]
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Each token as SentencePiece writes its piece, U+2581 before a word; beyond `size`, the id in brackets."""
+        """The piece of each token, with U+2581 before a word; for ids beyond `size`, the id in brackets."""
         named = lambda token: self._processor.id_to_piece(token) if token < self.size else f"[{token}]"
         return [named(int(token)) for token in tokens]
 
     def _visible(self, sequence: Sequence[int]) -> list[int]:
-        """Real pieces only: a model's vocabulary may be larger than what a tiny text gave (`size`)."""
+        """Only ids of pieces: the vocabulary of a model may be larger than that of a small text (`size`)."""
         ids = [int(token) for token in sequence]
         ids = ids[: ids.index(EOS)] if EOS in ids else ids
         return [token for token in ids if UNKNOWN < token < self.size]

@@ -1,4 +1,4 @@
-"""Token sequences of a whole split in two flat arrays, written once and opened as memory maps."""
+"""The token sequences of a split in two flat arrays, which are written once and opened as memory maps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ class TokenArray(Sequence):
 
     @classmethod
     def unpadded(cls, batches: Iterable[np.ndarray]) -> "TokenArray":
-        """From arrays [B T] of rows that are filled up with 0; rows without a token are left out."""
+        """From arrays [B T] whose rows are padded with 0; rows without tokens are left out."""
         flat, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for rows in batches:
             real = rows != 0
@@ -36,7 +36,7 @@ class TokenArray(Sequence):
         return cls(np.load(f"{path}.ids.npy", mmap_mode="r"), np.load(f"{path}.offsets.npy"))
 
     def save(self, path: Path) -> None:
-        """Write `path`.ids.npy and `path`.offsets.npy."""
+        """Writes `path`.ids.npy and `path`.offsets.npy."""
         np.save(f"{path}.ids.npy", self.flat)
         np.save(f"{path}.offsets.npy", self.offsets)
 
@@ -48,12 +48,12 @@ class TokenArray(Sequence):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each sequence."""
+        """The number of tokens of each sequence."""
         return np.diff(self.offsets)
 
 
 class BySplit(Mapping):
-    """Split -> what `make` gives for it, made when it is first asked for."""
+    """Split -> the result of `make`, computed on first access."""
 
     def __init__(self, splits: Sequence[str], make: Callable[[str], Any]):
         self._splits, self._make, self._made = tuple(splits), make, dict[str, Any]()

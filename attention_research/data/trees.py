@@ -1,10 +1,11 @@
-"""Constituency trees as text: in brackets (Penn Treebank) and linearised for sequence to sequence.
+"""Constituency trees as text: in brackets (Penn Treebank), and linearised for sequence-to-sequence models.
 
     (S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .))        in brackets
     (S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S                          linearised
 
-Vinyals et al. 2015, section 2.2: depth first, an opening and a closing token for each constituent, both with its label;
-the words are left out, since the source has them; part-of-speech tags become XX (section 3.1), all but punctuation's.
+Vinyals et al. 2015, section 2.2: depth first, with an opening and a closing token for each constituent, both with its
+label. The words are left out, because the source contains them. Part-of-speech tags become XX (section 3.1), except
+those of punctuation.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-#: Tags that stay as they are; these words do not count in a bracket's span (evalb, COLLINS.prm).
+#: Tags that are kept; words with these tags do not count in the span of a bracket (evalb, COLLINS.prm).
 PUNCTUATION = frozenset({",", ".", ":", "``", "''"})
 WORD = "XX"
 _ROOTS = frozenset({"", "TOP", "ROOT", "S1"})
@@ -22,7 +23,7 @@ _TOKEN = re.compile(r"\(|\)|[^\s()]+")
 
 @dataclass(frozen=True)
 class Tree:
-    """A constituent, or a word under its tag: then `children` is the one word."""
+    """A constituent, or a tag with one word in `children`."""
 
     label: str
     children: tuple[Tree | str, ...]
@@ -41,9 +42,9 @@ class Tree:
 
 
 def read(text: str) -> Tree:
-    """A tree from its brackets; one around the whole of which is said nothing (ROOT, TOP) is left out.
+    """A tree from its brackets, without an outermost bracket that has no linguistic label (ROOT, TOP).
 
-    Raises `ValueError` where the text is not one tree.
+    Raises `ValueError` if the text is not exactly one tree.
     """
     tokens = _TOKEN.findall(text)
     tree, end = _read(tokens, 0)
@@ -81,7 +82,7 @@ def sentence(tree: Tree) -> str:
 
 
 def linearised(tree: Tree) -> str:
-    """The target text of a tree.
+    """The linearised text of a tree.
 
     >>> linearised(read("(ROOT (S (NP (NNP John)) (VP (VBZ sleeps)) (. .)))"))
     '(S (NP XX )NP (VP XX )VP . )S'

@@ -1,15 +1,15 @@
-"""TFDS builder `trivia/red`: quiz questions and their short answers, out of one registry package.
+"""TFDS builder `trivia/red`: quiz questions and their short answers, from one registry package.
 
-The package Red-DiscordBot (GPL-3.0; fetched and read, never handed on) carries the lists of questions that people
-wrote for a game in a chat: YAML files {question: [accepted answers]}, one a topic, whose name the players know
-("startrek", "worldcapitals"). Answered without a text to look into, they stand where WebQuestions does in Roberts et
-al. (2020). The answer here is the first accepted one. Of 14,655 questions 2,418 have an address (of a picture that
-would have to be seen) and 134 an answer of more than five words (Lee et al. 2019 leave these out, too); 23 are copies.
-The other 12,080 are of 39 topics.
+The package Red-DiscordBot (GPL-3.0; downloaded and read, not redistributed) contains lists of questions for a chat
+game: YAML files {question: [accepted answers]}, one for each topic ("startrek", "worldcapitals"). The questions are
+answered without a text to look up, like WebQuestions in Roberts et al. (2020). The answer here is the first accepted
+one. Of 14,655 questions, 2,418 are left out because they need a picture at an address, 134 because their answer has
+more than five words (as in Lee et al. 2019), and 23 because they are copies. The other 12,080 have 39 topics.
 
-Equal questions, and questions with one answer of which half of the words are in both, are in one split
-(`near_duplicates`); which one is by MD5, as in `reviews`. An answer may be in several splits, as in WebQuestions (Lewis
-et al. 2021): 41 % of the test questions have one that training has, and hardly another can be known to a small model.
+Equal questions are in one split, and so are questions with the same answer that share at least half of their words
+(`near_duplicates`). The split is by MD5, as in `reviews`. An answer may be in several splits, as in WebQuestions (Lewis
+et al. 2021): 41 % of the test questions have an answer that occurs in training, and a small model can hardly know any
+other answer.
 """
 
 import re
@@ -31,9 +31,9 @@ PACKAGE = Package(
     size=5_970_180,
 )
 FOLDER = "redbot/cogs/trivia/data/lists/"
-#: Keys of a list that are no questions.
+#: Keys of a list that are not questions.
 ABOUT = ("$schema", "AUTHOR", "CONFIG", "DESCRIPTION")
-#: Questions with one answer that have so large a part of their words in common are one.
+#: Questions with the same answer that share at least this fraction of their words are in one split.
 SHARE = 0.5
 _MAX_ANSWER = 5
 _ADDRESS = re.compile(r"https?://|www\.")
@@ -43,7 +43,7 @@ Example = tuple[str, str, str]
 
 
 def questions(text: str) -> Iterator[tuple[str, list[str]]]:
-    """(question, its accepted answers) of a list, as they are written.
+    """(question, its accepted answers) of a list, as written.
 
     >>> list(questions("AUTHOR: Ann\\nHow many clans were there?:\\n- Seven\\n- 7\\nIs 12 even?:\\n- yes"))
     [('How many clans were there?', ['Seven', '7']), ('Is 12 even?', ['yes'])]
@@ -59,7 +59,7 @@ def keep(question: str, answer: str) -> bool:
 
 
 def read(archive: Path) -> Iterator[Example]:
-    """Every kept question with its first answer once, topics in order."""
+    """Every distinct kept question with its first answer, with the topics in order."""
     seen = set()
     with zipfile.ZipFile(archive) as zipped:
         for name in sorted(name for name in zipped.namelist() if name.startswith(FOLDER) and name.endswith(".yaml")):
@@ -71,7 +71,7 @@ def read(archive: Path) -> Iterator[Example]:
 
 
 def links(examples: Sequence[Example]) -> Iterator[near_duplicates.Link]:
-    """The pairs of questions that belong into one split."""
+    """The pairs of questions that must be in one split."""
     yield from near_duplicates.equal(near_duplicates.words(question) for _, question, _ in examples)
     answered = defaultdict(list)
     for index, (_, _, answer) in enumerate(examples):

@@ -1,17 +1,17 @@
-"""Interface strings out of one registry package: reading, cleaning, filtering, splitting.
+"""Interface strings from one registry package: reading, cleaning, filtering, splitting.
 
-Home Assistant (Apache-2.0) carries for each of its 1,155 components a JSON tree of English strings and the same tree in
-other languages; leaves under the same keys translate each other.
+Home Assistant (Apache-2.0) has, for each of its 1,155 components, a JSON tree of English strings and the same tree in
+other languages. Leaves under the same keys are translations of each other.
 
     "Triggers when one or more media players turn off."
     "Se déclenche lorsqu'un ou plusieurs lecteurs multimédias s'éteignent."
 
-Spaces and line breaks become one space; placeholders (`{host}`) and Markdown stay as they are. A pair is kept where
-both sides have text, the two differ (an equal pair is a name or was not translated), have the same placeholders and at
-most 60 words, and neither is more than three times as long as the other in characters.
+Spaces and line breaks become one space; placeholders (`{host}`) and Markdown are kept. A pair is kept if both sides
+have text, are different (an equal pair is a name or was not translated), have the same placeholders and at most 60
+words, and neither has more than three times as many characters as the other.
 
-Components repeat each other, so each text stands once: of the pairs whose English or whose foreign text is the same up
-to case, digits and the names of placeholders, the first is kept, components in alphabetical order. The split is by
+Components repeat each other, so duplicates are removed: of the pairs whose English or foreign text is equal up to case,
+digits and the names of placeholders, the first is kept, with the components in alphabetical order. The split is by
 component: MD5 of its name modulo 20 is 0 for test, 1 for validation. No component and no text is in two splits.
 """
 
@@ -43,7 +43,7 @@ Pair = tuple[str, Keys, str, str]
 
 
 def keep(first: str, second: str) -> bool:
-    """Whether two texts are a usable pair (see the module's text)."""
+    """Whether two texts are a usable pair (see the module docstring)."""
     shorter, longer = sorted((len(first), len(second)))
     words = max(len(first.split()), len(second.split()))
     same_holes = sorted(_PLACEHOLDER.findall(first)) == sorted(_PLACEHOLDER.findall(second))
@@ -51,7 +51,7 @@ def keep(first: str, second: str) -> bool:
 
 
 def outline(text: str) -> str:
-    """What two texts have in common that are taken for the same.
+    """A normal form of a text; two texts with the same outline count as equal.
 
     >>> outline("Button {first} of 12") == outline("button {name} of 7")
     True
@@ -60,7 +60,7 @@ def outline(text: str) -> str:
 
 
 def leaves(tree: dict[str, Any], above: Keys = ()) -> Iterator[tuple[Keys, str]]:
-    """(keys, text) of every string of a tree, its spaces and line breaks made one space."""
+    """(keys, text) of every string of a tree, with single spaces instead of spaces and line breaks."""
     for key, value in tree.items():
         if isinstance(value, dict):
             yield from leaves(value, (*above, key))
@@ -69,7 +69,7 @@ def leaves(tree: dict[str, Any], above: Keys = ()) -> Iterator[tuple[Keys, str]]
 
 
 def distinct(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    """The pairs of which neither side's outline stood in an earlier one."""
+    """The pairs in which neither side has the outline of a side of an earlier kept pair."""
     seen: tuple[set[str], set[str]] = set(), set()
     for pair in pairs:
         outlines = outline(pair[2]), outline(pair[3])
@@ -80,7 +80,7 @@ def distinct(pairs: Iterable[Pair]) -> Iterator[Pair]:
 
 
 def read_pairs(archive: Path, language: str) -> Iterator[Pair]:
-    """Every kept pair, each text once, components in alphabetical order."""
+    """Every distinct kept pair, with the components in alphabetical order."""
     yield from distinct(pair for pair in _aligned(archive, language) if keep(*pair[2:]))
 
 

@@ -1,7 +1,7 @@
-"""Vocabulary of whole tokens: what stands between spaces in the training text, the most frequent first.
+"""A vocabulary of whole words: the parts of the training text between spaces, the most frequent first.
 
-Token ids as `tokenizer.SentencePiece` has them: padding 0, beginning of sentence 1, end of sentence 2, unknown 3. It is
-stored as text, one token a line, line i being id i + 4.
+Token ids as in `tokenizer.SentencePiece`: padding 0, beginning of sentence 1, end of sentence 2, unknown 3. The
+vocabulary is stored as text with one token per line; line i has id i + 4.
 """
 
 import hashlib
@@ -14,22 +14,23 @@ from attention_research.errors import ConfigError
 from attention_research.registry import Positive
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
-#: What special tokens are called, as SentencePiece calls them.
+#: The names of the special tokens, as in SentencePiece.
 NAMES = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNKNOWN: "<unk>"}
 _MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # before a word, as in SentencePiece's pieces
 
 
 def most_frequent(words: Iterable[str] | Mapping[str, int], number: int) -> list[str]:
-    """At most that many distinct words, or keys of counts, the most frequent first; ties in the alphabet's order."""
+    """At most `number` distinct words, or keys of counts, the most frequent first; ties in alphabetical order."""
     counts = Counter(words)
     return sorted(counts, key=lambda word: (-counts[word], word))[: max(number, 0)]
 
 
 class Words:
-    """Tokens that stand at least `minimum_count` times in the text, the special four and they at most
-    `vocabulary_size`; of equally frequent ones the alphabetically first. Any other token is unknown.
+    """The most frequent words that occur at least `minimum_count` times in the text; with the four special tokens, at
+    most `vocabulary_size`. Ties are in alphabetical order. All other words are unknown.
 
-    Joint over both languages where they share it. A decoded unknown token is written <unk>: it takes a place, too.
+    Both languages of a text share the vocabulary. An unknown token is decoded as <unk>, so that the number of words is
+    kept.
     """
 
     def __init__(self, *, minimum_count: Positive = 1, vocabulary_size: Positive):
@@ -41,13 +42,13 @@ class Words:
         self._fingerprint = ""
 
     def settings(self) -> dict:
-        """What the tokens depend on beside the text."""
+        """What the tokens depend on, apart from the text."""
         return {"kind": "words", "minimum_count": self.minimum_count, "vocabulary_size": self.vocabulary_size}
 
     def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> "Words":
-        """Count the lines' tokens, or take the vocabulary that was made of the same lines with the same settings.
+        """Counts the words of the lines, or loads the vocabulary of the same lines and settings.
 
-        Raises `ConfigError` where no token has a place.
+        Raises `ConfigError` if the vocabulary would be empty.
         """
         key = storage.content_hash(self.settings(), lines)
         path = storage.folder("tokenizers") / f"{key}.words"
@@ -71,7 +72,7 @@ class Words:
         return chosen
 
     def load(self, path: Path) -> "Words":
-        """Take a vocabulary from its file."""
+        """Loads a vocabulary from its file."""
         stored = Path(path).read_bytes()
         self.path = Path(path)
         self._words = tuple(stored.decode(errors="replace").split("\n")[:-1])
@@ -81,12 +82,12 @@ class Words:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the stored vocabulary, 20 hexadecimal digits."""
+        """A hash of the stored vocabulary, 20 hexadecimal digits."""
         return self._fingerprint
 
     @property
     def size(self) -> int:
-        """The number of tokens, special ones included; at most `vocabulary_size`."""
+        """The number of tokens, with the special ones; at most `vocabulary_size`."""
         return len(NAMES) + len(self._words)
 
     @property
@@ -95,15 +96,15 @@ class Words:
         return self._words
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, with the end of sentence at the end and without a beginning."""
+        """Token ids of each text, with the end of sentence and without a beginning of sentence."""
         return [[*(self._ids.get(word, UNKNOWN) for word in text.split()), EOS] for text in texts]
 
     def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each sequence up to its first end of sentence; padding and beginnings are left out."""
+        """The text of each sequence up to its first end of sentence, without padding and beginnings of sentence."""
         return [" ".join(self._named(token) for token in self._visible(sequence)) for sequence in tokens]
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Each token as a SentencePiece piece, U+2581 before a word; beyond `size`, the id in brackets."""
+        """Each token as a SentencePiece piece, with a mark before a word; for ids beyond `size`, the id in brackets."""
         named = lambda token: f"{_MARK}{self._named(token)}" if token >= len(NAMES) else NAMES[token]
         return [named(int(token)) if token < self.size else f"[{token}]" for token in tokens]
 
@@ -111,7 +112,7 @@ class Words:
         return NAMES[token] if token < len(NAMES) else self._words[token - len(NAMES)]
 
     def _visible(self, sequence: Sequence[int]) -> list[int]:
-        """What can be written: a model's vocabulary may be larger than the text's (`size`)."""
+        """Only ids that can be written: the vocabulary of a model may be larger than that of the text (`size`)."""
         ids = [int(token) for token in sequence]
         ids = ids[: ids.index(EOS)] if EOS in ids else ids
         return [token for token in ids if UNKNOWN <= token < self.size]

@@ -1,4 +1,4 @@
-"""Greedy decoding, sampling and beam search over the model protocol; no model is known here."""
+"""Greedy decoding, sampling and beam search for any model with `encode`, `start` and `step`."""
 
 from attention_research.decoding.beam import BeamSearch
 from attention_research.decoding.greedy import Greedy

@@ -1,4 +1,4 @@
-"""Beam search, length penalty of Wu et al. 2016 (arXiv 1609.08144, equation 14), as Vaswani et al. 2017 use it."""
+"""Beam search with the length penalty of Wu et al. 2016 (arXiv 1609.08144, equation 14), as in Vaswani et al. 2017."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from attention_research.registry import NonNegative, NonNegativeFloat, Positive
 
 
 class BeamSearch(Search):
-    """A hypothesis scores log p / ((5 + |y|) / 6) ** alpha, |y| counting EOS.
+    """The score of a hypothesis is log p / ((5 + |y|) / 6) ** alpha, where |y| includes EOS.
 
-    At a row's limit (`length_limits`) every prefix left takes EOS, at the price that the model gives it. PAD and BOS
-    are never taken. With `beam_size` 1 and `alpha` 0 this is `Greedy`.
+    At a row's limit (`length_limits`) every live prefix takes EOS, with the model's log-probability. PAD and BOS are
+    never taken. With `beam_size` 1 and `alpha` 0 this is `Greedy`.
 
-    A row stops when no live prefix can beat its finished hypotheses: log-probabilities only fall, and with alpha >= 0
-    the penalty only grows, so a live prefix ends at most at log p / penalty(limit), an exact bound. `exact` names what
-    it protects. ``"best"``: the first hypothesis is the one that a search to the limit would give; those after it are
-    the best met so far, perhaps fewer than `beam_size`. ``"all"``: that holds for every hypothesis, in more steps.
+    A row stops when no live prefix can beat its finished hypotheses. Log-probabilities only decrease, and with alpha >=
+    0 the penalty only increases, so log p / penalty(limit) is an upper bound on the final score of a live prefix.
+    `exact` says which hypotheses must be final. ``"best"``: the first hypothesis is that of a search to the limit; the
+    others are the best found so far, and may be fewer than `beam_size`. ``"all"``: all hypotheses are those of a search
+    to the limit, which takes more steps.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class BeamSearch(Search):
         self.exact = exact
 
     def prices(self, log_probabilities: Float[Array, "B K V"], at_limit: Bool[Array, "B"]) -> Float[Array, "B K V"]:
-        """The model's, for allowed tokens: at the limit EOS alone."""
+        """The model's log-probabilities for allowed tokens, -inf for others; at the limit only EOS is allowed."""
         allowed = allowed_tokens(log_probabilities.shape[-1], at_limit)[:, None]
         return jnp.where(allowed, log_probabilities, -jnp.inf)
 
@@ -49,7 +50,7 @@ class BeamSearch(Search):
     def is_over(
         self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, ""], limits: Int[Array, "B"]
     ) -> Bool[Array, "B"]:
-        """The best live prefix's bound is not above the hypothesis that `exact` protects."""
+        """Whether the bound of the best live prefix is not above the score that `exact` selects."""
         del length
         bound = live[:, 0] / length_penalty(limits, self.alpha)
         return bound <= scores[:, 0 if self.exact == "best" else -1]

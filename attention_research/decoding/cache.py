@@ -1,7 +1,7 @@
-"""Rows of an opaque cache: a search repeats and reorders them without knowing what they hold.
+"""Repeats and reorders the batch rows of a model's cache without knowing its content.
 
-Which axis of a leaf is the batch is asked, not agreed: the shapes of the cache are computed for two batch sizes, and
-the axis that follows is the batch axis (-1: the leaf has none and is the same for all rows, as a position index is).
+The batch axis of each leaf is found by computing the shapes of the cache for two batch sizes: it is the axis whose
+length changes. -1 means that a leaf has no batch axis and is the same for all rows, like a position index.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ NO_BATCH_AXIS = -1
 def batch_axes(start: Callable[[Mapping[str, Array]], PyTree], source: Mapping[str, Array]) -> PyTree[int]:
     """The batch axis of every leaf of ``start(source)``: a tree of ints, -1 for leaves without one.
 
-    `start` is traced only (`jax.eval_shape`), on batches of B and 2B rows. Raises where a leaf's batch axis is not
-    single and of the batch's size (heads folded into the batch, say): such rows could not be reordered.
+    `start` is only traced (`jax.eval_shape`), with B and 2B rows. Raises ValueError unless each leaf has at most one
+    batch axis, of the size of the batch (not, for example, with heads folded into it); other rows cannot be reordered.
     """
     batch = jax.tree.leaves(source)[0].shape[0]
 
@@ -41,16 +41,16 @@ def batch_axes(start: Callable[[Mapping[str, Array]], PyTree], source: Mapping[s
 
 
 def repeat(cache: PyTree, axes: PyTree[int], times: int) -> PyTree:
-    """Every batch row `times` times in a row: row b becomes rows b * times ... b * times + times - 1."""
+    """Repeats each batch row `times` times: row b becomes rows b * times ... b * times + times - 1."""
     return jax.tree.map(
         lambda leaf, axis: leaf if axis == NO_BATCH_AXIS else jnp.repeat(leaf, times, axis=axis), cache, axes
     )
 
 
 def reorder(cache: PyTree, axes: PyTree[int], indices: Int[Array, "B K"]) -> PyTree:
-    """Of each group of K consecutive batch rows, the rows that `indices` (0 to K - 1) names, in its order.
+    """Reorders the rows within each group of K consecutive batch rows by `indices` (0 to K - 1).
 
-    Only the batch axis is gathered, and only within a group: on a mesh that splits the batch nothing moves.
+    Rows move only within a group, so that no data move between devices that split the batch.
     """
     groups, size = indices.shape
 

@@ -1,7 +1,7 @@
-"""A language model without a source, as decoding wants it: the source is the beginning of what it writes.
+"""Lets decoding continue a prompt with a language model that has no source: the source is used as the prompt.
 
-Decoding begins every text at BOS. While a row's prompt lasts, its next token has probability 1: any search takes it,
-and the score is that of the model's own tokens alone. Prompts of different lengths stand in one batch.
+Decoding begins every text with BOS. Within a row's prompt, the next prompt token has probability 1, so that every
+search takes it and the score counts only the tokens of the model. A batch may have prompts of different lengths.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from attention_research.tokens import EOS, PAD
 
 
 class Continued:
-    """A language model as a `Generates`: its prompt is the source."""
+    """A language model with the interface of `Generates`; the source is the prompt."""
 
     def __init__(self, model: Continues):
         self.model = model
 
     def encode(self, source: Mapping[str, Any], *, key: Key[Array, ""] | None = None) -> Mapping[str, Any]:
-        """The prompts as they are: tokens, the end of sentence, padding. Length limits count them so."""
+        """The prompts unchanged: tokens, end of sentence, padding. Length limits count them in this form."""
         del key
         return source
 
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
-        """The cache before the first token, for texts of up to `length` tokens, their prompts included."""
+        """The cache before the first token, for texts of up to `length` tokens, including the prompts."""
         tokens = memory["tokens"]
         prompt = jnp.where(tokens == EOS, jnp.asarray(PAD, tokens.dtype), tokens)
         return {"model": self.model.start(number_of_rows(memory), length), "prompt": prompt, "index": jnp.int32(0)}
@@ -37,8 +37,8 @@ class Continued:
     def step(
         self, cache: Mapping[str, Any], tokens: Int[Array, "B"]
     ) -> tuple[dict[str, Any], Float[Array, "B V"], dict[str, Any]]:
-        """(cache, log p of the next token, collected): 0 for the prompt's token and -inf for all others, the model's
-        own after the prompt."""
+        """(cache, log p of the next token, collected). Within the prompt, log p is 0 for its token and -inf for all
+        others; after the prompt, it is that of the model."""
         prompt, index = cache["prompt"], cache["index"]
         after, log_p, collected = self.model.step(cache["model"], tokens)
         given = jnp.take(prompt, index, axis=1, mode="fill", fill_value=PAD)[:, None]

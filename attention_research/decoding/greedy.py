@@ -1,4 +1,4 @@
-"""Greedy decoding: at each position the most probable token."""
+"""Greedy decoding: takes the most probable token at each position."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from attention_research.registry import NonNegative
 
 
 class Greedy(LeftToRight):
-    """Takes the most probable token until EOS; a row at its limit (`length_limits`) takes EOS, at its true price.
+    """Takes the most probable token until EOS. A row at its limit (`length_limits`) takes EOS, with the model's
+    log-probability.
 
-    One hypothesis a row (K = 1), and its score is its log-probability: nothing is ranked, so there is no penalty.
-    A row's result does not depend on the other rows nor on the padding.
+    There is one hypothesis per row (K = 1). Its score is its log-probability, without a length penalty. The result of a
+    row does not depend on the other rows or on the padding.
     """
 
     def __init__(self, *, extra_length: NonNegative = 50):
         super().__init__(extra_length=extra_length)
 
     def choose(self, log_probabilities: Float[Array, "R V"], given: Any, step: Int[Array, ""]) -> Int[Array, "R"]:
-        """The most probable; of equals the first."""
+        """The most probable token; the first one in a tie."""
         del given, step
         return jnp.argmax(log_probabilities, axis=-1)

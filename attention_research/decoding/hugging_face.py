@@ -1,4 +1,4 @@
-"""Beam search as Hugging Face's `generate` does it (transformers 5): its length rule, stopping rule and limit."""
+"""Beam search with the length, stopping and limit rules of Hugging Face's `generate` (transformers 5)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from attention_research.tokens import EOS
 
 
 class HuggingFaceBeamSearch(Search):
-    """The settings are `generate`'s: a hypothesis scores log p / |y| ** `length_penalty`, |y| counting EOS.
+    """The settings are those of `generate`. The score of a hypothesis is log p / |y| ** `length_penalty`; |y| includes
+    EOS.
 
-    `early_stopping` says when a row is over. ``True``: as soon as it has `beam_size` hypotheses. Otherwise it must also
-    have no live prefix whose score could beat the worst of them, where the score is guessed from the prefix's present
-    length (``False``), or from the limit when `length_penalty` is positive (``"never"``). Only the last is a bound;
-    with ``False`` and a positive penalty the search stops before it is sure.
+    `early_stopping` says when a row stops. ``True``: as soon as it has `beam_size` hypotheses. Otherwise, also no live
+    prefix may be able to beat the worst of them. The score of a prefix is estimated with its current length
+    (``False``), or with the limit if `length_penalty` is positive (``"never"``). Only the latter is an upper bound:
+    with ``False`` and a positive penalty, the search may stop too early.
 
-    At a row's limit the best extensions are hypotheses as they stand, without EOS; with `forced_eos` (there:
-    ``forced_eos_token_id``, Marian's default) every prefix takes EOS instead, at no cost. PAD and BOS are never taken
-    (there: ``suppress_tokens``). The start token is BOS (there: ``decoder_start_token_id``) and is not counted.
+    At a row's limit the best extensions become hypotheses without EOS. With `forced_eos` (in Hugging Face:
+    ``forced_eos_token_id``, the default of Marian) every prefix takes EOS instead, at no cost. PAD and BOS are never
+    taken (``suppress_tokens``). The start token is BOS (``decoder_start_token_id``) and is not counted.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class HuggingFaceBeamSearch(Search):
         self.extra_length = extra_length
 
     def prices(self, log_probabilities: Float[Array, "B K V"], at_limit: Bool[Array, "B"]) -> Float[Array, "B K V"]:
-        """The model's, for any token but PAD and BOS; a forced EOS costs nothing."""
+        """The model's log-probabilities, -inf for PAD and BOS; 0 for a forced EOS."""
         if not self.forced_eos:
             at_limit = jnp.zeros_like(at_limit)
         allowed = allowed_tokens(log_probabilities.shape[-1], at_limit)[:, None]
@@ -50,7 +51,7 @@ class HuggingFaceBeamSearch(Search):
         return jnp.where(allowed, free, -jnp.inf)
 
     def ends(self, tokens: Int[Array, "B C"], at_limit: Bool[Array, "B"]) -> Bool[Array, "B C"]:
-        """Extensions by EOS, and all of them at the limit."""
+        """Whether an extension ends: by EOS, or at the limit."""
         return (tokens == EOS) | at_limit[:, None]
 
     def score(self, log_probabilities: Float[Array, "*B"], lengths: Int[Array, "*#B"]) -> Float[Array, "*B"]:
@@ -60,7 +61,7 @@ class HuggingFaceBeamSearch(Search):
     def is_over(
         self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, ""], limits: Int[Array, "B"]
     ) -> Bool[Array, "B"]:
-        """Full where that is enough; else full of hypotheses that the best live prefix is not thought to beat."""
+        """Whether a row has `beam_size` hypotheses that, by the rule of `early_stopping`, no live prefix can beat."""
         worst = scores[:, -1]
         if self.early_stopping is True:
             return worst > -jnp.inf

@@ -1,4 +1,4 @@
-"""What decoding gives back, and the three conventions that every search shares: limits, allowed tokens, scores."""
+"""The result of decoding, and the conventions of all searches: length limits, allowed tokens, length penalty."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,10 +12,10 @@ from attention_research.tokens import BOS, EOS, PAD
 class Decoded(NamedTuple):
     """The hypotheses of each source row, best first.
 
-    ``lengths`` counts the tokens including EOS, without which only a search that cuts at its limit ends; ``tokens``
-    holds 0 after them. A row with fewer hypotheses than ``K`` ends in empty ones: length 0, tokens 0, score and
-    log-probability -inf. ``log_probabilities`` are the sums of what the tokens cost, EOS included: the model's own
-    log-probabilities; ``scores`` are what the search ranks by.
+    ``lengths`` counts the tokens with EOS; only a search that truncates at its limit ends without EOS. ``tokens`` is 0
+    after these. If a row has fewer than ``K`` hypotheses, the last ones are empty: length 0, tokens 0, score and
+    log-probability -inf. ``log_probabilities`` are the sums of the model's log-probabilities of the tokens, with EOS.
+    ``scores`` are the values by which the search ranks.
     """
 
     tokens: Int[Array, "B K T"]
@@ -25,17 +25,16 @@ class Decoded(NamedTuple):
 
 
 def number_of_rows(source: Mapping[str, Array]) -> int:
-    """How many sources there are: texts ("tokens" [B S]) or pictures ("image" [B Y X C])."""
+    """The number of sources: texts ("tokens" [B S]) or pictures ("image" [B Y X C])."""
     return source["image" if "image" in source else "tokens"].shape[0]
 
 
 def length_limits(source: Mapping[str, Array], extra_length: int, max_length: int) -> Int[Array, "B"]:
-    """How many tokens, EOS included, each row may have: its source length + `extra_length`, at most `max_length`.
+    """The largest number of tokens of each row, with EOS: source length + `extra_length`, at most `max_length`.
 
-    The source length is the number of tokens that are not padding (0), as they stand (a closing EOS counts, as the
-    target's does). A row without a real token (padding of a batch) may have one token only, so that it costs nothing.
-    Vaswani et al. 2017, section 6.1: input length + 50. A picture has no length: its text may be as long as any; a
-    black one is a batch's padding.
+    The source length is the number of tokens that are not padding (0); a final EOS counts, as in the target. A row
+    without tokens (padding of a batch) may have only one token, so that it takes no time. Vaswani et al. 2017, section
+    6.1: input length + 50. For a picture the limit is `max_length`; an all-black picture is padding of a batch.
     """
     if "image" in source:
         real = jnp.any(source["image"] != 0, axis=(1, 2, 3))
@@ -45,17 +44,16 @@ def length_limits(source: Mapping[str, Array], extra_length: int, max_length: in
 
 
 def allowed_tokens(vocabulary_size: int, at_limit: Bool[Array, "B"]) -> Bool[Array, "B V"]:
-    """True where a row may go on with a token: never PAD or BOS; at its limit nothing but EOS.
+    """Whether a row may continue with a token: never with PAD or BOS; at its limit only with EOS.
 
-    What is not allowed is only not chosen: probabilities are not renormalised, so that a forced EOS costs what the
-    model says that it costs.
+    Probabilities are not renormalised over the allowed tokens, so that a forced EOS has the model's log-probability.
     """
     token = jnp.arange(vocabulary_size)
     return jnp.where(at_limit[:, None], token == EOS, (token != PAD) & (token != BOS))
 
 
 def length_penalty(length: Int[Array, "*shape"], alpha: float) -> Float[Array, "*shape"]:
-    """((5 + |y|) / 6) ** alpha, by which a log-probability is divided: Wu et al. 2016, equation 14. |y| counts EOS.
+    """((5 + |y|) / 6) ** alpha, the divisor of a log-probability: Wu et al. 2016, equation 14. |y| includes EOS.
 
     >>> length_penalty(jnp.array([1, 7]), 1.0).tolist()
     [1.0, 2.0]

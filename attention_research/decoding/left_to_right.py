@@ -1,4 +1,4 @@
-"""Decoding that decides one token at a time and never goes back: greedy and sampling share this loop."""
+"""The loop of greedy decoding and sampling, which choose one token at a time and never revise it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class _State(NamedTuple):
 
 
 class LeftToRight:
-    """Takes a token at each position until EOS; a row at its limit (`length_limits`) takes EOS, at its true price.
+    """Takes a token at each position until EOS. A row at its limit (`length_limits`) takes EOS, with the model's
+    log-probability.
 
-    Subclasses say which token: `choose`. PAD and BOS are never taken, and probabilities are not renormalised for that.
+    A subclass chooses the token in `choose`. PAD and BOS are never taken; probabilities are not renormalised.
     """
 
     def __init__(self, *, extra_length: NonNegative, num_samples: Positive = 1):
@@ -37,15 +38,16 @@ class LeftToRight:
         self.num_samples = num_samples
 
     def start(self, source: Mapping[str, Array]) -> Any:
-        """What `choose` is given at every position, one a row where it has rows; nothing by default."""
+        """A value that `choose` receives at every position, with one entry per row if it has rows; None by default."""
         del source
 
     def choose(self, log_probabilities: Float[Array, "R V"], given: Any, step: Int[Array, ""]) -> Int[Array, "R"]:
-        """The tokens to take; -inf stands where a token may not be taken."""
+        """The tokens to take; log-probabilities are -inf for tokens that may not be taken."""
         raise NotImplementedError
 
     def __call__(self, model: Generates, source: Mapping[str, Array], *, max_length: int) -> Decoded:
-        """Decodes `source` (tokens, segments, positions, or an image) to `max_length` tokens, EOS included; pure."""
+        """Decodes `source` (tokens, segments, positions, or an image) to `max_length` tokens, including EOS. A pure
+        function."""
         copies, batch = self.num_samples, number_of_rows(source)
         rows = batch * copies
         limits = jnp.repeat(length_limits(source, self.extra_length, max_length), copies)

@@ -1,4 +1,4 @@
-"""Sampling at a temperature, of the k best tokens (Fan et al. 2018), of the nucleus (Holtzman et al. 2020)."""
+"""Sampling with a temperature, top-k (Fan et al. 2018) and nucleus sampling (Holtzman et al. 2020)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from attention_research.tokens import PAD
 
 
 class Sampling(LeftToRight):
-    """`num_samples` hypotheses a row, drawn token by token from `truncated`; in the order drawn, not ranked.
+    """Draws `num_samples` hypotheses per row, token by token from `truncated`; they are not ranked.
 
-    The score is the model's own log-probability of what was drawn, not that of the truncated distribution. A row's
-    draws depend on `seed` and on its own source alone: neither on the other rows nor on padding, so that two equal
-    sentences, or pictures, are given equal samples.
+    The score is the log-probability under the model, not under the truncated distribution. The samples of a row depend
+    only on `seed` and on its own source, not on the other rows or the padding: equal sentences, or pictures, get equal
+    samples.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Sampling(LeftToRight):
     def choose(
         self, log_probabilities: Float[Array, "R V"], given: Key[Array, "R"], step: Int[Array, ""]
     ) -> Int[Array, "R"]:
-        """A draw for each row."""
+        """A random token for each row."""
         keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(given, step)
         logits = truncated(log_probabilities, self.temperature, self.top_k, self.top_p)
         return jax.vmap(jax.random.categorical)(keys, logits)
 
 
 def _checksum(image: UInt8[Array, "B Y X C"]) -> Int[Array, "B"]:
-    """A number from 1 on for each picture; pictures that differ differ in it but for one pair in billions."""
+    """A positive number for each picture; different pictures rarely have the same number."""
     flat = image.reshape(image.shape[0], -1).astype(jnp.uint32)
     mixed = flat * (jnp.arange(1, flat.shape[1] + 1, dtype=jnp.uint32) * jnp.uint32(2654435761))
     return (jnp.sum(mixed, axis=1, dtype=jnp.uint32) >> 1).astype(jnp.int32) | 1
@@ -69,10 +69,10 @@ def _folded(data: Array, token: Array) -> Key[Array, ""]:
 def truncated(
     log_probabilities: Float[Array, "*B V"], temperature: float, top_k: int | None, top_p: float | None
 ) -> Float[Array, "*B V"]:
-    """Logits to draw from: divided by `temperature`, then -inf outside the `top_k` largest, then outside the nucleus.
+    """The logits to sample from: divided by `temperature`, then -inf outside the `top_k` largest and the nucleus.
 
-    The nucleus is the smallest set of the most probable tokens (after the first two steps) whose probability reaches
-    `top_p`. Tokens as probable as the last one that stays, stay too.
+    The nucleus is the smallest set of most probable tokens (after the first two steps) whose probability reaches
+    `top_p`. Tokens with the same probability as the last kept token are kept, too.
     """
     logits = log_probabilities / temperature
     size = logits.shape[-1]

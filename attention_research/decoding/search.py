@@ -1,4 +1,4 @@
-"""What every beam search shares: the loop over positions, the model's cache, the best K prefixes and hypotheses."""
+"""The loop of all beam searches: positions, the model's cache, and the best K prefixes and hypotheses."""
 
 from __future__ import annotations
 
@@ -26,41 +26,42 @@ class _State(NamedTuple):
 
 
 def _top_k(x: Float[Array, "B N"], k: int) -> tuple[Float[Array, "B k"], Int[Array, "B k"]]:
-    """`jax.lax.top_k`, behind a barrier: XLA's CPU backend knows a top-k by the slice [:k] of a sort and, where the
-    program slices the result further, sorts all N (180 against 1.5 ms for 64 rows of 4 x 4000 extensions)."""
+    """`jax.lax.top_k`, behind an optimization barrier. XLA's CPU backend recognises a top-k as the slice [:k] of a
+    sort. If the program slices the result further, it sorts all N values (180 ms instead of 1.5 for 64 rows of 4 x 4000
+    extensions)."""
     return jax.lax.optimization_barrier(tuple(jax.lax.top_k(x, k)))
 
 
 class Search:
-    """The `beam_size` best extensions of the `beam_size` best prefixes, by log-probability, at every position.
+    """At each position, keeps the `beam_size` best extensions of the `beam_size` best prefixes, by log-probability.
 
-    An extension that ends and is among them finishes; the next best ones keep `beam_size` prefixes alive. A subclass
-    says what an extension costs, which ones end, how hypotheses are ranked and when a row has its own: `prices`,
-    `ends`, `kept`, `score` and `is_over`.
+    An extension that ends and is among the best becomes a finished hypothesis; the next best extensions keep
+    `beam_size` prefixes alive. A subclass defines the log-probability of an extension (`prices`), which extensions end
+    (`ends`) and are kept (`kept`), the ranking of hypotheses (`score`), and when a row stops (`is_over`).
 
-    A row's result does not depend on the other rows nor on the padding. Cost: K model rows for each source row.
+    The result of a row does not depend on the other rows or on the padding. Each source row takes K model rows.
     """
 
     beam_size: int
     extra_length: int
 
     def prices(self, log_probabilities: Float[Array, "B K V"], at_limit: Bool[Array, "B"]) -> Float[Array, "B K V"]:
-        """What each extension adds to its prefix's log-probability; -inf where a token is not allowed."""
+        """The log-probability that each extension adds to its prefix; -inf for tokens that are not allowed."""
         raise NotImplementedError
 
     def ends(self, tokens: Int[Array, "B C"], at_limit: Bool[Array, "B"]) -> Bool[Array, "B C"]:
-        """Which extensions are hypotheses: those by EOS."""
+        """Whether each extension becomes a hypothesis: those by EOS."""
         del at_limit
         return tokens == EOS
 
     def kept(self, values: Float[Array, "B C"], finished: Int[Array, "B"]) -> Float[Array, "B C"]:
-        """The extensions' log-probabilities, best first, -inf for those to drop, given how many hypotheses a row has:
-        all stay."""
+        """The log-probabilities of the extensions, best first, with -inf for those to drop, given the number of
+        hypotheses of each row. Keeps all by default."""
         del finished
         return values
 
     def score(self, log_probabilities: Float[Array, "*B"], lengths: Int[Array, "*#B"]) -> Float[Array, "*B"]:
-        """What hypotheses of these lengths (EOS counted; 0 where there is none, with log-probability -inf) rank by."""
+        """The scores of hypotheses with these lengths (with EOS; 0, and log-probability -inf, for no hypothesis)."""
         raise NotImplementedError
 
     def is_over(
@@ -70,7 +71,8 @@ class Search:
         raise NotImplementedError
 
     def __call__(self, model: Generates, source: Mapping[str, Array], *, max_length: int) -> Decoded:
-        """Decodes `source` (tokens, segments, positions, or an image) to `max_length` tokens, EOS included; pure."""
+        """Decodes `source` (tokens, segments, positions, or an image) to `max_length` tokens, including EOS. A pure
+        function."""
         start = lambda source: model.start(model.encode(source), max_length)
         axes = rows.batch_axes(start, source)
         limits = length_limits(source, self.extra_length, max_length)
@@ -87,7 +89,7 @@ class Search:
             live, chosen = _top_k(jnp.where(ends, -jnp.inf, values), self.beam_size)
             parents, tokens = (jnp.take_along_axis(x, chosen, axis=1) for x in (parents, tokens))
             prefixes = jnp.take_along_axis(state.live_tokens, parents[..., None], axis=1)
-            # What a step hands back untouched (the memory's part) is equal for all prefixes of a row: left in place.
+            # Leaves that a step returns unchanged (the memory) are equal for all prefixes of a row: not reordered.
             still = lambda axis, old, new: rows.NO_BATCH_AXIS if new is old else axis
             moving = jax.tree.map(still, axes, state.cache, cache)
             return _State(
@@ -103,7 +105,7 @@ class Search:
         return jax.lax.while_loop(lambda state: ~jnp.all(state.done), body, first).finished
 
     def _first(self, cache: PyTree, batch: int, max_length: int) -> _State:
-        """One live prefix a row, the empty one; the others have probability 0."""
+        """The initial state: the empty prefix of each row is live; the others have probability 0."""
         shape = (batch, self.beam_size)
         nothing, zeros = jnp.full(shape, -jnp.inf, jnp.float32), jnp.zeros(shape, jnp.int32)
         tokens = jnp.full((*shape, max_length), PAD, jnp.int32)
@@ -134,7 +136,7 @@ class Search:
         tokens: Int[Array, "B C"],
         ends: Bool[Array, "B C"],
     ) -> Decoded:
-        """The best K of the finished hypotheses and of those that finish now; rows that are done stay as they are."""
+        """The best K of the finished hypotheses and of those that finish now; rows that are done do not change."""
         values, parents, tokens, ends = (x[:, : self.beam_size] for x in (values, parents, tokens, ends))
         ends = ends & (values > -jnp.inf) & ~state.done[:, None]
         length = jnp.where(ends, state.step + 1, 0)

@@ -1,8 +1,8 @@
 """Beam search of the recurrent translators: Sutskever et al. 2014 (arXiv 1409.3215), section 3.2; Bahdanau et al. 2015.
 
-A hypothesis that takes EOS leaves the beam for the complete ones. Here it takes its place with it, as in the code that
-was released with Bahdanau et al., so that the beam shrinks and a row is over when it is empty; the papers do not say.
-Sutskever et al. rank by log p; `normalized` ranks by log p / |y|, EOS counted (an option of that code).
+A hypothesis that takes EOS moves from the beam to the complete hypotheses. As in the released code of Bahdanau et al.,
+its place in the beam is not filled again: the beam shrinks, and a row stops when its beam is empty. The papers do not
+say this. Sutskever et al. rank by log p; `normalized` ranks by log p / |y| with EOS (an option of that code).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from attention_research.registry import NonNegative, Positive
 
 
 class ShrinkingBeamSearch(Search):
-    """At a row's limit (`length_limits`) every prefix left takes EOS, at the price that the model gives it; PAD and BOS
-    are never taken. A row has exactly `beam_size` hypotheses, if there are as many of its length."""
+    """At a row's limit (`length_limits`) every live prefix takes EOS, with the model's log-probability. PAD and BOS are
+    never taken. A row has exactly `beam_size` hypotheses, if that many exist within its limit."""
 
     def __init__(self, *, beam_size: Positive = 12, normalized: bool = False, extra_length: NonNegative = 50):
         self.beam_size, self.normalized, self.extra_length = beam_size, normalized, extra_length
 
     def prices(self, log_probabilities: Float[Array, "B K V"], at_limit: Bool[Array, "B"]) -> Float[Array, "B K V"]:
-        """The model's, for allowed tokens: at the limit EOS alone."""
+        """The model's log-probabilities for allowed tokens, -inf for others; at the limit only EOS is allowed."""
         allowed = allowed_tokens(log_probabilities.shape[-1], at_limit)[:, None]
         return jnp.where(allowed, log_probabilities, -jnp.inf)
 
     def kept(self, values: Float[Array, "B C"], finished: Int[Array, "B"]) -> Float[Array, "B C"]:
-        """As many extensions as places are left in the beam."""
+        """As many extensions as the beam has free places."""
         place = jnp.arange(values.shape[1])
         return jnp.where(place < (self.beam_size - finished)[:, None], values, -jnp.inf)
 
@@ -41,6 +41,6 @@ class ShrinkingBeamSearch(Search):
     def is_over(
         self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, ""], limits: Int[Array, "B"]
     ) -> Bool[Array, "B"]:
-        """The beam is empty."""
+        """Whether the beam is empty."""
         del scores, length, limits
         return live[:, 0] == -jnp.inf

@@ -1,6 +1,6 @@
-"""The weights door: a Hugging Face checkpoint folder as one of our models, and as a run's folder.
+"""Importers for Hugging Face checkpoints: they load a checkpoint folder as one of our models, or write it as a run.
 
-One file a model type says which of our configs it is and which of their tensors each of our arrays is.
+For each model type, one module defines our config for it and maps its tensors to our arrays.
 """
 
 from attention_research.weights.checkpoint import Loaded, import_folder, load

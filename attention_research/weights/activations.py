@@ -1,4 +1,4 @@
-"""What Hugging Face's configs call the activations of a dense feed-forward layer, in our words."""
+"""Maps the names of activations in Hugging Face configs to our names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACTIVATIONS = {
 
 
 def activation(folder: CheckpointFolder, key: str) -> str:
-    """Ours of a key of config.json. Raises ConfigError for one that we have not."""
+    """Our name of the activation under a key of config.json. Raises ConfigError for an unknown activation."""
     name = folder.config[key]
     if name not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)

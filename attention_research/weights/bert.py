@@ -1,7 +1,8 @@
-"""BERT, Devlin et al. 2019: post-norm encoder, learned positions and a norm, exact GELU, a head over the tied table.
+"""BERT, Devlin et al. 2019: post-norm encoder, learned positions with a norm, exact GELU, head with tied embeddings.
 
-A checkpoint without the masked language model's head (a sentence encoder) gets the plain tied table: its hidden states
-are what it is for. The vector of the first of BERT's two segments is added to the positions; there is no second one.
+A checkpoint without the head of the masked language model (a sentence encoder) gets the plain tied table, because only
+its hidden states are used. The vector of the first of BERT's two segments is added to the positions; the second segment
+is not supported.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ HEAD = "cls.predictions"
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
-    """(the model's section, the longest row)."""
+    """(the model section of the config, the largest length)."""
     theirs = folder.config
     return {
         "kind": "transformer_encoder",
@@ -41,18 +42,18 @@ def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[
 
 
 def data(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The data's section; without a head nothing is hidden, and there is no loss."""
+    """The data section. Without a head no token is masked, and there is no loss."""
     hidden = {} if _has_head(tensors) else {"noise_density": 0.0}
     return {"kind": "text", "name": "reviews/imdb", "objective": {"kind": "masked_tokens", "begins": True, **hidden}}
 
 
 def layers(folder: CheckpointFolder) -> dict[str, int]:
-    """Layers of each stack."""
+    """The number of layers of each stack."""
     return {"encoder": folder.config["num_hidden_layers"]}
 
 
 def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
-    """Every array of ours."""
+    """The entries of all our arrays."""
     start = "bert." if any(name.startswith("bert.") for name in tensors) else ""
     ours, theirs, numbering = "encoder.stack.segments.0", f"{start}encoder.layer.{{}}", folder.numbering
     first = tensors.get(f"{start}embeddings.token_type_embeddings.weight", np.zeros((1, 1), np.float32))[0]

@@ -1,7 +1,7 @@
-"""A checkpoint folder loaded into our modules, and written as a run at step 0, which every command takes.
+"""Loads a checkpoint folder into our modules, and writes it as a run at step 0, which every command accepts.
 
-What is imported is an ordinary run: `analyze`, `evaluate`, `generate` and `export` read it, `train` goes on from it,
-`training.initial` starts others from it. Its environment.json says which files it came from, with their hashes.
+The result is an ordinary run: `analyze`, `evaluate`, `generate` and `export` read it, `train` continues it, and
+`training.initial` starts other runs from it. Its environment.json lists the imported files with their hashes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from attention_research.training.trainer import Trainer
 from attention_research.weights import bert, gpt2, marian, t5, tensors, vit
 
 TYPES: dict[str, ModuleType] = {"bert": bert, "gpt2": gpt2, "marian": marian, "t5": t5, "vit": vit}
-#: Of a run that goes on from what is imported, unless it is told otherwise.
+#: The default training settings of a run that continues from an imported model.
 TRAINING = {
     "steps": 1000,
     "batch_size": 16,
@@ -48,8 +48,8 @@ Report = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """``structure.merge(parameters, statistics)``, inside a traced function, is the module; `numbering` says which of
-    their tokens each of our ids is, none where the model has none."""
+    """An imported model. ``structure.merge(parameters, statistics)``, inside a traced function, is the module;
+    `numbering` maps our token ids to the imported ones, and is empty for a model without tokens."""
 
     config: Config
     structure: Structure
@@ -58,12 +58,12 @@ class Loaded:
     statistics: dict[str, jax.Array] = dataclasses.field(default_factory=dict)
 
     def tokenizer(self) -> HuggingFaceTokenizer:
-        """The folder's vocabulary in our ids."""
+        """The vocabulary of the folder, in our ids."""
         folder = self.config.resolved["data"]["tokenizer"]["folder"]
         return HuggingFaceTokenizer(folder=folder, vocabulary_size=len(self.numbering)).fit(())
 
     def drawn(self, seed: int) -> dict[str, jax.Array]:
-        """The parameters of such a model before any training, as `train` draws them."""
+        """Randomly initialised parameters of the same model, as `train` draws them."""
         constructor = build(self.config.resolved["model"], "model")
         return jax.jit(initializer(lambda rngs: constructor(rngs=rngs)))(jax.random.key(seed))[0]
 
@@ -71,8 +71,8 @@ class Loaded:
 def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
     """The model of a folder that `save_pretrained` wrote: BERT, GPT-2, Marian, T5 or ViT.
 
-    Raises ConfigError, one line, for a folder that is none, weights that are no safetensors, a setting that changes the
-    equations into ones that we have not, and a tensor that is missing or of another shape.
+    Raises ConfigError, one line, if the folder is not a checkpoint, the weights are not safetensors, a setting needs
+    equations that are not implemented here, or a tensor is missing or has another shape.
     """
     folder = CheckpointFolder(path)
     module = TYPES[folder.type]
@@ -98,7 +98,7 @@ def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
 
 @contextmanager
 def _fitting(folder: CheckpointFolder) -> Iterator[None]:
-    """Turns what a value of config.json of a wrong kind leads to into one line."""
+    """Turns errors caused by wrong values of config.json into one line."""
     try:
         yield
     except (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError) as error:
@@ -107,17 +107,17 @@ def _fitting(folder: CheckpointFolder) -> Iterator[None]:
 
 
 def import_folder(path: Path | str, into: Path, overrides: Iterable[tuple[str, str]], report: Report) -> Loaded:
-    """Writes a run at step 0 into the folder `into`; its data is a set of real text, of images for a ViT, that
-    `overrides` may change.
+    """Writes a run at step 0 into the folder `into`. Its data are a set of real text, or of images for a ViT, which
+    `overrides` can change.
 
-    Raises as `load`, and where a run of another config is there.
+    Raises as `load`, and if the folder has a run of another config.
     """
     return written(load(path, overrides), into, str(path), _files(Path(path)), report)
 
 
 def written(loaded: Loaded, into: Path, source: str, files: list[dict[str, str]], report: Report) -> Loaded:
-    """`import_folder` of a loaded model that came from `files` of `source`. Data are prepared for their vocabulary;
-    those of a model without tokens are not before a command reads them."""
+    """Writes a loaded model, imported from `files` of `source`, as `import_folder` does. Data are prepared for their
+    vocabulary; for a model without tokens they are prepared only when a command reads them."""
     with workdir.locked(into):
         claiming.claim(into, loaded.config)
         trainer = Trainer(loaded.config, alone=True)
@@ -139,7 +139,7 @@ def written(loaded: Loaded, into: Path, source: str, files: list[dict[str, str]]
 
 
 def _given(folder: CheckpointFolder, module: ModuleType, theirs: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The config as a file would say it."""
+    """The config in the form of a config file."""
     model, length = module.model(folder, theirs)
     shared = {"task": {"kind": module.TASK}, "model": model, "training": TRAINING}
     if module is vit:
@@ -158,6 +158,6 @@ def _given(folder: CheckpointFolder, module: ModuleType, theirs: dict[str, np.nd
 
 
 def _files(folder: Path) -> list[dict[str, str]]:
-    """Name and content of what was read."""
+    """The name and the SHA-256 of each file that was read."""
     names = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors", ".txt", ".spm"))
     return [{"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for path in names]

@@ -1,4 +1,4 @@
-"""GPT-2, Radford et al. 2019: pre-norm decoder, learned positions, GELU (tanh), one table without a factor."""
+"""GPT-2, Radford et al. 2019: pre-norm decoder, learned positions, GELU (tanh), tied embeddings without scaling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.weights.activations import activation
 from attention_research.weights.tensors import Entry, norm
 
-#: Settings of config.json that change the equations, and the value that is ours.
+#: Settings of config.json that change the equations -> the only supported value.
 EXPECTED = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False,
             "tie_word_embeddings": True}  # fmt: skip
 PRE_NORM = tuple(("norm", layer, "dropout", "residual") for layer in ("self_attention", "feed_forward"))
@@ -21,7 +21,7 @@ TASK = "text_to_text"
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
-    """(the model's section, the longest row)."""
+    """(the model section of the config, the largest length)."""
     theirs = folder.config
     width = theirs["n_embd"]
     return {
@@ -43,17 +43,17 @@ def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[
 
 
 def data(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The data's section."""
+    """The data section of the config."""
     return DATA
 
 
 def layers(folder: CheckpointFolder) -> dict[str, int]:
-    """Layers of each stack."""
+    """The number of layers of each stack."""
     return {"decoder": folder.config["n_layer"]}
 
 
 def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
-    """Every array of ours; theirs are Conv1D, [in out], queries, keys and values side by side."""
+    """The entries of all our arrays. GPT-2 has Conv1D kernels [in out], with queries, keys and values concatenated."""
     start = "transformer." if any(name.startswith("transformer.") for name in tensors) else ""
     ours, theirs = "decoder.stack.segments.0", f"{start}h.{{}}"
     found = [

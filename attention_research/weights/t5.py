@@ -1,8 +1,9 @@
-"""T5, Raffel et al. 2020, and its version 1.1: pre-norm RMS, no biases, relative biases owned by each stack, no scale.
+"""T5, Raffel et al. 2020, and T5 1.1: pre-norm RMSNorm, no biases, relative biases in each stack, unscaled attention.
 
-The first version ties its table: it embeds as it is and gives the logits hidden D^-0.5 table^T. That is a table that
-embeds times sqrt(D) and gives the logits as it is, our `shared_with_bias`, with every row divided by sqrt(D). Version
-1.1 has an output of its own, without the factor; Transformers 5 saves one that it made without it tied and unscaled.
+The first version ties its embedding table: it embeds with the table and computes the logits hidden D^-0.5 table^T. Our
+`shared_with_bias` embeds with sqrt(D) table and computes the logits hidden table^T. The two are equal if every row of
+our table is divided by sqrt(D). Version 1.1 has a separate output matrix without the factor. A version 1.1 model that
+Transformers 5 created without a separate output is saved tied and without the factor.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FEED_FORWARDS = {
     "relu": {"kind": "dense", "activation": "relu"},
     "gated-gelu": {"kind": "gated", "activation": "gelu"},
 }
-#: It has no table of positions: the length of its pre-training.
+#: T5 has no table of positions, so this is the length of its pre-training.
 LENGTH = 512
 SUBLAYERS = {"encoder": ("self_attention", "feed_forward"),
              "decoder": ("self_attention", "cross_attention", "feed_forward")}  # fmt: skip
@@ -32,7 +33,7 @@ TASK = "text_to_text"
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
-    """(the model's section, the longest row)."""
+    """(the model section of the config, the largest length)."""
     theirs = folder.config
     kind = theirs.get("feed_forward_proj", "relu")
     if kind not in FEED_FORWARDS:
@@ -65,22 +66,22 @@ def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[
 
 
 def data(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The data's section."""
+    """The data section of the config."""
     return DATA
 
 
 def layers(folder: CheckpointFolder) -> dict[str, int]:
-    """Layers of each stack."""
+    """The number of layers of each stack."""
     both = folder.config["num_layers"]
     return {"encoder": both, "decoder": folder.config.get("num_decoder_layers") or both}
 
 
 def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
-    """Every array of ours."""
+    """The entries of all our arrays."""
     numbering, root = folder.numbering, np.float32(folder.config["d_model"] ** -0.5)
     gated = folder.config.get("feed_forward_proj") == "gated-gelu"
     kind, silent = _vocabulary(folder, tensors), lambda table: numbering.bias()
-    embedded = np.float32(1) if kind == "unscaled" else root  # the others embed times sqrt(D)
+    embedded = np.float32(1) if kind == "unscaled" else root  # the others multiply embeddings by sqrt(D)
     found = [Entry("vocabulary.table", "shared.weight", lambda table: numbering.rows(table) * embedded)]
     if kind == "untied":
         factor = root if _scaled(folder) else np.float32(1)
@@ -108,7 +109,7 @@ def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list
 
 
 def _scaled(folder: CheckpointFolder) -> bool:
-    """Whether the logits have the factor D^-0.5."""
+    """Whether the logits are scaled by D^-0.5."""
     tied = folder.config.get("tie_word_embeddings") is not False
     return folder.config.get("scale_decoder_outputs", tied)
 

@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint folder by name, read from safetensors alone, and how they become our arrays."""
+"""Reads the tensors of a checkpoint folder, from safetensors only, and converts them to our arrays."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.errors import ConfigError
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
-#: Formats that run code when they are read.
+#: Formats that can run code when they are read.
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-#: Types of numbers that parameters have.
+#: The data types of parameters.
 FLOATS = ("F64", "F32", "F16", "BF16")
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -23,7 +23,7 @@ Change = Callable[[np.ndarray], np.ndarray]
 def read(folder: CheckpointFolder) -> dict[str, np.ndarray]:
     """Name -> float32 array of model.safetensors, or of the files that its index names.
 
-    Raises ConfigError for a folder without them, one with pickled weights among them, which are never read.
+    Raises ConfigError for a folder without these files. Pickled weights are never read.
     """
     if folder.has(INDEX):
         files = sorted(set(_shards(folder)))
@@ -55,20 +55,20 @@ def _shards(folder: CheckpointFolder) -> Iterable[str]:
 
 
 def _array(file: Any, key: str) -> np.ndarray:
-    """A tensor as float32; one of no floating-point type as it is, which no array of ours is made of."""
+    """A floating-point tensor as float32; other tensors unchanged, which our arrays never use."""
     if file.get_slice(key).get_dtype() in FLOATS:
         return np.asarray(file.get_tensor(key), np.float32)
     return np.asarray(file.get_tensor(key))
 
 
 def _renamed(name: str) -> str:
-    """A norm's gain and bias as they are called today; TensorFlow's names stand in BERT's first checkpoints."""
+    """The current name of a norm's gain or bias; the first BERT checkpoints have the names of TensorFlow."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """Our array `ours` is `change` of their tensor `theirs`; one with {} is of every layer, stacked."""
+    """Our array `ours` is `change` of the tensor `theirs`. {} stands for the layer: all layers are stacked."""
 
     ours: str
     theirs: str
@@ -76,27 +76,27 @@ class Entry:
 
 
 def transposed(x: np.ndarray) -> np.ndarray:
-    """PyTorch's [out in] as [in out]."""
+    """A PyTorch kernel [out in] as [in out]."""
     return x.T
 
 
 def dense(ours: str, theirs: str, *, bias: bool = True) -> list[Entry]:
-    """A PyTorch linear layer."""
+    """The entries of a PyTorch linear layer."""
     kernel = Entry(f"{ours}.kernel", f"{theirs}.weight", transposed)
     return [kernel, Entry(f"{ours}.bias", f"{theirs}.bias")] if bias else [kernel]
 
 
 def norm(ours: str, theirs: str) -> list[Entry]:
-    """A layer norm with gain and bias."""
+    """The entries of a layer norm with gain and bias."""
     return [Entry(f"{ours}.scale", f"{theirs}.weight"), Entry(f"{ours}.bias", f"{theirs}.bias")]
 
 
 def converted(
     folder: CheckpointFolder, tensors: Mapping[str, np.ndarray], entries: Iterable[Entry], layers: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
-    """Our name -> array. `layers` has the number of layers of each stack by the beginning of our names.
+    """Our name -> array. `layers` maps the beginning of our names to the number of layers of the stack.
 
-    Raises ConfigError for a tensor that is not there.
+    Raises ConfigError for a missing tensor, and for one with a wrong shape or type.
     """
 
     def of(entry: Entry, name: str) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""Tensors of a file that `torch.save` wrote before PyTorch 1.6 (no zip file), read without PyTorch and running nothing.
+"""Reads tensors of files that `torch.save` wrote before PyTorch 1.6 (not zip files), without PyTorch or running code.
 
-Such a file is four pickles (a magic number, the version of the format, the machine's sizes, the saved object, in which
-a tensor names its storage), the list of storages as a fifth, and then of each storage its number of elements, int64,
-and its elements. A pickle may name any function of Python to be called: here every name is refused but those in
-`ALLOWED`, which build a dictionary and note what a tensor is.
+Such a file consists of five pickles, followed by the storages. The pickles are a magic number, the version of the
+format, the sizes of the machine, the saved object (in which a tensor names its storage), and the list of storages. Each
+storage is its number of elements, int64, and its elements. A pickle can name any Python function to be called. This
+reader refuses every name that is not in `ALLOWED`; the allowed ones build a dictionary and describe tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 
 
 class Storage(NamedTuple):
-    """Elements in a row that tensors look at: its name in the file, type and length."""
+    """A flat array of elements that tensors view: its name in the file, type and length."""
 
     key: str
     type: str
@@ -39,7 +39,7 @@ class Tensor(NamedTuple):
 
 
 def _tensor(storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *rest: Any) -> Tensor:
-    del rest  # whether it wants a gradient, and hooks
+    del rest  # requires_grad and hooks
     return Tensor(storage, int(offset), tuple(map(int, shape)), tuple(map(int, strides)))
 
 
@@ -48,7 +48,7 @@ def _parameter(data: Tensor, *rest: Any) -> Tensor:
     return data
 
 
-#: Storages by their name in a pickle -> their elements.
+#: Name of a storage type in a pickle -> the dtype of its elements.
 ELEMENTS = {
     f"{name}Storage": np.dtype(element).newbyteorder("<")
     for name, element in {
@@ -56,7 +56,7 @@ ELEMENTS = {
         "Byte": np.uint8,
     }.items()
 }  # fmt: skip
-#: What a pickle may name -> what stands in its place here. Nothing of it has state that a pickle could change.
+#: A name that a pickle may use -> its replacement. No replacement has state that a pickle could change.
 ALLOWED: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("torch._utils", "_rebuild_tensor_v2"): _tensor,
@@ -66,7 +66,7 @@ ALLOWED: dict[tuple[str, str], Any] = {
 
 
 class _Reader(pickle.Unpickler):
-    """Refuses every name that is not in `ALLOWED`, and notes storages."""
+    """An unpickler that refuses every name outside `ALLOWED`, and records storages."""
 
     def __init__(self, file: BinaryIO):
         super().__init__(file)
@@ -85,16 +85,16 @@ class _Reader(pickle.Unpickler):
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """Name -> array of a saved dictionary of tensors, a state dict.
+    """Name -> array of a saved state dict, a dictionary of tensors.
 
-    Raises ConfigError, one line, for a file of another kind, a cut one, and one whose pickle names anything else.
+    Raises ConfigError, one line, if the file has another format, is truncated, or its pickle uses a refused name.
     """
     try:
         with open(path, "rb") as file:
             return _read(file)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except Exception as error:  # a pickle of another kind fails anywhere in the standard library's reader
+    except Exception as error:  # another pickle can raise any exception in the standard library
         raise ConfigError(f"{path}: no file of tensors as torch.save wrote them: {error}") from None
 
 
@@ -116,7 +116,7 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
 
 
 def _viewed(tensor: Any, storages: Mapping[str, np.ndarray]) -> np.ndarray:
-    """A copy of what a tensor looks at. Raises ValueError where it leaves its storage."""
+    """A copy of the elements of a tensor. Raises ValueError if it exceeds its storage."""
     if not isinstance(tensor, Tensor):
         raise ValueError(f"a {type(tensor).__name__} stands where a tensor was expected")
     elements = storages[tensor.storage.key]

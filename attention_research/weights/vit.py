@@ -1,7 +1,7 @@
-"""The Vision Transformer, Dosovitskiy et al. 2021: a pre-norm encoder of patches, exact GELU, a linear head.
+"""The Vision Transformer, Dosovitskiy et al. 2021: pre-norm encoder of patches, exact GELU, linear head.
 
-For images of another side, or other classes (overrides of `load`), section 3.2: the table of positions is interpolated
-over the grid of patches, and the head is all zeros.
+If overrides of `load` change the image side or the classes, section 3.2 applies: the table of positions is interpolated
+over the grid of patches, and the head is set to zeros.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ EXPECTED = {"qkv_bias": True}
 TASK = "classification"
 PRE_NORM = tuple(("norm", layer, "dropout", "residual") for layer in ("self_attention", "feed_forward"))
 POSITIONS, HEAD = "encoder.positions.table", ("head.kernel", "head.bias")
-#: What a model of ours makes of pixels from 0 to 1: (x - 0.5) / 0.5.
+#: The scaling of pixels from 0 to 1 in our models: (x - 0.5) / 0.5.
 PIXELS = {"image_mean": 0.5, "image_std": 0.5}
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
-    """(the model's section, the tokens of an image). Raises ConfigError where its pixels are scaled otherwise."""
+    """(the model section of the config, the tokens of an image). Raises ConfigError if its pixels are scaled
+    differently."""
     theirs = folder.config
     scaled = folder.json("preprocessor_config.json") if folder.has("preprocessor_config.json") else {}
     for key, ours in PIXELS.items():
@@ -55,22 +56,22 @@ def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[
 
 
 def images(folder: CheckpointFolder) -> dict[str, int]:
-    """The images that it reads, as the root of a config says them."""
+    """The side and channels of its images, as in the root of a config."""
     return {"side": folder.config["image_size"], "channels": folder.config["num_channels"]}
 
 
 def data(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The data's section: the set of the released models' classes."""
+    """The data section: ImageNet, on whose classes the released models are trained."""
     return {"kind": "images", "name": "imagenet2012"}
 
 
 def layers(folder: CheckpointFolder) -> dict[str, int]:
-    """Layers of each stack."""
+    """The number of layers of each stack."""
     return {"encoder": folder.config["num_hidden_layers"]}
 
 
 def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
-    """Every array of ours."""
+    """The entries of all our arrays."""
     ours, theirs = "encoder.stack.segments.0", "vit.encoder.layer.{}"
     projection = "vit.embeddings.patch_embeddings.projection"
     found = [
@@ -92,12 +93,12 @@ def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list
 
 
 def _patches(kernel: Float[np.ndarray, "D C P P"]) -> Float[np.ndarray, "F D"]:
-    """PyTorch's convolution of stride P as a matrix over (row, column, channel)."""
+    """A PyTorch convolution of stride P as a matrix over (row, column, channel)."""
     return kernel.transpose(2, 3, 1, 0).reshape(-1, len(kernel))
 
 
 def fitted(arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays for a model of these shapes: positions interpolated, a head for other classes all zeros."""
+    """The arrays for a model with the given shapes: interpolated positions, and a head of zeros for other classes."""
     found = dict(arrays)
     if (length := wanted[POSITIONS].shape[0]) != len(found[POSITIONS]):
         found[POSITIONS] = interpolated(found[POSITIONS], length)
@@ -107,8 +108,10 @@ def fitted(arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Any]) -> dict[
 
 
 def interpolated(table: Float[np.ndarray, "T D"], length: int) -> Float[np.ndarray, "S D"]:
-    """The class token's vector, and the grid of the others at `length` - 1 places, linear in rows and in columns with
-    the corners kept: as the released code (`scipy.ndimage.zoom` of order 1)."""
+    """The table with its grid interpolated to `length` - 1 positions; the vector of the class token is kept.
+
+    Interpolation is linear in rows and columns and keeps the corners, as in the released code (`scipy.ndimage.zoom` of
+    order 1)."""
     before, after = (math.isqrt(rows - 1) for rows in (len(table), length))
     places = np.linspace(0, before - 1, after)
     weights = np.maximum(1 - np.abs(places[:, None] - np.arange(before)), 0)

@@ -1,1 +1,1 @@
-"""What a model is asked to write of a piece of text: (source, target) from raw tokens, for pre-training."""
+"""Pre-training objectives: they turn raw tokens into (source, target)."""

@@ -1,8 +1,8 @@
-"""BERT-style: the source is a text with some of its tokens hidden, the target is the text.
+"""BERT-style objective: the source is a text with some tokens masked; the target is the text.
 
-Devlin et al. 2018's objective as Raffel et al. 2020 (T5) compare it in section 3.3.1, with the released code's
-distribution (`iid_noise_mask`, `noise_token_to_random_token_or_sentinel`): each token is hidden with probability
-`noise_density`, whatever the others are; 90 % of those that are become the first sentinel, 10 % a random token.
+The objective of Devlin et al. 2018 as Raffel et al. 2020 (T5) compare it in section 3.3.1, with the distribution of the
+released code (`iid_noise_mask`, `noise_token_to_random_token_or_sentinel`): each token is masked independently with
+probability `noise_density`; 90 % of the masked tokens become the first sentinel, 10 % a random token.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from attention_research.registry import Positive, Rate
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
 RANDOM = 0.1
-#: Random tokens are none of these.
+#: A random token is never one of these.
 RESERVED = (PAD, BOS, EOS, UNKNOWN)
 
 
 class BertStyle:
-    """(text with hidden tokens, text), both with the end of sentence."""
+    """(text with masked tokens, text), both with the end of sentence."""
 
     def __init__(self, *, noise_density: Rate = 0.15, vocabulary_size: Positive):
         self.noise_density, self.vocabulary_size = noise_density, vocabulary_size
 
     def lengths(self, max_length: int) -> Lengths:
-        """Room for the end of sentence is left."""
+        """Leaves room for the end of sentence."""
         return Lengths(max_length - 1, max_length, max_length, sentinels=1)
 
     def __call__(self, tokens: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

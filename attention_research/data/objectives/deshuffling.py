@@ -1,6 +1,6 @@
 """Deshuffling: the source is the tokens of a text in random order, the target is the text.
 
-Liu et al. 2019, as Raffel et al. 2020 (T5) compare it in section 3.3.1; every order is equally likely.
+Liu et al. 2019, as Raffel et al. 2020 (T5) compare it in section 3.3.1; all orders are equally likely.
 """
 
 import numpy as np
@@ -10,10 +10,10 @@ from attention_research.tokens import EOS
 
 
 class Deshuffling:
-    """(shuffled tokens, text), both with the end of sentence at the end."""
+    """(shuffled tokens, text), both followed by the end of sentence."""
 
     def lengths(self, max_length: int) -> Lengths:
-        """Room for the end of sentence is left, as in T5's code (`objectives/all_permute.gin`)."""
+        """Leaves room for the end of sentence, as in T5's code (`objectives/all_permute.gin`)."""
         return Lengths(max_length - 1, max_length, max_length)
 
     def __call__(self, tokens: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

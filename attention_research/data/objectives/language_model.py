@@ -1,7 +1,7 @@
 """Language modelling: the target is the text, the source is empty.
 
-Raffel et al. 2020 (T5), section 3.2.3, with the released code's lengths (`objectives/lm.gin`). A model with an encoder
-reads the end of sentence alone.
+Raffel et al. 2020 (T5), section 3.2.3, with the lengths of the released code (`objectives/lm.gin`). An encoder reads
+only the end of sentence.
 """
 
 import numpy as np
@@ -11,10 +11,10 @@ from attention_research.tokens import EOS
 
 
 class LanguageModel:
-    """(nothing, text); nothing is random."""
+    """(end of sentence only, text); the objective is deterministic."""
 
     def lengths(self, max_length: int) -> Lengths:
-        """Room for the end of sentence is left."""
+        """Leaves room for the end of sentence."""
         return Lengths(max_length - 1, 1, max_length)
 
     def __call__(self, tokens: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

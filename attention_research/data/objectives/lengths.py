@@ -1,7 +1,7 @@
-"""How many raw tokens an objective takes for an example, and how long its source and its target then are.
+"""The number of raw tokens that an objective takes for an example, and the lengths of its source and target.
 
-An objective is called with raw tokens [raw] int32 and a `numpy.random.Generator` and gives (source, target), int32,
-both with the end of sentence: a pure function of the two. `lengths(max_length)` says how many tokens to give it.
+An objective is a pure function of raw tokens [raw] int32 and a `numpy.random.Generator`. It returns (source, target),
+int32, both with the end of sentence. `lengths(max_length)` gives the number of raw tokens to pass.
 """
 
 import dataclasses
@@ -9,10 +9,10 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Lengths:
-    """Raw tokens of an example; the most that its source and target have, at most `max_length`; its sentinels.
+    """Numbers of tokens of an example: raw tokens, the longest source and target (at most `max_length`), sentinels.
 
-    The arrays of a batch are as long as the longest source and target, so an objective that always reaches them pads
-    nothing.
+    The arrays of a batch have the lengths `source` and `target`, so an objective that always reaches them needs no
+    padding.
     """
 
     raw: int

@@ -1,8 +1,9 @@
-"""Masked language modelling, Devlin et al. 2019 (arXiv 1810.04805), section 3.1: what stands at hidden places.
+"""Masked language modelling, Devlin et al. 2019 (arXiv 1810.04805), section 3.1: predict the masked tokens.
 
-Each token is chosen with probability `noise_density`, whatever the others are; of the chosen ones 80 % become the first
-sentinel, which stands for [MASK], 10 % a random token, and 10 % stay. The target is as long as the source: the chosen
-tokens at their places and padding, which no loss counts, everywhere else. It is for a model that is an encoder alone.
+Each token is selected independently with probability `noise_density`. Of the selected tokens, 80 % become the first
+sentinel, which is used as [MASK], 10 % become a random token, and 10 % stay. The target has the length of the source:
+the selected tokens at their positions, and padding, which the loss ignores, at all others. The objective is for
+encoder-only models.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from attention_research.registry import Positive, Rate
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
 MASKED, RANDOM = 0.8, 0.1
-#: Random tokens are none of these.
+#: A random token is never one of these.
 RESERVED = (PAD, BOS, EOS, UNKNOWN)
 
 
 class MaskedTokens:
-    """(text with hidden tokens, what was hidden at its place); the end of sentence is never chosen.
+    """(text with masked tokens, the selected tokens at their positions); the end of sentence is never selected.
 
-    `begins` says whether the beginning of sentence stands first, as BERT's [CLS] does.
+    `begins` adds the beginning of sentence as the first token, like [CLS] of BERT.
     """
 
     def __init__(self, *, noise_density: Rate = 0.15, begins: bool = False, vocabulary_size: Positive):
         self.noise_density, self.begins, self.vocabulary_size = noise_density, begins, vocabulary_size
 
     def lengths(self, max_length: int) -> Lengths:
-        """Room for the end of sentence, and for its beginning, is left."""
+        """Leaves room for the end of sentence, and for the beginning of sentence if there is one."""
         return Lengths(max_length - 1 - self.begins, max_length, max_length, sentinels=1)
 
     def __call__(self, tokens: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Span corruption: spans of a text are cut out of the source, and the target is what was cut out.
+"""Span corruption: spans of a text are removed from the source; the target is the removed spans.
 
 Raffel et al. 2020 (T5), section 3.1.4 with spans as in section 3.3.4, from the released code (`random_spans_helper`,
 `random_spans_noise_mask`, `noise_span_to_unique_sentinel`). With s0, s1, ... the sentinels and / the end of sentence:
@@ -7,10 +7,10 @@ Raffel et al. 2020 (T5), section 3.1.4 with spans as in section 3.3.4, from the 
     source    thank you s0 me to your party s1 /
     target    s0 for inviting s1 last week /
 
-Of n raw tokens round(n * noise_density) are cut out, in round(that / mean_span_length) spans; both numbers are at least
-1, something is left before each span, and every such choice of spans is equally likely. A text begins with what is kept
-and ends with what is cut out. Sentinel i is the token vocabulary_size - 1 - i. The paper's figure ends a target with
-one more sentinel; the code does not, and 512 tokens of source have 114 of target.
+Of n raw tokens, m = round(n * noise_density) are removed, in round(m / mean_span_length) spans. Both numbers are at
+least 1, at least one token is kept before each span, and all such choices of spans are equally likely. A text begins
+with kept tokens and ends with a removed span. Sentinel i is the token vocabulary_size - 1 - i. The figure in the paper
+ends a target with one more sentinel; the released code does not, so that 512 source tokens have 114 target tokens.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from attention_research.tokens import EOS
 
 
 class SpanCorruption:
-    """`noise_density` of the tokens are cut out, in spans of `mean_span_length` on average (see the module's text)."""
+    """Replaces `noise_density` of the tokens, in spans of `mean_span_length` tokens on average, by sentinels."""
 
     def __init__(self, *, noise_density: Rate = 0.15, mean_span_length: PositiveFloat = 3.0, vocabulary_size: Positive):
         self.noise_density, self.mean_span_length = noise_density, mean_span_length
         self.vocabulary_size = vocabulary_size
 
     def lengths(self, max_length: int) -> Lengths:
-        """The most raw tokens of which source and target have at most `max_length`; the source mostly all of them."""
+        """The largest number of raw tokens for which source and target have at most `max_length` tokens."""
         raw = 1
         while max(self._sides(raw + 1)) <= max_length:
             raw += 1
         return Lengths(raw, *self._sides(raw), sentinels=self.counts(raw)[1])
 
     def counts(self, raw: int) -> tuple[int, int]:
-        """(tokens that are cut out, spans in which they are) of a number of raw tokens."""
+        """(number of removed tokens, number of spans) for a number of raw tokens."""
         noise = min(max(round(raw * self.noise_density), 1), raw - 1)
         spans = max(round(noise / self.mean_span_length), 1)
         return noise, min(spans, noise, raw - noise)
 
     def _sides(self, raw: int) -> tuple[int, int]:
-        """Tokens of source and target."""
+        """The numbers of source and target tokens."""
         noise, spans = self.counts(raw)
         return raw - noise + spans + 1, noise + spans + 1
 
     def noise_mask(self, raw: int, generator: np.random.Generator) -> np.ndarray:
-        """[raw] which tokens are cut out."""
+        """[raw] whether each token is removed."""
         noise, spans = self.counts(raw)
         kept_and_cut = [segments(raw - noise, spans, generator), segments(noise, spans, generator)]
         return np.repeat(np.arange(2 * spans) % 2 == 1, np.stack(kept_and_cut, axis=1).ravel())
@@ -59,13 +59,13 @@ class SpanCorruption:
         return self._without(tokens, noise), self._without(tokens, ~noise)
 
     def _without(self, tokens: np.ndarray, gone: np.ndarray) -> np.ndarray:
-        """The tokens with a sentinel in the place of each run of those that are gone, and the end of sentence."""
+        """The tokens with a sentinel instead of each run of removed ones, and the end of sentence."""
         first = gone & ~np.append(False, gone[:-1])
         marked = np.where(first, self.vocabulary_size - np.cumsum(first), tokens)
         return np.append(marked[first | ~gone], EOS).astype(np.int32)
 
 
 def segments(items: int, parts: int, generator: np.random.Generator) -> np.ndarray:
-    """The lengths [parts] of the non-empty parts that items in a row are cut into; every way is equally likely."""
+    """The lengths [parts] of `parts` non-empty parts of `items` items; all partitions are equally likely."""
     cuts = np.sort(generator.permutation(items - 1)[: parts - 1]) + 1
     return np.diff(np.concatenate([[0], cuts, [items]]))
