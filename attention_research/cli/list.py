@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import ast
 from collections.abc import Callable
+from functools import cache
 
 from attention_research import bundled
 from attention_research.cli.arguments import Overrides, Parser, nearest, no_overrides, print_json
@@ -59,4 +61,37 @@ def _datasets() -> dict[str, str]:
     return dict(dataset_names())
 
 
-LISTS: dict[str, Callable[[], dict[str, str]]] = {"studies": _studies, "variants": _variants, "datasets": _datasets}
+def _kinds() -> dict[str, str]:
+    """Each ``family.kind``, those of other packages too, with the first line about it in its source."""
+    from attention_research import registry
+    from attention_research.config.entry_points import add_variants
+
+    add_variants()
+    names = [(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds]
+    return {f"{family}.{kind}": _first_line(*registry.locate(family, kind)) for family, kind in names}
+
+
+def _first_line(module: str, name: str) -> str:
+    """Of a class's docstring, or of its module's where the module has no other class."""
+    tree = _tree(module)
+    named = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    own = named.get(name)
+    public = [name for name, node in named.items() if isinstance(node, ast.ClassDef) and name[0] != "_"]
+    text = ast.get_docstring(tree) if len(public) < 2 or own is None else ast.get_docstring(own)
+    return (text or ast.get_docstring(tree) or "").partition("\n")[0]
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    from attention_research.config.schema import source
+
+    path = source(module)
+    return ast.parse(path.read_text(encoding="utf-8") if path else "")
+
+
+LISTS: dict[str, Callable[[], dict[str, str]]] = {
+    "studies": _studies,
+    "variants": _variants,
+    "kinds": _kinds,
+    "datasets": _datasets,
+}

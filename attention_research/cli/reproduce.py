@@ -11,7 +11,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("study")
     parser.add_argument("--scale", default="cpu")
     parser.add_argument("--rows", type=ids, help="id,id,... (all of the scale's)")
-    parser.add_argument("--record", action="store_true", help="write the results into experiments/")
+    parser.add_argument("--record", action="store_true", help="keep the results beside the study, under results/")
     parser.add_argument("--allow-dirty", action="store_true", help="record from a modified tree; the table says so")
     parser.add_argument("--render", action="store_true", help="redraw from what is there, train nothing")
     parser.add_argument("--ignore-records", action="store_true", help="train also what is recorded")

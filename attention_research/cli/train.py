@@ -13,7 +13,7 @@ from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--config", help="FILE.py[:variant]; --config.a.b=VALUE sets any setting")
+    parser.add_argument("--config", help="NAME[:variant] or FILE.py[:variant]; --config.a.b=VALUE sets any setting")
     parser.add_argument("--workdir", type=place)
     parser.add_argument("--profile", type=steps, metavar="FIRST:LAST", help="profile these steps, into WORKDIR/profile")
     parser.add_argument("--distributed", action="store_true", help="join the hosts that the environment names")
