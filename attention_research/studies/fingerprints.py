@@ -21,18 +21,20 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attention_research import config as configs
 from attention_research import registry
 from attention_research.config.identity import EXECUTION_LEAVES
 from attention_research.config.record import flat
-from attention_research.data.protocol import Data
 from attention_research.studies import finetuning
 from attention_research.studies.sources import Sources
 from attention_research.studies.study import digest
 from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import write_text
+
+if TYPE_CHECKING:  # it imports NumPy
+    from attention_research.data.protocol import Data
 
 #: Lowered programs depend on the versions of these. Programs of different versions of JAX are not comparable.
 LIBRARIES = ("jax", "jaxlib", "flax", "optax")
