@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from attention_research import bundled
 from attention_research.studies.competence import NOT_SAID, UNTRAINED_KINDS, Met, parse
 from attention_research.studies.loading import study_files
 from attention_research.studies.study import JUDGED, STATUSES
@@ -150,4 +151,4 @@ def _line(claim: Mapping[str, str], found: Judgement) -> str:
 
 
 if __name__ == "__main__":
-    print(page(Path.cwd()), end="")
+    print(page(bundled.folder("experiments").parent), end="")
