@@ -71,7 +71,7 @@ class InMemory:
         return {}
 
     def stamp(self) -> str | None:
-        """"The empty string: these data cannot change."""
+        """The empty string: these data cannot change."""
         return ""
 
     def is_here(self) -> bool:
