@@ -1,1 +1,1 @@
-"""What a trained model does inside: attention weights of a sentence as a picture and as a page."""
+"""What a trained model does inside: attention weights as pictures and as a page; alignments, heads, spectra, probes."""

@@ -5,7 +5,7 @@
 Generated sentences with gold trees (`agreement_trees`): at every verb its number, which its subject shows,
 with other nouns between. A small Transformer encoder that knows linear distances, the tree's (Shaw's tables over d_ij
 of section 3.2), both, or none, and the tree's where a tenth of the words hang on the main verb instead of their heads.
-A training loop of its own (`tree_positions`), since trees do not go through the data of translation. The paper
+Trained by `training.fitting` (in `tree_positions`), since trees do not go through the data of translation. The paper
 measures translation and probes; its tables were not at hand, and nothing is printed beside.
 """
 

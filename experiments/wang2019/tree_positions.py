@@ -4,8 +4,8 @@ tree (Wang et al. 2019, arXiv 1909.00383, section 3.2), or both.
 Relative positions as Shaw et al. 2018 have them: tables of the clipped distance on keys and values, where the distance
 from word i to word j is j - i or `kernels.structural_distances`. With both, half of the heads know one and half the
 other. The model sees a sentence whole and says at every verb whether it is singular or plural. The trees are the gold
-ones: what is measured is what can be done with them, not what a parser gives. A training loop of its own
-(`training.fitting`): trees do not go through the data of translation.
+ones: what is measured is what can be done with them, not what a parser gives. Trained by `training.fitting`:
+trees do not go through the data of translation.
 """
 
 from __future__ import annotations

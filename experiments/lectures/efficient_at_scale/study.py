@@ -5,7 +5,7 @@
 Running text of BBC news by its pieces (`measures`). Causal language models with full attention, a
 sliding window, linear attention and Performer, and masked ones with full attention and Linformer, which has no causal
 form, at four sizes; and causal ones of one size with contexts from 32 tokens to a story's length, at one amount of
-compute. A training loop of its own (`training.fitting`): a row is a kind, its sizes and contexts are lists.
+compute. Trained by `training.fitting`: a row is a kind, its sizes and contexts are lists.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 The largest element, how often one symbol occurs, whether any occurs twice (`tasks`): two blocks of
 self-attention without positions and with sinusoids, a gated recurrent unit, and the mean of the embeddings, each
 trained once on sets in any order and once on sets in ascending order alone, and asked about the same test sets in
-several random orders. A training loop of its own on sets drawn as they are needed (`training.fitting`): there is no
+several random orders. Trained by `training.fitting` on sets drawn as they are needed: there is no
 text here, and every seed draws its own test sets.
 """
 
