@@ -35,7 +35,7 @@ def inspect(config: Config) -> dict[str, Any]:
     settings, task = parts.training(), parts.task()
     make = lambda rngs: parts.model(rngs=rngs)
     structure, parameters, statistics = abstract(make)
-    width = config.resolved["model"]["width"]
+    width = config.resolved["model"].get("width")
     optimizer, schedule = settings.optimizer(width), settings.schedule(width)
     start = initial_state(make, optimizer)
     state = jax.eval_shape(start, 0)

@@ -29,6 +29,6 @@ def stretched(before: Config, now: Config, step: int) -> str | None:
 def _rates(config: Config, counts: np.ndarray) -> np.ndarray:
     """The learning rates after these numbers of updates."""
     settings = build(config.resolved["training"], "training")()
-    schedule = settings.schedule(config.resolved["model"]["width"])
+    schedule = settings.schedule(config.resolved["model"].get("width"))
     with jax.numpy_dtype_promotion("standard"):  # Optax multiplies counts by numbers
         return np.asarray([float(schedule(jnp.asarray(count, jnp.int32))) for count in counts])

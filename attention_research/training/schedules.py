@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import optax
 
+from attention_research.errors import ConfigError
 from attention_research.registry import NonNegative, NonNegativeFloat, Positive, PositiveFloat
 
 
@@ -17,9 +18,14 @@ class Noam:
     def __init__(self, *, warmup_steps: Positive = 4000):
         self.warmup_steps = warmup_steps
 
-    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
-        """The schedule; `steps`, the run's length, plays no part."""
+    def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
+        """The schedule; `steps`, the run's length, plays no part. Raises ConfigError for a model without a width."""
         del steps
+        if width is None:
+            raise ConfigError(
+                "config.training.schedule.kind=noam: divides by the square root of model.width, which this model does "
+                "not have; take another schedule, such as constant, cosine or inverse_sqrt"
+            )
 
         def rate(count):
             step = jnp.asarray(count, jnp.float32) + 1.0
@@ -37,7 +43,7 @@ class InverseSqrt:
     def __init__(self, *, warmup_steps: Positive = 10000, ramp_steps: NonNegative = 0):
         self.warmup_steps, self.ramp_steps = warmup_steps, ramp_steps
 
-    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+    def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
         """The schedule; width and the run's length play no part."""
         del width, steps
         warmup, ramp = float(self.warmup_steps), float(max(self.ramp_steps, 1))
@@ -55,7 +61,7 @@ class Constant:
     def __init__(self, *, warmup_steps: NonNegative = 0):
         self.warmup_steps = warmup_steps
 
-    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+    def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
         """The schedule; width and the run's length play no part."""
         del width, steps
         if not self.warmup_steps:  # optax's line of no steps would stay at its beginning, 0
@@ -69,7 +75,7 @@ class Cosine:
     def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
         self.warmup_steps, self.final = warmup_steps, final
 
-    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+    def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
         """The schedule over the whole run."""
         del width
         up = optax.linear_schedule(0.0, learning_rate, self.warmup_steps)
@@ -83,7 +89,7 @@ class Linear:
     def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
         self.warmup_steps, self.final = warmup_steps, final
 
-    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+    def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
         """The schedule over the whole run."""
         del width
         down = optax.linear_schedule(learning_rate, learning_rate * self.final, max(steps - self.warmup_steps, 1))
@@ -100,7 +106,7 @@ class Step:
     def __init__(self, *, boundaries: tuple[Positive, ...], factor: PositiveFloat = 0.1):
         self.boundaries, self.factor = boundaries, factor
 
-    def __call__(self, learning_rate: float, *, width: int, steps: int) -> optax.Schedule:
+    def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
         """The schedule; width and the run's length play no part."""
         del width, steps
 

@@ -66,12 +66,16 @@ class Training:
         self.initial, self.initial_checkpoint, self.initial_parts = initial, initial_checkpoint, initial_parts
         self.make_optimizer, self.make_schedule = optimizer, schedule
 
-    def schedule(self, width: int) -> optax.Schedule:
-        """Update count from 0 -> learning rate, for a model of this width."""
+    def schedule(self, width: int | None) -> optax.Schedule:
+        """Update count from 0 -> learning rate; `width` is the model's setting of that name, None where it has none.
+
+        Raises ConfigError for a schedule that needs the width of a model without one.
+        """
         make, rate, steps = self.make_schedule(), self.learning_rate, self.steps
+        make(rate, width=width, steps=steps)  # raises here, before anything is traced
         return lambda count: make(value(rate), width=width, steps=steps)(count)
 
-    def optimizer(self, width: int) -> optax.GradientTransformation:
+    def optimizer(self, width: int | None) -> optax.GradientTransformation:
         """Clipping, then the optimizer at its schedule."""
         clip = optax.identity() if self.clip_norm is None else optax.clip_by_global_norm(self.clip_norm)
         return optax.chain(clip, self.make_optimizer()(self.schedule(width)))

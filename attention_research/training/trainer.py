@@ -38,7 +38,7 @@ class Trainer:
         self.data: Data = parts.data()
         self.structure, parameters, _ = abstract(self.make_model)
         self.parameters = tuple(name for name in self.structure.names if name in parameters)
-        width = config.resolved["model"]["width"]
+        width = config.resolved["model"].get("width")
         self.optimizer = optimizer = self.settings.optimizer(width)
         schedule = self.settings.schedule(width)
         start, parts_of_batch = initial_state(self.make_model, optimizer), self.settings.accumulation_steps

@@ -2,11 +2,15 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
+from attention_research import registry
+from attention_research.config import ConfigError, resolve
 from attention_research.registry import FAMILIES
 from attention_research.training.schedules import Constant, Cosine, InverseSqrt, Linear, Noam, Step
+from attention_research.training.trainer import Trainer
 
 
 def rates(kind, learning_rate, *, width=512, steps=1000, upto=50, **settings):
@@ -84,3 +88,38 @@ def test_step_and_linear_are_pytorchs(kind, settings, peer, arguments, torch):
 def test_every_schedule_of_the_registry_is_tested():
     named = {path.split(":")[1] for path in FAMILIES["schedule"].values()}
     assert {kind.__name__ for kind in (Noam, Constant, Cosine, InverseSqrt, Linear, Step)} == named
+
+
+NO_WIDTH = """
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+
+class Frequencies(nnx.Module):
+    def __init__(self, *, num_classes: int, rngs: nnx.Rngs):
+        self.bias = nnx.Param(jnp.zeros((num_classes,), jnp.float32))
+
+    def log_probabilities(self, batch, *, key=None):
+        return jnp.broadcast_to(jax.nn.log_softmax(self.bias[...]), (len(batch["label"]), *self.bias.shape)), {}
+"""
+
+
+def test_a_model_without_a_width_trains_but_not_by_noam(tmp_path, monkeypatch):
+    (tmp_path / "without_width.py").write_text(NO_WIDTH)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(registry.FAMILIES["model"], "frequencies", "without_width:Frequencies")
+    given = {
+        "kind": "images",
+        "side": 28,
+        "channels": 1,
+        "data": {"name": "fashion_images"},
+        "model": {"kind": "frequencies", "num_classes": 10},
+        "training": {"steps": 2, "batch_size": 3, "learning_rate": 0.1},
+    }
+    with pytest.raises(ConfigError, match="^config.training.schedule.kind=noam: .*model.width.*constant"):
+        Trainer(resolve(given, [("training.schedule.kind", "noam")]))
+    step, start = Trainer(resolve(given, [("training.schedule.kind", "constant")]), alone=True).step_and_start
+    batch = {"image": jax.ShapeDtypeStruct((3, 28, 28, 1), "uint8"), "label": jax.ShapeDtypeStruct((3,), "int32")}
+    after, metrics = jax.eval_shape(step, jax.eval_shape(start, 0), batch)
+    assert after["parameters"].keys() == {"bias"} and metrics["loss"].shape == ()
