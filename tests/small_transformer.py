@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.layers.structure import abstract
 
 
@@ -19,16 +19,7 @@ def small_transformer(**model):
         "num_layers": 2,
         "feed_forward": {"hidden_width": 17},
     }
-    config = resolve(
-        {
-            "max_length": 13,
-            "vocabulary_size": 29,
-            "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
-            "model": {**section, **model},
-            "training": {"steps": 5, "batch_size": 4, "learning_rate": 1.0},
-        }
-    )
-    constructor = build(config.resolved["model"], "model")
+    constructor = build_model({**section, **model}, max_length=13, vocabulary_size=29)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     rng = np.random.default_rng(1)
     value = lambda x: rng.standard_normal(x.shape) * x.shape[-1] ** -0.5

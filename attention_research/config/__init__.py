@@ -4,7 +4,7 @@
 classes. Until ``build``, JAX is not imported. The only importer of ml_collections.
 """
 
-from attention_research.config.construction import build, build_experiment
+from attention_research.config.construction import build, build_experiment, build_model
 from attention_research.config.errors import ConfigError, SchemaError
 from attention_research.config.files import config_file, load, packaged_configs, variants
 from attention_research.config.identity import EXECUTION_LEAVES
@@ -14,5 +14,6 @@ from attention_research.config.schema import REQUIRED, settings
 
 __all__ = [
     "EXECUTION_LEAVES", "FLOWS", "REQUIRED", "Config", "ConfigError", "SchemaError", "build", "build_experiment",
-    "changes", "config_file", "difference", "load", "packaged_configs", "resolve", "settings", "variants",
+    "build_model", "changes", "config_file", "difference", "load", "packaged_configs", "resolve", "settings",
+    "variants",
 ]  # fmt: skip

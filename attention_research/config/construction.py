@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from attention_research import registry
-from attention_research.config import schema
-from attention_research.config.annotations import Annotation, Optional, Tuple
+from attention_research.config import entry_points, resolution, schema
+from attention_research.config.annotations import Annotation, Optional, Tuple, plain
 from attention_research.config.errors import ConfigError, offer
 from attention_research.config.record import Config
 
@@ -32,6 +32,27 @@ def build(section: dict[str, Any], family: str, path: str = "config") -> registr
 def build_experiment(config: Config) -> Any:
     """An `Experiment` whose attributes are the constructors of the sections (``.model(rngs=...)``) and the scalars."""
     return build(config.resolved, "experiment")()
+
+
+def build_model(
+    section: dict[str, Any],
+    *,
+    max_length: int | None = None,
+    vocabulary_size: int | None = None,
+    side: int | None = None,
+    channels: int | None = None,
+) -> registry.Constructor:
+    """The constructor of a model from its section alone, as a config has it under `model`: `kind` and settings.
+
+    Defaults and inherited settings are filled in as in a config. What a config has at its root and the section needs is
+    given beside it: `max_length` and `vocabulary_size` of text, `side` and `channels` of images. Call what it returns
+    with `rngs=nnx.Rngs(...)`, under `jax.jit`. Raises `ConfigError`, one line, where the section is wrong or something
+    is missing.
+    """
+    entry_points.add_variants()
+    root = {"max_length": max_length, "vocabulary_size": vocabulary_size, "side": side, "channels": channels}
+    around = {name: value for name, value in root.items() if value is not None}
+    return build(resolution.resolved_section(plain(section), "model", around), "model", "model")
 
 
 def _built(setting: schema.Setting, value: Any, path: str) -> Any:

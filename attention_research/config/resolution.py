@@ -107,10 +107,27 @@ class Scope:
         return None if setting.optional else _plain(family)
 
 
+class Around(Scope):
+    """What encloses a section that stands alone: settings that flow into it, and no sections."""
+
+    def __init__(self, values: dict[str, Any]):
+        self.path, self.parent, self.settings, self.values = "build_model", None, {}, values
+
+
 def resolved(given: dict[str, Any]) -> dict[str, Any]:
     """The resolved config: every section with its ``kind``, all values in JSON's form, in the signatures' order."""
+    return _checked(Scope.root(given))
+
+
+def resolved_section(given: dict[str, Any], family: str, around: dict[str, Any]) -> dict[str, Any]:
+    """The same for one section alone, in messages called by its family; `around` are settings that flow into it."""
+    if not isinstance(given, dict):
+        raise ConfigError(f"{family}: expected a dict of settings; got {given!r}")
+    return _checked(Scope(family, family, _over(_plain(family), given, family, family), Around(around)))
+
+
+def _checked(root: Scope) -> dict[str, Any]:
     sections: list[constraints.Section] = []
-    root = Scope.root(given)
     result = _resolve(root, sections)
     for path, message in constraints.broken(sections):
         raise ConfigError(f"{path}: {message}")
@@ -171,7 +188,7 @@ def unknown(scope: Scope, name: str, path: str) -> ConfigError:
     if close := nearest(name, [*scope.settings, "kind"]):
         return ConfigError(f"{path}: no such setting; did you mean {section}.{close}?")
     top = scope
-    while top.parent is not None:
+    while top.parent is not None and not isinstance(top.parent, Around):
         top = top.parent
     elsewhere = sorted((there for there in leaves(top) if there.rpartition(".")[2] == name), key=lambda p: p.count("."))
     hint = f"did you mean {elsewhere[0]}?" if elsewhere else offer(name, [*scope.settings, "kind"], f"{section}.")

@@ -14,7 +14,7 @@ from PIL import Image
 from attention_research.analysis.picture_attention import PictureAttention, of_picture, read_picture
 from attention_research.analysis.picture_page import page
 from attention_research.analysis.picture_strip import draw
-from attention_research.config import ConfigError, build, resolve
+from attention_research.config import ConfigError, build_model
 from attention_research.errors import RunError
 from attention_research.layers.structure import abstract, initializer
 from attention_research.tokens import EOS
@@ -114,15 +114,8 @@ class Trained:
     step = 7
 
     def __init__(self, section):
-        config = resolve(
-            {
-                "kind": "images_and_words", "side": 5, "max_length": 6, "vocabulary_size": 13,
-                "data": {"kind": "captions", "name": "emoji_names/en"},
-                "model": {**section, "features": {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}},
-                "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
-            }
-        )  # fmt: skip
-        make = build(config.resolved["model"], "model")
+        section = {**section, "features": {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}}
+        make = build_model(section, side=5, channels=3, max_length=6, vocabulary_size=13)
         self.structure = abstract(lambda rngs: make(rngs=rngs))[0]
         self.arrays = jax.jit(initializer(lambda rngs: make(rngs=rngs)))(jax.random.key(0))
         self.trainer, self.data = self, self

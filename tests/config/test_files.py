@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attention_research.config import ConfigError, load, packaged_configs, variants
+from attention_research.config import ConfigError, build, build_model, load, packaged_configs, variants
 
 FILE = """
 from ml_collections import ConfigDict
@@ -123,3 +123,40 @@ def test_sources_are_read_once_however_often_a_config_is_resolved(root, monkeypa
     read, asked = schema._tree.cache_info().misses, schema._signature.cache_info().misses
     assert 0 < read < 60 and resolved().identity == first
     assert (schema._tree.cache_info().misses, schema._signature.cache_info().misses) == (read, asked)
+
+
+CONFIGS = {
+    "translation/transformer:cpu": ("max_length", "vocabulary_size"),
+    "language_modelling/transformer:smoke": ("max_length", "vocabulary_size"),
+    "images/residual:smoke": ("side", "channels"),
+    "images/captions:smoke": ("side", "channels", "max_length", "vocabulary_size"),
+}
+
+
+@pytest.mark.parametrize("spec", CONFIGS)
+def test_a_models_section_alone_builds_what_its_config_builds(spec):
+    config = load(spec)
+    root = {name: config.resolved[name] for name in CONFIGS[spec]}
+    assert repr(build_model(config.given["model"], **root)) == repr(build(config.resolved["model"], "model"))
+
+
+SECTION = {"width": 8, "num_heads": 2, "num_layers": 1, "feed_forward": {"hidden_width": 5}}
+TEXT = {"max_length": 7, "vocabulary_size": 11}
+
+
+@pytest.mark.parametrize(
+    ("section", "root", "line"),
+    [
+        (SECTION, {"max_length": 7}, "model.vocabulary_size: missing; transformer needs it"),
+        ({**SECTION, "num_heads": 3}, TEXT, "model.num_heads: 3 heads do not divide the width 8"),
+        ({**SECTION, "witdh": 8}, TEXT, "model.witdh: no such setting; did you mean model.width?"),
+        ({"kind": "transfomer"}, TEXT, "model.kind: no kind 'transfomer' of model; did you mean transformer?"),
+        (SECTION, {**TEXT, "max_length": 0}, "model.max_length: from build_model.max_length: expected an int"),
+        ([SECTION], TEXT, "model: expected a dict of settings"),
+    ],
+    ids=("missing", "heads", "setting", "kind", "length", "list"),
+)
+def test_a_mistake_in_a_section_alone_is_one_line(section, root, line):
+    with pytest.raises(ConfigError) as caught:
+        build_model(section, **root)
+    assert str(caught.value).startswith(line) and "\n" not in str(caught.value)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.experiments.lectures.interpretability import erasure
 from attention_research.experiments.lectures.static_attention import token_weights
 from attention_research.layers.structure import abstract
@@ -32,16 +32,8 @@ def batch():
 @pytest.fixture(scope="module", params=[pytest.param("transformer", marks=pytest.mark.slow), "recurrent"])
 def looked(request, batch):
     """(structure, parameters, (weights, effects, saliency))."""
-    config = resolve(
-        {
-            "max_length": 7, "vocabulary_size": V,
-            "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en",
-                     "batching": {"boundaries": (7,)}},
-            "model": {"kind": request.param, "width": 12, "dropout_rate": 0.0, **MODELS[request.param]},
-            "training": {"steps": 1, "batch_size": 2, "learning_rate": 1.0},
-        }
-    )  # fmt: skip
-    constructor = build(config.resolved["model"], "model")
+    section = {"kind": request.param, "width": 12, "dropout_rate": 0.0, **MODELS[request.param]}
+    constructor = build_model(section, max_length=7, vocabulary_size=V)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     rng = np.random.default_rng(1)
     parameters = {name: jnp.asarray(0.5 * rng.standard_normal(x.shape), x.dtype) for name, x in shapes.items()}

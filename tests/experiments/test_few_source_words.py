@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.experiments.lectures.agreement import few_source_words as few
 from attention_research.layers.attention.standard import StandardAttention
 from attention_research.layers.structure import abstract
@@ -22,15 +22,8 @@ MODELS = {
 
 def built(kind):
     """(structure, parameters) of a small model; the parameters are NumPy's."""
-    config = resolve(
-        {
-            "max_length": 7, "vocabulary_size": V,
-            "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
-            "model": {"kind": kind, "width": 12, "dropout_rate": 0.0, **MODELS[kind]},
-            "training": {"steps": 1, "batch_size": 2, "learning_rate": 1.0},
-        }
-    )  # fmt: skip
-    constructor = build(config.resolved["model"], "model")
+    section = {"kind": kind, "width": 12, "dropout_rate": 0.0, **MODELS[kind]}
+    constructor = build_model(section, max_length=7, vocabulary_size=V)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     rng = np.random.default_rng(1)
     return structure, {name: jnp.asarray(0.5 * rng.standard_normal(x.shape), x.dtype) for name, x in shapes.items()}

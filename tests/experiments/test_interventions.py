@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attention_research.analysis.teacher_forced import weights_of
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.experiments.bahdanau2015.interventions import ZeroStart, context_distance, shared_context
 from attention_research.experiments.luong2015.unknown_words import replaced
 from attention_research.layers.structure import abstract
@@ -37,12 +37,7 @@ def small():
             "decoder": {"kind": "bahdanau", "readout_width": 3, "start": {"kind": start}},
             "alignment": {"kind": "global", "score": {"kind": "additive", "attention_width": 11}},
         }  # fmt: skip
-        config = resolve({
-            "max_length": 13, "vocabulary_size": 29, "model": model,
-            "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
-            "training": {"steps": 5, "batch_size": 4, "learning_rate": 1.0},
-        })  # fmt: skip
-        constructor = build(config.resolved["model"], "model")
+        constructor = build_model(model, max_length=13, vocabulary_size=29)
         structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
         value = lambda name, x: np.random.default_rng(sum(map(ord, name))).normal(size=x.shape) * 0.7
         return structure, {name: jnp.asarray(value(name, x), x.dtype) for name, x in shapes.items()}

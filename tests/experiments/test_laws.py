@@ -92,14 +92,14 @@ WRONG = {
     "rnn-blind-to-later-steps": (recurrent_laws, "over", lambda one, x, **_: over(one, x, reverse=True)),
     "bidirectional-sees-later-steps": (recurrent_laws, "over", lambda one, x, **_: over(one, x)),
     "rnn-trained-by-backprop": (recurrent_laws, "STENCIL", (0.5,)),
-    "rnn-parameters-free-of-length": (recurrent_laws, "resolved", lambda section, length=4: resolved(section)),
+    "rnn-parameters-free-of-length": (recurrent_laws, "constructor_of", lambda section, _=4: constructor_of(section)),
     "conditional-lm-factorisation": (recurrent_laws, "stepwise", lambda *given: 0.9 * stepwise(*given)),
     "decoder-feeds-its-own-output": (StandardAttention, "mix", "by place"),
     "convolution-is-hard-attention": (convolution_laws, "SHARP", 0.2),
     "embedding-is-lookup": (layer_laws, "gap", lambda one, other: gap(one, 1.1 * other)),
     "gating-interactions": (gating, "Mixer", lambda kind, **sizes: mixer("gated", **sizes)),
 }
-over, stepwise, resolved = recurrent_laws.over, recurrent_laws.stepwise, recurrent_laws.resolved
+over, stepwise, constructor_of = recurrent_laws.over, recurrent_laws.stepwise, recurrent_laws.constructor_of
 mixer = gating.Mixer
 mix, cache_memory = MultiHeadAttention.mix, MultiHeadAttention.cache_memory
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.experiments.raffel2017 import monotonic as online
 from attention_research.layers.structure import abstract
 
@@ -23,15 +23,9 @@ KINDS = {
 @pytest.fixture(scope="module", params=KINDS)
 def read(request):
     """(offline weights, online weights, stops, energies read, log p for SOURCE and for SOURCE with other ends)."""
-    given = {
-        "max_length": 13,
-        "vocabulary_size": V,
-        "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
-        "model": {"kind": "recurrent", "width": D, "cell": {"kind": "gru"}, "alignment": KINDS[request.param],
-                  "decoder": {"kind": "bahdanau", "readout_width": 5, "start": "zeros"}},
-        "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
-    }  # fmt: skip
-    constructor = build(resolve(given).resolved["model"], "model")
+    section = {"kind": "recurrent", "width": D, "cell": {"kind": "gru"}, "alignment": KINDS[request.param],
+               "decoder": {"kind": "bahdanau", "readout_width": 5, "start": "zeros"}}  # fmt: skip
+    constructor = build_model(section, max_length=13, vocabulary_size=V)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     # Seeds of which the first row stops at three places at least.
     rng = np.random.default_rng({"mocha": 28}.get(request.param, 12))
@@ -81,14 +75,9 @@ def test_what_is_not_read_yet_changes_nothing(read):
 
 
 def test_only_a_monotonic_alignment_reads_online():
-    given = {
-        "max_length": 13,
-        "vocabulary_size": V,
-        "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
-        "model": {"kind": "recurrent", "width": D, "alignment": {"kind": "global", "score": {"kind": "dot"}}},
-        "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
-    }
-    structure, shapes, _ = abstract(lambda rngs: build(resolve(given).resolved["model"], "model")(rngs=rngs))
+    section = {"kind": "recurrent", "width": D, "alignment": {"kind": "global", "score": {"kind": "dot"}}}
+    constructor = build_model(section, max_length=13, vocabulary_size=V)
+    structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     model = structure.merge({name: jnp.zeros(x.shape, x.dtype) for name, x in shapes.items()})
     with pytest.raises(ValueError, match="GlobalAlignment is not monotonic"):
         online.online(model)

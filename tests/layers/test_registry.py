@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.config import build, resolve, schema
+from attention_research.config import build_model, schema
 from attention_research.registry import FAMILIES, Constructor, lookup
 
 STATIC = (int, float, str, bool, type(None), type, np.dtype, types.FunctionType)
@@ -96,19 +96,8 @@ def maker(family, kind):
 
 def model_maker(kind):
     section = {"kind": kind, **SECTIONS.get(kind, TRANSFORMER)}
-    return lambda rngs: build(resolved_model(section), "model")(rngs=rngs)
-
-
-def resolved_model(section):
-    given = {
-        "max_length": 11,
-        "vocabulary_size": 23,
-        "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en",
-                 "batching": {"boundaries": (11,)}},
-        "model": section,
-        "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
-    }  # fmt: skip
-    return resolve(given).resolved["model"]
+    constructor = build_model(section, max_length=11, vocabulary_size=23, side=6, channels=3)
+    return lambda rngs: constructor(rngs=rngs)
 
 
 def check_module(make):

@@ -4,27 +4,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model, resolve
 from attention_research.layers.structure import abstract
 
 SIZES = {"max_length": 13, "vocabulary_size": 29}
+SECTION = {"kind": "transformer", "width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
+
+
+def constructor(**model):
+    """That of a small translation model; `model` entries replace or add to its section."""
+    return build_model({**SECTION, **model}, **SIZES)
 
 
 def resolved(**model):
-    """The resolved config of a small translation model; `model` entries replace or add to its section."""
-    section = {
-        "kind": "transformer",
-        "width": 12,
-        "num_heads": 3,
-        "num_layers": 2,
-        "feed_forward": {"hidden_width": 17},
-    }
+    """The resolved config of an experiment with it."""
     return resolve(
         {
             **SIZES,
             "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en",
                      "batching": {"boundaries": (13,)}},
-            "model": {**section, **model},
+            "model": {**SECTION, **model},
             "training": {"steps": 5, "batch_size": 4, "learning_rate": 1.0},
         }
     )  # fmt: skip
@@ -35,8 +34,8 @@ def built(**model):
 
     Gains are near 1, biases not 0: a forgotten one shows.
     """
-    constructor = build(resolved(**model).resolved["model"], "model")
-    structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
+    make = constructor(**model)
+    structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))
     rng = np.random.default_rng(1)
     value = lambda x: rng.standard_normal(x.shape) * (x.shape[-1] ** -0.5 if x.shape else 1.0)
     return structure, {
@@ -48,6 +47,12 @@ def built(**model):
 def small():
     """built(**model section) -> (structure, parameters)."""
     return built
+
+
+@pytest.fixture(scope="session")
+def small_constructor():
+    """constructor(**model section)."""
+    return constructor
 
 
 @pytest.fixture(scope="session")

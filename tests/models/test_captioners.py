@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.kernels.selection import attention_entropy
 from attention_research.layers.running_statistics import flat_updates
 from attention_research.layers.structure import abstract, initializer
@@ -38,15 +38,8 @@ def model(kind, dtype="float32"):
     """(structure, parameters, statistics) of a small captioner, no array of it 0 or 1."""
     recurrent = {"kind": "recurrent_captioner", "width": WIDTH, "embedding_width": EMBEDDING}
     section = KINDS[kind] if kind == "transformer" else {**recurrent, **KINDS[kind]}
-    config = resolve(
-        {
-            "kind": "images_and_words", "side": 5, "max_length": LENGTH, "vocabulary_size": WORDS,
-            "data": {"kind": "captions", "name": "emoji_names/en"},
-            "model": {**section, "features": FEATURES},
-            "training": {"steps": 5, "batch_size": 2, "learning_rate": 1.0},
-        }
-    )  # fmt: skip
-    constructor = build(config.resolved["model"], "model")
+    section = {**section, "features": FEATURES}
+    constructor = build_model(section, side=5, channels=3, max_length=LENGTH, vocabulary_size=WORDS)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     start = initializer(lambda rngs: constructor(rngs=rngs))
     statistics = jax.jit(lambda key: start(key)[1])(jax.random.key(0))

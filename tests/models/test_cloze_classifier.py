@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.config import ConfigError, build, resolve
+from attention_research.config import ConfigError, build_model
 from attention_research.layers.structure import abstract
 
 V, C = 23, 3
@@ -16,14 +16,7 @@ TOKENS = np.array([[5, 9, 11, 4, 2], [7, 8, 2, 0, 0]], np.int32)
 def maker(kind, **settings):
     model = {"kind": kind, "width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17},
              "dropout_rate": 0.0, **settings}  # fmt: skip
-    given = {
-        "max_length": 5,
-        "vocabulary_size": V,
-        "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
-        "model": model,
-        "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
-    }
-    made = build(resolve(given).resolved["model"], "model")
+    made = build_model(model, max_length=5, vocabulary_size=V)
     return lambda rngs: made(rngs=rngs)
 
 

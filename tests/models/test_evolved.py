@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.config import ConfigError, build
+from attention_research.config import ConfigError
 from attention_research.layers.initialization.mesh_tensorflow import MeshTensorFlow
 from attention_research.layers.structure import abstract, initializer
 from attention_research.models.architecture import architecture, lines
@@ -206,11 +206,10 @@ def test_a_sum_of_steps_may_be_of_any_children(small, small_config, batch):
 
 
 @pytest.mark.slow
-def test_kernels_start_by_their_fan_in(small_config):
+def test_kernels_start_by_their_fan_in(small_constructor):
     """Under Mesh TensorFlow's start: matrices N(0, 1 / fan_in) cut off at two deviations; filters as their layers
     draw them."""
-    section = build(small_config(**{**EVOLVED, "width": 48, "num_heads": 3, "feed_forward": {"hidden_width": 64}})
-                    .resolved["model"], "model")  # fmt: skip
+    section = small_constructor(**{**EVOLVED, "width": 48, "num_heads": 3, "feed_forward": {"hidden_width": 64}})
     built = jax.jit(initializer(lambda rngs: started(section, rngs)))(jax.random.key(0))[0]
     seen = 0
     for name, x in built.items():
@@ -245,12 +244,12 @@ PUBLISHED = {
 
 
 @pytest.mark.slow
-def test_the_published_size_counts_as_published(small_config):
+def test_the_published_size_counts_as_published(small_constructor):
     """216,344,064 parameters; by the graph of the original code 9.869 T multiply-adds of matrix products and look-ups,
     9.894 T with the products of elements, the depthwise filters' among them. Its dense convolution is in neither."""
     from attention_research.accounting.operations import count_operations
 
-    make = build(small_config(**PUBLISHED).resolved["model"], "model")
+    make = small_constructor(**PUBLISHED)
     structure, parameters, statistics = abstract(lambda rngs: make(rngs=rngs))
     assert sum(x.size for x in parameters.values()) == 216_344_064
     tables = {name: x.shape for name, x in parameters.items() if name.endswith("shared.table")}

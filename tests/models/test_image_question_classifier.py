@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.layers.structure import abstract, initializer
 
 WIDTH, HEADS, LENGTH, CELLS = 12, 3, 7, 9
@@ -16,20 +16,13 @@ WIDTH, HEADS, LENGTH, CELLS = 12, 3, 7, 9
 @functools.cache
 def model(reader):
     """(structure, parameters, statistics), no parameter 0 or 1."""
-    config = resolve(
-        {
-            "kind": "images_and_words", "side": 5, "max_length": LENGTH, "vocabulary_size": 29,
-            "task": {"kind": "classification"}, "data": {"kind": "image_questions", "name": "shape_questions"},
-            "model": {
-                "kind": "image_question_classifier", "width": WIDTH, "num_layers": 1, "num_heads": HEADS,
-                "num_classes": 5, "readout_width": 11, "dropout_rate": 0.0, "feed_forward": {"hidden_width": 17},
-                "features": {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1},
-                "places": {"kind": "learned", "max_length": CELLS}, "reader": {"kind": reader},
-            },
-            "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
-        }
-    )  # fmt: skip
-    make = build(config.resolved["model"], "model")
+    section = {
+        "kind": "image_question_classifier", "width": WIDTH, "num_layers": 1, "num_heads": HEADS, "num_classes": 5,
+        "readout_width": 11, "dropout_rate": 0.0, "feed_forward": {"hidden_width": 17},
+        "features": {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1},
+        "places": {"kind": "learned", "max_length": CELLS}, "reader": {"kind": reader},
+    }  # fmt: skip
+    make = build_model(section, side=5, channels=3, max_length=LENGTH, vocabulary_size=29)
     structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))
     start = initializer(lambda rngs: make(rngs=rngs))
     statistics = jax.jit(lambda key: start(key)[1])(jax.random.key(0))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attention_research.config import build
 from attention_research.layers.initialization.fixup import residual_branches
 from attention_research.layers.structure import abstract, initializer, split
 
@@ -48,12 +47,12 @@ def fixup():
 
 
 @pytest.fixture(scope="module")
-def started(small_config):
+def started(small_constructor):
     """Name in SECTIONS -> (key -> arrays, the arrays of key 0 in float64 by name)."""
 
     @functools.cache
     def of(name):
-        section = build(small_config(**SECTIONS[name]()).resolved["model"], "model")
+        section = small_constructor(**SECTIONS[name]())
         init = initializer(lambda rngs: section(rngs=rngs))
         arrays = jax.jit(init)(jax.random.key(0))[0]
         return init, {name: np.asarray(x, np.float64) for name, x in arrays.items()}
@@ -150,9 +149,9 @@ def test_fixup(started):
             assert (x == (1 if name.endswith("scale") else 0)).all(), name
 
 
-def test_fixup_s_encoder_begins_as_the_identity(started, small_config):
+def test_fixup_s_encoder_begins_as_the_identity(started, small_constructor):
     _, arrays = started("fixup")
-    structure, *_ = model_of(small_config, "fixup")
+    structure, *_ = model_of(small_constructor, "fixup")
     model = structure.merge({name: jnp.asarray(x, jnp.float32) for name, x in arrays.items()})
     tokens = jnp.asarray([[5, 9, 4, 0]], jnp.int32)
     both = jax.jit(lambda tokens: (model.encode({"tokens": tokens})["hidden"], model.vocabulary.source(tokens)))
@@ -160,8 +159,8 @@ def test_fixup_s_encoder_begins_as_the_identity(started, small_config):
     assert residual_branches(model) == 5 * L
 
 
-def model_of(small_config, kind):
-    section = build(small_config(**SECTIONS[kind]()).resolved["model"], "model")
+def model_of(small_constructor, kind):
+    section = small_constructor(**SECTIONS[kind]())
     return abstract(lambda rngs: section(rngs=rngs))
 
 
@@ -177,10 +176,10 @@ def test_a_function_of_the_key_alone(started, kind):
     assert all((np.asarray(replicas[n][0]) != arrays[n]).mean() > 0.99 for n in drawn) and drawn
 
 
-def test_every_parameter_of_fixup_is_alive_within_two_updates(started, small_config):
+def test_every_parameter_of_fixup_is_alive_within_two_updates(started, small_constructor):
     """From its own start, where whole branches are 0: their last matrix moves first, then everything before it."""
     _, arrays = started("fixup")
-    structure, *_ = model_of(small_config, "fixup")
+    structure, *_ = model_of(small_constructor, "fixup")
     rng = np.random.default_rng(0)
     batch = {side: jnp.asarray(rng.integers(4, 29, (3, 6)), jnp.int32) for side in ("source", "target")}
 
@@ -197,10 +196,10 @@ def test_every_parameter_of_fixup_is_alive_within_two_updates(started, small_con
     assert arrays.keys() == alive
 
 
-def test_fixup_needs_branches(small_config):
+def test_fixup_needs_branches(small_constructor):
     plain = layers()
     for side in plain.values():
         side["steps"] = [tuple(step for step in branch if step != "residual") for branch in side["steps"]]
-    section = build(small_config(initialization={"kind": "fixup"}, **plain).resolved["model"], "model")
+    section = small_constructor(initialization={"kind": "fixup"}, **plain)
     with pytest.raises(ValueError, match="residual branches"):
         jax.eval_shape(lambda key: split(initializer(lambda rngs: section(rngs=rngs))(key)), jax.random.key(0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.layers.recurrent.rcnn import RCNNCell
 from attention_research.layers.structure import abstract
 from attention_research.registry import FAMILIES
@@ -21,25 +21,17 @@ slow = lambda *kinds: [pytest.param(kind, marks=pytest.mark.slow) for kind in ki
 SOURCE = np.array([[5, 9, 4, 11, 6, 8, 7], [6, 4, 10, 5, 0, 0, 0], [0] * 7], np.int32)
 
 
-def section(generator="independent", **model):
-    """The resolved model section of a small rater."""
+def constructor(generator="independent", **model):
+    """That of a small rater."""
     kind = {"kind": "rationale", "generator": generator} if generator else {"kind": "soft_attention_ratings"}
-    given = {
-        "max_length": 7,
-        "vocabulary_size": 13,
-        "task": "rationale",
-        "data": {"kind": "generated_reviews"},
-        "model": {**kind, "width": 5, "embedding_width": 3, "num_ratings": 2, **model},
-        "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
-        "evaluation": "rationale",
-    }
-    return resolve(given).resolved["model"]
+    section = {**kind, "width": 5, "embedding_width": 3, "num_ratings": 2, **model}
+    return build_model(section, max_length=7, vocabulary_size=13)
 
 
 def built(generator="independent", **model):
     """(merge, parameters): parameters of size 1, so that probabilities are far from a half."""
-    constructor = build(section(generator, **model), "model")
-    structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
+    make = constructor(generator, **model)
+    structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))
     rng = np.random.default_rng(2)
     parameters = {name: jnp.asarray(rng.standard_normal(x.shape), x.dtype) for name, x in sorted(shapes.items())}
     parameters |= {name: jnp.full_like(x, 1.5) for name, x in parameters.items() if name == "generator.score.bias"}
@@ -164,7 +156,7 @@ def test_random_words_are_as_many_as_asked(models):
 @pytest.mark.parametrize("kind", GENERATORS)
 def test_a_generator_is_a_plain_pytree(kind):
     """Nothing in it is an array or a function of its own: two builds, and one under vmap, have one structure."""
-    make = lambda key: build(section(kind), "model")(rngs=nnx.Rngs(key))
+    make = lambda key: constructor(kind)(rngs=nnx.Rngs(key))
     first, second = (jax.eval_shape(make, jax.random.key(seed)) for seed in range(2))
     stacked = jax.eval_shape(jax.vmap(make), jax.random.split(jax.random.key(0), 2))
     assert jax.tree.structure(first) == jax.tree.structure(second) == jax.tree.structure(stacked)

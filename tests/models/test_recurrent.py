@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.config import ConfigError, build, resolve
+from attention_research.config import ConfigError, build_model, resolve
 from attention_research.decoding import BeamSearch
 from attention_research.layers.alignment.scores.dot import DotScore
 from attention_research.layers.structure import abstract
@@ -53,14 +53,17 @@ KINDS = {
 }  # fmt: skip
 
 
-def resolved(**section):
+SMALL = {"kind": "recurrent", "width": D, "embedding_width": M}
+
+
+def resolved():
     """The resolved config of a small recurrent translator."""
     given = {
         "max_length": 13,
         "vocabulary_size": V,
         "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en",
                  "batching": {"boundaries": (13,)}},
-        "model": {"kind": "recurrent", "width": D, "embedding_width": M, **section},
+        "model": SMALL,
         "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
     }  # fmt: skip
     return resolve(given)
@@ -68,7 +71,7 @@ def resolved(**section):
 
 def built(**section):
     """(structure, parameters) of such a model; weights are large and biases are not 0, so that nothing hides."""
-    constructor = build(resolved(**section).resolved["model"], "model")
+    constructor = build_model({**SMALL, **section}, max_length=13, vocabulary_size=V)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     rng = np.random.default_rng(7)
     value = lambda x: rng.standard_normal(x.shape) * 0.6

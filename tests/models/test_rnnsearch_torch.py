@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.layers.structure import abstract
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
@@ -22,10 +22,7 @@ def model():
         "encoder": {"kind": "bidirectional"}, "decoder": {"kind": "bahdanau", "readout_width": 5},
         "alignment": {"kind": "global", "score": {"kind": "additive", "attention_width": 11}},
     }  # fmt: skip
-    data = {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"}
-    training = {"steps": 1, "batch_size": 1, "learning_rate": 1.0}
-    given = {"max_length": 11, "vocabulary_size": V, "data": data, "model": section, "training": training}
-    constructor = build(resolve(given).resolved["model"], "model")
+    constructor = build_model(section, max_length=11, vocabulary_size=V)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     random = np.random.default_rng(0)
     return structure, {name: random.standard_normal(p.shape).astype(np.float32) * 0.4 for name, p in shapes.items()}

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from jax import export
 
-from attention_research.config import build
 from attention_research.layers.structure import abstract, initializer
-from tests.layers.test_registry import SECTIONS, TRANSFORMER, resolved_model
+from tests.layers.test_registry import model_maker
 
 LIKELIHOOD = lambda model, batch: model.log_likelihood(batch)[0]["log_likelihood"]
 CLASSES = lambda model, batch: model.log_probabilities(batch)[0]
@@ -32,7 +31,7 @@ def unchecked():
 def exported(kind, constraints):
     """(the exported program, its function jitted, parameters and statistics)."""
     outputs, names = MODELS[kind]
-    make = lambda rngs: build(resolved_model({"kind": kind, **SECTIONS.get(kind, TRANSFORMER)}), "model")(rngs=rngs)
+    make = model_maker(kind)
     structure = abstract(make)[0]
     given = jax.jit(initializer(make))(jax.random.key(0))
     function = jax.jit(lambda parameters, statistics, batch: outputs(structure.merge(parameters, statistics), batch))

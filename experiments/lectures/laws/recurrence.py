@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from attention_research.config import build, resolve
+from attention_research.config import build_model
 from attention_research.layers.recurrent.scan import run
 from attention_research.layers.structure import Structure, abstract
 from attention_research.registry import lookup
@@ -29,21 +29,14 @@ STENCIL, STEP = (45 / 60, -9 / 60, 1 / 60), 0.01
 Random = np.random.Generator
 
 
-def resolved(section: dict[str, Any], length: int = 4) -> dict[str, Any]:
-    """A model's section with its defaults, for a vocabulary of six tokens."""
-    given = {
-        "max_length": length,
-        "vocabulary_size": V,
-        "data": {"name": "bible_translate/fr-en", "source_language": "fr", "target_language": "en"},
-        "model": section,
-        "training": {"steps": 1, "batch_size": 1, "learning_rate": 1.0},
-    }
-    return resolve(given).resolved["model"]
+def constructor_of(section: dict[str, Any], length: int = 4) -> Any:
+    """The model's constructor, for a vocabulary of six tokens."""
+    return build_model(section, max_length=length, vocabulary_size=V)
 
 
 def model(random: Random, section: dict[str, Any]) -> tuple[Structure, dict[str, Any]]:
     """(structure, parameters drawn anew, in float64); its embeddings are float64 too."""
-    constructor = build(resolved(section), "model")
+    constructor = constructor_of(section)
 
     def make(rngs: nnx.Rngs) -> Any:
         made = constructor(rngs=rngs)
@@ -127,7 +120,7 @@ def free_of_length(random: Random) -> Found:
     del random  # counted from shapes
 
     def count(section: dict[str, Any], length: int) -> int:
-        constructor = build(resolved(section, length), "model")
+        constructor = constructor_of(section, length)
         return sum(x.size for x in abstract(lambda rngs: constructor(rngs=rngs))[1].values())
 
     recurrent = {"kind": "recurrent_language_model", "width": D}
