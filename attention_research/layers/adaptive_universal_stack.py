@@ -14,7 +14,7 @@ loss times `ponder_weight`. All `num_layers` steps are computed for all; Narang 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int, Key
 from attention_research.layers.block import Block
 from attention_research.layers.linear import Linear
 from attention_research.layers.universal_stack import SignalledBlock, UniversalStack
-from attention_research.registry import Given, NonNegativeFloat, Positive, Rate
+from attention_research.registry import NonNegativeFloat, Positive, Rate
 
 #: What a position carries beside its state and its output: the sum of p, the remainder, the steps so far.
 COUNTS = 3
@@ -94,14 +94,10 @@ class AdaptiveUniversalStack(UniversalStack):
         width: Positive,
         threshold: Rate = 0.99,
         ponder_weight: NonNegativeFloat = 0.01,
-        segments: Given[Sequence[tuple[Callable[..., Block], int]]],
-        unroll: Given[bool] = False,
-        remat: Given[bool] = False,
         rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        super().__init__(
-            width=width, before=0, after=0, segments=segments, unroll=unroll, remat=remat, rngs=rngs
-        )  # fmt: skip
+        super().__init__(width=width, before=0, after=0, rngs=rngs, **inherited)
         self.threshold, self.ponder_weight = threshold, ponder_weight
         self.halting = Linear(width, 1, rngs=rngs)
 

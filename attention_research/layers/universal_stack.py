@@ -13,7 +13,7 @@ by the gate of `layers.residuals.gate`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from attention_research.layers.block import Block
 from attention_research.layers.shared_stack import SharedStack
-from attention_research.registry import Given, NonNegative, Positive
+from attention_research.registry import NonNegative, Positive
 
 
 class SignalledBlock(nnx.Module):
@@ -58,17 +58,9 @@ class UniversalStack(SharedStack):
     """
 
     def __init__(
-        self,
-        *,
-        width: Positive,
-        before: NonNegative = 2,
-        after: NonNegative = 2,
-        segments: Given[Sequence[tuple[Callable[..., Block], int]]],
-        unroll: Given[bool] = False,
-        remat: Given[bool] = False,
-        rngs: nnx.Rngs,
+        self, *, width: Positive, before: NonNegative = 2, after: NonNegative = 2, rngs: nnx.Rngs, **inherited: Any
     ):
-        super().__init__(segments=segments, unroll=unroll, remat=remat, rngs=rngs)
+        super().__init__(rngs=rngs, **inherited)
         if len(self.repeats) != 1:
             raise ValueError(f"stack: a universal one has one layer, and the layout gives {len(self.repeats)} kinds")
         steps = self.repeats[0] - before - after

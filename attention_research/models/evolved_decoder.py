@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
 from attention_research.models.decoder import Decoder
-from attention_research.registry import Child, Positive, Rate
+from attention_research.registry import Child
 
 
 class EvolvedDecoder(Decoder):
@@ -29,19 +29,8 @@ class EvolvedDecoder(Decoder):
     def __init__(
         self,
         *,
-        width: Positive,
-        num_layers: Positive,
-        dropout_rate: Rate,
         wide_self_attention: Child["causal_attention", "self_attention"],
         convolution: Child["causal_convolution"] = "evolved",
-        self_attention: Child["causal_attention"],
-        cross_attention: Child["cross_attention", "self_attention"],
-        feed_forward: Child["feed_forward"],
-        norm: Child["norm"],
-        residual: Child["residual"] = "plain",
-        positions: Child["positions"],
-        layout: Child["layout"] = "uniform",
-        stack: Child["stack"] = "layers",
         steps: tuple[tuple[str, ...], ...] = (
             ("norm", "wide_self_attention+cross_attention", "dropout", "residual"),
             ("norm", "convolution", "dropout", "residual"),
@@ -50,16 +39,11 @@ class EvolvedDecoder(Decoder):
             ("norm", "feed_forward", "dropout", "residual"),
         ),
         final_norm: bool = True,
-        unroll: bool = False,
-        remat: bool = False,
         rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        super().__init__(
-            width=width, num_layers=num_layers, dropout_rate=dropout_rate, self_attention=self_attention,
-            cross_attention=cross_attention, feed_forward=feed_forward, norm=norm, residual=residual,
-            positions=positions, layout=layout, stack=stack, steps=steps, final_norm=final_norm, unroll=unroll,
-            remat=remat, others={"wide_self_attention": wide_self_attention, "convolution": convolution}, rngs=rngs,
-        )  # fmt: skip
+        others = {"wide_self_attention": wide_self_attention, "convolution": convolution}
+        super().__init__(steps=steps, final_norm=final_norm, others=others, rngs=rngs, **inherited)
         self.wide_shared = owned_by_stack(wide_self_attention, rngs)
 
     def __call__(

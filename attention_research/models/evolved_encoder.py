@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.models.encoder import Encoder
-from attention_research.registry import Child, Positive, Rate
+from attention_research.registry import Child
 
 
 class EvolvedEncoder(Encoder):
@@ -24,18 +23,8 @@ class EvolvedEncoder(Encoder):
     def __init__(
         self,
         *,
-        width: Positive,
-        num_layers: Positive,
-        dropout_rate: Rate,
         gated_linear_unit: Child["feed_forward"] = "gated_linear_unit",
         convolution: Child["encoder_convolution"] = "evolved",
-        self_attention: Child["encoder_attention"],
-        feed_forward: Child["feed_forward"],
-        norm: Child["norm"],
-        residual: Child["residual"] = "plain",
-        positions: Child["positions"],
-        layout: Child["layout"] = "uniform",
-        stack: Child["stack"] = "layers",
         steps: tuple[tuple[str, ...], ...] = (
             ("norm", "gated_linear_unit", "dropout", "residual"),
             ("norm", "convolution", "dropout", "residual"),
@@ -43,16 +32,10 @@ class EvolvedEncoder(Encoder):
             ("norm", "feed_forward", "dropout", "residual"),
         ),
         final_norm: bool = True,
-        unroll: bool = False,
-        remat: bool = False,
-        rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        super().__init__(
-            width=width, num_layers=num_layers, dropout_rate=dropout_rate, self_attention=self_attention,
-            feed_forward=feed_forward, norm=norm, residual=residual, positions=positions, layout=layout, stack=stack,
-            steps=steps, final_norm=final_norm, unroll=unroll, remat=remat,
-            others={"gated_linear_unit": gated_linear_unit, "convolution": convolution}, rngs=rngs,
-        )  # fmt: skip
+        others = {"gated_linear_unit": gated_linear_unit, "convolution": convolution}
+        super().__init__(steps=steps, final_norm=final_norm, others=others, **inherited)
 
     def __call__(
         self,

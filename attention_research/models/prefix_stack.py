@@ -5,40 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from flax import nnx
 from jaxtyping import Array, Bool
 
 from attention_research.models.prompted_stack import PromptedStack
-from attention_research.registry import Child, Positive, Rate
+from attention_research.registry import Child
 
 
 class PrefixStack(PromptedStack):
     """A `PromptedStack` without causality within its first positions."""
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_layers: Positive,
-        dropout_rate: Rate,
-        self_attention: Child["prefix_attention"],
-        feed_forward: Child["feed_forward"],
-        norm: Child["norm"],
-        positions: Child["positions"],
-        steps: tuple[tuple[str, ...], ...] = (
-            ("norm", "self_attention", "dropout", "residual"),
-            ("norm", "feed_forward", "dropout", "residual"),
-        ),
-        final_norm: bool = True,
-        unroll: bool = False,
-        remat: bool = False,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            width=width, num_layers=num_layers, dropout_rate=dropout_rate, self_attention=self_attention,
-            feed_forward=feed_forward, norm=norm, positions=positions, steps=steps, final_norm=final_norm,
-            unroll=unroll, remat=remat, rngs=rngs,
-        )  # fmt: skip
+    def __init__(self, *, self_attention: Child["prefix_attention"], **inherited: Any):
+        super().__init__(self_attention=self_attention, **inherited)
 
     def _seen(self, mask: Bool[Array, "B 1 1 T"], prompt: int) -> dict[str, Any]:
         """Keys at or before the query, and all of the source."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.models.causal_stack import CausalStack
-from attention_research.registry import Child, Constructor, Positive, Rate
+from attention_research.registry import Child, Constructor
 
 
 class PromptedStack(CausalStack):
@@ -16,30 +15,8 @@ class PromptedStack(CausalStack):
 
     reads = "source embedding, then the target's, shifted right"
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_layers: Positive,
-        dropout_rate: Rate,
-        self_attention: Child["prompted_attention"],
-        feed_forward: Child["feed_forward"],
-        norm: Child["norm"],
-        positions: Child["positions"],
-        steps: tuple[tuple[str, ...], ...] = (
-            ("norm", "self_attention", "dropout", "residual"),
-            ("norm", "feed_forward", "dropout", "residual"),
-        ),
-        final_norm: bool = True,
-        unroll: bool = False,
-        remat: bool = False,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            width=width, num_layers=num_layers, dropout_rate=dropout_rate, self_attention=self_attention,
-            feed_forward=feed_forward, norm=norm, positions=twice_as_long(positions), steps=steps,
-            final_norm=final_norm, unroll=unroll, remat=remat, rngs=rngs,
-        )  # fmt: skip
+    def __init__(self, *, self_attention: Child["prompted_attention"], positions: Child["positions"], **inherited: Any):
+        super().__init__(self_attention=self_attention, positions=twice_as_long(positions), **inherited)
 
     def __call__(  # type: ignore[override]  # is told where the source ends
         self,

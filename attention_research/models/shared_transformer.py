@@ -7,15 +7,13 @@ only: about half the parameters of two stacks, at the same compute.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import jax
-from flax import nnx
 
 from attention_research.layers.block import Block
 from attention_research.models.decoder import Decoder
 from attention_research.models.transformer import Transformer
-from attention_research.registry import Child, Positive, Rate
 
 
 class SharedTransformer(Transformer):
@@ -24,33 +22,8 @@ class SharedTransformer(Transformer):
     Raises ValueError where the two do not have the same layers but for the decoder's attention to the source.
     """
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: Positive,
-        max_length: Positive,
-        width: Positive,
-        num_layers: Positive,
-        num_heads: Positive,
-        head_width: Positive | None = None,
-        dropout_rate: Rate = 0.1,
-        dtype: Literal["float32", "bfloat16"] = "float32",
-        self_attention: Child["attention"] = "standard",
-        feed_forward: Child["feed_forward"] = "dense",
-        norm: Child["norm"] = "layer_norm",
-        positions: Child["positions"] = "sinusoidal",
-        vocabulary: Child["vocabulary"] = "shared",
-        encoder: Child["encoder"] = "transformer",
-        decoder: Child["decoder"] = "transformer",
-        initialization: Child["initialization"] = "as_built",
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            vocabulary_size=vocabulary_size, max_length=max_length, width=width, num_layers=num_layers,
-            num_heads=num_heads, head_width=head_width, dropout_rate=dropout_rate, dtype=dtype,
-            self_attention=self_attention, feed_forward=feed_forward, norm=norm, positions=positions,
-            vocabulary=vocabulary, encoder=encoder, decoder=decoder, initialization=initialization, rngs=rngs,
-        )  # fmt: skip
+    def __init__(self, **inherited: Any):
+        super().__init__(**inherited)
         for ours, theirs in self._pairs(self.decoder):
             for name in _same(ours, theirs):
                 delattr(ours, name)

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.padding import real_tokens
 from attention_research.models.encoder import Encoder
-from attention_research.registry import Child, Positive, Rate
+from attention_research.registry import Positive
 
 
 class TransparentEncoder(Encoder):
@@ -29,33 +29,9 @@ class TransparentEncoder(Encoder):
     """
 
     def __init__(
-        self,
-        *,
-        width: Positive,
-        num_layers: Positive,
-        decoder_layers: Positive | None = None,
-        dropout_rate: Rate,
-        self_attention: Child["encoder_attention"],
-        feed_forward: Child["feed_forward"],
-        norm: Child["norm"],
-        residual: Child["residual"] = "plain",
-        positions: Child["positions"],
-        layout: Child["layout"] = "uniform",
-        stack: Child["stack"] = "layers",
-        steps: tuple[tuple[str, ...], ...] = (
-            ("self_attention", "dropout", "residual", "norm"),
-            ("feed_forward", "dropout", "residual", "norm"),
-        ),
-        final_norm: bool = False,
-        unroll: bool = False,
-        remat: bool = False,
-        rngs: nnx.Rngs,
+        self, *, num_layers: Positive, decoder_layers: Positive | None = None, rngs: nnx.Rngs, **inherited: Any
     ):
-        super().__init__(
-            width=width, num_layers=num_layers, dropout_rate=dropout_rate, self_attention=self_attention,
-            feed_forward=feed_forward, norm=norm, residual=residual, positions=positions, layout=layout, stack=stack,
-            steps=steps, final_norm=final_norm, unroll=unroll, remat=remat, rngs=rngs,
-        )  # fmt: skip
+        super().__init__(num_layers=num_layers, rngs=rngs, **inherited)
         shape = (num_layers + 1, num_layers if decoder_layers is None else decoder_layers)
         self.weights = nnx.Param(jax.random.normal(rngs.params(), shape, jnp.float32) * shape[0] ** -0.5)
 

@@ -150,6 +150,13 @@ def test_build_refuses_what_another_version_resolved(toy):
 KINDS = [(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds]
 
 
+def some(parameter):
+    """A value that a constructor takes."""
+    if parameter.default is not parameter.empty:
+        return parameter.default
+    return registry.Constructor(object, {}) if "Child" in str(parameter.annotation) else 5
+
+
 def accepted(kind):
     """Name -> default of what a class's constructor takes, as Python sees it: the keyword-only parameters, and for
     ``**inherited`` those of the next class's, less what a call of the one hands to the other."""
@@ -167,7 +174,7 @@ def accepted(kind):
         raise InterruptedError
 
     with mock.patch.object(above, "__init__", note), pytest.raises(InterruptedError):
-        inspect.unwrap(there.__init__)(object.__new__(there), **{name: mock.MagicMock() for name in own})
+        inspect.unwrap(there.__init__)(object.__new__(there), **{name: some(p) for name, p in own.items()})
     inherited = accepted(type("Above", (above,), {}))
     return {**{name: p for name, p in inherited.items() if name not in handed}, **own}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import jax
 from flax import nnx
@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from attention_research.kernels import mocha_weights
 from attention_research.layers.alignment.monotonic import MonotonicAlignment
 from attention_research.layers.alignment.protocol import Arrays, average
-from attention_research.registry import Child, Given, NonNegativeFloat, Positive
+from attention_research.registry import Child, Given, Positive
 
 
 class MoChAAlignment(MonotonicAlignment):
@@ -21,21 +21,14 @@ class MoChAAlignment(MonotonicAlignment):
     def __init__(
         self,
         *,
-        attention_width: Positive | None = None,
         chunk_size: Positive = 2,
         score: Child["score"] = "additive",
-        noise: NonNegativeFloat = 1.0,
-        offset: float = -1.0,
-        mode: Literal["recursive", "parallel"] = "recursive",
-        test: Literal["hard", "soft"] = "hard",
         query_width: Given[int],
         key_width: Given[int],
         rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        super().__init__(
-            attention_width=attention_width, noise=noise, offset=offset, mode=mode, test=test,
-            query_width=query_width, key_width=key_width, rngs=rngs,
-        )  # fmt: skip
+        super().__init__(query_width=query_width, key_width=key_width, rngs=rngs, **inherited)
         self.chunk_size = chunk_size
         self.score = score(query_width=query_width, key_width=key_width, rngs=rngs)
 

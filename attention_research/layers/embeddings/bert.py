@@ -6,7 +6,7 @@ the table: logits = N(gelu(h W + c)) table^T + b.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import jax
 from flax import nnx
@@ -20,16 +20,8 @@ from attention_research.registry import Child, Positive
 class BertVocabulary(UnscaledVocabulary):
     """The table [V D], the head's W [D D], c, norm, and b [V]."""
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: Positive,
-        width: Positive,
-        dtype: Literal["float32", "bfloat16"],
-        norm: Child["norm"],
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(vocabulary_size=vocabulary_size, width=width, dtype=dtype, rngs=rngs)
+    def __init__(self, *, width: Positive, norm: Child["norm"], rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(width=width, rngs=rngs, **inherited)
         self.transform = Linear(width, width, rngs=rngs)
         self.norm = norm(rngs=rngs)
 

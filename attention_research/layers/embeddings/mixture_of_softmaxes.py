@@ -9,7 +9,7 @@ E the tied table, no biases, and no scale before E: a tanh is of order 1, and so
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,16 +31,8 @@ class MixtureOfSoftmaxes(T5Vocabulary):
     K D + K D^2 parameters more than `t5`, and K products with the table instead of one.
     """
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: Positive,
-        width: Positive,
-        num_softmaxes: Positive = 15,
-        dtype: Literal["float32", "bfloat16"],
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(vocabulary_size=vocabulary_size, width=width, dtype=dtype, rngs=rngs)
+    def __init__(self, *, width: Positive, num_softmaxes: Positive = 15, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(width=width, rngs=rngs, **inherited)
         self.mixture_kernel = nnx.Param(jax.random.normal(rngs.params(), (width, num_softmaxes), jnp.float32))
         self.context_kernel = nnx.Param(jax.random.normal(rngs.params(), (num_softmaxes, width, width), jnp.float32))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import jax.numpy as jnp
 from flax import nnx
@@ -15,10 +15,8 @@ from attention_research.registry import Positive
 class SharedVocabularyWithBias(SharedVocabulary):
     """`SharedVocabulary` whose logits are hidden table^T + b: b [V] zero at the start."""
 
-    def __init__(
-        self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
-    ):
-        super().__init__(vocabulary_size=vocabulary_size, width=width, dtype=dtype, rngs=rngs)
+    def __init__(self, *, vocabulary_size: Positive, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(vocabulary_size=vocabulary_size, rngs=rngs, **inherited)
         self.bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:

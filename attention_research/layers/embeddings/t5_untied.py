@@ -3,7 +3,7 @@ et al. 2021 (arXiv 2010.12821). 2 V D parameters more than `t5`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,8 @@ class T5UntiedVocabulary(T5UntiedOutputVocabulary):
     """source_table [V D] embeds source tokens, table [V D] target tokens, both N(0, 1) and unscaled; the logits are
     hidden kernel."""
 
-    def __init__(
-        self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
-    ):
-        super().__init__(vocabulary_size=vocabulary_size, width=width, dtype=dtype, rngs=rngs)
+    def __init__(self, *, vocabulary_size: Positive, width: Positive, rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(vocabulary_size=vocabulary_size, width=width, rngs=rngs, **inherited)
         self.source_table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32))
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:

@@ -88,17 +88,15 @@ class GroupedExperts(Experts):
     def __init__(
         self,
         *,
-        width: Positive,
-        num_experts: Positive,
         expert: Child["feed_forward"] = "dense",
         capacity_factor: PositiveFloat = 1.25,
         evaluation_capacity_factor: PositiveFloat = 2.0,
         group_size: Positive = 1024,
         num_replicas: Positive = 1,
         balance_weight: NonNegativeFloat = 0.01,
-        rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        super().__init__(width=width, num_experts=num_experts, expert=expert, rngs=rngs)
+        super().__init__(expert=expert, **inherited)
         self.capacity_factor, self.evaluation_capacity_factor = capacity_factor, evaluation_capacity_factor
         self.group_size, self.num_replicas, self.balance_weight = group_size, num_replicas, balance_weight
 

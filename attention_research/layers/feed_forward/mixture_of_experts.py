@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from flax import nnx
+from typing import Any
+
 from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.kernels import Routing, top_2_routing
 from attention_research.layers.feed_forward.experts import GroupedExperts
-from attention_research.registry import Child, NonNegativeFloat, Positive, PositiveFloat
+from attention_research.registry import PositiveFloat
 
 
 class MixtureOfExperts(GroupedExperts):
@@ -21,25 +22,8 @@ class MixtureOfExperts(GroupedExperts):
     encoder and, by a misspelt binding, 1.25 in the decoder; `num_replicas` 32 (inferred from the published operations).
     """
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_experts: Positive,
-        expert: Child["feed_forward"] = "dense",
-        capacity_factor: PositiveFloat = 1.25,
-        evaluation_capacity_factor: PositiveFloat = 2.0,
-        group_size: Positive = 1024,
-        num_replicas: Positive = 1,
-        balance_weight: NonNegativeFloat = 0.01,
-        threshold: PositiveFloat = 0.2,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            width=width, num_experts=num_experts, expert=expert, capacity_factor=capacity_factor,
-            evaluation_capacity_factor=evaluation_capacity_factor, group_size=group_size, num_replicas=num_replicas,
-            balance_weight=balance_weight, rngs=rngs,
-        )  # fmt: skip
+    def __init__(self, *, threshold: PositiveFloat = 0.2, **inherited: Any):
+        super().__init__(**inherited)
         self.threshold = threshold
 
     def route(

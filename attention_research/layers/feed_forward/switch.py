@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels import switch_routing
 from attention_research.layers.feed_forward.experts import FEWEST_PLACES, Experts
-from attention_research.registry import Child, NonNegativeFloat, Positive, PositiveFloat
+from attention_research.registry import Child, NonNegativeFloat, PositiveFloat
 
 
 class SwitchFeedForward(Experts):
@@ -24,14 +23,12 @@ class SwitchFeedForward(Experts):
     def __init__(
         self,
         *,
-        width: Positive,
-        num_experts: Positive,
         expert: Child["feed_forward"] = "dense",
         capacity_factor: PositiveFloat = 1.25,
         balance_weight: NonNegativeFloat = 0.01,
-        rngs: nnx.Rngs,
+        **inherited: Any,
     ):
-        super().__init__(width=width, num_experts=num_experts, expert=expert, rngs=rngs)
+        super().__init__(expert=expert, **inherited)
         self.capacity_factor, self.balance_weight = capacity_factor, balance_weight
 
     def __call__(

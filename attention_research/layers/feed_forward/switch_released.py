@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
-from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.kernels import Routing, switch_routing
 from attention_research.layers.feed_forward.experts import GroupedExperts
-from attention_research.registry import Child, NonNegativeFloat, Positive, PositiveFloat
+from attention_research.registry import NonNegativeFloat
 
 
 class ReleasedSwitchFeedForward(GroupedExperts):
@@ -19,25 +20,8 @@ class ReleasedSwitchFeedForward(GroupedExperts):
     `num_replicas` 32 (inferred from the published operations).
     """
 
-    def __init__(
-        self,
-        *,
-        width: Positive,
-        num_experts: Positive,
-        expert: Child["feed_forward"] = "dense",
-        capacity_factor: PositiveFloat = 1.25,
-        evaluation_capacity_factor: PositiveFloat = 2.0,
-        group_size: Positive = 1024,
-        num_replicas: Positive = 1,
-        balance_weight: NonNegativeFloat = 0.01,
-        jitter: NonNegativeFloat = 0.01,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            width=width, num_experts=num_experts, expert=expert, capacity_factor=capacity_factor,
-            evaluation_capacity_factor=evaluation_capacity_factor, group_size=group_size, num_replicas=num_replicas,
-            balance_weight=balance_weight, rngs=rngs,
-        )  # fmt: skip
+    def __init__(self, *, jitter: NonNegativeFloat = 0.01, **inherited: Any):
+        super().__init__(**inherited)
         self.jitter = jitter
 
     def route(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.layers.positions.learned import LearnedPositions
-from attention_research.registry import Child, Positive
+from attention_research.registry import Child
 
 
 class LearnedNormedPositions(LearnedPositions):
     """N(x + table[p]). The released code adds a vector for each of two segments too; the first one's can stand in the
     table. Raises as `LearnedPositions`."""
 
-    def __init__(self, *, width: Positive, max_length: Positive, norm: Child["norm"], rngs: nnx.Rngs):
-        super().__init__(width=width, max_length=max_length, rngs=rngs)
+    def __init__(self, *, norm: Child["norm"], rngs: nnx.Rngs, **inherited: Any):
+        super().__init__(rngs=rngs, **inherited)
         self.norm = norm(rngs=rngs)
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:

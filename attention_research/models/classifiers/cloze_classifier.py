@@ -10,17 +10,16 @@ pre-trained run's parameters, all of them and no others (`training.initial`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.errors import ConfigError
 from attention_research.layers.pooling.average import average, normalized
 from attention_research.models.encoder_only import TransformerEncoder
-from attention_research.registry import Child, Positive, Rate
+from attention_research.registry import Positive
 from attention_research.tokens import PAD
 
 
@@ -28,33 +27,11 @@ class ClozeClassifier(TransformerEncoder):
     """Has `log_probabilities` of a batch's "source" beside what the encoder has. Pre-training leaves room for the class
     tokens with `data.sentinels` of num_classes + 1. Raises ConfigError for as many classes as there are tokens."""
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: Positive,
-        max_length: Positive,
-        width: Positive,
-        num_layers: Positive,
-        num_heads: Positive,
-        num_classes: Positive = 2,
-        head_width: Positive | None = None,
-        dropout_rate: Rate = 0.1,
-        dtype: Literal["float32", "bfloat16"] = "float32",
-        self_attention: Child["encoder_attention"] = "standard",
-        feed_forward: Child["feed_forward"] = "dense",
-        norm: Child["norm"] = "layer_norm",
-        positions: Child["positions"] = "sinusoidal",
-        vocabulary: Child["vocabulary"] = "shared",
-        encoder: Child["encoder"] = "transformer",
-        rngs: nnx.Rngs,
-    ):
-        del max_length, width, num_layers, num_heads, head_width, dropout_rate, dtype
-        del self_attention, feed_forward, norm, positions  # all for the sections below
+    def __init__(self, *, vocabulary_size: Positive, num_classes: Positive = 2, **inherited: Any):
         if num_classes > vocabulary_size - 2:
             raise ConfigError(f"model.num_classes: {num_classes} classes need as many of {vocabulary_size} tokens")
+        super().__init__(vocabulary_size=vocabulary_size, **inherited)
         self.classes = tuple(vocabulary_size - 2 - number for number in range(num_classes))
-        self.vocabulary = vocabulary(rngs=rngs)
-        self.encoder = encoder(rngs=rngs)
 
     def log_probabilities(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
