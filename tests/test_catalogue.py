@@ -40,7 +40,7 @@ def test_names_are_unique():
 def test_a_mechanism_has_a_citation_and_an_oracle(mechanism, root):
     citation = mechanism.citation()
     assert all(citation[part] for part in ("title", "paper", "equation")), citation
-    path, test = mechanism.oracle.split("::")
+    path, test = mechanism.test
     assert f"def {test}(" in (root / path).read_text(encoding="utf-8")
 
 

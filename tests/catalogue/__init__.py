@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from tests.catalogue.mechanism import SIZES, Empty, Mechanism
+from tests.catalogue.mechanism import SIZES, Mechanism
 
 #: family -> what it is called; the module of that name here has its MECHANISMS.
 FAMILIES = {
@@ -27,4 +27,4 @@ def mechanisms(family: str | None = None) -> tuple[Mechanism, ...]:
     return importlib.import_module(f"tests.catalogue.{family}").MECHANISMS
 
 
-__all__ = ["FAMILIES", "SIZES", "Empty", "Mechanism", "mechanisms"]
+__all__ = ["FAMILIES", "SIZES", "Mechanism", "mechanisms"]

@@ -68,7 +68,7 @@ def row(mechanism: Mechanism, exponents: Mapping[str, Mapping[str, float]]) -> s
     """One line of a family's table."""
     citation = mechanism.citation()
     paper = ", ".join(filter(None, (citation["paper"], citation["where"])))
-    path, test = mechanism.oracle.split("::")
+    path, test = mechanism.test
     fitted = exponents.get(mechanism.name)
     cells = (
         f"[{mechanism.name}](../{mechanism.file})",

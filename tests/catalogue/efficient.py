@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -28,14 +28,9 @@ from attention_research.kernels.efficient import (
 from attention_research.kernels.efficient.blocks import block_count
 from attention_research.kernels.shapes import check_shapes
 from tests.catalogue import efficient_features
-from tests.catalogue.mechanism import Empty, Mechanism
+from tests.catalogue.mechanism import Mechanism
 
-_SELF = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"}
-_CROSS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B S"}
-_MASKED = {**_SELF, "mask": "bool B T"}
-_LAWS: dict[str, Any] = dict(outputs=("B T N Hv",), blockwise=True)
 _SIZES = {"N": 6, "K": 3, "Hv": 7}
-_EMPTY = Empty("mask", np.s_[0], np.s_[0])
 
 
 def _of_form(function, **axes):
@@ -62,82 +57,45 @@ def _layerwise(*, query, **arguments):
     return _key_value(query=_key_value(query=query, **arguments), **arguments)
 
 
-_LINFORMER: dict[str, Any] = dict(
-    **_LAWS,
-    empty=_EMPTY,
-    padding=("mask", "S"),
-    permutable=("B", "T", "S", "R"),
-    oracle="tests/kernels/test_linformer.py::test_linformer_is_the_equation",
-    grows=("T", "S"),
-)
-_POOLED: dict[str, Any] = dict(
-    **_LAWS,
-    sizes=_SIZES,
-    empty=_EMPTY,
-    padding=("mask", "S"),
-    permutable=("B", "T"),
-    grows=("T", "S"),
-)
 _ONE, _EACH = "R S", "K R S"
 #: Entries of variance 1 / R, as the paper draws them.
 _SMALL = lambda random, shape: random.standard_normal(shape) / np.sqrt(shape[-2])
-_BOTH_SMALL = {"key_projection": _SMALL, "value_projection": _SMALL}
+_LINFORMER = partial(
+    Mechanism,
+    first="query key value mask",
+    sizes={**_SIZES, "R": 17},
+    draw={name: _SMALL for name in ("projection", "key_projection", "value_projection")},
+    permutable=("B", "T", "S", "R"),
+    blockwise=True,
+    oracle="linformer::linformer_is_the_equation",
+)
+_TIED = partial(_LINFORMER, without="key_projection value_projection")
+_POOLED = partial(
+    Mechanism, first="query key value mask", sizes={**_SIZES, "W": 3}, permutable=("B", "T"), blockwise=True
+)
+_CELLS = "linformer_projections::pooled_is_attention_over_the_cells"
 
 _OF_LINFORMER = (
-    Mechanism(
-        "linformer_none",
+    _LINFORMER(
         _of_form(linformer_attention, key_projection=_EACH, value_projection=_EACH),
-        {**_CROSS, "key_projection": _EACH, "value_projection": _EACH},
-        sizes={**_SIZES, "R": 17},
-        draw=_BOTH_SMALL,
-        **_LINFORMER,
+        "linformer_none",
+        {"key_projection": _EACH, "value_projection": _EACH},
     ),
-    Mechanism(
-        "linformer_headwise",
-        linformer_attention,
-        {**_CROSS, "key_projection": _ONE, "value_projection": _ONE},
-        sizes={**_SIZES, "R": 17},
-        draw=_BOTH_SMALL,
-        **_LINFORMER,
-    ),
-    Mechanism(
-        "linformer_key_value",
-        _of_form(_key_value, key="B S K H", projection=_ONE),
-        {**_CROSS, "projection": _ONE},
-        sizes={**_SIZES, "R": 17},
-        draw={"projection": _SMALL},
-        **_LINFORMER,
-    ),
-    Mechanism(
-        "linformer_layerwise",
+    _LINFORMER(linformer_attention, "linformer_headwise", {"key_projection": _ONE, "value_projection": _ONE}),
+    _TIED(_of_form(_key_value, key="B S K H", projection=_ONE), "linformer_key_value", {"projection": _ONE}),
+    _TIED(
         _of_form(_layerwise, key="B S K H", projection=_ONE),
-        {**_CROSS, "value": "B S K H", "projection": _ONE},  # the second layer's queries are the first one's outputs
-        sizes={**_SIZES, "R": 17},
-        **{**_LINFORMER, "outputs": ("B T N H",), "draw": {"projection": _SMALL}},
+        "linformer_layerwise",
+        {"value": "B S K H", "projection": _ONE},  # the second layer's queries are the first one's outputs
+        outputs=("B T N H",),
     ),
-    Mechanism(
-        "linformer_mean_pooling",
-        pooled_linformer_attention,
-        _CROSS,
-        settings={"rank": 5},
-        oracle="tests/kernels/test_linformer_projections.py::test_pooled_is_attention_over_the_cells",
-        **_POOLED,
-    ),
-    Mechanism(
-        "linformer_max_pooling",
-        pooled_linformer_attention,
-        _CROSS,
-        settings={"rank": 5, "pooling": "max"},
-        oracle="tests/kernels/test_linformer_projections.py::test_pooled_is_attention_over_the_cells",
-        **_POOLED,
-    ),
-    Mechanism(
-        "linformer_convolution",
+    _POOLED(pooled_linformer_attention, "linformer_mean_pooling", settings={"rank": 5}, oracle=_CELLS),
+    _POOLED(pooled_linformer_attention, "linformer_max_pooling", settings={"rank": 5, "pooling": "max"}, oracle=_CELLS),
+    _POOLED(
         _of_form(convolved_linformer_attention, key_kernel="W H", value_kernel="W Hv"),
-        {**_CROSS, "key_kernel": "W H", "value_kernel": "W Hv"},
-        oracle="tests/kernels/test_linformer_projections.py"
-        "::test_convolved_is_attention_over_pytorchs_depthwise_convolution",
-        **{**_POOLED, "sizes": {**_SIZES, "W": 3}},
+        "linformer_convolution",
+        {"key_kernel": "W H", "value_kernel": "W Hv"},
+        oracle="linformer_projections::convolved_is_attention_over_pytorchs_depthwise_convolution",
     ),
 )
 
@@ -170,96 +128,51 @@ def _bigbird(*, random, query, block_size, random_blocks, **arguments):
     return bigbird_attention(query, random_blocks=drawn, block_size=block_size, **arguments)
 
 
-_WINDOW = "tests/kernels/test_sliding_window.py::test_sliding_window_is_dense_attention_with_the_pattern"
-_LOCAL = "tests/kernels/test_block_local.py::test_block_local_is_dense_attention_with_the_pattern"
-_POSITIONS = lambda random, shape: random.integers(-1, 11, shape)
-_PATTERN: dict[str, Any] = dict(**_LAWS, grows=("T",))
-_MASKED_PATTERN: dict[str, Any] = dict(**_PATTERN, padding=("mask", "T"), empty=_EMPTY)
+_PATTERN = partial(Mechanism, sizes={**_SIZES, "G": 3}, permutable=("B",), blockwise=True)
+_WINDOW = partial(
+    _PATTERN,
+    sliding_window_attention,
+    draw={"global_positions": lambda random, shape: random.integers(-1, 11, shape)},
+    oracle="sliding_window::sliding_window_is_dense_attention_with_the_pattern",
+)
+_BLOCK_LOCAL = partial(
+    _PATTERN, block_local_attention, oracle="block_local::block_local_is_dense_attention_with_the_pattern"
+)
 
 _OF_PATTERNS = (
-    Mechanism(
+    _WINDOW(
         "sliding_window",
-        sliding_window_attention,
-        {**_MASKED, "global_positions": "int B G"},
+        without="global_query global_key global_value",
         settings={"window": 2, "block_size": 3},
-        sizes={**_SIZES, "G": 3},
-        draw={"global_positions": _POSITIONS},
-        permutable=("B", "G"),
-        oracle=_WINDOW,
-        **_MASKED_PATTERN,
+        permutable=("B", "G"),  # below not G: of two global slots with one number, the first gives the query
     ),
-    Mechanism(
+    _WINDOW(
         "sliding_window_own_global_projections",
-        sliding_window_attention,
-        {
-            **_MASKED,
-            "global_positions": "int B G",
-            "global_query": "B G N H",
-            "global_key": "B T K H",
-            "global_value": "B T K Hv",
-        },
         settings={"window": 2, "block_size": 3, "is_causal": True},
-        sizes={**_SIZES, "G": 3},
-        draw={"global_positions": _POSITIONS},
-        permutable=("B",),  # of two global slots with one number, the first gives the query
         causal="T",
-        oracle=_WINDOW,
-        **_MASKED_PATTERN,
     ),
-    Mechanism(
+    _WINDOW(
         "sliding_window_causal",
-        sliding_window_attention,
-        _SELF,
+        without="mask global_query global_key global_value",
         settings={"window": 2, "block_size": 3, "is_causal": True, "global_positions": 2},
-        sizes=_SIZES,
-        permutable=("B",),
         causal="T",
         cached=_windows_one_by_one,
-        oracle=_WINDOW,
-        **_PATTERN,
     ),
-    Mechanism(
-        "block_local",
-        block_local_attention,
-        _MASKED,
-        settings={"block_size": 4},
-        sizes=_SIZES,
-        permutable=("B",),
-        oracle=_LOCAL,
-        **_MASKED_PATTERN,
-    ),
-    Mechanism(
+    _BLOCK_LOCAL("block_local", settings={"block_size": 4}),
+    _BLOCK_LOCAL(
         "block_local_causal",
-        block_local_attention,
-        _SELF,
+        without="mask",
         settings={"block_size": 4, "is_causal": True},
-        sizes=_SIZES,
-        permutable=("B",),
         causal="T",
         cached=_blocks_one_by_one,
-        oracle=_LOCAL,
-        **_PATTERN,
     ),
-    Mechanism(
-        "block_local_strided",
-        block_local_attention,
-        _MASKED,
-        settings={"block_size": 4, "is_causal": True, "strided": True},
-        sizes=_SIZES,
-        permutable=("B",),
-        causal="T",
-        oracle=_LOCAL,
-        **_MASKED_PATTERN,
-    ),
-    Mechanism(
-        "bigbird",
+    _BLOCK_LOCAL("block_local_strided", settings={"block_size": 4, "is_causal": True, "strided": True}, causal="T"),
+    _PATTERN(
         _bigbird,
-        {**_MASKED, "random": "key"},
+        "bigbird",
+        {"random": "key"},
         settings={"block_size": 2, "random_blocks": 1},
-        sizes=_SIZES,
-        permutable=("B",),
-        oracle="tests/kernels/test_bigbird.py::test_bigbird_is_dense_attention_with_the_graph",
-        **_MASKED_PATTERN,
+        oracle="bigbird::bigbird_is_dense_attention_with_the_graph",
     ),
 )
 

@@ -7,25 +7,21 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from attention_research.kernels import dot_product_attention, ring_attention
 from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.shapes import check_shapes
-from tests.catalogue.mechanism import Empty, Mechanism
+from tests.catalogue.mechanism import Mechanism
 
-_HEADS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "bool B 1 1 S"}
 _SIZES = {"N": 6, "K": 3, "Hv": 7}
-_ORACLE = "tests/kernels/test_attention.py::test_reference_and_blockwise_are_the_equation_and_gradients_agree"
-_LAWS: dict[str, Any] = dict(
+_EXACT: dict[str, Any] = dict(
+    function=dot_product_attention,
+    without="bias scale query_seq_lengths key_value_seq_lengths distance_bias sink",
     outputs=("B T N Hv",),
     sizes=_SIZES,
     permutable=("T", "S"),
-    padding=("mask", "S"),
-    empty=Empty("mask", np.s_[0], np.s_[0]),
-    oracle=_ORACLE,
-    grows=("T", "S"),
+    oracle="attention::reference_and_blockwise_are_the_equation_and_gradients_agree",
 )
 
 
@@ -57,48 +53,30 @@ def on_a_ring(
 
 
 _THREE = functools.wraps(ring_attention)(functools.partial(on_a_ring, 3))
-_RING = "tests/kernels/test_ring.py::test_the_ring_is_attention_on_the_gathered_sequence"
+_RING = "ring::the_ring_is_attention_on_the_gathered_sequence"
+
 MECHANISMS = (
-    Mechanism("reference", dot_product_attention, _HEADS, settings={"implementation": "reference"}, **_LAWS),
+    Mechanism(name="reference", settings={"implementation": "reference"}, **_EXACT),
+    Mechanism(name="blockwise", settings={"implementation": "blockwise"}, blockwise=True, **_EXACT),
     Mechanism(
-        "blockwise", dot_product_attention, _HEADS, settings={"implementation": "blockwise"}, blockwise=True, **_LAWS
-    ),
-    Mechanism(
-        "causal",
-        dot_product_attention,
-        {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"},
+        name="causal",
         settings={"implementation": "blockwise", "is_causal": True},
-        outputs=("B T N Hv",),
-        sizes=_SIZES,
+        itself=True,
         causal="T",
         loose=(("query", "T"),),
         blockwise=True,
-        oracle=_ORACLE,
-        grows=("T",),
+        **{**_EXACT, "without": _EXACT["without"] + " mask", "permutable": ()},
     ),
+    Mechanism(_THREE, "ring", sizes={**_SIZES, "T": 12, "S": 15}, permutable=("T", "S"), blockwise=True, oracle=_RING),
     Mechanism(
-        "ring",
         _THREE,
-        {**_HEADS, "mask": "bool B S"},
-        outputs=("B T N Hv",),
-        sizes={**_SIZES, "T": 12, "S": 15},
-        permutable=("T", "S"),
-        padding=("mask", "S"),
-        empty=Empty("mask", np.s_[0], np.s_[0]),
-        blockwise=True,
-        oracle=_RING,
-        grows=("T", "S"),
-    ),
-    Mechanism(
         "causal_ring",
-        _THREE,
-        {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"},
+        without="mask",
+        itself=True,
         settings={"is_causal": True},
-        outputs=("B T N Hv",),
         sizes={**_SIZES, "T": 12},
         causal="T",
         blockwise=True,
         oracle=_RING,
-        grows=("T",),
     ),
 )

@@ -1,7 +1,8 @@
 """What the catalogue knows of a mechanism: its arrays, axis by axis, and the laws that it obeys.
 
-One description serves the tests (each law that is claimed here is tested), the benchmarks (the same arrays at any
-length) and the generated documentation. Paper and equation stand in the first paragraph of the kernel's module.
+One description serves the tests (each law that is claimed here is tested), a benchmark (the same arrays at any length)
+and docs/catalogue.md. Arrays and axes are those of the kernel's signature; paper and equation stand in the first
+paragraph of its module. What is said here is the rest.
 """
 
 from __future__ import annotations
@@ -28,16 +29,32 @@ FIRST = re.compile(
 )
 
 
+#: An array in an annotation, as it is written or as beartype has resolved it.
+ARRAY = re.compile(r"(Float|Bool|Int|Key)\[[\w.]*Array, '([^']*)'\]|(PRNGKeyArray)")
+KINDS = {"Float": "", "Bool": "bool ", "Int": "int "}
+#: The axes that grow with the length of a sequence or the height of an image.
+GROWING = ("T", "S", "Y")
+
 Draw = Callable[[np.random.Generator, tuple[int, ...]], ArrayLike]
 
 
-@dataclass(frozen=True)
-class Empty:
-    """Setting `mask` False at `at` leaves the outputs at `rows` without anything to attend to: zero, zero gradient."""
+def axes_of(annotation: object) -> list[str]:
+    """The arrays in an annotation: "B T D" for floats, "bool B S", "int B", "key"; a mask is one for all queries.
 
-    mask: str
-    at: Any
-    rows: Any
+    >>> axes_of("tuple[Float[Array, '#B T D'], Bool[Array, '#B #N #T #S'] | None]")
+    ['B T D', 'bool B 1 1 S']
+    """
+    found = []
+    for type_, axes, key in ARRAY.findall(str(annotation)):
+        ones = ("#N", "#T") if type_ == "Bool" else ()
+        words = ("1" if word in ones else word.lstrip("#") for word in axes.split())
+        found.append("key" if key or type_ == "Key" else (KINDS[type_] + " ".join(words)).strip())
+    return found
+
+
+def letters(axes: str) -> list[str]:
+    """The axes without the type."""
+    return [word for word in axes.split() if word not in ("bool", "int", "key")]
 
 
 @dataclass(frozen=True)
@@ -45,19 +62,24 @@ class Mechanism:
     """A kernel with example arrays and its laws.
 
     Attributes:
-        name: a slug, unique in the catalogue.
         function: the kernel; called with `inputs` and `settings` as keyword arguments.
-        inputs: argument -> axes. "B T D" is float (standard normal), "" a float scalar, "bool B S" a mask (True = real
-            or visible), "int B" whole numbers (`draw` says which), "key" a random key.
-        outputs: the axes of each output array, in order.
-        oracle: "tests/file.py::test" that compares with an implementation sharing no code.
+        name: a slug, unique in the catalogue; by default the function's name.
+        inputs: argument -> axes, where it is not as the signature has it first (`axes_of`). "B T D" is float (standard
+            normal), "" a float scalar, "bool B S" a mask (True = real or visible), "int B" whole numbers (`draw` says
+            which), "key" a random key. Once made, a mechanism has all its arrays here.
+        first: the arguments whose values are drawn first, separated by blanks; the others in the signature's order.
+        without: arrays of the signature that are not given, separated by blanks.
+        itself: the axis S is T: a sequence attends to itself.
+        outputs: the axes of each output array, in order; by default those of the signature.
+        oracle: "file::test": tests/kernels/test_file.py compares, in test_test, with an implementation sharing no code.
         settings: static keyword arguments.
         sizes: sizes of axes beyond `SIZES`, or instead of them.
         draw: argument -> how its values are drawn, where not as above.
         permutable: axes along which permuting all inputs permutes the outputs that have the axis and leaves the rest.
         causal: the axis along which an output has exactly zero gradient from later inputs.
-        padding: (mask, axis): inputs where the mask is False never change an output at a real position.
-        empty: how a row is made empty.
+        empty: where all False in `mask` leaves the outputs there without anything to attend to: zero, zero gradient.
+        breaks: what the arrays promise and the mechanism does not keep. "padding": inputs where `mask` is False never
+            change an output at a real position. "empty": as above. "grows": the axes of `GROWING` may have any size.
         cached: from (inputs by name, with settings applied) to the outputs, one position at a time.
         blockwise: memory for the scores is linear in the number of keys.
         flat: argument -> why its gradient is exactly zero.
@@ -65,21 +87,23 @@ class Mechanism:
         no_finite_differences: why finite differences do not apply.
         loose: (argument, axis) whose size may differ from the axis of that name elsewhere.
         refuses_empty: axes that need at least one element by definition; an empty one raises ValueError naming it.
-        grows: the axes that grow with the sequence length, for benchmarks; empty where there is no such axis.
     """
 
-    name: str
     function: Callable[..., Any]
-    inputs: Mapping[str, str]
-    outputs: tuple[str, ...]
-    oracle: str
+    name: str = ""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    first: str = ""
+    without: str = ""
+    itself: bool = False
+    outputs: tuple[str, ...] = ()
+    oracle: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     draw: Mapping[str, Draw] = field(default_factory=dict)
     permutable: tuple[str, ...] = ()
     causal: str | None = None
-    padding: tuple[str, str] | None = None
-    empty: Empty | None = None
+    empty: Any = 0
+    breaks: tuple[str, ...] = ()
     cached: Callable[..., Any] | None = None
     blockwise: bool = False
     flat: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +111,29 @@ class Mechanism:
     no_finite_differences: str | None = None
     loose: tuple[tuple[str, str], ...] = ()
     refuses_empty: tuple[str, ...] = ()
-    grows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        kernel = inspect.unwrap(self.function)
+        signature = inspect.signature(kernel)
+        left_out = {*self.without.split(), *self.settings}
+        found = {name: axes_of(one.annotation) for name, one in signature.parameters.items() if name not in left_out}
+        renamed = lambda axes: " ".join("T" if self.itself and word == "S" else word for word in axes.split(" "))
+        derived = {name: renamed(axes[0]) for name, axes in found.items() if axes}
+        object.__setattr__(self, "name", self.name or kernel.__name__)
+        given = {**derived, **self.inputs}
+        object.__setattr__(self, "inputs", {name: given[name] for name in (*self.first.split(), *given)})
+        results = tuple(renamed(" ".join(letters(axes))) for axes in axes_of(signature.return_annotation))
+        object.__setattr__(self, "outputs", self.outputs or results)
+
+    @property
+    def grows(self) -> tuple[str, ...]:
+        """The axes that grow with the sequence."""
+        used = {axis for name in self.inputs for axis in self.axes(name)}
+        return () if "grows" in self.breaks else tuple(axis for axis in GROWING if axis in used)
+
+    def keeps(self, law: str) -> bool:
+        """Whether a law of masks, "padding" or "empty", is claimed."""
+        return "mask" in self.inputs and law not in self.breaks
 
     def size(self, axis: str, larger: Mapping[str, int] = NOTHING) -> int:
         """The size of an axis, `larger` first."""
@@ -95,7 +141,7 @@ class Mechanism:
 
     def axes(self, argument: str) -> list[str]:
         """The axis letters of an argument, its type left out; none for a key."""
-        return [word for word in self.inputs[argument].split() if word not in ("bool", "int", "key")]
+        return letters(self.inputs[argument])
 
     def kind(self, argument: str) -> str:
         """ "float", "bool", "int" or "key"."""
@@ -132,6 +178,12 @@ class Mechanism:
         """The outputs as a tuple of arrays."""
         result = self.function(**inputs, **self.settings)
         return tuple(jax.tree.leaves(result))
+
+    @property
+    def test(self) -> tuple[str, str]:
+        """(path from the repository's root, function) of the oracle."""
+        file, _, test = self.oracle.partition("::")
+        return f"tests/kernels/test_{file}.py", f"test_{test}"
 
     @property
     def file(self) -> str:

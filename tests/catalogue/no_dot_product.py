@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array
 
@@ -24,7 +23,7 @@ from attention_research.kernels.no_dot_product import (
     mixture_synthesizer_attention,
     released_dense_synthesizer_attention,
 )
-from tests.catalogue.mechanism import Empty, Mechanism
+from tests.catalogue.mechanism import Mechanism
 
 
 def _one_row_at_a_time(function: Callable[..., Array], rows: tuple[str, ...]) -> Callable[..., Array]:
@@ -63,164 +62,111 @@ def _convolved(step: Callable[..., tuple[Array, Array]], taps: int) -> Callable[
 
 
 _SIZES = {"Hv": 7, "F": 19, "R": 2, "P": 3, "Q": 5, "W": 5}
-_VALUE = {"value": "B S N Hv", "mask": "bool B 1 1 S"}
-_ATTENTION: dict[str, Any] = dict(
-    outputs=("B T N Hv",),
+_SYNTHESIZER = partial(Mechanism, sizes=_SIZES, oracle="synthesizer::synthesizers_are_the_equations")
+_MIXTURE = partial(
+    Mechanism,
+    mixture_synthesizer_attention,
     sizes=_SIZES,
-    padding=("mask", "S"),
-    empty=Empty("mask", np.s_[0], np.s_[0]),
-    grows=("T", "S"),
+    oracle="synthesizer::a_mixture_is_the_equation_in_every_form",
 )
-_CAUSAL: dict[str, Any] = dict(
-    outputs=("B T N Hv",), sizes=_SIZES, settings={"is_causal": True}, causal="T", grows=("T",)
-)
-_SYNTHESIZER = "tests/kernels/test_synthesizer.py::test_"
-_DENSE = {
-    "x": "B T D",
-    "hidden_weight": "N D F",
-    "hidden_bias": "N F",
-    "output_weight": "N F S",
-    "output_bias": "N S",
-}
-_DENSE_CAUSAL = {**_DENSE, "output_weight": "N F T", "output_bias": "N T", "value": "B T N Hv"}
+_CAUSAL = {"itself": True, "settings": {"is_causal": True}, "causal": "T"}
+_DENSE = "x hidden_weight hidden_bias output_weight output_bias"
+_ONE = {"scores": "1 N T S"}
+_ONE_CAUSAL = {"scores": "1 N T T"}
 
 _SYNTHESIZERS = (
-    Mechanism(
-        "random_synthesizer",
+    _SYNTHESIZER(synthesizer_attention, "random_synthesizer", _ONE, permutable=("T", "S", "N")),
+    _SYNTHESIZER(
         synthesizer_attention,
-        {"scores": "1 N T S", **_VALUE},
-        permutable=("T", "S", "N"),
-        oracle=_SYNTHESIZER + "synthesizers_are_the_equations",
-        **_ATTENTION,
-    ),
-    Mechanism(
         "random_synthesizer_causal",
-        synthesizer_attention,
-        {"scores": "1 N T T", "value": "B T N Hv"},
+        _ONE_CAUSAL,
+        without="mask",
         loose=(("scores", "T"),),
         cached=_one_row_at_a_time(synthesizer_attention, ("scores",)),
-        oracle=_SYNTHESIZER + "synthesizers_are_the_equations",
         **_CAUSAL,
     ),
-    Mechanism(
-        "dense_synthesizer",
+    _SYNTHESIZER(dense_synthesizer_attention, "dense_synthesizer", first=_DENSE, permutable=("T", "S", "N")),
+    _SYNTHESIZER(
         dense_synthesizer_attention,
-        {**_DENSE, **_VALUE},
-        permutable=("T", "S", "N"),
-        oracle=_SYNTHESIZER + "synthesizers_are_the_equations",
-        **_ATTENTION,
-    ),
-    Mechanism(
         "dense_synthesizer_causal",
-        dense_synthesizer_attention,
-        _DENSE_CAUSAL,
+        first=_DENSE,
+        without="mask",
         loose=(("x", "T"),),
         cached=_one_row_at_a_time(dense_synthesizer_attention, ("x",)),
-        oracle=_SYNTHESIZER + "synthesizers_are_the_equations",
         **_CAUSAL,
     ),
-    Mechanism(
-        "released_dense_synthesizer",
+    _SYNTHESIZER(
         released_dense_synthesizer_attention,
-        {"query": "B T N H", "weight": "H S", **_VALUE},
+        "released_dense_synthesizer",
+        first="query weight",
         permutable=("T", "S", "N"),
-        oracle=_SYNTHESIZER + "synthesizers_are_the_equations",
-        **_ATTENTION,
     ),
-    Mechanism(
-        "factorized_random_synthesizer",
+    _SYNTHESIZER(
+        factorized_random_synthesizer_attention, "factorized_random_synthesizer", permutable=("T", "S", "N", "R")
+    ),
+    _SYNTHESIZER(
         factorized_random_synthesizer_attention,
-        {"left": "N T R", "right": "N S R", **_VALUE},
-        permutable=("T", "S", "N", "R"),
-        oracle=_SYNTHESIZER + "synthesizers_are_the_equations",
-        **_ATTENTION,
-    ),
-    Mechanism(
         "released_factorized_random_synthesizer",
-        factorized_random_synthesizer_attention,
-        {"left": "N S R", "right": "N S R", **_VALUE},
-        oracle=_SYNTHESIZER + "synthesizers_are_the_equations",
+        {"left": "N S R"},
+        outputs=("B S N Hv",),
         permutable=("S", "N", "R"),
         settings={"released": True},
-        **{**_ATTENTION, "outputs": ("B S N Hv",), "grows": ("S",)},
     ),
-    Mechanism(
-        "factorized_dense_synthesizer",
-        factorized_dense_synthesizer_attention,
-        {"left": "B N T P", "right": "B N T Q", **_VALUE},
-        permutable=("T", "N"),
-        oracle=_SYNTHESIZER + "synthesizers_are_the_equations",
-        **_ATTENTION,
-    ),
+    _SYNTHESIZER(factorized_dense_synthesizer_attention, "factorized_dense_synthesizer", permutable=("T", "N")),
 )
 
 _MIXTURES = (
-    Mechanism(
+    _MIXTURE(
         "synthesizer_plus_alpha",
-        mixture_synthesizer_attention,
-        {"query": "B T N H", "key": "B S N H", "scores": "1 N T S", "alpha": "N", **_VALUE},
+        {"key": "B S N H", "value": "B S N Hv", **_ONE},
+        first="query key scores alpha",
         permutable=("T", "S", "N"),
-        oracle=_SYNTHESIZER + "a_mixture_is_the_equation_in_every_form",
-        **_ATTENTION,
     ),
-    Mechanism(
+    _MIXTURE(
         "synthesizer_plus_causal",
-        mixture_synthesizer_attention,
-        {"query": "B T N H", "key": "B T N H", "value": "B T N Hv", "scores": "1 N T T"},
+        {"key": "B T N H", "value": "B T N Hv", **_ONE_CAUSAL},
+        without="mask alpha",
         loose=(("query", "T"), ("scores", "T")),
-        oracle=_SYNTHESIZER + "a_mixture_is_the_equation_in_every_form",
         **_CAUSAL,
     ),
 )
 
-_LIGHT = {"x": "B T D", "kernel": "N W"}
-_DYNAMIC = {"x": "B T D", "weight": "N W D", "bias": "N W"}
 #: D = 6 channels are 3 heads of 2; without sharing, N = D.
-_CONVOLUTION: dict[str, Any] = dict(outputs=("B T D",), sizes={**_SIZES, "D": 6}, grows=("T",))
-_PADDED: dict[str, Any] = dict(padding=("mask", "T"), empty=Empty("mask", np.s_[0], np.s_[0]))
-_MASK = {"mask": "bool B T"}
-_LIGHT_ORACLE = "tests/kernels/test_lightweight_convolution.py::test_lightweight_convolution_is_the_equation"
-_DYNAMIC_ORACLE = "tests/kernels/test_lightweight_convolution.py::test_dynamic_convolution_is_the_equation"
+_CHANNELS = {**_SIZES, "D": 6}
+_LIGHT = partial(
+    Mechanism,
+    lightweight_convolution,
+    sizes=_CHANNELS,
+    oracle="lightweight_convolution::lightweight_convolution_is_the_equation",
+)
+_DYNAMIC = partial(
+    Mechanism,
+    dynamic_convolution,
+    sizes=_CHANNELS,
+    oracle="lightweight_convolution::dynamic_convolution_is_the_equation",
+)
 
 _CONVOLUTIONS = (
-    Mechanism(
-        "lightweight_convolution", lightweight_convolution, {**_LIGHT, **_MASK}, oracle=_LIGHT_ORACLE, **_CONVOLUTION,
-        **_PADDED,
-    ),
-    Mechanism(
+    _LIGHT(),
+    _LIGHT(
         "lightweight_convolution_unshared",
-        lightweight_convolution,
-        {"x": "B T D", "kernel": "D W", **_MASK},
+        {"kernel": "D W"},
         permutable=("D",),
         loose=(("x", "D"),),  # twice the channels would share the kernels
-        oracle=_LIGHT_ORACLE,
-        **_CONVOLUTION,
-        **_PADDED,
     ),
-    Mechanism(
+    _LIGHT(
         "lightweight_convolution_causal",
-        lightweight_convolution,
-        _LIGHT,
-        settings={"is_causal": True},
-        causal="T",
+        without="mask",
         cached=_convolved(lightweight_convolution_step, _SIZES["W"]),
-        oracle=_LIGHT_ORACLE,
-        **_CONVOLUTION,
+        **_CAUSAL,
     ),
-    Mechanism(
-        "dynamic_convolution", dynamic_convolution, {**_DYNAMIC, **_MASK}, oracle=_DYNAMIC_ORACLE, **_CONVOLUTION,
-        **_PADDED,
-    ),
-    Mechanism(
+    _DYNAMIC(),
+    _DYNAMIC(
         "dynamic_convolution_causal",
-        dynamic_convolution,
-        _DYNAMIC,
-        settings={"is_causal": True},
-        causal="T",
+        without="mask",
         cached=_convolved(dynamic_convolution_step, _SIZES["W"]),
-        oracle=_DYNAMIC_ORACLE,
-        **_CONVOLUTION,
+        **_CAUSAL,
     ),
-)  # fmt: skip
+)
 
 MECHANISMS = _SYNTHESIZERS + _MIXTURES + _CONVOLUTIONS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,7 +32,7 @@ from attention_research.kernels.positions import (
     structural_encoding,
     t5_distance_bias,
 )
-from tests.catalogue.mechanism import Empty, Mechanism
+from tests.catalogue.mechanism import Mechanism
 
 
 def _each(function: Callable[..., Array], *along: str, axis: int = 1) -> Callable[..., Array]:
@@ -90,294 +90,199 @@ def _causal(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 
 _OFFSET = {"query_offset": lambda random, shape: np.array(5)}
-_HEADS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv"}
-_SELF = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"}
-_GROUPED = {"N": 6, "K": 3, "Hv": 7}
-_MASKED: dict[str, Any] = dict(
-    padding=("mask", "S"), empty=Empty("mask", np.s_[0], np.s_[0]), grows=("T", "S"), outputs=("B T N Hv",)
-)
-_XL = {"content_bias": "N H", "position_bias": "N H"}
 _LENGTHS = {"query_length": 11, "key_length": 13}
+_ENCODED = "position_encodings::concatenation_is_a_sum_of_projections_and_addition_the_tied_case"
+_GROUPED = {"N": 6, "K": 3, "Hv": 7}
+_INSIDE = partial(
+    Mechanism,
+    positional_attention,
+    without="query_offset",
+    sizes=_GROUPED,
+    blockwise=True,
+    oracle="position_encodings::positions_in_attention_are_the_equation",
+)
+_ROTARY = partial(
+    Mechanism,
+    rotary,
+    draw={"positions": _positions},
+    permutable=("B", "T", "N"),
+    causal="T",
+    cached=_each(rotary, "x", "positions"),
+)
+_SHAW = partial(
+    Mechanism,
+    relative_attention,
+    without="query_offset",
+    sizes={**_GROUPED, "R": 7, "P": 11},
+    oracle="relative::relative_attention_is_the_equation",
+)
+_T5 = partial(
+    Mechanism,
+    sizes={"buckets": 14, "distances": 23},
+    draw=_OFFSET,
+    permutable=("N",),
+    oracle="relative::t5_bias_looks_each_pair_up_and_its_gradient_counts_them",
+)
+_XL = partial(
+    Mechanism,
+    transformer_xl_attention,
+    sizes={**_GROUPED, "P": 13},
+    oracle="transformer_xl::transformer_xl_is_the_equation",
+)
+_TREE = partial(
+    Mechanism,
+    draw={"heads": _trees},
+    permutable=("B",),
+    oracle="structural::depths_and_distances_are_those_of_a_walk",
+)
 
-_ENCODINGS = (
+MECHANISMS = (
     Mechanism(
-        "no_positions",
         no_positions,
-        {"x": "B T D"},
-        outputs=("B T D",),
         permutable=("T",),
         causal="T",
         cached=_each(no_positions, "x"),
-        oracle="tests/kernels/test_position_encodings.py::test_without_positions_only_causal_attention_knows_the_order",
-        grows=("T",),
+        oracle="position_encodings::without_positions_only_causal_attention_knows_the_order",
     ),
     Mechanism(
-        "sinusoidal",
         sinusoidal_at,
-        {"positions": "int B T"},
+        "sinusoidal",
         settings={"width": 7},
         sizes={"D": 7},
         draw={"positions": lambda random, shape: random.integers(-9, 10**6, shape)},
-        outputs=("B T D",),
         permutable=("B", "T"),
         cached=_each(sinusoidal_at, "positions"),
-        oracle="tests/kernels/test_position_encodings.py::test_sinusoids_at_any_position_are_the_equation",
-        grows=("T",),
+        oracle="position_encodings::sinusoids_at_any_position_are_the_equation",
     ),
     Mechanism(
-        "learned_positions",
         learned_positions,
-        {"table": "P D", "positions": "int B T"},
         sizes={"P": 13},
         draw={"positions": lambda random, shape: random.integers(0, 13, shape)},
-        outputs=("B T D",),
         permutable=("B", "T", "D"),
         cached=_each(learned_positions, "positions"),
-        oracle="tests/kernels/test_position_encodings.py::test_learned_positions_are_an_embedding",
-        grows=("T",),
+        oracle="position_encodings::learned_positions_are_an_embedding",
     ),
     Mechanism(
-        "added_positions",
         add_positions,
-        {"x": "B T D", "encoding": "B T D"},
-        outputs=("B T D",),
+        "added_positions",
         permutable=("B", "T", "D"),
         causal="T",
         cached=_each(add_positions, "x", "encoding"),
-        oracle="tests/kernels/test_position_encodings.py::test_concatenation_is_a_sum_of_projections_and_addition_the_tied_case",
-        grows=("T",),
+        oracle=_ENCODED,
     ),
     Mechanism(
-        "concatenated_positions",
         concatenate_positions,
-        {"x": "B T D", "encoding": "1 T P"},
-        sizes={"P": 7, "O": 24},
-        outputs=("B T O",),
+        "concatenated_positions",
+        {"encoding": "1 T P"},
+        sizes={"P": 7, "DP": 24},
         permutable=("T",),
         causal="T",
         cached=_each(concatenate_positions, "x", "encoding"),
-        oracle="tests/kernels/test_position_encodings.py::test_concatenation_is_a_sum_of_projections_and_addition_the_tied_case",
-        grows=("T",),
+        oracle=_ENCODED,
     ),
     Mechanism(
-        "projected_concatenation",
         project_concatenated,
-        {"x": "B T D", "encoding": "1 T P", "weight": "C O"},
-        sizes={"P": 7, "C": 24, "O": 5},
-        outputs=("B T O",),
+        "projected_concatenation",
+        {"encoding": "1 T P"},
+        sizes={"P": 7, "DP": 24, "O": 5},
         permutable=("T", "O"),
         causal="T",
         cached=_each(project_concatenated, "x", "encoding"),
-        oracle="tests/kernels/test_position_encodings.py::test_concatenation_is_a_sum_of_projections_and_addition_the_tied_case",
-        grows=("T",),
+        oracle=_ENCODED,
     ),
-)
-
-_INSIDE = (
-    Mechanism(
-        "positions_in_attention",
-        positional_attention,
-        {
-            **_HEADS,
-            "query_positions": "T N H",
-            "key_positions": "S 1 H",
-            "value_positions": "S K Hv",
-            "mask": "bool B 1 1 S",
-        },
-        sizes=_GROUPED,
-        permutable=("T", "S"),
-        blockwise=True,
-        oracle="tests/kernels/test_position_encodings.py::test_positions_in_attention_are_the_equation",
-        **_MASKED,
-    ),
-    Mechanism(
+    _INSIDE("positions_in_attention", {"key_positions": "S 1 H"}, permutable=("T", "S")),
+    _INSIDE(
         "causal_positions_in_attention",
-        positional_attention,
-        {**_SELF, "query_positions": "T N H", "key_positions": "T 1 H"},
+        {"key_positions": "T 1 H"},
+        without="value_positions mask query_offset",
+        itself=True,
         settings={"is_causal": True},
-        sizes=_GROUPED,
-        outputs=("B T N Hv",),
         causal="T",
         loose=(("query", "T"),),
-        blockwise=True,
-        oracle="tests/kernels/test_position_encodings.py::test_positions_in_attention_are_the_equation",
-        grows=("T",),
     ),
-    Mechanism(
-        "rotary",
-        rotary,
-        {"x": "B T N H", "positions": "int T"},
-        sizes={"H": 6},
-        draw={"positions": _positions},
-        outputs=("B T N H",),
-        permutable=("B", "T", "N"),
-        causal="T",
-        cached=_each(rotary, "x", "positions"),
-        oracle="tests/kernels/test_rotary.py::test_rotary_is_a_complex_product",
-        grows=("T",),
-    ),
-    Mechanism(
+    _ROTARY(sizes={"H": 6}, oracle="rotary::rotary_is_a_complex_product"),
+    _ROTARY(
         "partial_rotary",
-        rotary,
-        {"x": "B T N H", "positions": "int T"},
         settings={"width": 4, "halves": True},
-        draw={"positions": _positions},
-        outputs=("B T N H",),
-        permutable=("B", "T", "N"),
-        causal="T",
-        cached=_each(rotary, "x", "positions"),
-        oracle="tests/kernels/test_rotary.py::test_halves_are_those_of_llama_and_the_rest_passes",
-        grows=("T",),
+        oracle="rotary::halves_are_those_of_llama_and_the_rest_passes",
     ),
-)
-
-_BIASES = (
-    Mechanism(
-        "shaw",
-        relative_attention,
-        {**_HEADS, "key_table": "R H", "value_table": "P Hv", "mask": "bool B 1 1 S"},
-        sizes={**_GROUPED, "R": 7, "P": 11},
-        cached=_offset(relative_attention, lambda query, **inputs: 0),
-        oracle="tests/kernels/test_relative.py::test_relative_attention_is_the_equation",
-        **_MASKED,
-    ),
-    Mechanism(
+    _SHAW("shaw", cached=_offset(relative_attention, lambda query, **inputs: 0)),
+    _SHAW(
         "causal_shaw",
-        relative_attention,
-        {**_SELF, "key_table": "R H", "value_table": "P Hv", "mask": "bool 1 1 T T"},
-        sizes={**_GROUPED, "R": 7, "P": 11},
+        {"mask": "bool 1 1 T T"},
+        itself=True,
         draw={"mask": _causal},
-        outputs=("B T N Hv",),
         causal="T",
-        oracle="tests/kernels/test_relative.py::test_relative_attention_is_the_equation",
-        grows=("T",),
+        breaks=("padding", "empty"),
     ),
-    Mechanism(
-        "t5_bias",
+    _T5(
         t5_relative_bias,
-        {"table": "R N", "query_offset": "int"},
+        "t5_bias",
         settings={**_LENGTHS, "bidirectional": True, "max_distance": 9},
-        sizes={"R": 14},
-        draw=_OFFSET,
-        outputs=("1 N T S",),
-        permutable=("N",),
         cached=_bias_rows(t5_relative_bias),
-        oracle="tests/kernels/test_relative.py::test_t5_bias_looks_each_pair_up_and_its_gradient_counts_them",
     ),
-    Mechanism(
-        "t5_bias_by_distance",
+    _T5(
         t5_distance_bias,
-        {"table": "R N", "query_offset": "int"},
+        "t5_bias_by_distance",
         settings={**_LENGTHS, "bidirectional": False, "max_distance": 17},
-        sizes={"R": 14, "X": 23},
-        draw=_OFFSET,
-        outputs=("N X",),
-        permutable=("N",),
-        oracle="tests/kernels/test_relative.py::test_t5_bias_looks_each_pair_up_and_its_gradient_counts_them",
     ),
     Mechanism(
-        "alibi",
         alibi_bias,
-        {"query_offset": "int"},
+        "alibi",
         settings={**_LENGTHS, "num_heads": 3},
         draw=_OFFSET,
-        outputs=("1 N T S",),
         cached=_bias_rows(alibi_bias),
-        oracle="tests/kernels/test_alibi.py::test_the_bias_is_the_released_codes",
+        oracle="alibi::the_bias_is_the_released_codes",
     ),
     Mechanism(
-        "alibi_by_distance",
         alibi_distance_bias,
-        {"query_offset": "int"},
+        "alibi_by_distance",
         settings={**_LENGTHS, "num_heads": 3, "bidirectional": True},
-        sizes={"X": 23},
+        sizes={"distances": 23},
         draw=_OFFSET,
-        outputs=("N X",),
-        oracle="tests/kernels/test_alibi.py::test_the_bias_by_distance_is_every_pairs",
+        oracle="alibi::the_bias_by_distance_is_every_pairs",
     ),
-)
-
-_RECURRENT = (
-    Mechanism(
+    _XL(
         "transformer_xl",
-        transformer_xl_attention,
-        {**_HEADS, "relative_key": "P N H", **_XL, "mask": "bool B 1 1 S"},
-        sizes={**_GROUPED, "P": 13},
+        {"relative_key": "P N H"},
+        without="query_offset",
         refuses_empty=("S",),  # the queries are the last of the keys
         cached=_offset(transformer_xl_attention, lambda query, key, **inputs: key.shape[1] - query.shape[1]),
-        oracle="tests/kernels/test_transformer_xl.py::test_transformer_xl_is_the_equation",
-        **_MASKED,
     ),
-    Mechanism(
+    _XL(
         "transformer_xl_without_memory",
-        transformer_xl_attention,
-        {**_SELF, "relative_key": "T N H", **_XL},
-        sizes=_GROUPED,
-        outputs=("B T N Hv",),
+        without="mask query_offset",
+        itself=True,
         causal="T",
         cached=_offset(transformer_xl_attention, lambda query, **inputs: 0),
         loose=(("query", "T"),),
-        oracle="tests/kernels/test_transformer_xl.py::test_transformer_xl_is_the_equation",
-        grows=("T",),
     ),
     Mechanism(
-        "segment_memory",
         extend_with_memory,
-        {"memory": "B M D", "x": "B T D"},
-        sizes={"M": 3, "P": 14},
-        outputs=("B P D",),
+        "segment_memory",
+        sizes={"M": 3, "S": 14},
         flat={"memory": "the gradient stops at the segment's start"},
         no_finite_differences="the memory's gradient is zero by definition, not that of its values",
         permutable=("B", "D"),
-        oracle="tests/kernels/test_transformer_xl.py::test_segments_with_memory_are_one_pass_under_a_mask",
-        grows=("T",),
+        oracle="transformer_xl::segments_with_memory_are_one_pass_under_a_mask",
     ),
-)
-
-_TREES = (
+    _TREE(structural_depths),
+    _TREE(structural_distances),
     Mechanism(
-        "structural_depths",
-        structural_depths,
-        {"heads": "int B T"},
-        draw={"heads": _trees},
-        outputs=("B T",),
-        permutable=("B",),
-        oracle="tests/kernels/test_structural.py::test_depths_and_distances_are_those_of_a_walk",
-        grows=("T",),
-    ),
-    Mechanism(
-        "structural_distances",
-        structural_distances,
-        {"heads": "int B T"},
-        draw={"heads": _trees},
-        outputs=("B T T",),
-        permutable=("B",),
-        oracle="tests/kernels/test_structural.py::test_depths_and_distances_are_those_of_a_walk",
-        grows=("T",),
-    ),
-    Mechanism(
-        "structural_encoding",
         structural_encoding,
-        {"sequential": "1 T P", "structural": "B T Q", "sequential_weight": "P D", "structural_weight": "Q D"},
+        inputs={"sequential": "1 T P"},
         sizes={"P": 7, "Q": 5},
-        outputs=("B T D",),
         permutable=("T", "D", "P", "Q"),
         causal="T",
         cached=_each(structural_encoding, "sequential", "structural"),
-        oracle="tests/kernels/test_structural.py::test_the_absolute_encoding_is_a_tanh_of_two_projections",
-        grows=("T",),
+        oracle="structural::the_absolute_encoding_is_a_tanh_of_two_projections",
     ),
     Mechanism(
-        "structural_attention",
         structural_attention,
-        {**_HEADS, "distances": "int B T S", "key_table": "R H", "value_table": "P Hv", "mask": "bool B 1 1 S"},
         sizes={**_GROUPED, "R": 7, "P": 5},
         draw={"distances": lambda random, shape: random.integers(-5, 6, shape)},
         permutable=("T", "S"),
         cached=_each(structural_attention, "query", "distances"),
-        oracle="tests/kernels/test_structural.py::test_structural_attention_is_the_equation",
-        **_MASKED,
+        oracle="structural::structural_attention_is_the_equation",
     ),
 )
-
-MECHANISMS = _ENCODINGS + _INSIDE + _BIASES + _RECURRENT + _TREES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -25,28 +25,16 @@ from attention_research.kernels.selection import (
     reinforce_surrogate,
     semi_sampled_attention,
 )
-from tests.catalogue.mechanism import Empty, Mechanism
+from tests.catalogue.mechanism import Mechanism
 
-_TESTS = "tests/kernels/test_"
-_SCORES = {"scores": "B T S", "values": "B S Dv", "mask": "bool B 1 S"}
-_KEYED = {"key": "key", **_SCORES}
-_MASKED: dict[str, Any] = dict(padding=("mask", "S"), empty=Empty("mask", np.s_[0], np.s_[0]), grows=("T", "S"))
-_SET: dict[str, Any] = dict(permutable=("T", "S"), **_MASKED)
-_HARD: dict[str, Any] = dict(
-    outputs=("B T Dv", "B T S", "B T"), oracle=_TESTS + "hard_attention.py::test_log_probabilities_and_contexts"
+_HARD = partial(Mechanism, oracle="hard_attention::log_probabilities_and_contexts")
+_GUMBEL = partial(
+    Mechanism,
+    gumbel_attention,
+    draw={"temperature": lambda random, shape: np.float32(0.7)},
+    oracle="gumbel::weights_are_torchs_with_its_gradients",
 )
-_GUMBEL: dict[str, Any] = dict(
-    outputs=("B T Dv", "B T S"), oracle=_TESTS + "gumbel.py::test_weights_are_torchs_with_its_gradients"
-)
-_ALIGNMENT: dict[str, Any] = dict(
-    inputs={"p_choose": "B S", "previous": "B S", "mask": "bool B S"},
-    outputs=("B S",),
-    causal="S",
-    padding=("mask", "S"),
-    empty=Empty("mask", np.s_[0], np.s_[0]),
-    grows=("S",),
-    oracle=_TESTS + "monotonic.py::test_alignment_is_the_sum_over_paths",
-)
+_ALIGNMENT = partial(Mechanism, monotonic_alignment, causal="S", oracle="monotonic::alignment_is_the_sum_over_paths")
 
 
 def _probabilities(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -104,187 +92,111 @@ def _online(p_choose, previous, mask, mode):
     return jax.vmap(one)(p_choose, previous, mask)
 
 
+_LOCAL = partial(
+    Mechanism,
+    local_weights,
+    without="positions",
+    draw={"centers": _positions(13)},
+    permutable=("T",),
+    oracle="local_attention::weights_are_the_equation",
+)
+
 MECHANISMS = (
-    Mechanism("hard_sampled", hard_attention, _KEYED, **_HARD, **_MASKED),
-    Mechanism(
-        "hard_argmax",
+    _HARD(hard_attention, "hard_sampled"),
+    _HARD(
         hard_attention,
-        _SCORES,
+        "hard_argmax",
         settings={"key": None},
+        permutable=("T", "S"),
         flat={"scores": "the argmax is constant almost everywhere, and nothing was sampled"},
         no_finite_differences="the log-probability is a value to look at, its gradient is stopped",
-        **_HARD,
-        **_SET,
     ),
-    Mechanism(
-        "hard_semi_sampled",
+    _HARD(
         semi_sampled_attention,
-        {"key": "key", "sampled": "bool", **_SCORES},
+        "hard_semi_sampled",
         draw={"sampled": lambda random, shape: random.random() > 0.6},
-        **_HARD,
-        **_MASKED,
     ),
     Mechanism(
-        "reinforce",
         reinforce_surrogate,
-        {"log_prob": "B T", "cost": "B T", "baseline": "", "mask": "bool B T"},
-        outputs=("B T",),
+        "reinforce",
         permutable=("T",),
-        padding=("mask", "T"),
-        empty=Empty("mask", np.s_[0], np.s_[0]),
+        breaks=("grows",),
         flat={"cost": "a constant of the estimator", "baseline": "a constant of the estimator"},
         no_finite_differences="cost and baseline are in the value and not in the gradient",
-        oracle=_TESTS + "reinforce.py::test_the_estimate_is_unbiased",
+        oracle="reinforce::the_estimate_is_unbiased",
     ),
-    Mechanism(
-        "attention_entropy",
-        attention_entropy,
-        {"scores": "B T S", "mask": "bool B 1 S"},
-        outputs=("B T",),
-        oracle=_TESTS + "reinforce.py::test_entropy_is_that_of_scipy",
-        **_SET,
-    ),
-    Mechanism(
-        "gumbel_softmax",
-        gumbel_attention,
-        {**_KEYED, "temperature": ""},
-        settings={"straight_through": False},
-        draw={"temperature": lambda random, shape: np.float32(0.7)},
-        **_GUMBEL,
-        **_MASKED,
-    ),
-    Mechanism(
+    Mechanism(attention_entropy, permutable=("T", "S"), oracle="reinforce::entropy_is_that_of_scipy"),
+    _GUMBEL("gumbel_softmax", settings={"straight_through": False}),
+    _GUMBEL(
         "gumbel_straight_through",
-        gumbel_attention,
-        {**_KEYED, "temperature": ""},
-        draw={"temperature": lambda random, shape: np.float32(0.7)},
         no_finite_differences="the gradient is another function's, on purpose",
-        **_GUMBEL,
-        **_MASKED,
     ),
-    Mechanism(
+    _LOCAL(
         "local_m",
-        local_weights,
-        {"scores": "B T S", "centers": "B T", "mask": "bool B 1 S"},
         settings={"half_width": 3, "gaussian": False},
-        draw={"centers": _positions(13)},
-        outputs=("B T S",),
-        permutable=("T",),
         flat={"centers": "they only say which keys are in the window"},
-        oracle=_TESTS + "local_attention.py::test_weights_are_the_equation",
-        **_MASKED,
     ),
+    _LOCAL("local_p", settings={"half_width": 3, "gaussian": True}),
     Mechanism(
-        "local_p",
-        local_weights,
-        {"scores": "B T S", "centers": "B T", "mask": "bool B 1 S"},
-        settings={"half_width": 3, "gaussian": True},
-        draw={"centers": _positions(13)},
-        outputs=("B T S",),
-        permutable=("T",),
-        oracle=_TESTS + "local_attention.py::test_weights_are_the_equation",
-        **_MASKED,
-    ),
-    Mechanism(
-        "predicted_centers",
         predicted_centers,
-        {"query": "B T Dq", "weight": "A Dq", "v": "A", "lengths": "int B"},
-        outputs=("B T",),
         sizes={"A": 37},
         draw={"lengths": lambda random, shape: random.integers(5, 13, shape)},
         permutable=("T",),
-        oracle=_TESTS + "local_attention.py::test_centers_are_the_equation",
-        grows=("T",),
+        oracle="local_attention::centers_are_the_equation",
     ),
     Mechanism(
-        "local_window",
         local_window,
-        {"sequence": "B S D", "centers": "B T", "mask": "bool B S"},
         settings={"half_width": 3},
         sizes={"W": 7},
         draw={"centers": _positions(13)},
-        outputs=("B T W D", "B T W", "B T W"),
         permutable=("T",),
+        breaks=("padding", "empty"),
         flat={"centers": "they only say which positions are in the window"},
         blockwise=True,
-        oracle=_TESTS + "local_attention.py::test_windows_give_the_weights_and_contexts_of_the_whole_sequence",
-        grows=("T", "S"),
+        oracle="local_attention::windows_give_the_weights_and_contexts_of_the_whole_sequence",
     ),
     Mechanism(
-        "monotonic_energy",
         monotonic_energy,
-        {
-            "query": "B T Dq",
-            "keys": "B S Dk",
-            "query_weight": "A Dq",
-            "key_weight": "A Dk",
-            "bias": "A",
-            "v": "A",
-            "gain": "",
-            "offset": "",
-        },
-        outputs=("B T S",),
         sizes={"A": 37},
         permutable=("T", "S"),
-        oracle=_TESTS + "monotonic.py::test_energies_are_torchs_weight_normalised_layer",
-        grows=("T", "S"),
+        oracle="monotonic::energies_are_torchs_weight_normalised_layer",
     ),
     Mechanism(
-        "choosing_probability",
         choosing_probability,
-        {"energy": "B T S", "key": "key", "mask": "bool B 1 S"},
         settings={"deviation": 0.3},
-        outputs=("B T S",),
-        oracle=_TESTS + "monotonic.py::test_noise_is_normal_and_before_the_sigmoid",
-        **_MASKED,
+        oracle="monotonic::noise_is_normal_and_before_the_sigmoid",
     ),
-    Mechanism(
-        "monotonic_recursive",
-        monotonic_alignment,
-        settings={"mode": "recursive"},
-        draw={"p_choose": _probabilities, "previous": _distribution},
-        cached=_one_by_one,
-        **_ALIGNMENT,
+    *(
+        _ALIGNMENT(
+            f"monotonic_{mode}",
+            settings={"mode": mode},
+            draw={"p_choose": _probabilities, "previous": _distribution},
+            cached=_one_by_one,
+        )
+        for mode in ("recursive", "parallel")
     ),
-    Mechanism(
-        "monotonic_parallel",
-        monotonic_alignment,
-        settings={"mode": "parallel"},
-        draw={"p_choose": _probabilities, "previous": _distribution},
-        cached=_one_by_one,
-        **_ALIGNMENT,
-    ),
-    Mechanism(
+    _ALIGNMENT(
         "monotonic_hard",
-        monotonic_alignment,
         settings={"mode": "hard"},
         draw={"p_choose": _few_choices, "previous": _one_hot, "mask": _two_missing},
         cached=_online,
         flat={"p_choose": "the threshold is constant almost everywhere"},
-        **_ALIGNMENT,
     ),
     Mechanism(
-        "monotonic_online",
         hard_monotonic_decode,
-        {"previous": "int", "length": "int"},
+        "monotonic_online",
         settings={"energy_at": lambda position: jnp.sin(position.astype(jnp.float32)) - 0.6},
-        outputs=("", ""),
         draw={
             "previous": lambda random, shape: random.integers(3, 9),
             "length": lambda random, shape: np.int32(13),
         },
-        oracle=_TESTS + "monotonic.py::test_the_online_decoder_chooses_as_the_hard_mode_and_reads_no_more_than_it_must",
+        oracle="monotonic::the_online_decoder_chooses_as_the_hard_mode_and_reads_no_more_than_it_must",
     ),
     Mechanism(
-        "mocha",
         mocha_weights,
-        {"alignment": "B S", "chunk_scores": "B S", "mask": "bool B S"},
+        "mocha",
         settings={"chunk_size": 3},
         draw={"alignment": _distribution},
-        outputs=("B S",),
-        padding=("mask", "S"),
-        empty=Empty("mask", np.s_[0], np.s_[0]),
-        oracle=_TESTS + "mocha.py::test_weights_are_the_explicit_sum",
-        grows=("S",),
+        oracle="mocha::weights_are_the_explicit_sum",
     ),
 )

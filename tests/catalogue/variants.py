@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array
 
@@ -24,7 +24,7 @@ from attention_research.kernels.variants import (
     streaming_attention_step,
     temperature_attention,
 )
-from tests.catalogue.mechanism import Empty, Mechanism
+from tests.catalogue.mechanism import Mechanism
 
 
 def _positions(x: Array, number: Array) -> Array:
@@ -65,158 +65,71 @@ def _decoded_latents(
 
 
 _SIZES = {"N": 6, "K": 3, "Hv": 7, "P": 3, "R": 11, "2": 2}
-_HEADS = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv"}
-_MASK = {"mask": "bool B 1 1 S"}
-_OF_ITSELF = {"query": "B T N H", "key": "B T K H", "value": "B T K Hv"}
-_CAUSAL_MASK = {"mask": "bool B 1 1 T"}
-_ORACLE = "tests/kernels/test_variants.py::test_"
-_SET: dict[str, Any] = dict(
-    outputs=("B T N Hv",),
-    sizes=_SIZES,
-    permutable=("T", "S"),
-    padding=("mask", "S"),
-    empty=Empty("mask", np.s_[0], np.s_[0]),
-    blockwise=True,
-    grows=("T", "S"),
-)
-_SEQUENCE: dict[str, Any] = dict(
-    outputs=("B T N Hv",),
-    sizes=_SIZES,
-    causal="T",
-    padding=("mask", "T"),
-    empty=Empty("mask", np.s_[0], np.s_[0]),
-    blockwise=True,
-    loose=(("query", "T"),),
-    grows=("T",),
+_SET = partial(Mechanism, without="bias", sizes=_SIZES, permutable=("T", "S"), blockwise=True)
+_SEQUENCE = partial(
+    Mechanism, without="bias", itself=True, sizes=_SIZES, causal="T", loose=(("query", "T"),), blockwise=True
 )
 #: Of two blocks or more at the lengths of the tests.
 _BLOCKS = {"block_size": 4}
-_LATENT = {
-    "query": "B T N H",
-    "rotated_query": "B T N P",
-    "latent": "B S R",
-    "rotated_key": "B S P",
-    "key_weight": "R N H",
-    "value_weight": "R N Hv",
-}
+_SCALED = "variants::another_scale_or_norm_is_the_equation"
+_NORMALISED = "variants::another_normaliser_is_the_equation"
+_GROUPS = "variants::groups_share_a_head_and_pooling_is_the_mean_of_projections"
+_LATENT = "variants::latent_attention_is_the_equations_in_both_forms"
+_STREAMING = partial(
+    _SEQUENCE,
+    streaming_attention,
+    settings={"num_sinks": 2, "window": 2, "block_size": 3},
+    oracle="variants::streaming_sees_the_first_tokens_and_a_window",
+)
 
 MECHANISMS = (
-    Mechanism(
-        "learned_temperature",
+    _SET(
         temperature_attention,
-        {**_HEADS, "temperature": "N", **_MASK},
+        "learned_temperature",
         draw={"temperature": lambda random, shape: 1 + random.random(shape)},
-        oracle=_ORACLE + "another_scale_or_norm_is_the_equation",
-        **_SET,
+        oracle=_SCALED,
     ),
-    Mechanism(
-        "query_key_l2",
-        query_key_l2_attention,
-        {**_HEADS, "gain": "N", **_MASK},
-        oracle=_ORACLE + "another_scale_or_norm_is_the_equation",
-        **_SET,
-    ),
-    Mechanism(
-        "query_key_norm",
-        query_key_norm_attention,
-        {**_HEADS, "query_gain": "H", "key_gain": "H", **_MASK},
-        oracle=_ORACLE + "another_scale_or_norm_is_the_equation",
-        **_SET,
-    ),
-    Mechanism(
-        "softcap",
-        softcap_attention,
-        {**_HEADS, **_MASK},
-        settings={"cap": 1.5, **_BLOCKS},
-        oracle=_ORACLE + "another_normaliser_is_the_equation",
-        **_SET,
-    ),
-    Mechanism(
-        "sigmoid",
-        sigmoid_attention,
-        {**_OF_ITSELF, "logit_bias": "N", **_CAUSAL_MASK},
-        settings={"is_causal": True, **_BLOCKS},
-        oracle=_ORACLE + "another_normaliser_is_the_equation",
-        **_SEQUENCE,
-    ),
-    Mechanism(
-        "learned_sink",
+    _SET(query_key_l2_attention, "query_key_l2", oracle=_SCALED),
+    _SET(query_key_norm_attention, "query_key_norm", oracle=_SCALED),
+    _SET(softcap_attention, "softcap", settings={"cap": 1.5, **_BLOCKS}, oracle=_NORMALISED),
+    _SEQUENCE(sigmoid_attention, "sigmoid", settings={"is_causal": True, **_BLOCKS}, oracle=_NORMALISED),
+    _SEQUENCE(
         sink_attention,
-        {**_OF_ITSELF, "sink": "N", **_CAUSAL_MASK},
+        "learned_sink",
         settings={"is_causal": True, "local_window_size": 3, "block_size": 2},
-        oracle=_ORACLE + "another_normaliser_is_the_equation",
-        **_SEQUENCE,
+        oracle=_NORMALISED,
     ),
-    Mechanism(
-        "streaming",
-        streaming_attention,
-        {**_OF_ITSELF, **_CAUSAL_MASK},
-        settings={"num_sinks": 2, "window": 2, "block_size": 3},
-        oracle=_ORACLE + "streaming_sees_the_first_tokens_and_a_window",
-        **_SEQUENCE,
-    ),
-    Mechanism(
-        "streaming_cached",
-        streaming_attention,
-        _OF_ITSELF,
-        settings={"num_sinks": 2, "window": 2, "block_size": 3},
-        cached=_streamed,
-        oracle=_ORACLE + "streaming_sees_the_first_tokens_and_a_window",
-        **{**_SEQUENCE, "padding": None, "empty": None},
-    ),
-    Mechanism(
-        "differential",
+    _STREAMING("streaming"),
+    _STREAMING("streaming_cached", without="bias mask", cached=_streamed),
+    _SEQUENCE(
         differential_attention,
-        {
-            "query": "B T N 2 H",
-            "key": "B T K 2 H",
-            "value": "B T K Hv",
-            "lambda_query": "2 H",
-            "lambda_key": "2 H",
-            "gain": "Hv",
-            **_CAUSAL_MASK,
-        },
+        "differential",
         settings={"lambda_init": 0.3, "is_causal": True},
-        oracle=_ORACLE + "differential_attention_is_the_equations",
-        **_SEQUENCE,
+        oracle="variants::differential_attention_is_the_equations",
     ),
-    Mechanism(
-        "grouped_query",
+    _SET(grouped_query_attention, "grouped_query", oracle=_GROUPS),
+    _SEQUENCE(
         grouped_query_attention,
-        {**_HEADS, **_MASK},
-        oracle=_ORACLE + "groups_share_a_head_and_pooling_is_the_mean_of_projections",
-        **_SET,
-    ),
-    Mechanism(
         "multi_query",
-        grouped_query_attention,
-        {**_OF_ITSELF, **_CAUSAL_MASK},
         settings={"is_causal": True},
-        oracle=_ORACLE + "groups_share_a_head_and_pooling_is_the_mean_of_projections",
-        **{**_SEQUENCE, "sizes": {**_SIZES, "K": 1}},
+        sizes={**_SIZES, "K": 1},
+        oracle=_GROUPS,
     ),
-    Mechanism(
+    _SET(
+        grouped_query_attention,
         "pooled_heads",
-        grouped_query_attention,
-        {**_HEADS, **_MASK},
         settings={"num_groups": 3},
-        oracle=_ORACLE + "groups_share_a_head_and_pooling_is_the_mean_of_projections",
-        **{**_SET, "sizes": {**_SIZES, "K": 6}},
+        sizes={**_SIZES, "K": 6},
+        oracle=_GROUPS,
     ),
-    Mechanism(
-        "latent",
-        latent_attention,
-        {**_LATENT, **_MASK},
-        oracle=_ORACLE + "latent_attention_is_the_equations_in_both_forms",
-        **_SET,
-    ),
-    Mechanism(
-        "latent_absorbed",
+    _SET(latent_attention, "latent", oracle=_LATENT),
+    _SEQUENCE(
         absorbed_latent_attention,
-        {name: axes.replace("S", "T") for name, axes in _LATENT.items()},
+        "latent_absorbed",
+        without="bias mask",
         settings={"is_causal": True},
+        loose=(),
         cached=_decoded_latents,
-        oracle=_ORACLE + "latent_attention_is_the_equations_in_both_forms",
-        **{**_SEQUENCE, "padding": None, "empty": None, "loose": ()},
+        oracle=_LATENT,
     ),
 )

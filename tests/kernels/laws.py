@@ -36,8 +36,8 @@ def applicable(family: str) -> list:
             "shapes": shapes,
             "permutations": permutations if mechanism.permutable else None,
             "causality": causality if mechanism.causal else None,
-            "padding": padding if mechanism.padding else None,
-            "empty": empty if mechanism.empty else None,
+            "padding": padding if mechanism.keeps("padding") else None,
+            "empty": empty if mechanism.keeps("empty") else None,
             "cached": cached if mechanism.cached else None,
             "extremes": edge_laws.extremes if mechanism.floats() else None,
             "integers": edge_laws.integers if "int" in map(mechanism.kind, mechanism.inputs) else None,
@@ -262,10 +262,9 @@ def causality(mechanism: Mechanism) -> None:
 
 def padding(mechanism: Mechanism) -> None:
     """What stands at padding changes no output at a real position, and gets no gradient from there."""
-    mask_name, axis = mechanism.padding
     inputs = mechanism.arrays()
-    mask_axes = mechanism.axes(mask_name)
-    mask = np.asarray(inputs[mask_name])
+    mask_axes = mechanism.axes("mask")
+    axis, mask = mask_axes[-1], np.asarray(inputs["mask"])
     assert not mask.all()
 
     def spread(axes):
@@ -280,7 +279,7 @@ def padding(mechanism: Mechanism) -> None:
         return np.broadcast_to(kept.reshape(shape), shape)
 
     def spoiled(name):
-        if name == mask_name or mechanism.kind(name) != "float" or axis not in mechanism.axes(name):
+        if name == "mask" or mechanism.kind(name) != "float" or axis not in mechanism.axes(name):
             return inputs[name]
         return np.where(spread(mechanism.axes(name)), inputs[name], np.float32(1e4))
 
@@ -293,14 +292,14 @@ def padding(mechanism: Mechanism) -> None:
 
 def empty(mechanism: Mechanism) -> None:
     """A row that may attend to nothing is zero, and sends zero gradients, never NaN."""
-    rule, inputs, pull = mechanism.empty, mechanism.arrays(), programs(mechanism).pull
-    inputs[rule.mask][rule.at] = False
+    rows, inputs, pull = mechanism.empty, mechanism.arrays(), programs(mechanism).pull
+    inputs["mask"][rows] = False
     cotangents = []
     for weight in weigh(floating(jax.eval_shape(mechanism.call, inputs))):
         cotangents.append(np.zeros_like(weight))
-        cotangents[-1][rule.rows] = weight[rule.rows]
+        cotangents[-1][rows] = weight[rows]
     outputs, gradients = jax.tree.map(np.asarray, pull(inputs, tuple(cotangents)))
-    assert all(not np.any(x[rule.rows]) for x in outputs)
+    assert all(not np.any(x[rows]) for x in outputs)
     assert any(np.any(x) for x in outputs)
     assert all(not np.any(x) for x in gradients)
 
