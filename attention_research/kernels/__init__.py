@@ -28,17 +28,10 @@ from attention_research.kernels.copying import copy_distribution
 from attention_research.kernels.cross_entropy import chunked_log_likelihood
 from attention_research.kernels.efficient import (
     bigbird_attention,
-    bigbird_random_blocks,
     block_local_attention,
-    block_summaries,
-    compress,
     linear_attention,
     linformer_attention,
-    lsh_attention,
-    lsh_buckets,
-    orthogonal_features,
     performer_attention,
-    sinkhorn_attention,
     sliding_window_attention,
 )
 from attention_research.kernels.experts import Routing, switch_routing, top_2_routing
@@ -57,12 +50,9 @@ from attention_research.kernels.no_dot_product import (
 from attention_research.kernels.normalization import layer_norm
 from attention_research.kernels.positions import (
     alibi_bias,
-    alibi_distance_bias,
     relative_attention,
-    relative_weights,
     rotary,
     sinusoidal_positions,
-    t5_distance_bias,
     t5_relative_bias,
     transformer_xl_attention,
 )

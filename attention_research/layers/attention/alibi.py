@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jaxtyping import Array, Float
 
-from attention_research.kernels import alibi_distance_bias
+from attention_research.kernels.positions import alibi_distance_bias
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array
 
-from attention_research.kernels import bigbird_attention, bigbird_random_blocks
+from attention_research.kernels import bigbird_attention
+from attention_research.kernels.efficient import bigbird_random_blocks
 from attention_research.layers.attention.sums_of_values import SumOfValues
 from attention_research.registry import NonNegative, Positive
 

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels import attention_weights, compress, dot_product_attention, linformer_attention
+from attention_research.kernels import attention_weights, dot_product_attention, linformer_attention
+from attention_research.kernels.efficient import compress
 from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention, Where, keys_alone
 from attention_research.registry import Positive
 

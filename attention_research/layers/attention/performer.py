@@ -11,7 +11,8 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array
 
-from attention_research.kernels import orthogonal_features, performer_attention
+from attention_research.kernels import performer_attention
+from attention_research.kernels.efficient import orthogonal_features
 from attention_research.layers.attention.sums_of_values import SumOfValues
 from attention_research.registry import Positive
 

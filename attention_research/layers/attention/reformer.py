@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels import lsh_attention, lsh_buckets
+from attention_research.kernels.efficient import lsh_attention, lsh_buckets
 from attention_research.layers.attention.sums_of_values import SumOfValues
 from attention_research.registry import Positive
 

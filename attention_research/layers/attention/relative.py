@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array
 
-from attention_research.kernels import relative_attention, relative_weights
+from attention_research.kernels import relative_attention
+from attention_research.kernels.positions import relative_weights
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.layers.linear import glorot_uniform
 from attention_research.registry import NonNegative

@@ -11,7 +11,7 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
-from attention_research.kernels import block_summaries, sinkhorn_attention
+from attention_research.kernels.efficient import block_summaries, sinkhorn_attention
 from attention_research.layers.attention.sums_of_values import SumOfValues
 from attention_research.layers.linear import Linear
 from attention_research.registry import Positive

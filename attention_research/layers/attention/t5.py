@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels import t5_distance_bias
+from attention_research.kernels.positions import t5_distance_bias
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Offset, Where
 from attention_research.registry import Positive
 
