@@ -16,13 +16,40 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from attention_research import registry
 from attention_research.data import storage
 from attention_research.errors import ConfigError
 
 DOCUMENT, FOLDER, LEARNED = "data.json", "vocabulary", "learned.json"
+
+
+@runtime_checkable
+class HasMarks(Protocol):
+    """A choice of text (`prepared.Named`) whose examples are more than their texts."""
+
+    def marks(self, split: str) -> list[str]:
+        """The other part of each example of a split, such as its label or its picture."""
+        ...
+
+
+@runtime_checkable
+class HasFiles(Protocol):
+    """A choice of text that is read from the user's files."""
+
+    def contents(self, split: str) -> list[tuple[str, str]]:
+        """The absolute path and the SHA-256 of each file of a split."""
+        ...
+
+
+@runtime_checkable
+class LeavesOut(Protocol):
+    """A choice of text that leaves out examples as it reads."""
+
+    def left_out(self) -> dict[str, dict[str, int]]:
+        """Split -> reason -> how many."""
+        ...
 
 
 class Trained:
@@ -165,5 +192,5 @@ def _json(path: Path, data: bytes) -> dict[str, Any]:
 
 def digest(choice: Any, split: str, sides: Sequence[Sequence[str]]) -> str:
     """A hash of the text of a split, and of the other parts of its examples (`marks` of the choice)."""
-    marks = [choice.marks(split)] if hasattr(choice, "marks") else []
+    marks = [choice.marks(split)] if isinstance(choice, HasMarks) else []
     return storage.content_hash(split, *sides, *marks)

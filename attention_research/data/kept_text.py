@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.data import prepared, storage
-from attention_research.data.kept import Kept, digest
+from attention_research.data.kept import HasFiles, Kept, digest
 from attention_research.data.tokens import BySplit, TokenArray
 from attention_research.errors import ConfigError, RunError
 
@@ -42,8 +42,8 @@ class KeptText:
         self.choice.prepare(self.report)
         sides = self.choice.text(split)
         if split in self.splits:
-            contents = getattr(self.choice, "contents", lambda split: ())
-            self.kept.check(split, digest(self.choice, split, sides), contents(split))
+            contents = self.choice.contents(split) if isinstance(self.choice, HasFiles) else ()
+            self.kept.check(split, digest(self.choice, split, sides), contents)
         return sides
 
     def _tokens(self, split: str) -> tuple[TokenArray, TokenArray]:

@@ -91,8 +91,8 @@ class Tokenised:
             },
         }
         found = {"fingerprint": prepared.fingerprint, "splits": prepared.splits, "facts": facts}
-        contents = getattr(self._choice, "contents", None)
-        if contents is not None:
+        if isinstance(self._choice, kept_module.HasFiles):
+            contents = self._choice.contents
             named = lambda split: [{"path": path, "sha256": sha256} for path, sha256 in contents(split)]
             found["files"] = {split: named(split) for split in prepared.splits}
         return found

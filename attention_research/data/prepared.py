@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from attention_research.data import sources, storage
-from attention_research.data.kept import digest, trained_settings
+from attention_research.data.kept import LeavesOut, digest, trained_settings
 from attention_research.data.tokens import BySplit, TokenArray
 
 #: Seed of the permutation from which subsets are taken; a smaller subset is part of a larger one.
@@ -142,7 +142,7 @@ def _build(choice: Any, tokenizer: Any, report: Callable[[str], None]) -> tuple[
 
 def facts_of(choice: Any, texts: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, Any]:
     """Facts that are reported to the user: the numbers of examples left out, with reasons, and of repeated ones."""
-    left_out = choice.left_out() if hasattr(choice, "left_out") else {}
+    left_out = choice.left_out() if isinstance(choice, LeavesOut) else {}
     return {"left_out": left_out, "repeated": repeated(texts)}
 
 
