@@ -101,7 +101,7 @@ def reader(lines, parameters, batch):
             assert line.strip() == "norm (LayerNorm)"
             done[part] = norm(done[part], p[f"{part}.final_norm.scale"], p[f"{part}.final_norm.bias"])
         elif line.startswith("output: "):
-            assert line == "output: linear (SharedVocabulary) > softmax"
+            assert line == "output: linear (TiedEmbeddings) > softmax"
             logits = done["decoder"] @ table.T
             return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         else:
@@ -140,11 +140,11 @@ def test_the_trees_differ(small):
 def test_other_models_have_their_own_parts(small):
     tree = lambda **model: lines(architecture(small(**model)[0].merge(small(**model)[1])))
     assert tree(kind="transformer_decoder") == [
-        "decoder: target embedding, shifted right (SharedVocabulary) > positions (SinusoidalPositions) > dropout",
+        "decoder: target embedding, shifted right (TiedEmbeddings) > positions (SinusoidalPositions) > dropout",
         "  2 x",
         "    norm (LayerNorm) > masked self_attention (StandardAttention) > dropout > add",
         "    norm (LayerNorm) > feed_forward (DenseFeedForward) > dropout > add",
         "  norm (LayerNorm)",
-        "output: linear (SharedVocabulary) > softmax",
+        "output: linear (TiedEmbeddings) > softmax",
     ]
     assert [line.split(":")[0] for line in tree(kind="transformer_encoder") if line[0] != " "] == ["encoder", "output"]

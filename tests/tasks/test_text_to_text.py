@@ -8,7 +8,7 @@ import sacrebleu
 from flax import nnx
 
 from attention_research.errors import ConfigError
-from attention_research.layers.embeddings.shared import log_likelihood
+from attention_research.layers.embeddings.tied import log_likelihood
 from attention_research.registry import lookup
 from attention_research.tasks import glue_metrics
 from attention_research.tasks.evaluation import corpus_bleu

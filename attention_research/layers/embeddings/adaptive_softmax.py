@@ -26,7 +26,7 @@ from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.layers.embeddings import distributions
 from attention_research.layers.embeddings.adaptive_input import check, embed, tables
-from attention_research.layers.embeddings.shared import log_likelihood, logits
+from attention_research.layers.embeddings.tied import log_likelihood, logits
 from attention_research.registry import Positive, PositiveFloat
 
 

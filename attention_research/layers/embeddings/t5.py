@@ -14,11 +14,11 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.integers import as_int32
-from attention_research.layers.embeddings.shared import SharedVocabulary
+from attention_research.layers.embeddings.tied import TiedEmbeddings
 from attention_research.registry import Positive
 
 
-class T5Vocabulary(SharedVocabulary):
+class T5Vocabulary(TiedEmbeddings):
     """The table [V D], N(0, 1), embeds source and target as it is and gives the logits hidden D^-0.5 table^T."""
 
     def __init__(

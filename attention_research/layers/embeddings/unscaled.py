@@ -8,10 +8,10 @@ from __future__ import annotations
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.integers import as_int32
-from attention_research.layers.embeddings.shared_with_bias import SharedVocabularyWithBias
+from attention_research.layers.embeddings.tied_with_bias import TiedEmbeddingsWithBias
 
 
-class UnscaledVocabulary(SharedVocabularyWithBias):
+class UnscaledVocabulary(TiedEmbeddingsWithBias):
     """The table [V D], N(0, 1/D), embeds without a factor; logits are hidden table^T + b, b [V] zero at the start."""
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:

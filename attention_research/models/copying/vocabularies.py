@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.layers.embeddings.shared import log_likelihood, logits
+from attention_research.layers.embeddings.tied import log_likelihood, logits
 from attention_research.models.copying.extended import known
 
 Dtype = Literal["float32", "bfloat16"]

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.layers.embeddings.shared import SharedVocabulary, log_likelihood, logits
+from attention_research.layers.embeddings.tied import TiedEmbeddings, log_likelihood, logits
 from attention_research.registry import Positive
 
 
-class SharedVocabularyWithBias(SharedVocabulary):
-    """`SharedVocabulary` whose logits are hidden table^T + b: b [V] zero at the start."""
+class TiedEmbeddingsWithBias(TiedEmbeddings):
+    """`TiedEmbeddings` whose logits are hidden table^T + b: b [V] zero at the start."""
 
     def __init__(self, *, vocabulary_size: Positive, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(vocabulary_size=vocabulary_size, rngs=rngs, **inherited)

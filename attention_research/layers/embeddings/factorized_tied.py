@@ -9,12 +9,12 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.layers.embeddings.shared import log_likelihood, logits
 from attention_research.layers.embeddings.tables import FactoredTable
+from attention_research.layers.embeddings.tied import log_likelihood, logits
 from attention_research.registry import Positive
 
 
-class FactorizedSharedVocabulary(nnx.Module):
+class FactorizedTiedEmbeddings(nnx.Module):
     """E1 [V R] and E2 [R D], V R + R D parameters: E1[ids] E2 embeds, (hidden D^-0.5 E2^T) E1^T are the logits."""
 
     def __init__(

@@ -48,7 +48,7 @@ def log_likelihood(
     return {"log_likelihood": of_target, "smooth_log_likelihood": mean, "log_normalizer": total}
 
 
-class SharedVocabulary(nnx.Module):
+class TiedEmbeddings(nnx.Module):
     """The three-way tied table [V D], N(0, 1/D): embeds source and target (times sqrt(D)) and gives the logits."""
 
     def __init__(
