@@ -47,7 +47,7 @@ def terms(kinds: str, names: str) -> Iterator[tuple[str, str]]:
 
 
 def _tokens(child: Any, inputs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Which tokens are real, for a child that takes it."""
+    """Which tokens are not padding, for a child that takes it."""
     return inputs.get("tokens", {}) if getattr(child, "takes_real", False) else {}
 
 
@@ -82,7 +82,7 @@ class Block(nnx.Module):
     `children` maps a step's kind to the constructor of its module, called with `rngs`. A call's `inputs` maps a kind to
     the keyword arguments of that child (masks, the memory); a child that is not a norm returns (y, aux). A child whose
     class says `takes_key` is also given a random `key`, where the call has one, and a child whose class says
-    `takes_real` the mask of real tokens: the inputs of "tokens".
+    `takes_real` the mask of non-padding tokens: the inputs of "tokens".
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 
 class Padding(nnx.Module):
-    """x where a token is real, 0 elsewhere; owns nothing, and changes nothing where it is not told what is real."""
+    """x where a token is not padding, 0 elsewhere; owns nothing, and changes nothing where it is given no mask."""
 
     def __init__(self, *, rngs: nnx.Rngs):
         del rngs
@@ -22,5 +22,5 @@ class Padding(nnx.Module):
 
 
 def real_tokens(mask: Bool[Array, "B #N #T S"] | None) -> dict[str, Bool[Array, "B S"]]:
-    """What a self-attention's mask says to `Padding`: a token is real where any position may attend to it."""
+    """What a self-attention's mask says to `Padding`: a token is not padding where any position may attend to it."""
     return {} if mask is None else {"real": mask.any(axis=(1, 2))}

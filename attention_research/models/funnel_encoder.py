@@ -107,9 +107,9 @@ class FunnelEncoder(Layered):
         *,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); `memory_mask` says which of them are real."""
+        """(hidden states, aux of the stack); `memory_mask` says which of them are not padding."""
         if mask.shape[2] != 1:
-            raise ValueError(f"mask: a Funnel expects one of real tokens, [B 1 1 S], no packed rows; got {mask.shape}")
+            raise ValueError(f"mask: a Funnel expects one of keys, [B 1 1 S], no packed rows; got {mask.shape}")
         keys = (None, None) if key is None else jax.random.split(key)
         x, real, aux = self._enter(x, positions, keys[0]), mask[:, 0, 0], {}
         for number, pools in enumerate(self.pools):
@@ -125,7 +125,7 @@ class FunnelEncoder(Layered):
         return (x if self.final_norm is None else self.final_norm(x)), aux
 
     def memory_mask(self, mask: Bool[Array, "B 1 1 S"]) -> Bool[Array, "B 1 1 P"]:
-        """Which hidden states a decoder may attend to, given which source tokens: a pair's where either is real."""
+        """Which hidden states a decoder may attend to, given which source tokens: a pair where one is not padding."""
         real = mask[:, 0, 0]
         for _ in range(sum(self.pools)):
             real = halved(real)

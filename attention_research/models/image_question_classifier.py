@@ -67,7 +67,7 @@ class ImageQuestionClassifier(nnx.Module):
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
         """(log p of each answer in float32, {"reader": {"attention_weights" [B N T cells]}, "pooling": {"weights"
-        [B cells]}, their mean over heads and real words, "encoder", "updates"})."""
+        [B cells]}, their mean over heads and non-padding words, "encoder", "updates"})."""
         keys = (None, None) if key is None else jax.random.split(key)
         real = batch["source"] != PAD
         numbers = lambda x: jnp.arange(x.shape[1], dtype=jnp.int32)[None]
@@ -77,9 +77,9 @@ class ImageQuestionClassifier(nnx.Module):
         cells = self.project(grid.reshape(grid.shape[0], -1, grid.shape[-1]))
         cells = self.places(cells, numbers(cells))
         read, seen = self.reader(words, cells)
-        even = normalized(jnp.ones(real.shape, jnp.float32), real)
-        vector = average(self.norm(words + read), even)
+        uniform = normalized(jnp.ones(real.shape, jnp.float32), real)
+        vector = average(self.norm(words + read), uniform)
         log_p = jax.nn.log_softmax(self.output(jax.nn.relu(self.hidden(vector))).astype(jnp.float32))
-        weights = jnp.einsum("BNTS,BT->BS", seen["attention_weights"], even) / seen["attention_weights"].shape[1]
+        weights = jnp.einsum("BNTS,BT->BS", seen["attention_weights"], uniform) / seen["attention_weights"].shape[1]
         updates = nested(features=aux.pop(UPDATES))
         return log_p, {"reader": seen, "pooling": {"weights": weights}, "encoder": encoded, UPDATES: updates}

@@ -66,8 +66,8 @@ class Layered(nnx.Module):
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """(hidden states, aux of the stack); `inputs` by the name of the layer that takes them, `each` [L ...] too.
 
-        The mask of the self-attention tells the step "padding" which tokens are real, and experts too, unless `real`
-        does.
+        The mask of the self-attention tells the step "padding" which tokens are not padding, and experts too, unless
+        `real` does.
         """
         seen = real_tokens(inputs["self_attention"]["mask"])
         inputs = {**inputs, "padding": seen, "tokens": seen if real is None else {"real": real}}

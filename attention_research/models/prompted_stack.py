@@ -27,7 +27,7 @@ class PromptedStack(CausalStack):
         prompt: int,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); `mask` says which tokens are real, the first `prompt` are the source."""
+        """(hidden states, aux of the stack); `mask` is False at padding; the first `prompt` are the source."""
         return self._run(x, positions, {"self_attention": self._seen(mask, prompt)}, key)
 
     def _seen(self, mask: Bool[Array, "B 1 1 T"], prompt: int) -> dict[str, Any]:

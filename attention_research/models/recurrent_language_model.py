@@ -66,7 +66,7 @@ class RecurrentLanguageModel(nnx.Module):
             raise ValueError(f"target: {length} tokens a row, but max_length is {self.max_length}")
         keys = (None, None) if key is None else jax.random.split(key)
         x = self.vocabulary.target(shift_right(target))
-        hidden, _ = self.layers(x, self._states(rows), key=keys[0])  # padding comes last: no real position can see it
+        hidden, _ = self.layers(x, self._states(rows), key=keys[0])  # padding comes last: no token can see it
         hidden = dropout(hidden, self.dropout_rate, keys[1])
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
         return {**values, "mask": target["tokens"] != PAD}, {}

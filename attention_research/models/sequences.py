@@ -1,4 +1,4 @@
-"""What models read off a batch of tokens: which are real, where they stand, which may see which.
+"""What models read off a batch of tokens: which are not padding, where they stand, which may see which.
 
 A sequence is a dictionary with "tokens" [B T] (0 is padding); packed rows add "segments" [B T] (0 padding, 1.. the
 example) and "positions" [B T] (from 0 within each example).

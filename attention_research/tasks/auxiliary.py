@@ -2,8 +2,8 @@
 
 Both are found wherever a layer of the model has returned them in its aux, each [... B] (layers, rows): losses under
 "loss", such as the balance of experts or the cost of pondering, figures under "metrics", such as the share of tokens
-that experts dropped. A row counts as many times as it has real tokens, so that the mean over tokens is the mean over
-rows so weighted, and a batch in parts, or on several devices, gives what the whole one does.
+that experts dropped. A row counts as many times as it has non-padding tokens, so that the mean over tokens is the mean
+over rows so weighted, and a batch in parts, or on several devices, gives what the whole one does.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Captioning(Translation):
 
 
 def doubly_stochastic(alignment: Float[Array, "B T S"], mask: Array) -> Float[Array, ""]:
-    """sum over texts and places of (1 - sum_t alpha_ti)^2, t over real words [B T]; 0 for a row without words.
+    """sum over texts and places of (1 - sum_t alpha_ti)^2, t over non-padding words [B T]; 0 for a row without words.
 
     >>> float(doubly_stochastic(jnp.array([[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]]), jnp.array([[True, True, False]])))
     0.0

@@ -13,7 +13,7 @@ from attention_research.registry import NonNegativeFloat
 
 
 class Coverage:
-    """loss = sum over real target tokens of -log p(y_t) + weight * sum_i min(a_i^t, c_i^t); weight 1 in the paper.
+    """loss = sum over non-padding tokens of -log p(y_t) + weight * sum_i min(a_i^t, c_i^t); weight 1 in the paper.
 
     For models whose aux["decoder"] holds "coverage_loss" [B T]. The paper trains without it and adds it for the last
     3,000 updates; here it is there from the first.
@@ -23,7 +23,7 @@ class Coverage:
         self.weight = weight
 
     def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
-        """The number of real target tokens, at least 1."""
+        """The number of non-padding target tokens, at least 1."""
         return jnp.maximum(jnp.sum(batch["target"] != 0), 1).astype(jnp.float32)
 
     def loss(

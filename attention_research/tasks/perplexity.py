@@ -15,12 +15,12 @@ from attention_research.tasks.evaluation import Evaluation, Scores
 
 
 class PerplexityEvaluation(Evaluation):
-    """exp of the mean negative log-likelihood a real target token, the end of the sentence included."""
+    """exp of the mean negative log-likelihood a non-padding target token, the end of the sentence included."""
 
     needs = ("log_likelihood",)
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """{"log_likelihood": [B], the sum over a row's real tokens, "tokens": [B], how many these are}."""
+        """{"log_likelihood": [B], the sum over a row's non-padding tokens, "tokens": [B], how many these are}."""
         values, _ = model.log_likelihood(batch)
         summed = jnp.sum(values["log_likelihood"], axis=1, where=values["mask"])
         return {"log_likelihood": summed, "tokens": jnp.sum(values["mask"], axis=1)}

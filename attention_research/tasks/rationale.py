@@ -85,7 +85,7 @@ def wanted(batch: Mapping[str, Any]) -> Float[Array, "B R"]:
 
 
 def counted_switches(selected: Bool[Array, "B S"], real: Bool[Array, "B S"]) -> Array:
-    """sum_t |z_t - z_{t-1}| over neighbouring real words, [B]."""
+    """sum_t |z_t - z_{t-1}| over neighbouring non-padding words, [B]."""
     return jnp.sum((selected[:, 1:] != selected[:, :-1]) & real[:, 1:] & real[:, :-1], axis=1)
 
 

@@ -1,6 +1,6 @@
 """Text to text, as T5 trains it: cross-entropy with a z-loss (Raffel et al. 2020, arXiv 1910.10683).
 
-    loss = sum over real tokens of -log p(y) + z_loss (log Z)^2,   p = exp(logits) / Z
+    loss = sum over non-padding tokens of -log p(y) + z_loss (log Z)^2,   p = exp(logits) / Z
 
 The second term, of Mesh TensorFlow (Shazeer et al. 2018), holds the logits near what they are the logarithm of: a
 softmax leaves free a constant that is added to all of them, and in bfloat16 a large one costs precision.

@@ -1,4 +1,4 @@
-"""Translation: cross-entropy with label smoothing (Szegedy et al. 2016) over real target tokens."""
+"""Translation: cross-entropy with label smoothing (Szegedy et al. 2016) over non-padding target tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 
 
 class Translation:
-    """loss = sum over real tokens of -(1 - e) log p(y) - e mean_v log p(v), e = `label_smoothing` (0.1 in the paper).
+    """loss = sum over non-padding tokens of -(1 - e) log p(y) - e mean_v log p(v), e = `label_smoothing`
+    (0.1 in the paper).
 
     Layers' auxiliary losses are added (`tasks.auxiliary`). Reported beside the loss are those, each by its name too,
     layers' figures, and the unsmoothed negative log-likelihood: perplexities are exp of that, never of the loss.
@@ -26,7 +27,7 @@ class Translation:
         self.label_smoothing = label_smoothing
 
     def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
-        """The number of real target tokens, at least 1."""
+        """The number of non-padding target tokens, at least 1."""
         return jnp.maximum(jnp.sum(batch["target"] != 0), 1).astype(jnp.float32)
 
     def loss(

@@ -65,8 +65,9 @@ def make_train_step(
     accumulation_steps: int = 1,
     axis_name: str | None = None,
 ) -> Callable[[State, Mapping[str, jax.Array]], tuple[State, Metrics]]:
-    """One update. The loss is the sum over all real tokens of the global batch divided by their number: on a mesh the
-    arrays are global already; under pmap (`axis_name`) sums cross the axis and each device draws its own dropout.
+    """One update. The loss is the sum over all non-padding tokens of the global batch divided by their number: on a
+    mesh the arrays are global already; under pmap (`axis_name`) sums cross the axis and each device draws its own
+    dropout.
 
     With `accumulation_steps` the batch goes through the model in that many parts, each with dropout of its own; what
     their losses and gradients are divided by is the whole batch's number of tokens, so that the update is the same.

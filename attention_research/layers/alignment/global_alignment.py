@@ -14,7 +14,7 @@ from attention_research.registry import Child, Given
 
 
 class GlobalAlignment(AlignmentModule):
-    """Every real source position takes part, by the softmax of its `score`."""
+    """Every non-padding source position takes part, by the softmax of its `score`."""
 
     def __init__(
         self, *, score: Child["score"] = "additive", query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs

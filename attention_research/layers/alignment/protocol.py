@@ -70,7 +70,7 @@ def steps(index: Int[Array, ""], count: int) -> Int[Array, "T"]:
 
 
 def lengths(real: Bool[Array, "B S"]) -> Int[Array, "B"]:
-    """How many real positions each source has."""
+    """How many non-padding positions each source has."""
     return jnp.sum(real, axis=1).astype(jnp.int32)
 
 
@@ -80,6 +80,6 @@ def average(weights: Float[Array, "B T S"], values: Float[Array, "B S D"]) -> Fl
 
 
 def prepared(score: Score, memory: Mapping[str, Any]) -> Arrays:
-    """What an alignment by a score reads at every step: prepared keys, values, and which are real."""
+    """What an alignment by a score reads at every step: prepared keys, values, and which are not padding."""
     hidden = memory["hidden"]
     return {"keys": score.prepare(hidden), "values": hidden, "real": memory["real"]}

@@ -52,8 +52,8 @@ def owned_by_stack(attention: Constructor, rngs: nnx.Rngs) -> nnx.Module | None:
 
 
 def keys_alone(where: Where, name: str) -> Bool[Array, "#B S"] | None:
-    """The real keys in a [B 1 1 S] mask, for a mechanism that mixes the keys before a query sees them and so can honour
-    no other; raises ValueError for a causal one and any other."""
+    """The non-padding keys of a [B 1 1 S] mask, for a mechanism that mixes keys before a query sees them and so can
+    honour no other; raises ValueError for a causal one and any other."""
     if where.is_causal:
         raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not a causal one")
     if where.mask is not None and where.mask.shape[1:3] != (1, 1):

@@ -18,7 +18,7 @@ from attention_research.parallel.scope import axis_size, over_axes
 class RingAttention(MultiHeadAttention):
     """Equals `standard`; where `parallel.mesh.sequence` is 1, and for a step of decoding, it is the same program.
 
-    Masks are those of real keys, [B 1 1 S]: packed batches raise ValueError.
+    Masks are those of non-padding keys, [B 1 1 S]: packed batches raise ValueError.
     """
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:

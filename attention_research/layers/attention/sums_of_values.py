@@ -1,4 +1,4 @@
-"""Self-attentions whose output is a sum of values with weights that the values do not change, over the real keys.
+"""Self-attentions whose output is a sum of values with weights that the values do not change, without padding.
 
 What the long-range variants share: a variant gives `attend`, its kernel on queries, keys and values of all heads. A
 kernel that never forms its [T S] weights gives them all the same for values that are the rows of the identity; under

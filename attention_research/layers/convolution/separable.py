@@ -63,7 +63,7 @@ class SeparableConvolution(nnx.Module):
 def within_reach(
     mask: Mask | None, batch: int, kernel_width: int, left: int
 ) -> Bool[Array, "B T"] | Bool[Array, "B T W"] | None:
-    """An attention mask as convolutions take it: of real positions, or of what each position sees at its W taps."""
+    """An attention mask as convolutions take it: of non-padding positions, or of what each one sees at its W taps."""
     if mask is None:
         return None
     if mask.shape[1:3] == (1, 1):

@@ -74,9 +74,9 @@ class GroupedExperts(Experts):
     """[B T D] -> [B T D]; the tokens of all rows, one row after the other, in groups of about `group_size`.
 
     For a group of S tokens an expert has S / num_experts * `capacity_factor` places with a random key, in training, and
-    `evaluation_capacity_factor` without: at most S, at least 4. A group may hold several rows, whose real tokens then
-    compete for places: where tokens are dropped, a row's output depends on the batch. `num_replicas` divides the number
-    of groups: the devices that share the rows, which are then the only ones to see a group.
+    `evaluation_capacity_factor` without: at most S, at least 4. A group may hold several rows, whose non-padding tokens
+    then compete for places: where tokens are dropped, a row's output depends on the batch. `num_replicas` divides the
+    number of groups: the devices that share the rows, which are then the only ones to see a group.
 
     Gives the balance loss times `balance_weight` as aux["loss"] and the share of tokens without a place as
     aux["metrics"], of a row the mean of its tokens' groups.

@@ -9,7 +9,7 @@ from attention_research.kernels.precision import einsum
 
 
 def normalized(weights: Float[Array, "B S"], real: Bool[Array, "B S"]) -> Float[Array, "B S"]:
-    """Weights, not negative, divided by their sum over the real positions; all 0 where that sum is 0."""
+    """Weights, not negative, divided by their sum over the non-padding positions; all 0 where that sum is 0."""
     kept = jnp.where(real, weights, jnp.zeros((), weights.dtype))
     total = jnp.sum(kept, axis=1, keepdims=True)
     return kept / jnp.where(total == 0, jnp.ones_like(total), total)

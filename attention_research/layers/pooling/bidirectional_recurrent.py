@@ -1,6 +1,6 @@
 """A recurrent network in both directions (Schuster & Paliwal 1997), summed up in one vector.
 
-`summary` "last": the final states of the two directions; "mean": the mean of the outputs over the real positions.
+`summary` "last": the final states of the two directions; "mean": the mean of the outputs over non-padding positions.
 """
 
 from __future__ import annotations
@@ -52,6 +52,6 @@ class BidirectionalPooling(nnx.Module):
 
 
 def last_real(real: Bool[Array, "B S"]) -> Float[Array, "B S"]:
-    """1 at the last real position of each text; texts have their padding at the end."""
+    """1 at the last non-padding position of each text; texts have their padding at the end."""
     after = jnp.concatenate([real[:, 1:], jnp.zeros_like(real[:, :1])], axis=1)
     return (real & ~after).astype(jnp.float32)

@@ -13,7 +13,7 @@ from attention_research.registry import Given
 
 
 class MeanPooling(nnx.Module):
-    """a_j = 1 / (number of real tokens)."""
+    """a_j = 1 / (number of non-padding tokens)."""
 
     def __init__(self, *, input_width: Given[int], rngs: nnx.Rngs):
         del rngs

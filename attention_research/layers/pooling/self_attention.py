@@ -35,7 +35,7 @@ class SelfAttentionPooling(nnx.Module):
 def mean_of_contexts(
     scores: Float[Array, "B S S"], values: Float[Array, "B S D"], real: Bool[Array, "B S"]
 ) -> tuple[Float[Array, "B D"], dict[str, Float[Array, "B S"]]]:
-    """The mean over the real queries of what each attends to; a position weighs the mean of the attention on it."""
+    """The mean over non-padding queries of what each attends to; a position weighs the mean of the attention on it."""
     contexts, attention = attend(scores, values, real)
     share = normalized(jnp.ones(real.shape, jnp.float32), real)
     return average(contexts, share), {"weights": jnp.sum(share[:, :, None] * attention, axis=1)}

@@ -24,7 +24,7 @@ def run(
     """(outputs, final state) from the first to the last position, or with `reverse` from the last to the first.
 
     Where `real` is False the state is carried unchanged and the output is 0: the final state is the one after the last
-    real position (with `reverse` the first), whatever stands in the padding, and padding has gradient 0.
+    non-padding position (with `reverse` the first), whatever stands in the padding, and padding has gradient 0.
     """
     if real is not None:
         x = jnp.where(real[:, :, None], x, jnp.zeros((), x.dtype))

@@ -24,6 +24,6 @@ class EveryWord(nnx.Module):
         key: Key[Array, ""] | None = None,
         selected: Bool[Array, "B S"] | None = None,
     ) -> Selected:
-        """(infinite scores, all real words)."""
+        """(infinite scores, all non-padding words)."""
         del key, selected
         return jnp.full(real.shape, jnp.inf, x.dtype), real

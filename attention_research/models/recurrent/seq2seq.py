@@ -84,6 +84,6 @@ class RecurrentSeq2Seq(RecurrentWriter):
 
 
 def _reversed(x: Float[Array, "B S D"], real: Bool[Array, "B S"]) -> Float[Array, "B S D"]:
-    """The real positions of each row in the opposite order; padding stays where it is."""
+    """The non-padding positions of each row in the opposite order; padding stays where it is."""
     length, place = jnp.sum(real, axis=1, keepdims=True), jnp.arange(real.shape[1])
     return jnp.take_along_axis(x, jnp.where(real, length - 1 - place, place)[..., None], axis=1)

@@ -13,7 +13,7 @@ from attention_research.registry import Positive
 
 
 class PooledReader(nnx.Module):
-    """W mean(cells) + b. The weights that it gives are even."""
+    """W mean(cells) + b. The weights that it gives are uniform."""
 
     def __init__(self, *, width: Positive, rngs: nnx.Rngs):
         self.project = Linear(width, width, rngs=rngs)
