@@ -27,10 +27,10 @@ DOCUMENT, FOLDER, LEARNED = "data.json", "vocabulary", "learned.json"
 
 @runtime_checkable
 class HasMarks(Protocol):
-    """A choice of text (`prepared.Named`) whose examples are more than their texts."""
+    """A choice of text (`prepared.Named`) whose examples have other parts, such as labels or pictures."""
 
     def marks(self, split: str) -> list[str]:
-        """The other part of each example of a split, such as its label or its picture."""
+        """The other part of each example of a split, for its digest."""
         ...
 
 
@@ -45,10 +45,10 @@ class HasFiles(Protocol):
 
 @runtime_checkable
 class LeavesOut(Protocol):
-    """A choice of text that leaves out examples as it reads."""
+    """A choice of text that leaves out some examples when it is read."""
 
     def left_out(self) -> dict[str, dict[str, int]]:
-        """Split -> reason -> how many."""
+        """Split -> reason -> the number of examples left out."""
         ...
 
 
