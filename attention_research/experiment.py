@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attention_research.registry import Child, Constructor, Positive
+from attention_research.signatures import Child, Constructor, Positive
 
 
 class Experiment:

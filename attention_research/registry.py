@@ -1,64 +1,110 @@
 """Every kind of every family: one table a family, "kind" -> "module:Class", looked up lazily.
 
-Adding a variant is one file and one line here. Nothing is imported until a kind is built, so that reading a
-configuration (whose schema is the constructors' signatures, read from the source) needs no JAX.
+Adding a variant is one file and one line here; an attention's line says where it is defined and why it is refused
+elsewhere. Nothing is imported until a kind is built, so that reading a configuration (whose schema is the constructors'
+signatures, read from the source) needs no JAX.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+_LAYERS = "attention_research.layers"
+ENCODER, CAUSAL, CROSS = "encoder_attention", "causal_attention", "cross_attention"
+PROMPTED, PREFIX = "prompted_attention", "prefix_attention"
+
+
+class Attention(NamedTuple):
+    """A kind of attention: its class, the families that define it, and why others refuse it.
+
+    `instead` has the class that is meant by this kind in a family, where it is another one.
+    """
+
+    target: str
+    places: tuple[str, ...]
+    refused: Mapping[str, str] = {}
+    instead: Mapping[str, str] = {}
+
+
+_BOTH = (ENCODER, CAUSAL)
+_SELF = (*_BOTH, PROMPTED, PREFIX)
+_BY_DISTANCE = {CROSS: "relative positions are distances within one sequence; source and target have none"}
+_BY_PLACE = {CROSS: "it mixes by places within one sequence, without asking the source's tokens"}
+_LONG_RANGE = dict.fromkeys(
+    (CAUSAL, CROSS), "it is written for an encoder's self-attention alone, as the Long Range Arena runs it"
+)
 
 ATTENTION = {
-    "standard": "attention_research.layers.attention.standard:StandardAttention",
-    "unscaled": "attention_research.layers.attention.unscaled:UnscaledAttention",
-    "relative": "attention_research.layers.attention.relative:RelativeAttention",
-    "relative_keys": "attention_research.layers.attention.relative_keys:RelativeKeysAttention",
-    "relative_values": "attention_research.layers.attention.relative_values:RelativeValuesAttention",
-    "t5": "attention_research.layers.attention.t5:T5Attention",
-    "t5_scaled": "attention_research.layers.attention.t5_scaled:ScaledT5Attention",
-    "alibi": "attention_research.layers.attention.alibi:AlibiAttention",
-    "rotary": "attention_research.layers.attention.rotary:RotaryAttention",
-    "positional": "attention_research.layers.attention.positional:PositionalAttention",
-    "linformer": "attention_research.layers.attention.linformer:LinformerAttention",
-    "ring": "attention_research.layers.attention.ring:RingAttention",
-    "unmasked": "attention_research.layers.attention.unmasked:UnmaskedAttention",
-    "one_sided": "attention_research.layers.attention.one_sided:OneSidedAttention",
-    "branched": "attention_research.layers.attention.branched:BranchedAttention",
-    "branched_t5": "attention_research.layers.attention.branched_t5:BranchedT5Attention",
-    "lightweight_convolution": "attention_research.layers.attention.lightweight_convolution:LightweightConvolution",
-    "dynamic_convolution": "attention_research.layers.attention.dynamic_convolution:DynamicConvolution",
-    "dense_synthesizer": "attention_research.layers.attention.dense_synthesizer:DenseSynthesizer",
-    "dense_synthesizer_plus": "attention_research.layers.attention.dense_plus:DenseSynthesizerPlus",
-    "dense_synthesizer_plus_alpha": "attention_research.layers.attention.dense_plus_alpha:DenseSynthesizerPlusAlpha",
-    "factorized_synthesizer": "attention_research.layers.attention.factorized_synthesizer:FactorizedSynthesizer",
-    "low_rank_synthesizer": "attention_research.layers.attention.low_rank_synthesizer:LowRankSynthesizer",
-    "random_synthesizer": "attention_research.layers.attention.random_synthesizer:RandomSynthesizer",
-    "random_synthesizer_plus": "attention_research.layers.attention.random_plus:RandomSynthesizerPlus",
-    "random_synthesizer_plus_alpha": "attention_research.layers.attention.random_plus_alpha:RandomSynthesizerPlusAlpha",
-    "linear": "attention_research.layers.attention.linear:LinearAttention",
-    "performer": "attention_research.layers.attention.performer:PerformerAttention",
-    "block_local": "attention_research.layers.attention.block_local:BlockLocalAttention",
-    "bigbird": "attention_research.layers.attention.bigbird:BigBirdAttention",
-    "reformer": "attention_research.layers.attention.reformer:ReformerAttention",
-    "sinkhorn": "attention_research.layers.attention.sinkhorn:SinkhornAttention",
-    "dot_synthesizer": "attention_research.layers.attention.dot_synthesizer:DotSynthesizer",
+    "standard": Attention("standard:StandardAttention", (*_SELF, CROSS)),
+    "unscaled": Attention("unscaled:UnscaledAttention", (*_SELF, CROSS)),
+    "relative": Attention("relative:RelativeAttention", _SELF, _BY_DISTANCE),
+    "relative_keys": Attention("relative_keys:RelativeKeysAttention", _SELF, _BY_DISTANCE),
+    "relative_values": Attention("relative_values:RelativeValuesAttention", _SELF, _BY_DISTANCE),
+    "t5": Attention("t5:T5Attention", _SELF, _BY_DISTANCE, instead={PREFIX: "t5_two_sided:TwoSidedT5Attention"}),
+    "t5_scaled": Attention("t5_scaled:ScaledT5Attention", _BOTH, _BY_DISTANCE),
+    "alibi": Attention("alibi:AlibiAttention", _SELF, _BY_DISTANCE),
+    "rotary": Attention("rotary:RotaryAttention", _SELF, _BY_DISTANCE),
+    "positional": Attention("positional:PositionalAttention", _BOTH, _BY_DISTANCE),
+    "linformer": Attention(
+        "linformer:LinformerAttention",
+        (ENCODER, CROSS),
+        {
+            CAUSAL: "Linformer projects keys and values over the whole length, so position i would see positions after "
+            "i: it cannot be causal (Wang et al. 2020)"
+        },
+    ),
+    "ring": Attention("ring:RingAttention", (ENCODER, CAUSAL, CROSS)),
+    "unmasked": Attention(
+        "unmasked:UnmaskedAttention",
+        (CAUSAL,),
+        {
+            ENCODER: "an encoder has no causal mask to leave out; set it for the decoder alone",
+            CROSS: "attention to a source has no causal mask to leave out",
+        },
+    ),
+    "one_sided": Attention(
+        "one_sided:OneSidedAttention",
+        (ENCODER,),
+        {
+            CAUSAL: "a decoder's self-attention is one-sided already; take standard",
+            CROSS: "a source has no side before a target's position",
+        },
+    ),
+    "branched": Attention("branched:BranchedAttention", (ENCODER, CAUSAL, CROSS)),
+    "branched_t5": Attention(
+        "branched_t5:BranchedT5Attention",
+        _BOTH,
+        {CROSS: "relative positions are distances within one sequence; take branched"},
+    ),
+    # Self-attentions that mix neighbours or places of one sequence, instead of dot products or beside them.
+    "lightweight_convolution": Attention("lightweight_convolution:LightweightConvolution", _BOTH, _BY_PLACE),
+    "dynamic_convolution": Attention("dynamic_convolution:DynamicConvolution", _BOTH, _BY_PLACE),
+    "dense_synthesizer": Attention("dense_synthesizer:DenseSynthesizer", _BOTH, _BY_PLACE),
+    "dense_synthesizer_plus": Attention("dense_plus:DenseSynthesizerPlus", _BOTH, _BY_PLACE),
+    "dense_synthesizer_plus_alpha": Attention("dense_plus_alpha:DenseSynthesizerPlusAlpha", _BOTH, _BY_PLACE),
+    "factorized_synthesizer": Attention("factorized_synthesizer:FactorizedSynthesizer", _BOTH, _BY_PLACE),
+    "low_rank_synthesizer": Attention("low_rank_synthesizer:LowRankSynthesizer", _BOTH, _BY_PLACE),
+    "random_synthesizer": Attention("random_synthesizer:RandomSynthesizer", _BOTH, _BY_PLACE),
+    "random_synthesizer_plus": Attention("random_plus:RandomSynthesizerPlus", _BOTH, _BY_PLACE),
+    "random_synthesizer_plus_alpha": Attention("random_plus_alpha:RandomSynthesizerPlusAlpha", _BOTH, _BY_PLACE),
+    # Those of the Long Range Arena.
+    "linear": Attention("linear:LinearAttention", (ENCODER,), _LONG_RANGE),
+    "performer": Attention("performer:PerformerAttention", (ENCODER,), _LONG_RANGE),
+    "block_local": Attention("block_local:BlockLocalAttention", (ENCODER,), _LONG_RANGE),
+    "bigbird": Attention("bigbird:BigBirdAttention", (ENCODER,), _LONG_RANGE),
+    "reformer": Attention("reformer:ReformerAttention", (ENCODER,), _LONG_RANGE),
+    "sinkhorn": Attention("sinkhorn:SinkhornAttention", (ENCODER,), _LONG_RANGE),
+    "dot_synthesizer": Attention("dot_synthesizer:DotSynthesizer", (ENCODER,), _LONG_RANGE),
 }
 
 
-def _only(*kinds: str) -> dict[str, str]:
-    return {kind: ATTENTION[kind] for kind in kinds}
+def _attentions(family: str) -> dict[str, str]:
+    """The kinds that a family defines."""
+    there = {kind: one for kind, one in ATTENTION.items() if family in one.places}
+    return {kind: f"{_LAYERS}.attention.{one.instead.get(family, one.target)}" for kind, one in there.items()}
 
-
-#: Self-attentions that mix neighbours or places of one sequence, instead of dot products or beside them.
-_BY_PLACE = (
-    "lightweight_convolution", "dynamic_convolution", "dense_synthesizer", "dense_synthesizer_plus",
-    "dense_synthesizer_plus_alpha", "factorized_synthesizer", "low_rank_synthesizer", "random_synthesizer",
-    "random_synthesizer_plus", "random_synthesizer_plus_alpha",
-)  # fmt: skip
-#: Those of the Long Range Arena, written for encoders alone.
-_LONG_RANGE = ("linear", "performer", "block_local", "bigbird", "reformer", "sinkhorn", "dot_synthesizer")
 
 #: family -> kind -> "module:Class"; a family's first kind is its default.
 FAMILIES: dict[str, dict[str, str]] = {
@@ -151,6 +197,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "transformer": "attention_research.models.decoder:Decoder",
         "evolved": "attention_research.models.evolved_decoder:EvolvedDecoder",
     },
+    # One kind so far; a stack without cross-attention is a place for others.
     "causal_stack": {"transformer": "attention_research.models.causal_stack:CausalStack"},
     "prompted_stack": {
         "causal": "attention_research.models.prompted_stack:PromptedStack",
@@ -205,9 +252,11 @@ FAMILIES: dict[str, dict[str, str]] = {
         "reduced_rank": "attention_research.layers.alignment.scores.reduced_rank:ReducedRankScore",
         "concat": "attention_research.layers.alignment.scores.concat:ConcatScore",
     },
+    # One kind so far: tied tables of recurrent models would be another.
     "recurrent_vocabulary": {
         "source_and_target": "attention_research.layers.embeddings.source_and_target:SourceAndTargetVocabulary",
     },
+    # One kind so far, as above.
     "caption_vocabulary": {"target_only": "attention_research.layers.embeddings.target_only:TargetVocabulary"},
     "initialization": {
         "as_built": "attention_research.layers.initialization.as_built:AsBuilt",
@@ -217,51 +266,9 @@ FAMILIES: dict[str, dict[str, str]] = {
         "mesh_tensorflow_scaled": "attention_research.layers.initialization.mesh_tensorflow_scaled:MeshTFScaled",
         "fixup": "attention_research.layers.initialization.fixup:Fixup",
     },
-    "attention": ATTENTION,
-    "encoder_attention": _only(
-        "standard",
-        "unscaled",
-        "relative",
-        "relative_keys",
-        "relative_values",
-        "t5",
-        "t5_scaled",
-        "alibi",
-        "rotary",
-        "positional",
-        "linformer",
-        "ring",
-        "branched",
-        "one_sided",
-        "branched_t5",
-        *_BY_PLACE,
-        *_LONG_RANGE,
-    ),
-    "causal_attention": _only(
-        "standard",
-        "unscaled",
-        "relative",
-        "relative_keys",
-        "relative_values",
-        "t5",
-        "t5_scaled",
-        "alibi",
-        "rotary",
-        "positional",
-        "unmasked",
-        "ring",
-        "branched",
-        "branched_t5",
-        *_BY_PLACE,
-    ),
-    "prompted_attention": _only(
-        "standard", "unscaled", "relative", "relative_keys", "relative_values", "t5", "alibi", "rotary"
-    ),
-    "prefix_attention": {
-        **_only("standard", "unscaled", "relative", "relative_keys", "relative_values", "alibi", "rotary"),
-        "t5": "attention_research.layers.attention.t5_two_sided:TwoSidedT5Attention",
-    },
-    "cross_attention": _only("standard", "unscaled", "linformer", "ring", "branched"),
+    "attention": {kind: f"{_LAYERS}.attention.{one.target}" for kind, one in ATTENTION.items()},
+    **{family: _attentions(family) for family in (ENCODER, CAUSAL, PROMPTED, PREFIX, CROSS)},
+    # One kind so far: convolutions beside attention, of which papers have more.
     "encoder_convolution": {
         "evolved": "attention_research.layers.convolution.evolved_encoder:EvolvedEncoderConvolution",
     },
@@ -375,6 +382,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "adaptive_softmax": "attention_research.layers.embeddings.adaptive_softmax:AdaptiveSoftmaxVocabulary",
         "mixture_of_softmaxes": "attention_research.layers.embeddings.mixture_of_softmaxes:MixtureOfSoftmaxes",
     },
+    # A section of the config has a family, of one kind here and in the next two: the trainer reads its settings.
     "training": {"standard": "attention_research.training.settings:Training"},
     "optimizer": {
         "adam": "attention_research.training.optimizers:Adam",
@@ -417,68 +425,7 @@ FAMILIES: dict[str, dict[str, str]] = {
 }
 
 #: Why a kind of one family is not defined in another: (family, kind) -> the reason given to the user.
-REFUSED = {
-    ("causal_attention", "linformer"): "Linformer projects keys and values over the whole length, so position i would "
-    "see positions after i: it cannot be causal (Wang et al. 2020)",
-    **{
-        ("cross_attention", kind): "relative positions are distances within one sequence; source and target have none"
-        for kind in ("relative", "relative_keys", "relative_values", "t5", "alibi", "rotary", "positional")
-    },
-    ("cross_attention", "branched_t5"): "relative positions are distances within one sequence; take branched",
-    ("causal_attention", "one_sided"): "a decoder's self-attention is one-sided already; take standard",
-    ("cross_attention", "one_sided"): "a source has no side before a target's position",
-    ("encoder_attention", "unmasked"): "an encoder has no causal mask to leave out; set it for the decoder alone",
-    ("cross_attention", "unmasked"): "attention to a source has no causal mask to leave out",
-    **{
-        ("cross_attention", kind): "it mixes by places within one sequence, without asking the source's tokens"
-        for kind in _BY_PLACE
-    },
-    **{
-        (family, kind): "it is written for an encoder's self-attention alone, as the Long Range Arena runs it"
-        for family in ("causal_attention", "cross_attention")
-        for kind in _LONG_RANGE
-    },
-}
-
-# Ranges that an annotation can state; config.py enforces them.
-Positive = Annotated[int, "at least 1"]
-NonNegative = Annotated[int, "at least 0"]
-Seed = Annotated[int, "from 0 to 2147483647"]
-PositiveFloat = Annotated[float, "above 0"]
-NonNegativeFloat = Annotated[float, "at least 0"]
-Rate = Annotated[float, "from 0 to below 1"]
-
-
-class Child:
-    """Annotation of a child section: ``Child["attention"]``, or ``Child["cross_attention", "self_attention"]``.
-
-    The constructor receives the child as a `Constructor`, to be called with what only the parent knows (``rngs``, a
-    name). Without a default in the signature and without a section in the config, the child is the nearest enclosing
-    section named like the parameter (or like the second name), where that kind is defined in the family; else the
-    family's first kind.
-    """
-
-    def __class_getitem__(cls, names: str | tuple[str, ...]) -> Any:
-        return Annotated[Callable[..., Any], cls.__name__, names]
-
-
-T = TypeVar("T")
-
-#: Annotation of what only the parent module knows, ``Given[int]``: no setting; it is passed with ``rngs``.
-Given = Annotated[T, "Given"]
-
-
-class Constructor:
-    """A kind with its resolved settings, waiting for what only its parent knows: ``constructor(rngs=...)``."""
-
-    def __init__(self, target: Callable[..., Any], settings: dict[str, Any]):
-        self.target, self.settings = target, settings
-
-    def __call__(self, **extra: Any) -> Any:
-        return self.target(**self.settings, **extra)
-
-    def __repr__(self) -> str:
-        return f"{self.target.__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
+REFUSED = {(family, kind): why for kind, one in ATTENTION.items() for family, why in one.refused.items()}
 
 
 def locate(family: str, kind: str) -> tuple[str, str]:

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, get_args
 
-from attention_research import registry
+from attention_research import registry, signatures
 
 
 class Mismatch(ValueError):
     """A value is not what an annotation accepts; the message says what was expected and what came."""
 
 
-#: What `registry`'s ranges say in words, as a test.
+#: What the ranges of `signatures` say in words, as a test.
 RANGES: dict[str, Callable[[Any], bool]] = {
     "": lambda value: True,
     "at least 1": lambda value: value >= 1,
@@ -168,7 +168,7 @@ def read(node: ast.expr) -> Annotation:
         case ast.Name(id="int" | "float" | "bool" | "str" as name):
             return Scalar({"int": int, "float": float, "bool": bool, "str": str}[name])
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            base, *words = get_args(getattr(registry, name, None)) or (None,)
+            base, *words = get_args(getattr(signatures, name, None)) or (None,)
             if base in (int, float) and words and words[0] in RANGES:
                 return Scalar(base, words[0])
         case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
@@ -183,7 +183,7 @@ def read(node: ast.expr) -> Annotation:
                 return Tuple((read(items[0]),), repeated=True)
             if name == "tuple":
                 return Tuple(tuple(read(item) for item in items), repeated=False)
-    raise Mismatch(f"the annotation {ast.unparse(node)} is not in the vocabulary of registry.py")
+    raise Mismatch(f"the annotation {ast.unparse(node)} is not in the vocabulary of signatures.py")
 
 
 def plain(value: Any) -> Any:

@@ -9,9 +9,10 @@ from attention_research.config import entry_points, resolution, schema
 from attention_research.config.annotations import Annotation, Optional, Tuple, plain
 from attention_research.config.errors import ConfigError, offer
 from attention_research.config.record import Config
+from attention_research.signatures import Constructor
 
 
-def build(section: dict[str, Any], family: str, path: str = "config") -> registry.Constructor:
+def build(section: dict[str, Any], family: str, path: str = "config") -> Constructor:
     """The constructor of a resolved section; child sections are constructors in its settings, lists are tuples.
 
     Raises `ConfigError` where the section is not one that this code resolved (a saved config of another version).
@@ -26,7 +27,7 @@ def build(section: dict[str, Any], family: str, path: str = "config") -> registr
         what = f"{other[0]}: no such setting of {kind}" if other else f"{missing[0]}: missing; {kind} needs it"
         raise ConfigError(f"{path}.{what}; was the config resolved by another version?")
     built = {name: _built(setting, section[name], f"{path}.{name}") for name, setting in settings.items()}
-    return registry.Constructor(registry.lookup(family, kind), built)
+    return Constructor(registry.lookup(family, kind), built)
 
 
 def build_experiment(config: Config) -> Any:
@@ -41,7 +42,7 @@ def build_model(
     vocabulary_size: int | None = None,
     side: int | None = None,
     channels: int | None = None,
-) -> registry.Constructor:
+) -> Constructor:
     """The constructor of a model from its section alone, as a config has it under `model`: `kind` and settings.
 
     Defaults and inherited settings are filled in as in a config. What a config has at its root and the section needs is

@@ -1,6 +1,6 @@
 """Schemas: the signatures of constructors, read from the source without importing it.
 
-A setting is a keyword-only parameter of ``__init__`` with an annotation from `registry`'s vocabulary; its default is a
+A setting is a keyword-only parameter of ``__init__`` with an annotation from `signatures`; its default is a
 literal. ``rngs`` and what is annotated `Given` come from the parent module and are never settings. A class without
 ``__init__`` has the one of its bases, as far as they stand in the same package or in this one.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from attention_research.data import plan
 from attention_research.data.protocol import Batch
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 Parts = tuple[str, ...]
 #: The lengths to which evaluation pads if training packs rows.

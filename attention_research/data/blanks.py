@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable
 
 from attention_research.data.pairs import Pairs
-from attention_research.registry import Child, NonNegative, Positive
+from attention_research.signatures import Child, NonNegative, Positive
 
 NAMES = {"anna": "she", "carol": "she", "ruth": "she", "emma": "she", "ben": "he", "david": "he", "paul": "he",
          "tom": "he"}  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attention_research.data import storage
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 from attention_research.tokens import EOS, UNKNOWN
 
 #: The id of byte 0.

@@ -14,7 +14,7 @@ from attention_research.data.captions import CaptionTexts
 from attention_research.data.kept import Kept
 from attention_research.data.names import caption_file, check_folder
 from attention_research.data.picture_folder import FolderPictures, PictureFolder
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 
 class CaptionFolder(CaptionTexts):

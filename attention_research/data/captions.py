@@ -17,7 +17,7 @@ from attention_research.data.named_picture_texts import NamedPictureTexts
 from attention_research.data.named_pictures import Pictures, PictureSet
 from attention_research.data.protocol import Batch
 from attention_research.data.tokens import TokenArray
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 
 class CaptionTexts(NamedPictureTexts):

@@ -23,7 +23,7 @@ from attention_research.data.protocol import Batch
 from attention_research.data.tokens import TokenArray
 from attention_research.data.words import Words
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive, Rate
+from attention_research.signatures import Positive, Rate
 
 WORDS = ("a", ",", "and", *SIZES, *COLOURS, *DIGITS)
 

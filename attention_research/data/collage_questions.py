@@ -25,7 +25,7 @@ from attention_research.data.collages import COLOURS, DIGITS, Layout, collages, 
 from attention_research.data.picture_texts import PictureTexts, digests, padded
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive, Rate
+from attention_research.signatures import Positive, Rate
 
 PLURALS = tuple(f"{digit}es" if digit == "six" else f"{digit}s" for digit in DIGITS)
 #: The forms of questions; "form" in a batch numbers them from 1.

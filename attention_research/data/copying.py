@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from attention_research.data.pairs import Pairs
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 FILLERS, CUE = ("-", "+", "~", "="), "?"
 NOUNS = ("dog", "cat", "farmer", "king", "river")

@@ -18,7 +18,7 @@ from attention_research.data.lines import read_content, read_lines
 from attention_research.data.names import check_files
 from attention_research.data.pairs import Pairs
 from attention_research.errors import ConfigError
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 #: source file, target file
 Paths = tuple[str, ...]

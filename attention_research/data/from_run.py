@@ -15,7 +15,7 @@ from typing import Any
 from attention_research import registry
 from attention_research.data import kept, storage
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 SETTING = "config.data.tokenizer.run"
 

@@ -19,7 +19,7 @@ from attention_research.data.protocol import Batch
 from attention_research.data.review_sentences import GRADES, Review, reviews
 from attention_research.data.words import most_frequent
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive, Rate
+from attention_research.signatures import Positive, Rate
 from attention_research.tokens import UNKNOWN
 
 #: The number of reviews in the splits that are not for training.

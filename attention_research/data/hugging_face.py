@@ -17,7 +17,7 @@ from attention_research.data import storage
 from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.data.numbering import Numbering
 from attention_research.errors import ConfigError, RunError
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
 SETTING = "config.data.tokenizer.folder"

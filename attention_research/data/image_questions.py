@@ -16,7 +16,7 @@ from attention_research.data.named_picture_texts import NamedPictureTexts
 from attention_research.data.named_pictures import Pictures, PictureSet
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 
 class ImageQuestions(NamedPictureTexts):

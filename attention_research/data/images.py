@@ -20,7 +20,7 @@ from attention_research.data.names import LABELLED_IMAGES, added, check_name
 from attention_research.data.prepared import chosen
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 if TYPE_CHECKING:
     from attention_research.data.image_source import Images

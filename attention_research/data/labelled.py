@@ -20,7 +20,7 @@ from attention_research.data.pairs import Pairs
 from attention_research.data.prepared import Named, chosen
 from attention_research.data.protocol import Batch
 from attention_research.data.tokens import BySplit, TokenArray
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 

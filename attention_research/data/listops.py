@@ -23,7 +23,7 @@ import numpy as np
 
 from attention_research.data.labelled_arrays import LabelledArrays, kept
 from attention_research.data.protocol import Batch
-from attention_research.registry import NonNegative, Positive
+from attention_research.signatures import NonNegative, Positive
 
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "[MIN": min, "[MAX": max,

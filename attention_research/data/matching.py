@@ -14,7 +14,7 @@ from attention_research.data import sources
 from attention_research.data.byte_tokens import byte_ids
 from attention_research.data.labelled_arrays import LabelledArrays
 from attention_research.data.protocol import Batch
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 _SEEDS = {"train": 2003, "validation": 2004, "test": 2005}
 

@@ -27,7 +27,7 @@ from attention_research.data.prepared import chosen
 from attention_research.data.protocol import Batch
 from attention_research.data.tokens import TokenArray
 from attention_research.data.words import most_frequent
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 from attention_research.tokens import EOS, UNKNOWN
 
 #: The largest number of tokens of a name, with the end of sentence.

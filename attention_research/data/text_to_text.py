@@ -30,7 +30,7 @@ from attention_research.data.prepared import Named, chosen
 from attention_research.data.protocol import Batch
 from attention_research.data.tokens import BySplit, TokenArray
 from attention_research.errors import ConfigError
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 
 def stated(example: Mapping[str, str], features: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from attention_research.data import storage
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
 #: A vocabulary is trained on at most this many lines, evenly spaced over the text.

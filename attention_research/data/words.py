@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attention_research.data import storage
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
 #: The names of the special tokens, as in SentencePiece.

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.decoding.hypotheses import allowed_tokens, length_penalty
 from attention_research.decoding.search import Search
-from attention_research.registry import NonNegative, NonNegativeFloat, Positive
+from attention_research.signatures import NonNegative, NonNegativeFloat, Positive
 
 
 class BeamSearch(Search):

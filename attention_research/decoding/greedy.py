@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from attention_research.decoding.left_to_right import LeftToRight
-from attention_research.registry import NonNegative
+from attention_research.signatures import NonNegative
 
 
 class Greedy(LeftToRight):

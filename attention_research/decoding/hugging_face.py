@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.decoding.hypotheses import allowed_tokens
 from attention_research.decoding.search import Search
-from attention_research.registry import NonNegative, Positive
+from attention_research.signatures import NonNegative, Positive
 from attention_research.tokens import EOS
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from attention_research.decoding.cache import batch_axes, repeat
 from attention_research.decoding.hypotheses import Decoded, allowed_tokens, length_limits, number_of_rows
 from attention_research.models.protocol import Generates
-from attention_research.registry import NonNegative, Positive
+from attention_research.signatures import NonNegative, Positive
 from attention_research.tokens import BOS, EOS, PAD
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, UInt8
 
 from attention_research.decoding.left_to_right import LeftToRight
-from attention_research.registry import NonNegative, Positive, PositiveFloat, Seed
+from attention_research.signatures import NonNegative, Positive, PositiveFloat, Seed
 from attention_research.tokens import PAD
 
 

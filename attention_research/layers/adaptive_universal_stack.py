@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int, Key
 from attention_research.layers.block import Block
 from attention_research.layers.linear import Linear
 from attention_research.layers.universal_stack import SignalledBlock, UniversalStack
-from attention_research.registry import NonNegativeFloat, Positive, Rate
+from attention_research.signatures import NonNegativeFloat, Positive, Rate
 
 #: What a position carries beside its state and its output: the sum of p, the remainder, the steps so far.
 COUNTS = 3

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 from attention_research.layers.block import Block
 from attention_research.layers.structure import split
 from attention_research.parallel.scope import activations, axis_size, gathered, regathering
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 #: What blocks are given beside the stream: kind of child -> keyword -> value.
 Inputs = Mapping[str, Mapping[str, Any]]

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from attention_research.layers.block import Block
 from attention_research.layers.shared_stack import SharedStack
-from attention_research.registry import NonNegative, Positive
+from attention_research.signatures import NonNegative, Positive
 
 
 class SignalledBlock(nnx.Module):

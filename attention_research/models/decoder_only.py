@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from attention_research.models.sequences import positions, sequence, shift_right, visible
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 
 
 class TransformerDecoder(nnx.Module):

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
 from attention_research.models.layered import Layered
-from attention_research.registry import Child, Constructor, Given, Positive, Rate
+from attention_research.signatures import Child, Constructor, Given, Positive, Rate
 
 
 class Encoder(Layered):

@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.models.sequences import Sequence, positions, sequence, visible
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 
 
 class TransformerEncoder(nnx.Module):

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.attention.multi_head import owned_by_stack
 from attention_research.models.decoder import Decoder
-from attention_research.registry import Child
+from attention_research.signatures import Child
 
 
 class EvolvedDecoder(Decoder):

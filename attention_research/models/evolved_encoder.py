@@ -14,7 +14,7 @@ from typing import Any
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.models.encoder import Encoder
-from attention_research.registry import Child
+from attention_research.signatures import Child
 
 
 class EvolvedEncoder(Encoder):

@@ -27,7 +27,7 @@ from attention_research.layers.padding import Padding
 from attention_research.layers.pair_mean import PairMean, halved
 from attention_research.layers.stack import Stack, unstacked
 from attention_research.models.layered import Layered
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 
 
 def pooling(steps: Steps) -> Steps:

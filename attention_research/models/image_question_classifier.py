@@ -19,7 +19,7 @@ from attention_research.kernels.masks import padding_mask
 from attention_research.layers.linear import Linear
 from attention_research.layers.pooling.average import average, normalized
 from attention_research.layers.running_statistics import UPDATES, nested
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 

@@ -20,7 +20,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.models.sequences import Sequence, sequence, shift_right
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 

@@ -15,7 +15,7 @@ from attention_research.layers.block import Block
 from attention_research.layers.dropout import dropout
 from attention_research.layers.padding import real_tokens
 from attention_research.layers.stack import Stack
-from attention_research.registry import Constructor
+from attention_research.signatures import Constructor
 
 
 class Layered(nnx.Module):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from attention_research.models.prompted_stack import PromptedStack
-from attention_research.registry import Child
+from attention_research.signatures import Child
 
 
 class PrefixStack(PromptedStack):

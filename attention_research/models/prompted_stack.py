@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.models.causal_stack import CausalStack
-from attention_research.registry import Child, Constructor
+from attention_research.signatures import Child, Constructor
 
 
 class PromptedStack(CausalStack):

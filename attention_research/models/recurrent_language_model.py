@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int, Key
 from attention_research.layers.dropout import dropout
 from attention_research.layers.recurrent.layers import RecurrentLayers, State
 from attention_research.models.sequences import sequence, shift_right
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 

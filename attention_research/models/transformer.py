@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from attention_research.kernels.masks import padding_mask
 from attention_research.models.sequences import Sequence, positions, sequence, shift_right, visible
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 
 
 class Transformer(nnx.Module):

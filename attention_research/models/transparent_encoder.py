@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.padding import real_tokens
 from attention_research.models.encoder import Encoder
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class TransparentEncoder(Encoder):

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Key, UInt8
 from attention_research.kernels.masks import padding_mask
 from attention_research.layers.linear import Linear
 from attention_research.layers.vision.patches import PatchEmbedding
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 
 
 class VisionTransformer(nnx.Module):

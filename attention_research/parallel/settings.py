@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 
 class Mesh:

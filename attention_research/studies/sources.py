@@ -29,7 +29,8 @@ PACKAGE = Path(registry.__file__).resolve().parent
 ABOVE = ("cli", "workdirs", "studies")
 #: Subpackages that the hashes of a trained trial's programs and data already cover.
 OF_TRAINING = (
-    "training", "tasks", "decoding", "data", "models", "layers", "parallel", "config", "registry", "experiment",
+    "training", "tasks", "decoding", "data", "models", "layers", "parallel", "config", "registry", "signatures",
+    "experiment",
 )  # fmt: skip
 #: A module of `training` that measurements use to train small models. No trial trains with it.
 OF_MEASURING = "training.fitting"

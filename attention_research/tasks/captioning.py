@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.kernels.selection import reinforce_surrogate
 from attention_research.models.protocol import ScoresTokens
-from attention_research.registry import NonNegativeFloat, Rate
+from attention_research.signatures import NonNegativeFloat, Rate
 from attention_research.tasks.auxiliary import running_updates
 from attention_research.tasks.translation import Translation
 

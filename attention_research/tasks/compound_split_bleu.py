@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import sacrebleu
 
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 from attention_research.tasks.evaluation import BleuEvaluation, Scores
 
 _COMPOUND = re.compile(r"(\S)-(\S)")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import ScoresTokens
-from attention_research.registry import NonNegativeFloat
+from attention_research.signatures import NonNegativeFloat
 
 
 class Coverage:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import sacrebleu
 
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 #: What a metric is called -> its number or text, of one split.
 Scores = dict[str, float | str]

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array
 
 from attention_research.decoding import BeamSearch
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 from attention_research.tasks.evaluation import Evaluation
 from attention_research.tokens import EOS, PAD
 

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Key
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.selection import reinforce_surrogate
 from attention_research.models.protocol import Rates
-from attention_research.registry import NonNegativeFloat
+from attention_research.signatures import NonNegativeFloat
 from attention_research.tokens import PAD
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
-from attention_research.registry import Positive, Rate
+from attention_research.signatures import Positive, Rate
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.rationale import wanted
 from attention_research.tokens import PAD

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import ScoresTokens
 from attention_research.parallel.replica_settings import value
-from attention_research.registry import NonNegativeFloat, Rate
+from attention_research.signatures import NonNegativeFloat, Rate
 from attention_research.tasks.translation import Translation
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from attention_research.errors import ConfigError
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 from attention_research.tasks import glue_metrics
 from attention_research.tasks.evaluation import Evaluation, Scores, corpus_bleu
 from attention_research.tasks.rouge import SIGNATURE, rouge

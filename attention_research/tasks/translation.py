@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import ScoresTokens
 from attention_research.parallel.replica_settings import value
-from attention_research.registry import Rate
+from attention_research.signatures import Rate
 from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 
 

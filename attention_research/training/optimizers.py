@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import optax
 
-from attention_research.registry import NonNegativeFloat, Positive, PositiveFloat, Rate
+from attention_research.signatures import NonNegativeFloat, Positive, PositiveFloat, Rate
 
 
 class Adam:

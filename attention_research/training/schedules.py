@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import optax
 
 from attention_research.errors import ConfigError
-from attention_research.registry import NonNegative, NonNegativeFloat, Positive, PositiveFloat
+from attention_research.signatures import NonNegative, NonNegativeFloat, Positive, PositiveFloat
 
 
 class Noam:

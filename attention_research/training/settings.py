@@ -5,7 +5,7 @@ from __future__ import annotations
 import optax
 
 from attention_research.parallel.replica_settings import value
-from attention_research.registry import Child, NonNegative, Positive, PositiveFloat, Seed
+from attention_research.signatures import Child, NonNegative, Positive, PositiveFloat, Seed
 
 
 class Training:

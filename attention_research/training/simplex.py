@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from attention_research.registry import Child
+from attention_research.signatures import Child
 
 #: The weights of branches (`layers.attention.branched`), by the end of their names.
 WEIGHTS = re.compile(r"branches\.(kappa|alpha)$")

@@ -15,7 +15,8 @@ from attention_research.studies.columns import Column, significant
 def _layer(kind: str, length: int, width: int, num_heads: int, settings: dict):
     """make(rngs) -> (attention, what a stack would own for it)."""
     from attention_research.layers.attention.multi_head import owned_by_stack
-    from attention_research.registry import Constructor, lookup
+    from attention_research.registry import lookup
+    from attention_research.signatures import Constructor
 
     sizes = {"width": width, "num_heads": num_heads, "head_width": None}
     if kind == "linformer":

@@ -15,7 +15,7 @@ from attention_research.layers.vision.basic_block import BasicBlock
 from attention_research.layers.vision.gates.none import NoGate
 from attention_research.layers.vision.shortcuts.identity import IdentityShortcut
 from attention_research.layers.vision.shortcuts.none import NoShortcut
-from attention_research.registry import Constructor
+from attention_research.signatures import Constructor
 
 SPLITS = ("train", "test")
 

@@ -12,7 +12,7 @@ SOURCE = '''
 from typing import Literal
 from toy_config import base
 from toy_config.base import Attention
-from attention_research.registry import Child, NonNegative, NonNegativeFloat, Positive, PositiveFloat, Rate
+from attention_research.signatures import Child, NonNegative, NonNegativeFloat, Positive, PositiveFloat, Rate
 import a_module_that_is_not_installed_and_never_imported
 
 

@@ -546,7 +546,7 @@ DEAD = """
 from flax import nnx
 from attention_research.layers.norms.layer_norm import LayerNorm
 from attention_research.training.optimizers import SGD
-from attention_research.registry import Positive, PositiveFloat
+from attention_research.signatures import Positive, PositiveFloat
 
 class Norm(LayerNorm):
     def __init__(self, *, width: Positive, epsilon: PositiveFloat = 1e-6, unread: bool = False, rngs: nnx.Rngs):

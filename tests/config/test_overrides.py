@@ -187,10 +187,10 @@ def test_any_text_is_parsed_or_refused_in_words(source, text):
         assert annotation.check(value) == value
 
 
-def test_every_range_of_the_registry_is_enforced():
+def test_every_range_of_the_signatures_is_enforced():
     from typing import get_args
 
-    from attention_research import registry
+    from attention_research import signatures
 
-    words = {get_args(value)[1] for value in vars(registry).values() if get_args(value)[:1] in ((int,), (float,))}
+    words = {get_args(value)[1] for value in vars(signatures).values() if get_args(value)[:1] in ((int,), (float,))}
     assert words == set(annotations.RANGES) - {""}

@@ -21,6 +21,7 @@ from attention_research.config import (
 )
 from attention_research.config import schema as schemas
 from attention_research.config.construction import build_experiment
+from attention_research.signatures import Constructor
 
 
 def test_settings(toy):
@@ -154,7 +155,7 @@ def some(parameter):
     """A value that a constructor takes."""
     if parameter.default is not parameter.empty:
         return parameter.default
-    return registry.Constructor(object, {}) if "Child" in str(parameter.annotation) else 5
+    return Constructor(object, {}) if "Child" in str(parameter.annotation) else 5
 
 
 def accepted(kind):
@@ -226,7 +227,7 @@ def test_the_translation_configs_build(root, monkeypatch, variant):
     experiment = build_experiment(config)
     assert experiment.max_length == config.resolved["max_length"]
     for section in ("task", "data", "model", "training", "parallel", "decoding", "evaluation"):
-        assert isinstance(getattr(experiment, section), registry.Constructor), section
+        assert isinstance(getattr(experiment, section), Constructor), section
     decoder = experiment.model.settings["decoder"].settings
     assert decoder["self_attention"].target is registry.lookup("causal_attention", "standard")
     assert all(isinstance(branch, tuple) for branch in decoder["steps"])

@@ -9,7 +9,8 @@ from flax import nnx
 
 from attention_research.layers.structure import abstract
 from attention_research.models.copying.extended import extended_ids, known
-from attention_research.registry import FAMILIES, Constructor, lookup
+from attention_research.registry import FAMILIES, lookup
+from attention_research.signatures import Constructor
 
 #: More classes than a byte counts.
 V, D = 300, 6

@@ -10,7 +10,8 @@ import pytest
 from flax import nnx
 
 from attention_research.config import build_model, schema
-from attention_research.registry import FAMILIES, Constructor, lookup
+from attention_research.registry import FAMILIES, lookup
+from attention_research.signatures import Constructor
 
 STATIC = (int, float, str, bool, type(None), type, np.dtype, types.FunctionType)
 MODULES = (

@@ -8,7 +8,8 @@ from flax import nnx
 
 from attention_research.layers.feed_forward.dense import DenseFeedForward
 from attention_research.layers.feed_forward.switch import FEWEST_PLACES, SwitchFeedForward
-from attention_research.registry import Constructor, lookup
+from attention_research.registry import lookup
+from attention_research.signatures import Constructor
 from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 
 B, T, D, E, F = 2, 24, 6, 3, 10

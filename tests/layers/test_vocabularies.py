@@ -9,7 +9,8 @@ import pytest
 from flax import nnx
 
 from attention_research.layers.structure import abstract
-from attention_research.registry import FAMILIES, Constructor, lookup
+from attention_research.registry import FAMILIES, lookup
+from attention_research.signatures import Constructor
 
 V, D = 13, 6
 SIZES = (3, 4, 6)

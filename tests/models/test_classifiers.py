@@ -11,7 +11,8 @@ from attention_research.layers.embeddings.learned import LearnedEmbedding
 from attention_research.layers.embeddings.random_frozen import RandomFrozenEmbedding
 from attention_research.layers.structure import abstract, split
 from attention_research.models.classifiers.text_classifier import TextClassifier
-from attention_research.registry import FAMILIES, Constructor, lookup
+from attention_research.registry import FAMILIES, lookup
+from attention_research.signatures import Constructor
 
 V, D, C, N, S = 19, 5, 3, 11, 7
 POOLINGS = tuple(FAMILIES["pooling"])

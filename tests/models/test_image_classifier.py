@@ -10,7 +10,8 @@ from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running_statistics import UPDATES, flat_updates
 from attention_research.layers.structure import abstract, initializer, split
 from attention_research.models.image_classifier import ImageClassifier
-from attention_research.registry import Constructor, lookup
+from attention_research.registry import lookup
+from attention_research.signatures import Constructor
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional

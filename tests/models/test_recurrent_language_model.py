@@ -10,7 +10,8 @@ from flax import nnx
 
 from attention_research.layers.structure import split
 from attention_research.models.recurrent_language_model import RecurrentLanguageModel
-from attention_research.registry import Constructor, lookup
+from attention_research.registry import lookup
+from attention_research.signatures import Constructor
 from attention_research.tokens import BOS
 
 B, T, V, D, L = 3, 7, 19, 5, 2

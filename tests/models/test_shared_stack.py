@@ -8,7 +8,7 @@ import pytest
 from attention_research.layers.layouts.every import EveryLayout
 from attention_research.layers.layouts.one import OneLayout
 from attention_research.layers.layouts.uniform import UniformLayout
-from attention_research.registry import Constructor
+from attention_research.signatures import Constructor
 
 LAYERS = 3
 PRE_NORM = {

@@ -13,7 +13,7 @@ from attention_research.layers.structure import abstract
 from attention_research.models.rationales.independent import IndependentGenerator
 from attention_research.models.rationales.rationale import Rationale as Model
 from attention_research.models.rationales.sequential import SequentialGenerator
-from attention_research.registry import Constructor
+from attention_research.signatures import Constructor
 from attention_research.tasks.rationale import Rationale
 from attention_research.tasks.rationale_evaluation import SHARES, RationaleEvaluation, scores
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from attention_research.data.objectives.lengths import Lengths
-from attention_research.registry import Positive, Rate
+from attention_research.signatures import Positive, Rate
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
 RANDOM = 0.1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from attention_research.data.objectives.lengths import Lengths
-from attention_research.registry import Positive, Rate
+from attention_research.signatures import Positive, Rate
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
 MASKED, RANDOM = 0.8, 0.1

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from attention_research.data.objectives.lengths import Lengths
-from attention_research.registry import Positive, PositiveFloat, Rate
+from attention_research.signatures import Positive, PositiveFloat, Rate
 from attention_research.tokens import EOS
 
 

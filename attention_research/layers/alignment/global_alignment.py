@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.kernels import attend
 from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, prepared
-from attention_research.registry import Child, Given
+from attention_research.signatures import Child, Given
 
 
 class GlobalAlignment(AlignmentModule):

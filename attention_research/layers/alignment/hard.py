@@ -19,7 +19,7 @@ from attention_research.kernels import attend, hard_attention
 from attention_research.kernels.selection import attention_entropy, moving_average_baseline
 from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, prepared
 from attention_research.layers.running_statistics import RunningStatistic
-from attention_research.registry import Child, Given
+from attention_research.signatures import Child, Given
 
 
 class HardAlignment(AlignmentModule):

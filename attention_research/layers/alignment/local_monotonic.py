@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.kernels import local_weights
 from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, average, prepared, steps
-from attention_research.registry import Child, Given, Positive
+from attention_research.signatures import Child, Given, Positive
 
 
 class LocalMonotonicAlignment(AlignmentModule):

@@ -12,7 +12,7 @@ from attention_research.kernels import local_weights
 from attention_research.kernels.selection import predicted_centers
 from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, average, lengths, prepared
 from attention_research.layers.alignment.scores.score import vector, weight
-from attention_research.registry import Child, Given, Positive
+from attention_research.signatures import Child, Given, Positive
 
 
 class LocalPredictiveAlignment(AlignmentModule):

@@ -12,7 +12,7 @@ from attention_research.kernels import attend
 from attention_research.kernels.scores import location_scores
 from attention_research.layers.alignment.protocol import AlignmentModule, Arrays
 from attention_research.layers.alignment.scores.score import weight
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class LocationAlignment(AlignmentModule):

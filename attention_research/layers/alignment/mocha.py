@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from attention_research.kernels import mocha_weights
 from attention_research.layers.alignment.monotonic import MonotonicAlignment
 from attention_research.layers.alignment.protocol import Arrays, average
-from attention_research.registry import Child, Given, Positive
+from attention_research.signatures import Child, Given, Positive
 
 
 class MoChAAlignment(MonotonicAlignment):

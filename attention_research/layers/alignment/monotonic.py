@@ -14,7 +14,7 @@ from attention_research.kernels import monotonic_alignment
 from attention_research.kernels.selection import choosing_probability, monotonic_energy
 from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, average
 from attention_research.layers.alignment.scores.score import weight
-from attention_research.registry import Given, NonNegativeFloat, Positive
+from attention_research.signatures import Given, NonNegativeFloat, Positive
 
 
 class MonotonicAlignment(AlignmentModule):

@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from attention_research.layers.alignment.protocol import AlignmentModule, Arrays
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 class NoAlignment(AlignmentModule):

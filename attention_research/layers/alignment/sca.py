@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from attention_research.kernels.vision import sca
 from attention_research.layers.alignment.protocol import AlignmentModule, Arrays
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class SCAAlignment(AlignmentModule):

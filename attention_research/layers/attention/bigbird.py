@@ -15,7 +15,7 @@ from jaxtyping import Array
 from attention_research.kernels import bigbird_attention
 from attention_research.kernels.efficient import bigbird_random_blocks
 from attention_research.layers.attention.sums_of_values import SumOfValues
-from attention_research.registry import NonNegative, Positive
+from attention_research.signatures import NonNegative, Positive
 
 
 class BigBirdAttention(SumOfValues):

@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from attention_research.kernels import block_local_attention
 from attention_research.layers.attention.sums_of_values import SumOfValues
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class BlockLocalAttention(SumOfValues):

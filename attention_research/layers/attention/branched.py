@@ -15,7 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.layers.attention.unscaled import UnscaledAttention
-from attention_research.registry import Child
+from attention_research.signatures import Child
 
 
 class Branches(nnx.Module):

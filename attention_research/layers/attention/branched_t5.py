@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from attention_research.layers.attention.branched import Branches
 from attention_research.layers.attention.t5 import T5Attention
-from attention_research.registry import Child
+from attention_research.signatures import Child
 
 
 class BranchedT5Attention(T5Attention):

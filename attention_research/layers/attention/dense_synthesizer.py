@@ -17,7 +17,7 @@ from attention_research.kernels.no_dot_product.dense_synthesizer import released
 from attention_research.layers.attention.multi_head import Offset
 from attention_research.layers.attention.synthesizer import Synthesizer
 from attention_research.layers.linear import Linear
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class DenseSynthesizer(Synthesizer):

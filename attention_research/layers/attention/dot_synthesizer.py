@@ -17,7 +17,7 @@ from attention_research.kernels import dot_product_attention
 from attention_research.layers.attention.sums_of_values import SumOfValues
 from attention_research.layers.attention.synthesizer import within
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class DotSynthesizer(SumOfValues):

@@ -18,7 +18,7 @@ from attention_research.kernels.no_dot_product.factorized_random_synthesizer imp
 from attention_research.layers.attention.multi_head import Offset
 from attention_research.layers.attention.synthesizer import Synthesizer
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class FactorizedSynthesizer(Synthesizer):

@@ -25,7 +25,7 @@ from attention_research.kernels.no_dot_product.lightweight_convolution import ad
 from attention_research.kernels.precision import accumulator
 from attention_research.layers.attention.multi_head import Mask
 from attention_research.layers.linear import Linear
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class GatedConvolution(nnx.Module):

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from attention_research.kernels import attention_weights, dot_product_attention, linformer_attention
 from attention_research.kernels.efficient import compress
 from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention, Where, keys_alone
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 def projection_matrix(shape: tuple[int, ...], rngs: nnx.Rngs) -> nnx.Param:

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels import attention_weights, dot_product_attention
 from attention_research.layers.linear import Linear
-from attention_research.registry import Constructor, Positive
+from attention_research.signatures import Constructor, Positive
 
 Mask = Bool[Array, "#B #N #T #S"]
 Queries = Float[Array, "B T N H"]

@@ -14,7 +14,7 @@ from jaxtyping import Array
 from attention_research.kernels import performer_attention
 from attention_research.kernels.efficient import orthogonal_features
 from attention_research.layers.attention.sums_of_values import SumOfValues
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class PerformerAttention(SumOfValues):

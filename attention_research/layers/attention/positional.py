@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from attention_research.kernels import sinusoidal_positions
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class PositionalAttention(MultiHeadAttention):

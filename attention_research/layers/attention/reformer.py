@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels.efficient import lsh_attention, lsh_buckets
 from attention_research.layers.attention.sums_of_values import SumOfValues
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class ReformerAttention(SumOfValues):

@@ -16,7 +16,7 @@ from attention_research.kernels import relative_attention
 from attention_research.kernels.positions import relative_weights
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import NonNegative
+from attention_research.signatures import NonNegative
 
 
 class RelativeAttention(MultiHeadAttention):

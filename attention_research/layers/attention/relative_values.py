@@ -15,7 +15,7 @@ from jaxtyping import Array
 from attention_research.kernels import attention_weights, relative_attention
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import NonNegative
+from attention_research.signatures import NonNegative
 
 
 class RelativeValuesAttention(MultiHeadAttention):

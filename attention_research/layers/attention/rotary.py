@@ -14,7 +14,7 @@ from jaxtyping import Array
 from attention_research.errors import ConfigError
 from attention_research.kernels import rotary
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
-from attention_research.registry import PositiveFloat
+from attention_research.signatures import PositiveFloat
 
 
 class RotaryAttention(MultiHeadAttention):

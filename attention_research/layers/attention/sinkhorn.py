@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.efficient import block_summaries, sinkhorn_attention
 from attention_research.layers.attention.sums_of_values import SumOfValues
 from attention_research.layers.linear import Linear
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class SinkhornAttention(SumOfValues):

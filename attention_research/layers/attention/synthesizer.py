@@ -26,7 +26,7 @@ from attention_research.kernels.precision import accumulator
 from attention_research.layers.attention.multi_head import Mask, Offset, Where
 from attention_research.layers.attention.t5 import T5Attention, T5Bias
 from attention_research.layers.linear import Linear
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class Synthesizer(nnx.Module):

@@ -19,7 +19,7 @@ from attention_research.kernels.precision import accumulator
 from attention_research.layers.attention.multi_head import Offset, Where
 from attention_research.layers.attention.synthesizer import within
 from attention_research.layers.attention.t5 import T5Attention
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class SynthesizerPlus(T5Attention):

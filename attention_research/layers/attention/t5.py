@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels.positions import t5_distance_bias
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Offset, Where
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class T5Bias(nnx.Module):

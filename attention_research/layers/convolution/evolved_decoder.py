@@ -18,7 +18,7 @@ from attention_research.layers.attention.multi_head import Mask
 from attention_research.layers.convolution.evolved_encoder import widened
 from attention_research.layers.convolution.separable import SeparableConvolution
 from attention_research.layers.norms.layer_norm import LayerNorm
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class EvolvedDecoderConvolution(nnx.Module):

@@ -21,7 +21,7 @@ from attention_research.layers.attention.multi_head import Mask
 from attention_research.layers.convolution.separable import SeparableConvolution, within_reach
 from attention_research.layers.linear import Linear, glorot_uniform
 from attention_research.layers.norms.layer_norm import LayerNorm
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class EvolvedEncoderConvolution(nnx.Module):

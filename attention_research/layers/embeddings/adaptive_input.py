@@ -19,7 +19,7 @@ from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings import distributions
 from attention_research.layers.embeddings.tables import FactoredTable, Table
 from attention_research.layers.embeddings.tied import logits
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class AdaptiveInputVocabulary(nnx.Module):

@@ -27,7 +27,7 @@ from attention_research.kernels.precision import accumulator, einsum
 from attention_research.layers.embeddings import distributions
 from attention_research.layers.embeddings.adaptive_input import check, embed, tables
 from attention_research.layers.embeddings.tied import log_likelihood, logits
-from attention_research.registry import Positive, PositiveFloat
+from attention_research.signatures import Positive, PositiveFloat
 
 
 class AdaptiveSoftmaxVocabulary(nnx.Module):

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from attention_research.layers.embeddings.unscaled import UnscaledVocabulary
 from attention_research.layers.linear import Linear
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 
 class BertVocabulary(UnscaledVocabulary):

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from attention_research.layers.embeddings.t5_untied_output import T5UntiedOutputVocabulary, output_kernel
 from attention_research.layers.embeddings.tables import FactoredTable
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class FactorizedVocabulary(T5UntiedOutputVocabulary):

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from attention_research.layers.embeddings.tables import FactoredTable
 from attention_research.layers.embeddings.tied import log_likelihood, logits
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class FactorizedTiedEmbeddings(nnx.Module):

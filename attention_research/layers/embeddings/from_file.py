@@ -12,7 +12,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.integers import as_int32
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class FileEmbedding(nnx.Module):

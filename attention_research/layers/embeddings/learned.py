@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.integers import as_int32
-from attention_research.registry import Positive, PositiveFloat
+from attention_research.signatures import Positive, PositiveFloat
 
 
 def random_table(vocabulary_size: int, width: int, scale: float, rngs: nnx.Rngs) -> Float[Array, "V D"]:

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 from attention_research.kernels.precision import einsum
 from attention_research.layers.embeddings import distributions
 from attention_research.layers.embeddings.t5 import T5Vocabulary, scaled
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 #: About as many rows of logits as a chunk of one softmax has; with 15 softmaxes, 64 tokens, which fill most batches.
 ROWS_OF_A_CHUNK = 960

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.learned import random_table
-from attention_research.registry import Positive, PositiveFloat
+from attention_research.signatures import Positive, PositiveFloat
 
 
 class RandomFrozenEmbedding(nnx.Module):

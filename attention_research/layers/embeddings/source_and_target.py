@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.tied import log_likelihood, logits
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class SourceAndTargetVocabulary(nnx.Module):

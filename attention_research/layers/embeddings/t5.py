@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.tied import TiedEmbeddings
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class T5Vocabulary(TiedEmbeddings):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.t5_untied_output import T5UntiedOutputVocabulary
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class T5UntiedVocabulary(T5UntiedOutputVocabulary):

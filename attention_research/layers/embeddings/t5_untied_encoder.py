@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from attention_research.kernels.integers import as_int32
 from attention_research.layers.embeddings.t5 import T5Vocabulary
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class T5UntiedEncoderVocabulary(T5Vocabulary):

@@ -16,7 +16,7 @@ from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import einsum
 from attention_research.parallel.rules import ROWS, SEQUENCE
 from attention_research.parallel.scope import over_axes
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 def embed(table: Float[Array, "V D"], ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:

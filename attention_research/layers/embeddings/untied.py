@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.layers.embeddings.tied import embed, log_likelihood, logits
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class UntiedVocabulary(nnx.Module):

@@ -11,7 +11,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.layers.linear import Linear
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 #: GELU is the tanh approximation of Hendrycks & Gimpel 2016 (arXiv 1606.08415), equation 2, or x Phi(x), the exact one;
 #: Swish is x sigmoid(x), Ramachandran et al. 2017; ELU is Clevert et al. 2015, SELU Klambauer et al. 2017; softplus is

@@ -19,7 +19,7 @@ from attention_research.kernels import Routing
 from attention_research.layers.linear import Linear
 from attention_research.parallel.rules import ROWS
 from attention_research.parallel.scope import axis_size, constrained
-from attention_research.registry import Child, NonNegativeFloat, Positive, PositiveFloat
+from attention_research.signatures import Child, NonNegativeFloat, Positive, PositiveFloat
 
 #: No expert has fewer places for a group of tokens (as Mesh TensorFlow).
 FEWEST_PLACES = 4

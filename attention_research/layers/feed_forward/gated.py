@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from attention_research.layers.feed_forward.dense import ACTIVATIONS
 from attention_research.layers.linear import Linear
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class GatedFeedForward(nnx.Module):

@@ -12,7 +12,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.layers.linear import Linear
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class GatedLinearUnit(nnx.Module):

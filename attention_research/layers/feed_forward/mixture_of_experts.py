@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.kernels import Routing, top_2_routing
 from attention_research.layers.feed_forward.experts import GroupedExperts
-from attention_research.registry import PositiveFloat
+from attention_research.signatures import PositiveFloat
 
 
 class MixtureOfExperts(GroupedExperts):

@@ -16,7 +16,7 @@ from attention_research.layers.linear import Linear, glorot_uniform
 from attention_research.layers.norms.layer_norm import LayerNorm
 from attention_research.parallel.rules import ROWS, SEQUENCE
 from attention_research.parallel.scope import constrained, over_axes
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class ProductKeyMemory(nnx.Module):

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from attention_research.layers.linear import Linear
 from attention_research.layers.shift import Shift
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class ShiftedFeedForward(nnx.Module):

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels import switch_routing
 from attention_research.layers.feed_forward.experts import FEWEST_PLACES, Experts
-from attention_research.registry import Child, NonNegativeFloat, PositiveFloat
+from attention_research.signatures import Child, NonNegativeFloat, PositiveFloat
 
 
 class SwitchFeedForward(Experts):

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.kernels import Routing, switch_routing
 from attention_research.layers.feed_forward.experts import GroupedExperts
-from attention_research.registry import NonNegativeFloat
+from attention_research.signatures import NonNegativeFloat
 
 
 class ReleasedSwitchFeedForward(GroupedExperts):

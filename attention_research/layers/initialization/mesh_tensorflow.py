@@ -22,7 +22,7 @@ from jaxtyping import Array
 from attention_research.layers.attention.t5 import T5Bias
 from attention_research.layers.initialization.redraw import redraw
 from attention_research.layers.linear import Linear
-from attention_research.registry import PositiveFloat
+from attention_research.signatures import PositiveFloat
 
 PROJECTIONS = ("query", "key", "value", "output")
 

@@ -6,7 +6,7 @@ import jax
 from flax import nnx
 
 from attention_research.layers.initialization.redraw import redraw
-from attention_research.registry import PositiveFloat
+from attention_research.signatures import PositiveFloat
 
 
 class Uniform:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attention_research.layers.layouts.uniform import Children
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 
 class EveryLayout:

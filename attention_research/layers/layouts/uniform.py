@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attention_research.registry import Constructor
+from attention_research.signatures import Constructor
 
 Children = Mapping[str, Constructor]
 

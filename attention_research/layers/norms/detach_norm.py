@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from attention_research.kernels.precision import accumulator
-from attention_research.registry import Positive, PositiveFloat
+from attention_research.signatures import Positive, PositiveFloat
 
 
 class DetachNorm(nnx.Module):

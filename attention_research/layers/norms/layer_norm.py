@@ -7,7 +7,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.kernels.normalization import layer_norm
-from attention_research.registry import Positive, PositiveFloat
+from attention_research.signatures import Positive, PositiveFloat
 
 
 class LayerNorm(nnx.Module):

@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from attention_research.kernels.precision import accumulator
-from attention_research.registry import Positive, PositiveFloat
+from attention_research.signatures import Positive, PositiveFloat
 
 
 class PartialRMSNorm(nnx.Module):

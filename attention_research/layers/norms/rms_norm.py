@@ -7,7 +7,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.kernels import rms_norm
-from attention_research.registry import Positive, PositiveFloat
+from attention_research.signatures import Positive, PositiveFloat
 
 
 class RMSNorm(nnx.Module):

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from attention_research.layers.pooling.average import average, normalized
 from attention_research.layers.recurrent.scan import run
-from attention_research.registry import Child, Given
+from attention_research.signatures import Child, Given
 
 
 class BidirectionalPooling(nnx.Module):

@@ -16,7 +16,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.layers.pooling.average import average, normalized
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 def inverse_document_frequency(

@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from attention_research.layers.pooling.average import average, normalized
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 class MeanPooling(nnx.Module):

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.scores.scaled_dot import scaled_dot_scores
 from attention_research.layers.linear import Linear
 from attention_research.layers.pooling.self_attention import mean_of_contexts
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 class QKVPooling(nnx.Module):

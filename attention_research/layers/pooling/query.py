@@ -16,7 +16,7 @@ from attention_research.kernels.attention.arguments import softmax_or_zero
 from attention_research.kernels.precision import einsum
 from attention_research.layers.linear import Linear
 from attention_research.layers.pooling.average import average
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class QueryPooling(nnx.Module):

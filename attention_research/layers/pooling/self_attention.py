@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.scores.attend import attend
 from attention_research.kernels.scores.dot import dot_scores
 from attention_research.layers.pooling.average import average, normalized
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 class SelfAttentionPooling(nnx.Module):

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.layers.pooling.average import average, normalized
 from attention_research.layers.pooling.idf import inverse_document_frequency
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 def term_frequency(tokens: Int[Array, "B S"], real: Bool[Array, "B S"]) -> Float[Array, "B S"]:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention.arguments import softmax_or_zero
 from attention_research.layers.pooling.average import average, normalized
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class TokenWeightPooling(nnx.Module):

@@ -13,7 +13,7 @@ from attention_research.kernels import sinusoidal_positions
 from attention_research.kernels.integers import as_int32
 from attention_research.kernels.positions import project_concatenated
 from attention_research.layers.linear import glorot_uniform
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class ConcatenatedPositions(nnx.Module):

@@ -8,7 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.layers.positions.learned import LearnedPositions
-from attention_research.registry import Child
+from attention_research.signatures import Child
 
 
 class LearnedNormedPositions(LearnedPositions):

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 from attention_research.kernels import sinusoidal_positions
 from attention_research.kernels.integers import as_int32
 from attention_research.layers.positions.bounds import check_length
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class SinusoidalPositions(nnx.Module):

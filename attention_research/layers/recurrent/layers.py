@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.layers.dropout import dropout
 from attention_research.layers.recurrent.scan import run
-from attention_research.registry import Constructor
+from attention_research.signatures import Constructor
 
 #: One cell's state: name -> [B D].
 State = dict[str, Any]

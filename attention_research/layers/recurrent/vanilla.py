@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels.recurrent import vanilla_cell
 from attention_research.layers.recurrent.weights import input_kernel, state_kernel, zeros
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class VanillaCell(nnx.Module):

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 
 from attention_research.layers.linear import Linear
 from attention_research.layers.norms.layer_norm import LayerNorm
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 
 
 class GRUGate(nnx.Module):

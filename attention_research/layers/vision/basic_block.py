@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.vision.convolution import Convolution
-from attention_research.registry import Constructor
+from attention_research.signatures import Constructor
 
 
 class BasicBlock(nnx.Module):

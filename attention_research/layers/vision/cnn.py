@@ -18,7 +18,7 @@ from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.vision.convolution import Convolution
 from attention_research.layers.vision.pixels import scaled
-from attention_research.registry import NonNegative, Positive
+from attention_research.signatures import NonNegative, Positive
 
 
 class ConvolutionalFeatures(nnx.Module):

@@ -19,7 +19,7 @@ from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.vision.basic_block import BasicBlock
 from attention_research.layers.vision.convolution import Convolution
 from attention_research.layers.vision.pixels import scaled
-from attention_research.registry import Child, Positive
+from attention_research.signatures import Child, Positive
 
 
 class ResidualNetwork(nnx.Module):

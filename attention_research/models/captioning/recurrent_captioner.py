@@ -17,7 +17,7 @@ from jaxtyping import Array, Key
 from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.models.recurrent.writer import RecurrentWriter
 from attention_research.models.sequences import Sequence, sequence, shift_right
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 

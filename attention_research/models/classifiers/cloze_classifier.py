@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Key
 from attention_research.errors import ConfigError
 from attention_research.layers.pooling.average import average, normalized
 from attention_research.models.encoder_only import TransformerEncoder
-from attention_research.registry import Positive
+from attention_research.signatures import Positive
 from attention_research.tokens import PAD
 
 

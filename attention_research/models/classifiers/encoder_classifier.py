@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from attention_research.kernels.masks import padding_mask
 from attention_research.layers.linear import Linear
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 

@@ -28,7 +28,7 @@ from attention_research.models.copying.extended import words
 from attention_research.models.copying.vocabularies import TiedVocabulary
 from attention_research.models.sequences import Sequence, sequence, shift_right
 from attention_research.parallel.replica_settings import value
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 

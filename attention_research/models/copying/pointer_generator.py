@@ -31,7 +31,7 @@ from attention_research.layers.recurrent.scan import run
 from attention_research.models.copying.extended import extended_log_probabilities, mixture_log_likelihood, words
 from attention_research.models.copying.vocabularies import UntiedVocabulary
 from attention_research.models.sequences import Sequence, sequence, shift_right
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 State = dict[str, Any]

@@ -7,7 +7,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.models.rationales.selection import Selected
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 class EveryWord(nnx.Module):

@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.models.rationales.selection import Selected, draws, taken
-from attention_research.registry import Given, Rate
+from attention_research.signatures import Given, Rate
 
 
 class RandomWords(nnx.Module):

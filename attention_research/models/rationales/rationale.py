@@ -18,7 +18,7 @@ from attention_research.layers.dropout import dropout
 from attention_research.layers.linear import Linear
 from attention_research.models.rationales.reader import SkippingReader
 from attention_research.models.rationales.selection import log_probability
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 

@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from attention_research.layers.recurrent.scan import run
-from attention_research.registry import Constructor
+from attention_research.signatures import Constructor
 
 
 class SkippingReader(nnx.Module):

@@ -8,7 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.layers.recurrent.scan import run
-from attention_research.registry import Constructor
+from attention_research.signatures import Constructor
 
 #: scores [B S] and the choice [B S], which is False in padding.
 Selected = tuple[Float[Array, "B S"], Bool[Array, "B S"]]

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.layers.linear import Linear
 from attention_research.models.rationales.selection import BothDirections, Selected, draws, taken
-from attention_research.registry import Child, Given
+from attention_research.signatures import Child, Given
 
 
 class SequentialGenerator(nnx.Module):

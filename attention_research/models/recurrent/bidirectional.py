@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.layers.dropout import dropout
 from attention_research.layers.recurrent.scan import run
-from attention_research.registry import Child, Given, Positive, Rate
+from attention_research.signatures import Child, Given, Positive, Rate
 
 
 class BidirectionalEncoder(nnx.Module):

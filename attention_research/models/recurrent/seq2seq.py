@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.models.recurrent.writer import RecurrentWriter
 from attention_research.models.sequences import Sequence, sequence, shift_right
-from attention_research.registry import Child, Positive, Rate
+from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
 
 

@@ -21,7 +21,7 @@ from attention_research.layers.dropout import dropout
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.layers import RecurrentLayers
 from attention_research.models.recurrent.stepwise import Arrays, StepwiseDecoder
-from attention_research.registry import Child, Given, Positive, Rate
+from attention_research.signatures import Child, Given, Positive, Rate
 
 
 class ShowAttendTell(StepwiseDecoder):

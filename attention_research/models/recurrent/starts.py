@@ -10,7 +10,7 @@ from flax import nnx
 
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.layers import RecurrentLayers
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 States = tuple[dict[str, Any], ...]
 

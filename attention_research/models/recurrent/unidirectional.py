@@ -8,7 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.layers.recurrent.layers import RecurrentLayers
-from attention_research.registry import Child, Given, Positive, Rate
+from attention_research.signatures import Child, Given, Positive, Rate
 
 
 class UnidirectionalEncoder(nnx.Module):

@@ -70,7 +70,8 @@ def measure_shift(*, attention: str, seed: int, **_: Any) -> dict[str, float]:
 
     from attention_research.kernels import sinusoidal_positions
     from attention_research.layers.attention.multi_head import Where, owned_by_stack
-    from attention_research.registry import Constructor, lookup
+    from attention_research.registry import lookup
+    from attention_research.signatures import Constructor
 
     kind = "standard" if attention == "absolute" else attention
     width, length, shift = 64, 20, 37

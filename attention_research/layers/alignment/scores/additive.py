@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.scores.additive import projected_additive_scores
 from attention_research.layers.alignment.scores.score import Score, vector, weight
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class AdditiveScore(Score):

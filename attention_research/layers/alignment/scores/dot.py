@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels import dot_scores
 from attention_research.layers.alignment.scores.score import Score
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 class DotScore(Score):

@@ -9,7 +9,7 @@ from attention_research.kernels import dot_scores
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.scores import scaled_dot_scores
 from attention_research.layers.alignment.scores.score import Score, weight
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class ReducedRankScore(Score):

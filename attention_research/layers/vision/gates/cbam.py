@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels.vision import cbam
 from attention_research.layers.vision.gates.excitation import Excitation, glorot_uniform
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class CBAM(nnx.Module):

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels import channel_attention
 from attention_research.layers.vision.gates.excitation import Excitation
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class ChannelGate(nnx.Module):

@@ -7,7 +7,7 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 class NoGate(nnx.Module):

@@ -11,7 +11,7 @@ from attention_research.kernels import channel_attention
 from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.vision.gates.excitation import Excitation
 from attention_research.layers.vision.gates.normalized_spatial import NormalizedSpatialGate
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class NormalizedCBAM(nnx.Module):

@@ -18,7 +18,7 @@ from attention_research.kernels.vision.spatial_attention import spatial_logits
 from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.vision.gates.excitation import glorot_uniform
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class NormalizedSpatialGate(nnx.Module):

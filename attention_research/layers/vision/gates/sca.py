@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels.vision import sca
 from attention_research.layers.vision.gates.excitation import glorot_uniform
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class SCA(nnx.Module):

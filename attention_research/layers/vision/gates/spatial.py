@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels import spatial_attention
 from attention_research.layers.vision.gates.excitation import glorot_uniform
-from attention_research.registry import Given, Positive
+from attention_research.signatures import Given, Positive
 
 
 class SpatialGate(nnx.Module):

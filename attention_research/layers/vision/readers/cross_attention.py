@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.masks import padding_mask
-from attention_research.registry import Child
+from attention_research.signatures import Child
 
 
 class CrossAttentionReader(nnx.Module):

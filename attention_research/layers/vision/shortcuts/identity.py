@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 class IdentityShortcut(nnx.Module):

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running_statistics import nested
 from attention_research.layers.vision.convolution import Convolution
-from attention_research.registry import Given
+from attention_research.signatures import Given
 
 
 class ProjectionShortcut(nnx.Module):
