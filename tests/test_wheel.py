@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from attention_research.training.environment import fingerprint
 from tests.docs.test_adding_a_variant import walk
 
 pytestmark = pytest.mark.slow
@@ -92,11 +93,15 @@ def test_the_installed_package_is_the_one_that_runs(run):
     program = (
         "import attention_research, attention_research.experiments.ablation.rows as rows, "
         "attention_research.configs.translation.transformer as config; "
-        "print(attention_research.__file__, rows.__file__, config.__file__, sep='\\n')"
+        "print(attention_research.__file__, rows.__file__, config.__file__, sep='\\n'); "
+        "from attention_research.training.environment import fingerprint, git_revision; "
+        "print(fingerprint(), git_revision())"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=run.here, env=run.environment,
                           capture_output=True, text=True, check=True)  # fmt: skip
-    assert all(Path(line).is_relative_to(run.installed) for line in done.stdout.splitlines())
+    *files, last = done.stdout.splitlines()
+    assert len(files) == 3 and all(Path(line).is_relative_to(run.installed) for line in files)
+    assert last == f"{fingerprint()} unknown"  # the same program; the repository around the folder is another one
 
 
 def test_a_newcomers_hour(run, root, monkeypatch):

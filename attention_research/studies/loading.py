@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -28,7 +29,7 @@ from typing import Any
 from attention_research import bundled
 from attention_research.config import ConfigError
 from attention_research.config.files import failure
-from attention_research.studies.study import Row, Scale, Study, nearest_of
+from attention_research.studies.study import Row, Scale, Study
 
 #: The file of a study that has a folder of its own.
 FILE = "study.py"
@@ -77,7 +78,9 @@ def load_study(name: str, experiments: Path | None = None) -> Study:
         found = [file for file in study_files(name, home) if _title(file) is not None]
         if not found:
             names = [*find_studies(home), *(file.as_posix() for file in path.parent.glob("*.py"))]
-            raise ConfigError(f"study {given!r}: no such study; {nearest_of(given, names)}")
+            close = difflib.get_close_matches(given, names, 1, 0.4)
+            hint = f"did you mean {close[0]}?" if close else "attention-research list studies prints their names"
+            raise ConfigError(f"study {given!r}: no such study; {hint}")
         path, name = found[0], _name(found[0].relative_to(home))
     try:
         title, module = _title(path), module_of(path)

@@ -72,6 +72,12 @@ def test_an_unknown_study_is_one_line(papers, name):
         load_study(name, papers)
 
 
+def test_a_name_like_no_study_is_answered_by_the_command_that_lists_them(papers):
+    line = "study 'zzz': no such study; attention-research list studies prints their names"
+    with pytest.raises(ConfigError, match=f"^{line}$"):
+        load_study("zzz", papers)
+
+
 @pytest.mark.parametrize("folder", ["root", "tmp_path"])
 def test_a_packaged_study_has_a_name_and_in_its_repository_a_path(folder, request, monkeypatch):
     monkeypatch.chdir(request.getfixturevalue(folder))
