@@ -44,6 +44,14 @@ def test_a_mechanism_has_a_citation_and_an_oracle(mechanism, root):
     assert f"def {test}(" in (root / path).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("mechanism", ALL, ids=lambda mechanism: mechanism.name)
+def test_what_a_mechanism_leaves_out_or_breaks_is_there(mechanism):
+    arrays = inspect.signature(inspect.unwrap(mechanism.function)).parameters.keys() | mechanism.inputs.keys()
+    known = {"scale", "bias", "mask", *arrays}  # what a family leaves out, some of its members do not have
+    assert {*mechanism.without.split(), *mechanism.first.split()} <= known
+    assert {*mechanism.breaks} <= {"padding", "empty", "grows"}
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_walked_through_its_laws(family, root):
     text = (root / "tests" / "kernels" / f"test_laws_{family}.py").read_text(encoding="utf-8")

@@ -96,7 +96,6 @@ _GROUPED = {"N": 6, "K": 3, "Hv": 7}
 _INSIDE = partial(
     Mechanism,
     positional_attention,
-    without="query_offset",
     sizes=_GROUPED,
     blockwise=True,
     oracle="position_encodings::positions_in_attention_are_the_equation",
@@ -194,7 +193,7 @@ MECHANISMS = (
     _INSIDE(
         "causal_positions_in_attention",
         {"key_positions": "T 1 H"},
-        without="value_positions mask query_offset",
+        without="value_positions mask",
         itself=True,
         settings={"is_causal": True},
         causal="T",
