@@ -172,10 +172,31 @@ def nesterov_needs_momentum(section: Section, sections: list[Section]) -> Broken
 def averaged_are_kept(section: Section, sections: list[Section]) -> Broken:
     """`evaluation.average` takes the mean of checkpoints that training kept."""
     count = section.settings["average"]
+    if count > 1 and _is_further(section):
+        return "average", "all evaluations score one model, which config.evaluation.average chooses"
     kept = [other.settings["keep"] for other in sections if other.family == "training" and "keep" in other.settings]
     if not kept or count <= kept[0]:
         return None
     return "average", f"{count} checkpoints are to be averaged and training.keep keeps {kept[0]}; change one of them"
+
+
+def _is_further(section: Section) -> bool:
+    return section.path.startswith("config.evaluations.")
+
+
+def best_by_what_training_scores(section: Section, sections: list[Section]) -> Broken:
+    """`training.best_by` is the validation loss, or a metric of a further evaluation that training computes."""
+    wanted = section.settings.get("best_by", "loss")
+    if wanted == "loss":
+        return None
+    splits = {one.path.split(".")[2]: one.settings["split"] for one in sections if _is_further(one)}
+    name, _, metric = wanted.partition(".")
+    if name not in splits or not metric:
+        there = f"; evaluations has {', '.join(splits)}" if splits else "; evaluations is empty"
+        return "best_by", f"expected loss, or NAME.METRIC of one of config.evaluations; got {wanted!r}{there}"
+    if splits[name] == "test":
+        return "best_by", f"no checkpoint is chosen by the test split; set config.evaluations.{name}.split=validation"
+    return None
 
 
 def whole_accumulation_steps(section: Section, sections: list[Section]) -> Broken:
@@ -257,6 +278,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("training", "*", whole_accumulation_steps),
     ("training", "*", a_checkpoint_that_can_be),
     ("training", "*", a_checkpoint_to_choose),
+    ("training", "*", best_by_what_training_scores),
     ("evaluation", "*", averaged_are_kept),
     ("optimizer", "sgd", nesterov_needs_momentum),
 )

@@ -1,8 +1,13 @@
-"""The root of a config: its signature is the schema of what stands above the sections, and what flows into them."""
+"""The root of a config: its signature is the schema of what stands above the sections, and what flows into them.
+
+`evaluation` is the one whose scores are the run's; `evaluations` are further ones by name (`training.scoring`).
+"""
 
 from __future__ import annotations
 
-from attention_research.signatures import Child, Constructor, Positive
+from collections.abc import Mapping
+
+from attention_research.signatures import Child, Children, Constructor, Positive
 
 
 class Experiment:
@@ -20,6 +25,7 @@ class Experiment:
         parallel: Child["parallel"],
         decoding: Child["decoding"],
         evaluation: Child["evaluation"],
+        evaluations: Children["evaluation"] = (),
     ):
         self.max_length = max_length
         self.vocabulary_size = vocabulary_size
@@ -30,6 +36,7 @@ class Experiment:
         self.parallel: Constructor = parallel
         self.decoding: Constructor = decoding
         self.evaluation: Constructor = evaluation
+        self.evaluations: Mapping[str, Constructor] = evaluations
 
 
 class ImageExperiment:
@@ -47,6 +54,7 @@ class ImageExperiment:
         parallel: Child["parallel"],
         decoding: Child["decoding"],
         evaluation: Child["evaluation"] = "classification",
+        evaluations: Children["evaluation"] = (),
     ):
         self.side, self.channels = side, channels
         self.task: Constructor = task
@@ -56,6 +64,7 @@ class ImageExperiment:
         self.parallel: Constructor = parallel
         self.decoding: Constructor = decoding
         self.evaluation: Constructor = evaluation
+        self.evaluations: Mapping[str, Constructor] = evaluations
 
 
 class ImageTextExperiment:
@@ -75,6 +84,7 @@ class ImageTextExperiment:
         parallel: Child["parallel"],
         decoding: Child["decoding"],
         evaluation: Child["evaluation"] = "captions",
+        evaluations: Children["evaluation"] = (),
     ):
         self.side, self.channels, self.max_length, self.vocabulary_size = side, channels, max_length, vocabulary_size
         self.task: Constructor = task
@@ -84,3 +94,4 @@ class ImageTextExperiment:
         self.parallel: Constructor = parallel
         self.decoding: Constructor = decoding
         self.evaluation: Constructor = evaluation
+        self.evaluations: Mapping[str, Constructor] = evaluations

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 Positive = Annotated[int, "at least 1"]
@@ -27,6 +27,16 @@ class Child:
 
     def __class_getitem__(cls, names: str | tuple[str, ...]) -> Any:
         return Annotated[Callable[..., Any], cls.__name__, names]
+
+
+class Children:
+    """Annotation of child sections by name, ``Children["evaluation"]``: the constructor receives a dict of name to
+    `Constructor`. The config chooses the names; a path leads to a section under its name (``evaluations.bleu.split``).
+    The default ``()`` is none.
+    """
+
+    def __class_getitem__(cls, family: str) -> Any:
+        return Annotated[Mapping[str, Callable[..., Any]], cls.__name__, family]
 
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ def _read_children(context: ClassDefContext) -> None:
 
 
 def _read(annotation: Type) -> Type:
-    is_child = isinstance(annotation, UnboundType) and annotation.name == "Child"
+    is_child = isinstance(annotation, UnboundType) and annotation.name in ("Child", "Children")
     return AnyType(TypeOfAny.explicit) if is_child else annotation
 
 

@@ -1,4 +1,4 @@
-"""Every kind of model, task, data and alignment gives what its contract says, over all of the registry.
+"""Every kind of model, task, data, alignment and evaluation gives what its contract says, over all of the registry.
 
 Here are the names and the signatures. mypy checks the types, of the package and of every kind against its protocol.
 What the methods compute is tested elsewhere.
@@ -19,6 +19,7 @@ from attention_research.data import protocol as data
 from attention_research.layers.alignment.protocol import Alignment
 from attention_research.models import protocol as models
 from attention_research.registry import FAMILIES, lookup
+from attention_research.tasks.evaluation_protocol import PERPLEXITY, ReadsOutputs, ScoresTexts
 from attention_research.tasks.protocol import Task
 
 #: What a class of the family must give all of one of, and what it may give beside, all of it or nothing.
@@ -114,6 +115,16 @@ def test_an_alignment_gives_what_a_decoder_asks_for(family, kind):
     assert lacks(lookup(family, kind), Alignment) == []
 
 
+@pytest.mark.parametrize("kind", FAMILIES["evaluation"])
+def test_an_evaluation_is_of_one_sort_and_says_what_it_measures(kind):
+    cls = lookup("evaluation", kind)
+    (sort,) = [one for one in (ScoresTexts, ReadsOutputs) if isinstance(cls(), one)]
+    assert lacks(cls, sort) == []
+    names = [metric.name for metric in cls.metrics]
+    assert names and len(set(names)) == len(names) and set(cls().metrics) <= set(cls.metrics)
+    assert (PERPLEXITY in cls.metrics) == (sort is ScoresTexts or kind == "perplexity")
+
+
 def test_what_is_asked_at_run_time_reads_nothing():
     """`isinstance` reads the attributes of a protocol: a property would train a vocabulary."""
     for one in (*MODEL, *WRITES, models.EncodesSource, *MORE_OF_DATA):
@@ -189,6 +200,7 @@ TYPES = {
     "data": "Data",
     "alignment": "Alignment",
     "image_alignment": "Alignment",
+    "evaluation": "ScoresTexts | ReadsOutputs",
 }
 MISTYPED = """
 class Mistyped:
@@ -205,6 +217,7 @@ def test_mypy_finds_every_kind_to_be_of_its_protocol(root, tmp_path):
     lines = ["from collections.abc import Mapping", "from typing import Any", "from jaxtyping import Array, Key"]
     names = "Classifies, Continues, Generates, Model, Rates, ScoresTokens"
     lines += [f"from {models.__name__} import {names}", f"from {Task.__module__} import Task"]
+    lines.append(f"from {ScoresTexts.__module__} import ReadsOutputs, ScoresTexts")
     lines += [f"from {data.__name__} import Data", f"from {Alignment.__module__} import Alignment"]
     for family, named in TYPES.items():
         for kind, place in FAMILIES[family].items():

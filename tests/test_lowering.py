@@ -17,6 +17,7 @@ from jax import export
 
 from attention_research.config import load, variants
 from attention_research.models.sequences import source
+from attention_research.tasks.evaluation_protocol import ReadsOutputs
 from attention_research.training.trainer import Trainer
 
 KERNELS = {"cuda": "__gpu$xla.gpu.triton", "tpu": "@tpu_custom_call"}
@@ -74,7 +75,7 @@ def programs(config: Any) -> Iterator[tuple[Any, tuple]]:
     yield step, (state, batch)
     yield lambda model, rows: trainer.task.loss(merge(*model), rows, None), (model, rows)
     evaluation, decoding = trainer.parts.evaluation(), trainer.parts.decoding()
-    if hasattr(evaluation, "outputs"):
+    if isinstance(evaluation, ReadsOutputs):
         yield lambda model, rows: evaluation.outputs(merge(*model), rows), (model, rows)
     else:
         length = config.resolved["max_length"]

@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     if arguments.json:
         return print_json(result)
     print(result["summary"])
+    for name, scores in result.get("evaluations", {}).items():
+        print(f"{name} ({scores['split']}): {scores['summary']}")
     if "perplexity" in result:
         print(f"{result['sentences']} sentences of {result['split']} · perplexity {result['perplexity']:.2f} a piece")
     print(Selection(result["checkpoint"], result["averaged"]))

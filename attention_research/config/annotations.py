@@ -37,6 +37,7 @@ EXACT = 2**53
 _WORDS = {int: "an int", float: "a float", bool: "true or false", str: "a string"}
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 _ELEMENT = re.compile(r"\s*,\s*")
+_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,30 @@ class Section:
         return self.check(text if value is None else plain(value))
 
 
-Annotation = Scalar | Choice | Optional | Tuple | Section
+@dataclass(frozen=True)
+class Named:
+    """Children["family"]: any number of sections, each under a name that the config chooses."""
+
+    item: Section
+
+    @property
+    def words(self) -> str:
+        return f"a dict of name to section, each {self.item.words}"
+
+    def check(self, value: Any) -> dict[str, Any]:
+        value = {} if value in ([], ()) else value
+        if not isinstance(value, dict):
+            raise Mismatch(f"expected {self.words}; got {_show(value)}")
+        wrong = [name for name in value if not (isinstance(name, str) and _NAME.fullmatch(name))]
+        if wrong:
+            raise Mismatch(f"expected names of letters, digits and _, beginning with a letter; got {_show(wrong[0])}")
+        return {name: self.item.check(item) for name, item in value.items()}
+
+    def parse(self, text: str) -> dict[str, Any]:
+        return self.check(plain(literal(text)))
+
+
+Annotation = Scalar | Choice | Optional | Tuple | Section | Named
 
 
 def read(node: ast.expr) -> Annotation:
@@ -179,6 +203,8 @@ def read(node: ast.expr) -> Annotation:
                 return Choice(tuple(ast.literal_eval(item) for item in items))
             if name == "Child" and all(isinstance(item, ast.Constant) for item in items):
                 return _section(*(ast.literal_eval(item) for item in items))
+            if name == "Children" and isinstance(inner, ast.Constant):
+                return Named(_section(ast.literal_eval(inner)))
             if name == "tuple" and len(items) == 2 and isinstance(items[1], ast.Constant) and items[1].value is ...:
                 return Tuple((read(items[0]),), repeated=True)
             if name == "tuple":

@@ -59,6 +59,8 @@ def build_model(
 def _built(setting: schema.Setting, value: Any, path: str) -> Any:
     if setting.section is None or value is None:
         return _pythonic(setting.annotation, value)
+    if setting.named:
+        return {name: build(item, setting.section.family, f"{path}.{name}") for name, item in value.items()}
     if setting.many:
         return tuple(build(item, setting.section.family, f"{path}.{i}") for i, item in enumerate(value))
     return build(value, setting.section.family, path)

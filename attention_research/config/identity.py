@@ -96,6 +96,8 @@ class _Place:
         setting = self.settings.get(name)
         if setting is None or setting.section is None:
             return value
+        if setting.named and isinstance(value, dict):
+            return {key: _Place(setting.family, section, self).rest() for key, section in value.items()}
         return _each(lambda section: _Place(setting.family, section, self).rest(), value)
 
     def _filled_in(self, name: str) -> Any:

@@ -53,22 +53,28 @@ def _apply(given: dict[str, Any], run: list[Override]) -> None:
 
 def _leads_to_section(given: dict[str, Any], path: str) -> bool:
     try:
-        setting = _descend(plain(given), path)[0]
+        setting, node, key = _descend(plain(given), path)
     except ConfigError:
         return False
+    if setting is None:
+        return key != "kind" and isinstance(node, dict)  # one of the sections by name
     return setting is not None and setting.section is not None and not setting.many
 
 
 def _set(given: dict[str, Any], path: str, value: Any) -> None:
     setting, section, key = _descend(given, path)
-    if setting is None:  # a kind, or one item of a tuple of sections
-        section[key] = {"kind": value} if isinstance(section, list) and isinstance(value, str) else value
+    if setting is None:  # a kind, or one of several sections
+        alone = isinstance(value, str) and (isinstance(section, list) or path.split(".")[-1] != "kind")
+        section[key] = {"kind": value} if alone else value
         _descend(plain(given), path)  # an unknown kind is refused here, under its full path
         return
     try:
         parsed: Any = setting.annotation.parse(value) if isinstance(value, str) else setting.annotation.check(value)
     except Mismatch as error:
         raise ConfigError(f"{ROOT[0]}.{path}: {error}") from None
+    if setting.many:
+        section[key] = parsed
+        return
     if setting.section is not None and isinstance(value, str) and isinstance(section.get(key), dict) and parsed:
         parsed = {**section[key], **parsed}  # the short form sets the kind alone; what else was written must fit it
     section[key] = parsed
@@ -79,7 +85,7 @@ def _set(given: dict[str, Any], path: str, value: Any) -> None:
 def _descend(given: dict[str, Any], path: str) -> tuple[Setting | None, Any, Any]:
     """(setting, node of `given`, key) that a path leads to; sections on the way are created.
 
-    The setting is None for ``kind`` and for one item of a tuple of sections (``steps.0``).
+    The setting is None for ``kind``, and for one of several sections (``steps.0``, ``evaluations.bleu``).
     """
     scope, node, names, full = Scope.root(given), given, path.split("."), ROOT[0]
     while True:
@@ -89,12 +95,25 @@ def _descend(given: dict[str, Any], path: str) -> tuple[Setting | None, Any, Any
             return None, node, name
         if name not in scope.settings:
             raise unknown(scope, name, full)
-        setting, index = scope.settings[name], None
+        setting = scope.settings[name]
+        index: int | str | None = None
         if not names:
             return setting, node, name
         if setting.section is None:
             raise ConfigError(f"{full}: is {setting.annotation.words}, not a section; it has no {'.'.join(names)}")
-        if setting.many:
+        if setting.named:
+            index, names = names[0], names[1:]
+            there = scope.child_raw(name) or {}
+            full = f"{full}.{index}"
+            node[name] = {key: dict(item.values) for key, item in there.items()}
+            if not names:
+                return None, node[name], index
+            if index not in there and names != ["kind"]:
+                raise ConfigError(f"{full}: no such section; {_offered(full, there)}")
+            node[name].setdefault(index, {})
+            if index not in there:
+                return None, node[name][index], "kind"
+        elif setting.many:
             items = scope.child_raw(name) or []
             index, names = _index(full, names[0], len(items)), names[1:]
             full = f"{full}.{index}"
@@ -109,6 +128,11 @@ def _descend(given: dict[str, Any], path: str) -> tuple[Setting | None, Any, Any
             node[name] = {} if node.get(name) is None else {"kind": node[name]}
         node = node[name] if index is None else node[name][index]
         scope = child
+
+
+def _offered(full: str, there: Iterable[str]) -> str:
+    names = ", ".join(there)
+    return f"{f'there are {names}; ' if names else ''}give its kind first: --{full}.kind=..."
 
 
 def _index(full: str, text: str, length: int) -> int:

@@ -61,20 +61,21 @@ class Scope:
         return self.raw.written.get(name, f"{self.path}.{name}")
 
     def child_raw(self, name: str) -> Any:
-        """What a child section is before its own resolution, given over inherited: a `Raw`, a list of them, or None."""
+        """What a child section is before its own resolution, given over inherited: a `Raw`, a list or a dict of them,
+        or None."""
         if name not in self._children:
             self._children[name] = self._said(self.settings[name])
         return self._children[name]
 
-    def child(self, name: str, index: int | None = None) -> Scope | None:
-        """The scope of a child section, or of one item of a tuple of them; None where there is none."""
+    def child(self, name: str, index: int | str | None = None) -> Scope | None:
+        """The scope of a child section, or of one of several, by its number or name; None where there is none."""
         raw, family = self.child_raw(name), self.settings[name].family
         path = f"{self.path}.{name}"
         if index is not None:
             raw, path = raw[index], f"{path}.{index}"
         return None if raw is None else Scope(path, family, raw, self)
 
-    def _said(self, setting: schema.Setting) -> Raw | list[Raw] | None:
+    def _said(self, setting: schema.Setting) -> Raw | list[Raw] | dict[str, Raw] | None:
         family, where = setting.family, self.where(setting.name)
         if setting.name not in self.raw.values:
             return self._inherited(setting)
@@ -84,6 +85,8 @@ class Scope:
             raise ConfigError(f"{where}: {error}") from None
         if given is None:
             return None
+        if setting.named:
+            return {name: _over(_plain(family), item, family, f"{where}.{name}") for name, item in given.items()}
         if setting.many:
             return [_over(_plain(family), item, family, f"{where}.{i}") for i, item in enumerate(given)]
         return _over(self._inherited(setting) or _plain(family), given, family, where)
@@ -92,6 +95,8 @@ class Scope:
         family = setting.family
         if setting.default is None:
             return None
+        if setting.default is not schema.REQUIRED and setting.named:
+            return {name: Raw(item) for name, item in setting.default.items()}
         if setting.default is not schema.REQUIRED:
             return [Raw(item) for item in setting.default] if setting.many else Raw(setting.default)
         other = setting.section.other if setting.section else None
@@ -146,6 +151,12 @@ def _resolve(scope: Scope, sections: list[constraints.Section]) -> dict[str, Any
     for name, setting in scope.settings.items():
         if setting.section is None:
             result[name] = scope.values[name]
+        elif setting.named:
+            result[name] = {
+                key: _resolve(child, sections)
+                for key in scope.child_raw(name) or {}
+                if (child := scope.child(name, key)) is not None
+            }
         elif setting.many and scope.child_raw(name) is not None:
             children = (scope.child(name, i) for i in range(len(scope.child_raw(name))))
             result[name] = [_resolve(child, sections) for child in children if child is not None]

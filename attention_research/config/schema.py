@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research import registry
-from attention_research.config.annotations import Annotation, Mismatch, Optional, Section, Tuple, read
+from attention_research.config.annotations import Annotation, Mismatch, Named, Optional, Section, Tuple, read
 from attention_research.config.errors import SchemaError
 
 
@@ -61,6 +61,7 @@ class Setting:
         """The child section that this is, or whose repetition this is."""
         inner = self._inner
         inner = inner.items[0] if isinstance(inner, Tuple) and inner.repeated else inner
+        inner = inner.item if isinstance(inner, Named) else inner
         return inner if isinstance(inner, Section) else None
 
     @property
@@ -75,8 +76,13 @@ class Setting:
 
     @cached_property
     def many(self) -> bool:
-        """A tuple of sections."""
-        return self.section is not None and isinstance(self._inner, Tuple)
+        """A tuple of sections, or sections by name."""
+        return self.section is not None and isinstance(self._inner, Tuple | Named)
+
+    @cached_property
+    def named(self) -> bool:
+        """Sections by name."""
+        return isinstance(self._inner, Named)
 
     @cached_property
     def _inner(self) -> Annotation:
@@ -191,7 +197,7 @@ def _setting(where: str, argument: ast.arg, default: ast.expr | None) -> Setting
         raise SchemaError(f"{where}: the default {ast.unparse(default)} is not a literal") from None
     setting = Setting(argument.arg, text, value, annotation)
     if setting.section is not None and value is not None:
-        for child in value if setting.many else [value]:
+        for child in value.values() if setting.named else value if setting.many else [value]:
             if child.get("kind") not in registry.FAMILIES[setting.family]:
                 raise SchemaError(f"{where}: its default {child.get('kind')!r} is no kind of {setting.family}")
     return setting
@@ -225,7 +231,7 @@ def _init_of_bases(module: str, node: ast.ClassDef) -> _Init | None:
     path = source(module)
     assert path is not None
     tree = _tree(path, path.stat().st_mtime_ns)
-    homes = filter(None, (_home(tree, module, base) for base in node.bases))
+    homes = filter(None, (home_of_base(tree, module, base) for base in node.bases))
     found = {id(init.function): init for init in (_find_init(*home) for home in homes) if init is not None}
     if len(found) > 1:
         there = " and ".join(init.node.name for init in found.values())
@@ -233,7 +239,7 @@ def _init_of_bases(module: str, node: ast.ClassDef) -> _Init | None:
     return next(iter(found.values()), None)
 
 
-def _home(tree: ast.Module, module: str, base: ast.expr) -> tuple[str, str] | None:
+def home_of_base(tree: ast.Module, module: str, base: ast.expr) -> tuple[str, str] | None:
     """("module", "Class") of a base that stands in the same package or in this one."""
     if not isinstance(base, ast.Name):
         return None

@@ -1,11 +1,26 @@
-"""The columns of a table: which number of a trial stands there, and how it is printed."""
+"""The columns of a table: which number of a trial stands there, and how it is printed.
+
+The columns of an evaluation's numbers come from what its class says of them (`tasks.evaluation_protocol.Metric`), read
+from the source: no evaluation, and with it no JAX, is imported to plan or to draw a table.
+"""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import functools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from attention_research import registry
+from attention_research.config.errors import ConfigError, offer
+from attention_research.config.schema import home_of_base, source
+from attention_research.tasks import evaluation_protocol
+from attention_research.tasks.evaluation_protocol import Floor, Metric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +79,68 @@ FLOPS = Column("inspect.flops", "GFLOP/step", significant(3, 1e-9), spread=False
 STEPS_PER_SECOND = Column("train.steps_per_second", "steps/s", significant(3), spread=False, better="higher")
 PEAK_MEMORY = Column("train.peak_memory_bytes", "peak memory MB", fixed(0, 1e-6), spread=False, better="lower")
 LOSS = Column("train.loss", "loss", fixed(2), better="lower")
-PERPLEXITY = Column("evaluate.perplexity", "perplexity", significant(3), better="lower")
-BLEU = Column("evaluate.bleu", "BLEU", fixed(1), better="higher")
-ACCURACY = Column("evaluate.accuracy", "accuracy, %", fixed(1), better="higher")
-F1 = Column("evaluate.f1", "F1", fixed(1), better="higher")
+
+
+def metrics_of(kind: str) -> tuple[Metric, ...]:
+    """What the class of a kind of evaluation says that it measures. Raises KeyError for an unknown kind."""
+    return _declared(registry.FAMILIES["evaluation"][kind])
+
+
+def metrics() -> Iterator[Metric]:
+    """Those of all kinds, in the registry's order; a name comes once for each kind that has it."""
+    for kind in registry.FAMILIES["evaluation"]:
+        yield from metrics_of(kind)
+
+
+def evaluated(name: str, stage: str = "evaluate") -> Column:
+    """The column of a metric by its name. Raises ConfigError for one that no evaluation has."""
+    found = {metric.name: metric for metric in reversed(list(metrics()))}
+    if name not in found:
+        raise ConfigError(f"column {stage}.{name}: no evaluation has such a metric; {offer(name, found)}")
+    metric = found[name]
+    text = significant(metric.digits) if metric.significant else fixed(metric.digits)
+    return Column(f"{stage}.{name}", metric.title, text, better=metric.better)
+
+
+def stored_floors() -> list[tuple[Metric, Floor]]:
+    """The floors that evaluations store with their scores, each with its metric, once."""
+    return list(dict.fromkeys((metric, floor) for metric in metrics() for floor in metric.floors if floor.stored))
+
+
+def floor_titles() -> dict[str, str]:
+    """Slug of a floor -> the name of its line in a table."""
+    return {floor.slug: floor.title for metric in metrics() for floor in metric.floors}
+
+
+def _declared(where: str) -> tuple[Metric, ...]:
+    path = source(where.partition(":")[0])
+    assert path is not None, where
+    return _read(where, path, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _read(where: str, path: Path, stamp: int) -> tuple[Metric, ...]:
+    """The nearest `metrics` of the class and its bases; they may name another class's: `(*Other.metrics, ...)`."""
+    del stamp  # a changed file is read again
+    module, _, name = where.partition(":")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    node = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+
+    def of_class(base: ast.expr) -> tuple[Metric, ...]:
+        home = home_of_base(tree, module, base)
+        return () if home is None else _declared(":".join(home))
+
+    for item in node.body:
+        targets = item.targets if isinstance(item, ast.Assign) else [getattr(item, "target", ast.Constant(None))]
+        if isinstance(item, ast.Assign | ast.AnnAssign) and item.value and ast.unparse(targets[0]) == "metrics":
+            others = [one.value for one in ast.walk(item.value) if isinstance(one, ast.Attribute)]
+            names: dict[str, Any] = {ast.unparse(one): SimpleNamespace(metrics=of_class(one)) for one in others}
+            value = ast.fix_missing_locations(ast.Expression(item.value))
+            return eval(compile(value, str(path), "eval"), {**vars(evaluation_protocol), **names})
+    return next(filter(None, map(of_class, node.bases)), ())
+
+
+PERPLEXITY, BLEU, ACCURACY, F1 = map(evaluated, ("perplexity", "bleu", "accuracy", "f1"))
 
 #: The columns of a study that trains and evaluates translation models.
 QUALITY = (PARAMETERS, FLOPS, STEPS_PER_SECOND, PEAK_MEMORY, LOSS, PERPLEXITY, BLEU)

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attention_research.errors import ConfigError
+from attention_research.studies.columns import stored_floors
 
 if TYPE_CHECKING:
     from attention_research.studies.results import Results
@@ -25,68 +26,6 @@ if TYPE_CHECKING:
 UNSAID = "the study does not say when its models have learned their task"
 #: Kinds of claims that need no trained model.
 UNTRAINED_KINDS = ("count", "exact")
-
-
-@dataclasses.dataclass(frozen=True)
-class Stored:
-    """A floor that evaluations store beside their scores.
-
-    The number of a trained row under `key` must be better than the one under `floor`. `slug` is the name by which bars
-    refer to the floor, `name` the printed name.
-    """
-
-    slug: str
-    key: str
-    floor: str
-    name: str
-    missed: str
-    higher: bool = True
-
-
-STORED = (
-    Stored(
-        "unigram",
-        "evaluate.perplexity",
-        "evaluate.unigram_perplexity",
-        "a unigram model",
-        "perplexity not below unigram's {:,.0f}",
-        higher=False,
-    ),
-    Stored("copy", "evaluate.bleu", "evaluate.copy_bleu", "copying the source", "BLEU not above copying's {:.1f}"),
-    Stored(
-        "flat", "evaluate.f1", "evaluate.flat_f1", "one bracket around all words", "F1 not above one bracket's {:.1f}"
-    ),
-    Stored(
-        "majority",
-        "evaluate.accuracy",
-        "evaluate.majority_accuracy",
-        "the most frequent class",
-        "accuracy not above the most frequent class's {:.1f}",
-    ),
-    Stored(
-        "fixed",
-        "evaluate.f1",
-        "evaluate.floor_f1",
-        "a fixed name or the first words",
-        "F1 not above a fixed name's {:.1f}",
-    ),
-    Stored(
-        "token_by_token",
-        "evaluate.error_rate",
-        "evaluate.token_by_token_error_rate",
-        "replacing token by token",
-        "error rate not below token by token's {:.1f}",
-        higher=False,
-    ),
-    Stored(
-        "mean",
-        "evaluate.mean_squared_error",
-        "evaluate.constant_error",
-        "the mean rating",
-        "squared error not below the mean rating's {:.3f}",
-        higher=False,
-    ),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +129,7 @@ def _floor(results: Results, bar: Competence, row: str) -> float | None:
     """The value of the floor: from its own trial, else from the row's evaluation, else from the row that it names."""
     stage = bar.key.split(".", 1)[0]
     found = results.floor(bar.floor, bar.key, row)
-    stored = (one.floor.split(".", 1)[1] for one in STORED if one.slug == bar.floor)
+    stored = (one.stored for _, one in stored_floors() if one.slug == bar.floor)
     names = (next(stored, bar.floor), bar.floor)
     for where, key in (*((row, f"{stage}.{name}") for name in names), (bar.floor, bar.key)):
         found = _mean(results, where, key, bar.higher) if found is None else found

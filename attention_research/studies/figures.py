@@ -15,8 +15,7 @@ from typing import Any
 from attention_research.analysis import picture_file
 from attention_research.errors import RunError
 from attention_research.studies import floors
-from attention_research.studies.columns import BLEU, F1, Column, exponent
-from attention_research.studies.competence import STORED
+from attention_research.studies.columns import BLEU, F1, Column, exponent, stored_floors
 from attention_research.studies.results import Results, finite, published
 
 # The colours of Okabe and Ito, which people with colour blindness can distinguish.
@@ -196,10 +195,11 @@ def _printed(results: Results, name: str) -> dict[str, float]:
 def _floor_lines(results: Results, column: Column) -> dict[str, float]:
     """Name -> number of each floor of a column: from floors that are trials, else from those that evaluations store."""
     found = {name: numbers[column.key] for name, numbers in floors.lines(results.floors) if column.key in numbers}
-    for floor in STORED if not found else ():
-        below = [x for row in results.rows for x in results.values(row.id, floor.floor) if floor.key == column.key]
-        if below:
-            found[floor.name] = statistics.fmean(below)
+    for metric, floor in stored_floors() if not found else ():
+        if column.key == f"evaluate.{metric.name}":
+            below = [x for row in results.rows for x in results.values(row.id, f"evaluate.{floor.stored}")]
+            if below:
+                found[floor.said] = statistics.fmean(below)
     return found
 
 

@@ -156,9 +156,10 @@ def descriptions(stages: Stages, given: Given, sources: Sources | None = None) -
     for prefix, config, _ in finetuning.runs(stages, given or {}) if trains(stages) else ():
         found[f"{prefix}config"] = config.identity
         if prefix or _evaluates(stages):
-            section = config.resolved["evaluation"]
-            evaluation, whole = registry.FAMILIES["evaluation"][section["kind"]], section.get("near") is not None
-            found[f"{prefix}score"] = (sources or Sources()).of_scoring(evaluation, whole=whole)
+            named = {f"score.{name}": section for name, section in config.resolved.get("evaluations", {}).items()}
+            for name, section in {"score": config.resolved["evaluation"], **named}.items():
+                where, whole = registry.FAMILIES["evaluation"][section["kind"]], section.get("near") is not None
+                found[f"{prefix}{name}"] = (sources or Sources()).of_scoring(where, whole=whole)
     return found
 
 

@@ -21,6 +21,7 @@ from attention_research.config import FLOWS, Config, build, build_experiment, re
 from attention_research.config.identity import without_defaults
 from attention_research.config.record import flat
 from attention_research.studies import finetuning, fingerprints
+from attention_research.studies.columns import floor_titles
 from attention_research.studies.sources import Sources
 from attention_research.studies.study import Row, Study, digest
 from attention_research.studies.trials import Trial, plan
@@ -175,14 +176,13 @@ def lines(entries: Sequence[Entry]) -> list[tuple[str, dict[str, float]]]:
     """Printed name and numbers by key of each floor that is there, for the lines of a table."""
     if not any(entry.result for entry in entries):
         return []
-    from attention_research.tasks.floors import NAMES
-
+    titles = floor_titles()
     found: dict[str, dict[str, float]] = {}
     for entry in entries:
         stage, data = _settings(entry.trial)["stage"], _settings(entry.trial)["name"]
         for slug, scores in ((entry.result or {}).get("stages", {}).get(FLOORS) or {}).items():
             if isinstance(scores, Mapping):
-                name = NAMES.get(slug, slug) + (f" ({data})" if data else "")
+                name = titles.get(slug, slug) + (f" ({data})" if data else "")
                 found.setdefault(name, {}).update({f"{stage}.{metric}": number for metric, number in scores.items()})
     return list(found.items())
 

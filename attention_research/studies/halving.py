@@ -63,7 +63,7 @@ class Lines:
                 entry = json.loads(line)
             except json.JSONDecodeError:  # incomplete, from a process that was killed
                 continue
-            if entry.get("split") == "validation":
+            if entry.get("split") == "validation" and "loss" in entry:
                 found.append((entry["step"], entry["loss"]))
         return found
 

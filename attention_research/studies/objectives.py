@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attention_research.errors import ConfigError
-from attention_research.studies.columns import QUALITY, Column, fixed
+from attention_research.studies.columns import QUALITY, Column, evaluated, fixed, metrics
 
 #: The last validation loss, which the table of a search shows beside the numbers of the stages.
 VALIDATION_LOSS = Column("search.validation_loss", "validation loss", fixed(3), better="lower")
@@ -49,11 +49,12 @@ def read_objective(text: str | None) -> Objective:
     if not colon:
         direction, key = "", text
     known = {column.key: column for column in (*QUALITY, VALIDATION_LOSS)}
+    of_metrics = (evaluated(metric.name) for metric in metrics())
     if direction and direction not in _DIRECTIONS:
         raise ConfigError(f"--objective={text}: {direction!r} is neither min nor max")
     if not all(key.partition(".")[::2]):
         raise ConfigError(f"--objective={text}: expected STAGE.NAME, such as evaluate.bleu")
-    column = known.get(key, Column(key, key, fixed(3)))
+    column = known.get(key) or next((one for one in of_metrics if one.key == key), Column(key, key, fixed(3)))
     better = _DIRECTIONS.get(direction, column.better)
     if not better:
         has = ", ".join(key for key, column in known.items() if column.better)

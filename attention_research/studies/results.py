@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from attention_research.errors import ConfigError
 from attention_research.studies import competence, floors
-from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent
+from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent, stored_floors
 from attention_research.studies.comparisons import with_reference
 from attention_research.studies.staleness import OLD, Current, Stale, State, states_of
 from attention_research.studies.study import Row, Study
@@ -79,7 +79,7 @@ class Results:
     floors: tuple[Entry, ...] = ()
 
     def floor(self, name: str, key: str, row: str = "") -> float | None:
-        """The score of a floor (`tasks.floors.NAMES`) on the data of a row, or of any row if `row` is empty.
+        """The score of a floor, by its slug, on the data of a row, or of any row if `row` is empty.
 
         `key` is a key such as ``evaluate.perplexity``. None if the floor was not measured.
         """
@@ -164,14 +164,14 @@ class Results:
         samples = [sample for scores in evaluated for sample in scores.get("samples", [])]
         no_bleu = bool(samples) and max(map(_longest_reference, samples)) < 4
         missed = []
-        for floor in competence.STORED:
-            if no_bleu and floor.key == "evaluate.bleu":
+        for metric, floor in stored_floors():
+            if no_bleu and metric.name == "bleu":
                 continue
-            ours, theirs = self.values(row, floor.key), self.values(row, floor.floor)
+            ours, theirs = self.values(row, f"evaluate.{metric.name}"), self.values(row, f"evaluate.{floor.stored}")
             if ours and theirs:
                 mean, bound = statistics.fmean(ours), statistics.fmean(theirs)
-                if not (mean > bound if floor.higher else mean < bound):  # NaN misses the floor too
-                    missed.append(floor.missed.format(bound))
+                if not (mean > bound if metric.higher else mean < bound):  # NaN misses the floor too
+                    missed.append(metric.missed(floor, bound))
         return f"untrained ({'; '.join(missed)})" if missed else ""
 
     def notes(self, row: str) -> str:

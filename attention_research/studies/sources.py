@@ -37,8 +37,11 @@ OF_MEASURING = "training.fitting"
 #: Methods, by name or Class.name, whose numbers are optional for a trial: the baselines that it is compared with, and
 #: the scores of sources near to and far from the training data, with the constructor that has their setting.
 BESIDE = ("floors", "by_distance", "distance_summary", "BleuEvaluation.__init__")
-#: Methods that never count: they compute no score, and their output has its own version number.
-NEVER = ("sentence_statistics",)
+#: Methods and attributes that never count: they compute no score. The statistics have a version number of their own;
+#: the metrics say how scores are printed.
+NEVER = ("sentence_statistics", "metrics")
+#: The contract of evaluations, which computes nothing.
+CONTRACT = "attention_research.tasks.evaluation_protocol"
 
 
 class Sources:
@@ -333,4 +336,5 @@ def _facts_of_file(path: Path, time: int, size: int, whole: bool) -> _Facts:
 
 
 def _is_one_of(names: Collection[str], owner: ast.ClassDef, node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and not {node.name, f"{owner.name}.{node.name}"}.isdisjoint(names)
+    bound = list(_bound(node)) if isinstance(node, ast.FunctionDef | ast.Assign | ast.AnnAssign) else []
+    return any(not {name, f"{owner.name}.{name}"}.isdisjoint(names) for name in bound)

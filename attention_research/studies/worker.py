@@ -186,7 +186,19 @@ def _train(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
 def _evaluate(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
     from attention_research.training.evaluation import evaluate
 
-    return evaluate(folder, lambda line: print(line, flush=True))
+    return with_further(evaluate(folder, lambda line: print(line, flush=True)))
+
+
+def with_further(scores: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of further evaluations as "NAME.METRIC" beside those of the main one: ``evaluate.NAME.METRIC``."""
+    further = scores.pop("evaluations", {})
+    numbers = {
+        f"{name}.{metric}": value
+        for name, one in further.items()
+        for metric, value in one.items()
+        if isinstance(value, int | float)
+    }
+    return {**scores, **numbers}
 
 
 def _measure(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:

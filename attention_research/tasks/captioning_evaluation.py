@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attention_research.tasks.caption_bleu import References, Words, caption_bleu
-from attention_research.tasks.caption_rouge import caption_rouge
 from attention_research.tasks.cider import cider, cider_d
-from attention_research.tasks.evaluation import Evaluation, Scores
+from attention_research.tasks.evaluation import Scores, TextEvaluation
+from attention_research.tasks.evaluation_protocol import PERPLEXITY, Floor, Metric
+from attention_research.tasks.rouge import caption_rouge
 
 SIGNATURE = "coco-caption|tok:lower-case words, clitics apart, without punctuation|case:lc|smooth:none|df:split"
 _WORD = re.compile(r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\w+(?:-\w+)*")
@@ -38,8 +39,24 @@ def caption_scores(hypotheses: Sequence[Words], references: References) -> dict[
     return {name: 100.0 * score for name, score in found_scores.items()}
 
 
-class CaptioningEvaluation(Evaluation):
+class CaptioningEvaluation(TextEvaluation):
     """Captions of pictures, each against all captions that its picture has."""
+
+    metrics = (
+        PERPLEXITY,
+        Metric(
+            "bleu_4",
+            "BLEU-4",
+            "higher",
+            floors=(Floor("frequent", "most frequent target"), Floor("other", "caption of another picture")),
+        ),
+        Metric("bleu_1", "BLEU-1", "higher"),
+        Metric("bleu_2", "BLEU-2", "higher"),
+        Metric("bleu_3", "BLEU-3", "higher"),
+        Metric("rouge_l", "ROUGE-L", "higher"),
+        Metric("cider_d", "CIDEr-D", "higher"),
+        Metric("cider", "CIDEr", "higher"),
+    )
 
     def score(
         self, hypotheses: Sequence[str], references: Sequence[str | Sequence[str]], sources: Sequence[Any]

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Key
 from attention_research.models.protocol import Classifies
 from attention_research.tasks.auxiliary import running_updates
 from attention_research.tasks.evaluation import Evaluation, Scores
+from attention_research.tasks.evaluation_protocol import Floor, Metric
 
 
 class Classification:
@@ -40,6 +41,24 @@ class ClassificationEvaluation(Evaluation):
     """The class that the model thinks most probable, against the label."""
 
     needs = ("log_probabilities",)
+    metrics = (
+        Metric(
+            "accuracy",
+            "accuracy, %",
+            "higher",
+            floors=(
+                Floor(
+                    "majority",
+                    "most frequent class",
+                    "majority_accuracy",
+                    "the most frequent class",
+                    "the most frequent class's",
+                ),
+                Floor("tfidf_logistic", "TF-IDF and logistic regression"),
+            ),
+        ),
+        Metric("macro_f1", "macro-F1", "higher"),
+    )
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
         """The most probable classes, "predicted" [B], and how much each position counts, "weights" [B S]."""

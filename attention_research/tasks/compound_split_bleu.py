@@ -17,6 +17,7 @@ import sacrebleu
 
 from attention_research.signatures import Positive
 from attention_research.tasks.evaluation import BleuEvaluation, Scores
+from attention_research.tasks.evaluation_protocol import Metric
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
@@ -54,6 +55,8 @@ def compound_split_bleu(
 
 class CompoundSplitBleuEvaluation(BleuEvaluation):
     """sacreBLEU as `bleu`, and beside it `compound_split_bleu`; `language` is that of the target, for the tokenizer."""
+
+    metrics = (*BleuEvaluation.metrics, Metric("compound_split_bleu", "compound-split BLEU", "higher"))
 
     def __init__(
         self,

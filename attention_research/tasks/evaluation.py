@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 import sacrebleu
 
 from attention_research.signatures import Positive
-
-#: What a metric is called -> its number or text, of one split.
-Scores = dict[str, float | str]
+from attention_research.tasks.evaluation_protocol import PERPLEXITY, Floor, Metric, Scores
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
@@ -21,16 +19,10 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[f
 
 
 class Evaluation:
-    """Scores a split. `examples` bounds how many of its sentences (None: all of them); the model is the mean of the
-    newest `average` checkpoints (`training.averaging`).
+    """Scores a split: `tasks.evaluation_protocol` is the contract, this the settings and defaults that kinds share."""
 
-    One that decodes has `score(hypotheses, references, sources)`. One that looks at the model's outputs instead has
-    `outputs(model, batch)`, a pure function giving a dictionary of arrays, and `score(triples, data)` over (ids, batch,
-    outputs), where an id of -1 marks a row that only fills the batch. Both have `summary(scores)`.
-    `needs` are the methods that the model must have.
-    """
-
-    needs: ClassVar[tuple[str, ...]] = ("encode", "start", "step")
+    needs: ClassVar[tuple[str, ...]] = ()
+    metrics: tuple[Metric, ...] = ()
 
     def __init__(
         self,
@@ -43,20 +35,57 @@ class Evaluation:
         self.split, self.batch_size, self.examples, self.average = split, batch_size, examples, average
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """Trivial baseline (a name of `floors.NAMES`) -> its scores on the split, by the names that `score` gives them.
-
-        Each is fitted on the training split. What computes them is imported here: it is no part of scoring a trial.
-        """
+        """None but those of the data (`tasks.floors`)."""
         del data
         return {}
 
 
-class BleuEvaluation(Evaluation):
+class TextEvaluation(Evaluation):
+    """One that scores what the model writes; nothing by distance, and no statistics."""
+
+    needs = ("encode", "start", "step")
+    metrics: tuple[Metric, ...] = (PERPLEXITY,)
+
+    def by_distance(
+        self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any], data: Any, report: Any
+    ) -> Scores:
+        """Nothing."""
+        del hypotheses, references, sources, data, report
+        return {}
+
+    def distance_summary(self, scores: Mapping[str, Any]) -> str:
+        """Nothing."""
+        del scores
+        return ""
+
+    def sentence_statistics(
+        self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any]
+    ) -> dict[str, Any]:
+        """None."""
+        del hypotheses, references, sources
+        return {}
+
+
+class BleuEvaluation(TextEvaluation):
     """Translation, scored by sacreBLEU.
 
     With `near` the sources whose similarity to a training source is at least that (`floors.memory`) are also scored
     apart from the others: the first a translation memory can do as well.
     """
+
+    metrics: tuple[Metric, ...] = (
+        PERPLEXITY,
+        Metric(
+            "bleu",
+            "BLEU",
+            "higher",
+            floors=(
+                Floor("copy", "copying the source", "copy_bleu", "copying the source", "copying's"),
+                Floor("memory", "translation memory"),
+                Floor("memory_else_copy", "translation memory, else copying"),
+            ),
+        ),
+    )
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from jaxtyping import Array
 from attention_research.decoding import BeamSearch
 from attention_research.signatures import Positive
 from attention_research.tasks.evaluation import Evaluation
+from attention_research.tasks.evaluation_protocol import Floor, Metric
 from attention_research.tokens import EOS, PAD
 
 #: What stands for a word that the vocabulary lacks, and for what is no word of a body.
@@ -115,6 +116,31 @@ class NamingEvaluation(Evaluation):
     Two floors: the most frequent name of training for every function, and the first sub-tokens of each body, as many as
     a name has on average. `floor_f1` is the greater of their F1.
     """
+
+    needs = ("encode", "start", "step", "log_likelihood")
+    metrics = (
+        Metric(
+            "f1",
+            "F1",
+            "higher",
+            floors=(
+                Floor(
+                    "fixed",
+                    "a fixed name or the first words",
+                    "floor_f1",
+                    "a fixed name or the first words",
+                    "a fixed name's",
+                ),
+                Floor("frequent", "most frequent target"),
+                Floor("first_words", "first words of the source"),
+            ),
+        ),
+        Metric("precision", "precision", "higher"),
+        Metric("recall", "recall", "higher"),
+        Metric("f1_at_5", "F1 at 5", "higher"),
+        Metric("exact_match", "exact match, %", "higher"),
+        Metric("exact_match_at_5", "exact match at 5, %", "higher"),
+    )
 
     def __init__(
         self,

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attention_research.data.trees import PUNCTUATION
-from attention_research.tasks.evaluation import Evaluation, Scores
+from attention_research.tasks.evaluation import Scores, TextEvaluation
+from attention_research.tasks.evaluation_protocol import PERPLEXITY, Floor, Metric
 
 #: (label, first word, last word + 1)
 Bracket = tuple[str, int, int]
@@ -87,8 +88,27 @@ def flat(tree: str) -> str:
     return " ".join(["(S", *["XX"] * brackets(tree)[1], ")S"])
 
 
-class ParsevalEvaluation(Evaluation):
+class ParsevalEvaluation(TextEvaluation):
     """Parsing, scored by labelled brackets."""
+
+    metrics = (
+        PERPLEXITY,
+        Metric(
+            "f1",
+            "F1",
+            "higher",
+            floors=(
+                Floor(
+                    "flat", "one bracket around all words", "flat_f1", "one bracket around all words", "one bracket's"
+                ),
+            ),
+        ),
+        Metric("precision", "precision", "higher"),
+        Metric("recall", "recall", "higher"),
+        Metric("complete_match", "complete match, %", "higher"),
+        Metric("malformed", "malformed, %", "lower"),
+        Metric("wrong_length", "wrong length, %", "lower"),
+    )
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:
         """The scores of `parseval` with their `f1_signature`, and `flat_f1`: that of one bracket around everything."""

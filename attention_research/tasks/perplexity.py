@@ -12,12 +12,14 @@ from jaxtyping import Array
 
 from attention_research.data.protocol import Writable
 from attention_research.tasks.evaluation import Evaluation, Scores
+from attention_research.tasks.evaluation_protocol import PERPLEXITY, Metric
 
 
 class PerplexityEvaluation(Evaluation):
     """exp of the mean negative log-likelihood a non-padding target token, the end of the sentence included."""
 
     needs = ("log_likelihood",)
+    metrics = (PERPLEXITY, Metric("bits", "bits a token", "lower", digits=3))
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
         """{"log_likelihood": [B], the sum over a row's non-padding tokens, "tokens": [B], how many these are}."""

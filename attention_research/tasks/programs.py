@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attention_research.tasks.evaluation import Evaluation, Scores
+from attention_research.tasks.evaluation import Scores, TextEvaluation
+from attention_research.tasks.evaluation_protocol import PERPLEXITY, Floor, Metric
 from attention_research.tasks.restricted_python import Refused, Value, function_of
 
 #: The lists on which programs are tested.
@@ -52,8 +53,15 @@ def program_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict
     return {"exact_match": share(exact), "runs": share(runs), "passes": share(passes)}
 
 
-class ProgramEvaluation(Evaluation):
+class ProgramEvaluation(TextEvaluation):
     """Generated programs against the references, by their text and by their results."""
+
+    metrics = (
+        PERPLEXITY,
+        Metric("exact_match", "exact match, %", "higher", floors=(Floor("nearest_source", "nearest source"),)),
+        Metric("runs", "run, %", "higher"),
+        Metric("passes", "pass, %", "higher"),
+    )
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:
         """The scores of `program_scores`."""

@@ -15,6 +15,7 @@ from jaxtyping import Array
 
 from attention_research.signatures import Positive, Rate
 from attention_research.tasks.evaluation import Evaluation, Scores
+from attention_research.tasks.evaluation_protocol import Floor, Metric
 from attention_research.tasks.rationale import wanted
 from attention_research.tokens import PAD
 
@@ -30,6 +31,19 @@ class RationaleEvaluation(Evaluation):
     """
 
     needs = ("read",)
+    metrics = (
+        Metric(
+            "mean_squared_error",
+            "squared error",
+            "lower",
+            digits=4,
+            floor_digits=3,
+            floors=(Floor("mean", "mean rating", "constant_error", "the mean rating", "the mean rating's"),),
+        ),
+        Metric("precision", "precision", "higher"),
+        Metric("recall", "recall", "higher"),
+        Metric("rationale_f1", "rationale F1", "higher"),
+    )
 
     def __init__(
         self,

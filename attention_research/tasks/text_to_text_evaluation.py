@@ -9,13 +9,14 @@ from typing import Any, Literal
 from attention_research.errors import ConfigError
 from attention_research.signatures import Positive
 from attention_research.tasks import glue_metrics
-from attention_research.tasks.evaluation import Evaluation, Scores, corpus_bleu
+from attention_research.tasks.evaluation import BleuEvaluation, Scores, TextEvaluation, corpus_bleu
+from attention_research.tasks.evaluation_protocol import Floor, Metric
 from attention_research.tasks.rouge import SIGNATURE, rouge
 
 Texts = Sequence[str]
 
 
-class TextToTextEvaluation(Evaluation):
+class TextToTextEvaluation(TextEvaluation):
     """`metrics` of generated texts; the decoding is the config's own, in T5 greedy.
 
     Of labels: "accuracy", "f1_macro" and "matthews", whose classes are `labels` or, none given, those of the
@@ -25,6 +26,35 @@ class TextToTextEvaluation(Evaluation):
 
     Raises ConfigError for no metric, one that stands twice, and "f1" without `positive`.
     """
+
+    metrics: tuple[Metric, ...] = (
+        *BleuEvaluation.metrics,
+        Metric(
+            "accuracy",
+            "accuracy, %",
+            "higher",
+            floors=(
+                Floor(
+                    "majority",
+                    "most frequent class",
+                    "majority_accuracy",
+                    "the most frequent class",
+                    "the most frequent class's",
+                ),
+                Floor("tfidf_logistic", "TF-IDF and logistic regression"),
+            ),
+        ),
+        Metric("f1", "F1", "higher"),
+        Metric("f1_macro", "macro-F1", "higher"),
+        Metric("matthews", "Matthews correlation", "higher"),
+        Metric("pearson", "Pearson correlation", "higher"),
+        Metric("spearman", "Spearman correlation", "higher"),
+        Metric("exact_match", "exact match, %", "higher", floors=(Floor("nearest_source", "nearest source"),)),
+        Metric("token_f1", "token F1", "higher"),
+        Metric("rouge1", "ROUGE-1", "higher"),
+        Metric("rouge2", "ROUGE-2", "higher"),
+        Metric("rougeL", "ROUGE-L", "higher", floors=(Floor("lead", "first sentence"),)),
+    )
 
     def __init__(
         self,
@@ -48,7 +78,8 @@ class TextToTextEvaluation(Evaluation):
             raise ConfigError(f"evaluation.metrics: expected at least one, each once; got {list(metrics)}")
         if "f1" in metrics and positive is None:
             raise ConfigError("evaluation.positive: f1 is of one label; say which")
-        self.metrics, self.labels, self.positive = tuple(metrics), tuple(labels), positive
+        self.chosen, self.labels, self.positive = tuple(metrics), tuple(labels), positive
+        self.metrics = tuple(one for one in type(self).metrics if one.name in ("perplexity", *metrics))
 
     def score(self, hypotheses: Texts, references: Texts, sources: Texts) -> Scores:
         """Each metric by its name, and their mean as `score`: a task of GLUE with two metrics counts with their mean.
@@ -59,13 +90,13 @@ class TextToTextEvaluation(Evaluation):
         most = min(Counter(references).items(), key=lambda found: (-found[1], found[0]))[0]  # of equals the first
         constant = [most] * len(references)
         ours: dict[str, float] = {
-            metric: self._score(metric, hypotheses, references, sources) for metric in self.metrics
+            metric: self._score(metric, hypotheses, references, sources) for metric in self.chosen
         }
-        floor = {f"majority_{metric}": self._score(metric, constant, references, sources) for metric in self.metrics}
+        floor = {f"majority_{metric}": self._score(metric, constant, references, sources) for metric in self.chosen}
         scores: Scores = {**ours, "score": sum(ours.values()) / len(ours), **floor}
-        if any(metric.startswith("rouge") for metric in self.metrics):
+        if any(metric.startswith("rouge") for metric in self.chosen):
             scores["rouge_signature"] = SIGNATURE
-        if "bleu" in self.metrics:
+        if "bleu" in self.chosen:
             scores["copy_bleu"], scores["signature"] = corpus_bleu(sources, references)
         return scores
 
@@ -94,5 +125,5 @@ class TextToTextEvaluation(Evaluation):
 
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
-        each = (f"{metric} {scores[metric]:.2f} ({scores[f'majority_{metric}']:.2f})" for metric in self.metrics)
+        each = (f"{metric} {scores[metric]:.2f} ({scores[f'majority_{metric}']:.2f})" for metric in self.chosen)
         return f"{' · '.join(each)} · in brackets: always writing the most frequent reference"

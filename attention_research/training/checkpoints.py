@@ -19,7 +19,7 @@ from attention_research.errors import RunError
 from attention_research.parallel import hosts
 from attention_research.training import digests
 from attention_research.training.settings import Training
-from attention_research.training.workdir import validation_losses
+from attention_research.training.workdir import LOSS, Criterion
 from attention_research.training.writer import WRITING, NotWritten, Writer, names, put_aside
 
 #: Prefix of the folder of a checkpoint that is being deleted.
@@ -34,13 +34,18 @@ class Checkpoints:
     """The checkpoints of one workdir, under `checkpoints/<step>`; `settings` say which of them stay (None: all).
 
     These are the newest one, the `keep` newest on the schedule (every `checkpoint_every` steps, and the last step), and
-    the `keep_best` of the lowest validation losses. What an interruption saved goes when the schedule saves again, so
+    the `keep_best` best by the `criterion`. What an interruption saved goes when the schedule saves again, so
     that an interrupted run ends with the checkpoints of an uninterrupted one.
     """
 
     def __init__(
-        self, workdir: Path, settings: Training | None = None, report: Callable[[str], None] = lambda line: None
+        self,
+        workdir: Path,
+        settings: Training | None = None,
+        report: Callable[[str], None] = lambda line: None,
+        criterion: Criterion = LOSS,
     ):
+        self.criterion = criterion
         self.workdir, self.folder = workdir, (workdir / "checkpoints").absolute()
         self.settings, self.report = settings, report
         self.writer = Writer(self.folder)
@@ -80,16 +85,16 @@ class Checkpoints:
         return reason is None
 
     def best(self, count: int = 1) -> list[int]:
-        """The checkpoints of the `count` lowest validation losses, the lowest first."""
-        losses = validation_losses(self.workdir)
-        return sorted(losses.keys() & set(self.steps()), key=lambda step: (losses[step], step))[:count]
+        """The `count` best checkpoints by the criterion, the best first."""
+        costs = self.criterion.costs(self.workdir)
+        return sorted(costs.keys() & set(self.steps()), key=lambda step: (costs[step], step))[:count]
 
     def would_be_kept(self, step: int) -> bool:
-        """Whether the validation loss of `step` is among the `keep_best` lowest so far, saved or not."""
+        """Whether `step` is among the `keep_best` best so far, saved or not."""
         assert self.settings is not None
-        losses = validation_losses(self.workdir)
-        lower = [other for other in losses if (losses[other], other) < (losses.get(step, math.inf), step)]
-        return step in losses and len(lower) < self.settings.keep_best
+        costs = self.criterion.costs(self.workdir)
+        better = [other for other in costs if (costs[other], other) < (costs.get(step, math.inf), step)]
+        return step in costs and len(better) < self.settings.keep_best
 
     # Writing: by the process that holds the workdir's lock
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,15 @@ import numpy as np
 
 from attention_research.data.given_files import GivenFiles
 from attention_research.errors import ConfigError
-from attention_research.models.sequences import source
+from attention_research.tasks.evaluation_protocol import ReadsOutputs
 from attention_research.tasks.perplexity import unigram_perplexity
 from attention_research.training import keeping
 from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.generating import continues, most_tokens, output_reader, translator
 from attention_research.training.readings import readings
-from attention_research.training.selection import select
+from attention_research.training.scoring import Evaluation, batches_of, check_model, outputs_of, scores_of, texts_of
+from attention_research.training.selection import criterion_of, select
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import load_config, write_json
 
@@ -53,7 +53,8 @@ class Trained:
         self.settings = self.trainer.settings
         self.data: Any = self.trainer.data  # with what its kind gives beside `data.protocol.Data`
         self.evaluation, self.decoding = parts.evaluation(), parts.decoding()
-        checkpoints = Checkpoints(workdir, self.settings, report)
+        self.further = {name: make() for name, make in parts.evaluations.items()}
+        checkpoints = Checkpoints(workdir, self.settings, report, criterion_of(self.config))
         if checkpoint is None and average is None and self.settings.chosen_checkpoint == "best":
             checkpoint = "best"
         self.selection = select(checkpoints, checkpoint, self.evaluation.average if average is None else average)
@@ -67,7 +68,7 @@ class Trained:
 
         self.continues = continues(self.trainer)
         self._translate = jax.jit(translator(self.trainer, self.decoding))
-        self._outputs = jax.jit(output_reader(self.trainer, self.evaluation))
+        self._readers: dict[Any, Callable[..., Any]] = {}
 
     def most_tokens(self) -> int:
         """As `generating.most_tokens`."""
@@ -85,20 +86,16 @@ class Trained:
         return of_replica(state, replica, self.trainer.replicas)
 
     def outputs(
-        self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]]
+        self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]], evaluation: Any = None
     ) -> Iterator[tuple[np.ndarray, dict, dict]]:
-        """(ids, batch, the model's outputs on it): what an evaluation that decodes nothing scores."""
-        for ids, batch in batches:
-            yield ids, batch, jax.device_get(self._outputs(model, batch))
+        """(ids, batch, the model's outputs on it): what an evaluation that decodes nothing scores (the main one)."""
+        reader = self.evaluation if evaluation is None else evaluation
+        read = self._readers.setdefault(id(reader), jax.jit(output_reader(self.trainer, reader)))
+        return outputs_of(lambda batch: read(model, batch), batches)
 
     def translations(self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]]) -> dict[int, str]:
         """Example id -> the best hypothesis as text."""
-        texts: dict[int, str] = {}
-        for ids, batch in batches:
-            best = np.asarray(self._translate(model, source(batch)).tokens)[:, 0]
-            texts.update(zip(ids.tolist(), self.data.tokenizer.decode(best.tolist()), strict=True))
-        texts.pop(-1, None)
-        return texts
+        return texts_of(lambda given: self._translate(model, given), self.data.tokenizer, batches)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Sentences -> translations, by the first replica; each is cut at the model's length."""
@@ -146,7 +143,8 @@ def evaluate(
     evaluation.json and returns it: "checkpoint" is how it was chosen ("last", "best", "step", "mean"), "step" it
     or the newest of the mean, "averaged" all of them.
 
-    With replicas, the figures of each stand under "replicas" and the document's own are those of the first.
+    The scores of further evaluations stand by name under "evaluations". With replicas, the figures of each stand under
+    "replicas" and the document's own are those of the first.
     """
     started = time.perf_counter()
     trained = Trained(workdir, report, average=average, checkpoint=checkpoint)
@@ -155,6 +153,8 @@ def evaluate(
     results = [_evaluate_one(trained, replica, report) for replica in range(trained.trainer.replicas)]
     document = {**results[0], "step": trained.step, "split": trained.evaluation.split}
     document.update(checkpoint=trained.selection.name, averaged=trained.averaged)
+    if trained.selection.name == "best" and trained.settings.best_by != "loss":
+        document["best_by"] = trained.settings.best_by
     if len(results) > 1:
         document["replicas"] = [{**result, "replica": replica} for replica, result in enumerate(results)]
     document["seconds"] = time.perf_counter() - started
@@ -165,52 +165,42 @@ def evaluate(
 
 
 def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    evaluation, data, model = trained.evaluation, trained.data, trained.model(replica)
-    _check_model(trained)
+    trainer, evaluation, data, model = trained.trainer, trained.evaluation, trained.data, trained.model(replica)
+    further = {} if isinstance(data, GivenFiles) else trained.further
+    kinds = {name: section["kind"] for name, section in trained.config.resolved.get("evaluations", {}).items()}
+    check_model(trainer, "evaluation", evaluation, trained.config.resolved["evaluation"]["kind"])
+    for name, one in further.items():
+        check_model(trainer, f"evaluations.{name}", one, kinds[name])
+    read = lambda one: trained.outputs(model, batches_of(one, data), one)
+    losses = mean_losses(trainer.evaluation_step(replica), trained.placed_model(replica), batches_of(evaluation, data))
+    texts: dict[tuple, dict[int, str]] = {}
 
-    def batches() -> Iterator[tuple[np.ndarray, dict]]:
-        return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
+    def written(one: Evaluation) -> dict[int, str]:
+        key = one.split, one.batch_size, one.examples
+        return texts[key] if key in texts else texts.setdefault(key, trained.translations(model, batches_of(one, data)))
 
-    losses = mean_losses(trained.trainer.evaluation_step(replica), trained.placed_model(replica), batches())
-    if hasattr(evaluation, "outputs"):
-        scores = evaluation.score(trained.outputs(model, batches()), data)
-        return {**scores, "summary": evaluation.summary(scores), **losses, "seed": trained.trainer.seeds[replica]}
-    sources, references = data.text(evaluation.split)
-    texts = trained.translations(model, batches())
-    ids = sorted(texts)
-    references, sources = [references[i] for i in ids], [sources[i] for i in ids]
-    hypotheses = [texts[i] for i in ids]
-    scores = evaluation.score(hypotheses, references, sources)
-    summary = evaluation.summary(scores)
-    if hasattr(evaluation, "by_distance"):
-        scores |= evaluation.by_distance(hypotheses, references, sources, data, report)
-        summary += evaluation.distance_summary(scores)
-    if hasattr(evaluation, "sentence_statistics"):
-        scores["sentence_statistics"] = evaluation.sentence_statistics(hypotheses, references, sources)
-    return {
-        **scores,
-        "summary": summary,
-        "loss": losses["loss"],
-        "negative_log_likelihood": losses["negative_log_likelihood"],
-        "perplexity": math.exp(min(losses["negative_log_likelihood"], 80.0)),
-        "unigram_perplexity": unigram_perplexity(data, evaluation.split, evaluation.examples),
-        "tokens": losses["tokens"],
-        "sentences": len(ids),
-        "seed": trained.trainer.seeds[replica],
-        "samples": [
-            {"source": s, "reference": r, "translation": texts[i]}
-            for i, s, r in islice(zip(ids, sources, references, strict=True), 5)
-        ],
-    }
-
-
-def _check_model(trained: Trained) -> None:
-    """Raises ConfigError where the model lacks a method that the evaluation calls."""
-    model, needs = trained.trainer.parts.model.target, getattr(trained.evaluation, "needs", ())
-    absent = [name for name in needs if not hasattr(model, name)]
-    if absent:
-        scored, kind = (trained.config.resolved[section]["kind"] for section in ("evaluation", "model"))
-        raise ConfigError(
-            f"evaluation.kind={scored}: needs a model with {', '.join(needs)}, but {kind} has no "
-            f"{' and no '.join(absent)}; train it with an evaluation that fits, such as perplexity of a language model"
-        )
+    scores = scores_of(evaluation, data, written, read, report)
+    if isinstance(evaluation, ReadsOutputs):
+        document = {**scores, **losses, "seed": trainer.seeds[replica]}
+    else:
+        sentences, samples = scores.pop("sentences"), scores.pop("samples")
+        document = {
+            **scores,
+            "loss": losses["loss"],
+            "negative_log_likelihood": losses["negative_log_likelihood"],
+            "perplexity": math.exp(min(losses["negative_log_likelihood"], 80.0)),
+            "unigram_perplexity": unigram_perplexity(data, evaluation.split, evaluation.examples),
+            "tokens": losses["tokens"],
+            "sentences": sentences,
+            "seed": trainer.seeds[replica],
+            "samples": samples,
+        }
+    if further:
+        document["evaluations"] = {
+            name: {
+                **scores_of(one, data, written, read, report),
+                "split": one.split,
+            }
+            for name, one in further.items()
+        }
+    return document

@@ -29,7 +29,7 @@ from attention_research.parallel.rules import state_shardings
 from attention_research.training import digests
 from attention_research.training.checkpoints import Checkpoints, OtherModel
 from attention_research.training.replicas import member_configs
-from attention_research.training.selection import Selection, select
+from attention_research.training.selection import Selection, criterion_of, select
 from attention_research.training.settings import Training
 from attention_research.training.step import State, state_at_0
 from attention_research.training.trainer import Trainer
@@ -143,7 +143,8 @@ def chosen(run: Path, settings: Training, report: Report) -> Iterator[tuple[Chec
     if (replicas := config.resolved["training"].get("replicas", 1)) > 1:
         raise ConfigError(f"config.training.initial={run}: trained {replicas} replicas; give a run of one seed")
     named = settings.initial_checkpoint
-    with Checkpoints(run, build(config.resolved["training"], "training")(), report) as checkpoints:
+    own = build(config.resolved["training"], "training")()
+    with Checkpoints(run, own, report, criterion_of(config)) as checkpoints:
         try:
             selection = select(checkpoints, int(named) if named.isdecimal() else named, 1)
         except (ConfigError, RunError) as error:

@@ -22,6 +22,7 @@ import numpy as np
 
 from attention_research.config import Config
 from attention_research.models.sequences import source
+from attention_research.tasks.evaluation_protocol import ReadsOutputs, ScoresTexts
 from attention_research.training.generating import output_reader, translator
 from attention_research.training.program_text import digest, program_text
 from attention_research.training.replicas import member_configs
@@ -54,7 +55,7 @@ def _parts(config: Config, *, evaluated: bool = True) -> Iterator[tuple[str, Cal
     state = jax.eval_shape(start, 0)
     model = state["parameters"], state["statistics"]
     evaluation = trainer.parts.evaluation()
-    scores_texts = not hasattr(evaluation, "outputs")
+    evaluations = [evaluation, *(make() for make in trainer.parts.evaluations.values())]
 
     def started() -> Iterator[Program]:
         yield start, (jax.ShapeDtypeStruct((), jnp.int32),)
@@ -72,8 +73,9 @@ def _parts(config: Config, *, evaluated: bool = True) -> Iterator[tuple[str, Cal
 
     def losses() -> Iterator[Program]:
         yield trainer.losses, (model, largest())
-        if evaluated and not scores_texts:
-            yield output_reader(trainer, evaluation), (model, largest())
+        for one in evaluations if evaluated else ():
+            if isinstance(one, ReadsOutputs):
+                yield output_reader(trainer, one), (model, largest())
 
     def decoded() -> Iterator[Program]:
         yield translator(trainer, trainer.parts.decoding()), (model, dict(source(largest())))
@@ -81,7 +83,7 @@ def _parts(config: Config, *, evaluated: bool = True) -> Iterator[tuple[str, Cal
     yield "start", started
     yield "train", trained
     yield "evaluate", losses
-    if evaluated and scores_texts:
+    if evaluated and any(isinstance(one, ScoresTexts) for one in evaluations):
         yield "decode", decoded
 
 

@@ -27,6 +27,7 @@ from attention_research.training.lengthening import stretched
 from attention_research.training.profiling import Profile
 from attention_research.training.progress import Progress
 from attention_research.training.replicas import member_configs
+from attention_research.training.scoring import FurtherEvaluations
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import MetricsLog, NoLog, read_metrics, write_json
 
@@ -53,6 +54,7 @@ def train(
             claiming.check(workdir, config)
             initial.check(config, workdir, report)
         before, trainer = config, Trainer(config)  # what does not fit the devices is said before anything is written
+        further = FurtherEvaluations(trainer)
         stop.leave()
         if hosts.is_first():
             before = stack.enter_context(claiming.claimed(workdir, config))
@@ -65,11 +67,17 @@ def train(
         stack.enter_context(hosts.lost_told())
         stack.enter_context(enough_memory(trainer.settings.batch_size))
         profiled = stack.enter_context(closing(Profile(workdir, profile)))
-        return _train(trainer, before, workdir, report, stop, profiled)
+        return _train(trainer, further, before, workdir, report, stop, profiled)
 
 
 def _train(
-    trainer: Trainer, before: Config, workdir: Path, report: Callable[[str], None], stop: Stop, profile: Profile
+    trainer: Trainer,
+    further: FurtherEvaluations,
+    before: Config,
+    workdir: Path,
+    report: Callable[[str], None],
+    stop: Stop,
+    profile: Profile,
 ) -> dict[str, Any]:
     settings, execution = trainer.settings, trainer.execution
     data = trainer.data
@@ -81,7 +89,7 @@ def _train(
         known = {**recorded(data.tokenizer), **initial.kept(workdir)}
         write_json(workdir / "environment.json", {**describe(), **execution.describe(), **known})
     with ExitStack() as stack:
-        checkpoints = stack.enter_context(Checkpoints(workdir, settings, report))
+        checkpoints = stack.enter_context(Checkpoints(workdir, settings, report, further.criterion))
         step = hosts.agreed((checkpoints.clean() if hosts.is_first() else None) or 0)
         if step:
             state = execution.restored(checkpoints.restore(step, execution.abstract))
@@ -116,7 +124,7 @@ def _train(
             if evaluated:
                 with clock.paused():
                     health.check()
-                    _validate(data, execution.plain(state), trainer, log, step)
+                    _validate(further, execution.plain(state), log, step)
             best = evaluated and hosts.agreed(hosts.is_first() and checkpoints.would_be_kept(step))
             if step % settings.checkpoint_every == 0 or last or best or stopped:
                 with clock.paused():
@@ -167,14 +175,18 @@ def _write(
     progress.update(step, float(np.mean(values["loss"])), clock.counted)
 
 
-def _validate(data: Data, state: Any, trainer: Trainer, log: MetricsLog | NoLog, step: int) -> None:
-    settings = trainer.settings
+def _validate(further: FurtherEvaluations, state: Any, log: MetricsLog | NoLog, step: int) -> None:
+    trainer = further.trainer
+    settings, data = trainer.settings, trainer.data
     for replica in range(trainer.replicas):
         examples = settings.eval_batches * settings.batch_size
         rows = settings.batch_size // settings.accumulation_steps
         batches = data.evaluation_batches("validation", rows, examples=examples)
-        losses = mean_losses(trainer.evaluation_step(replica), of_replica(state, replica, trainer.replicas), batches)
-        log.write(step=step, split="validation", **trainer.labels(replica), **losses)
+        model = of_replica(state, replica, trainer.replicas)
+        losses = mean_losses(trainer.evaluation_step(replica), model, batches)
+        numbers = further.numbers(model, replica)
+        for split, values in {"validation": {**losses, **numbers.pop("validation", {})}, **numbers}.items():
+            log.write(step=step, split=split, **trainer.labels(replica), **values)
 
 
 def final_loss(workdir: Path) -> dict[str, float]:

@@ -1,32 +1,49 @@
 """Which checkpoint of a run `evaluate`, `generate` and `export` read: the newest, the best, a step's, or a mean.
 
-The best one has the lowest validation loss (of replicas: the lowest mean) among those that are there.
+The best one of those that are there has the lowest validation loss, or what `training.best_by` says (of replicas: the
+best mean).
 """
 
 from __future__ import annotations
 
 import dataclasses
 
+from attention_research.config import Config, build
+from attention_research.config.errors import offer
 from attention_research.errors import ConfigError, RunError
 from attention_research.training import digests
 from attention_research.training.averaging import newest_scheduled
 from attention_research.training.checkpoints import Checkpoints
-from attention_research.training.workdir import validation_losses
+from attention_research.training.workdir import LOSS, Criterion
+
+
+def criterion_of(config: Config) -> Criterion:
+    """What `training.best_by` says. Raises ConfigError where the evaluation that it names has no such metric."""
+    wanted = config.resolved["training"].get("best_by", LOSS.name)
+    if wanted == LOSS.name:
+        return LOSS
+    name, _, metric = wanted.partition(".")
+    section = config.resolved["evaluations"][name]
+    metrics = {one.name: one for one in build(section, "evaluation", f"config.evaluations.{name}")().metrics}
+    if metric not in metrics:
+        raise ConfigError(f"config.training.best_by: {section['kind']} has no {metric}; {offer(metric, metrics)}")
+    return Criterion(wanted, metrics[metric].higher, section["split"])
 
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """`name` is "last", "best", "step" or "mean"; `steps` one, or those that the mean is taken of, the newest last."""
+    """`name` is "last", "best", "step" or "mean"; `steps` one, or those that the mean is taken of, the newest last;
+    `by` is what the best one was chosen by."""
 
     name: str
     steps: list[int]
+    by: str = str(LOSS)
 
     def __str__(self) -> str:
         if self.name == "mean":
             return f"mean of checkpoints {', '.join(map(str, self.steps))}"
-        return f"checkpoint {self.steps[-1]}" + {"last": " (last)", "best": " (lowest validation loss)"}.get(
-            self.name, ""
-        )
+        said = {"last": " (last)", "best": f" ({self.by})"}
+        return f"checkpoint {self.steps[-1]}{said.get(self.name, '')}"
 
 
 def select(checkpoints: Checkpoints, wanted: str | int | None, average: int) -> Selection:
@@ -38,7 +55,7 @@ def select(checkpoints: Checkpoints, wanted: str | int | None, average: int) -> 
     if latest is None:
         raise RunError(f"{checkpoints.workdir}: no finished checkpoint; run train there first")
     if wanted == "best":
-        return Selection("best", [_best(checkpoints)])
+        return Selection("best", [_best(checkpoints)], str(checkpoints.criterion))
     if isinstance(wanted, int):
         return Selection("step", [_of_step(checkpoints, wanted)])
     if wanted is None and average > 1:
@@ -48,25 +65,26 @@ def select(checkpoints: Checkpoints, wanted: str | int | None, average: int) -> 
 
 def _best(checkpoints: Checkpoints) -> int:
     workdir, there = checkpoints.workdir, checkpoints.steps()
-    losses = validation_losses(workdir)
-    if not losses:
+    costs, criterion = checkpoints.criterion.costs(workdir), checkpoints.criterion
+    number = "validation loss" if criterion == LOSS else criterion.name
+    if not costs:
         assert checkpoints.settings is not None
         raise ConfigError(
-            f"--checkpoint=best: {workdir} has no validation loss yet; training logs one every "
+            f"--checkpoint=best: {workdir} has no {number} yet; training logs one every "
             f"{checkpoints.settings.eval_every} steps (training.eval_every) and at its end: rerun train there, or give "
             "--checkpoint=last"
         )
-    lowest = min(losses, key=lambda step: (losses[step], step))
+    first = min(costs, key=lambda step: (costs[step], step))
     best = next((step for step in checkpoints.best(len(there)) if checkpoints.whole(step)), None)
+    side = "highest" if criterion.higher else "lowest"
     if best is None:
         raise ConfigError(
             f"--checkpoint=best: of the checkpoints in {workdir} ({', '.join(map(str, there))}) none that is whole has "
-            f"a validation loss (the lowest is of step {lowest}); train with training.keep_best=1, or give "
-            "--checkpoint=last"
+            f"a {number} (the {side} is of step {first}); train with training.keep_best=1, or give --checkpoint=last"
         )
-    if best != lowest:
+    if best != first:
         checkpoints.report(
-            f"the lowest validation loss is of step {lowest}, whose checkpoint is not there: {best} is the best that is"
+            f"the {criterion} is of step {first}, whose checkpoint is not there: {best} is the best that is"
         )
     return best
 

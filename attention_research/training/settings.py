@@ -21,10 +21,11 @@ class Training:
     parts of batch_size / k, for which alone there must be memory; the update is that of the whole batch.
 
     `checkpoint_every`, `log_every`, `eval_every` are in steps; the last step always checkpoints and evaluates;
-    `eval_batches` bounds one evaluation of the validation split. The `keep` newest checkpoints stay and the `keep_best`
-    of the lowest validation losses, for which an evaluation saves one where its loss is such a one. What evaluates,
-    measures, generates or exports reads `chosen_checkpoint` of them unless it is told otherwise: the last, or the best,
-    which has the lowest validation loss.
+    `eval_batches` bounds one evaluation of the validation split. With it the config's further `evaluations` are
+    computed, those of the test split excepted. The `keep` newest checkpoints stay and the `keep_best` best ones, for
+    which an evaluation saves one where it is such a one. `best_by` says what is best: the lowest validation "loss", or
+    a metric of a further evaluation, "NAME.METRIC", which knows its direction. What evaluates, measures, generates or
+    exports reads `chosen_checkpoint` of them unless it is told otherwise: the last, or the best.
 
     `initial` is the folder of another run, from whose trained parameters this one starts (`training.initial`), {seed}
     in it being this run's seed; `initial_checkpoint` says which: last, best (the lowest validation loss) or a step's.
@@ -51,6 +52,7 @@ class Training:
         eval_batches: Positive = 8,
         keep: Positive = 2,
         keep_best: NonNegative = 1,
+        best_by: str = "loss",
         chosen_checkpoint: str = "last",
         initial: str | None = None,
         initial_checkpoint: str = "last",
@@ -62,7 +64,7 @@ class Training:
         self.learning_rate, self.clip_norm, self.accumulation_steps = learning_rate, clip_norm, accumulation_steps
         self.checkpoint_every, self.log_every, self.eval_every = checkpoint_every, log_every, eval_every
         self.eval_batches, self.keep, self.keep_best = eval_batches, keep, keep_best
-        self.chosen_checkpoint = chosen_checkpoint
+        self.best_by, self.chosen_checkpoint = best_by, chosen_checkpoint
         self.initial, self.initial_checkpoint, self.initial_parts = initial, initial_checkpoint, initial_parts
         self.make_optimizer, self.make_schedule = optimizer, schedule
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import fcntl
 import json
@@ -171,10 +172,27 @@ def logged(line: bytes) -> dict[str, Any] | None:
     return entry
 
 
-def validation_losses(workdir: Path) -> dict[int, float]:
-    """Step -> loss of the validation split, the mean over the seeds, of the steps where each of them is a number."""
-    found: dict[int, list[float]] = {}
-    for line in read_metrics(workdir):
-        if line["split"] == "validation" and "loss" in line:
-            found.setdefault(line["step"], []).append(line["loss"])
-    return {step: sum(x) / len(x) for step, x in found.items() if all(map(math.isfinite, x))}
+@dataclasses.dataclass(frozen=True)
+class Criterion:
+    """By which logged number of a split checkpoints are better than others."""
+
+    name: str = "loss"
+    higher: bool = False
+    split: str = "validation"
+
+    def __str__(self) -> str:
+        return "lowest validation loss" if self == LOSS else f"{'highest' if self.higher else 'lowest'} {self.name}"
+
+    def costs(self, workdir: Path) -> dict[int, float]:
+        """Step -> the mean over the seeds, its sign changed where higher is better, of the steps where each of them is
+        a number."""
+        found: dict[int, list[float]] = {}
+        for line in read_metrics(workdir):
+            if line["split"] == self.split and self.name in line:
+                value = line[self.name]
+                found.setdefault(line["step"], []).append(math.nan if value is None else value)
+        sign = -1 if self.higher else 1
+        return {step: sign * sum(x) / len(x) for step, x in found.items() if all(map(math.isfinite, x))}
+
+
+LOSS = Criterion()

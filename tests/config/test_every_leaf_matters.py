@@ -42,6 +42,7 @@ BEHAVIOUR = {
     "training.keep": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
     "training.chosen_checkpoint": "tests/training/test_selection.py::test_a_run_may_be_read_at_its_best_checkpoint",
     "training.keep_best": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
+    "training.best_by": "tests/training/test_evaluations.py::test_a_run_keeps_the_best_by_its_metric",
     "training.log_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.eval_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.varied": "tests/training/test_replicas.py::test_every_replica_is_its_single_run",
@@ -293,7 +294,7 @@ def sections(section, family="experiment", path=""):
     """(path, family, section) of a resolved section and all below it."""
     yield path, family, section
     for name, setting in signature(family, section["kind"]).items():
-        if setting.section is not None and section[name] is not None:
+        if setting.section is not None and section[name] is not None and not setting.named:
             yield from sections(section[name], setting.section.family, f"{path}.{name}".lstrip("."))
 
 
@@ -302,6 +303,8 @@ def leaves(config, but=()):
     for path, family, section in sections(config.resolved):
         if target(family, section["kind"]) not in but:
             for name, setting in signature(family, section["kind"]).items():
+                if setting.named:  # `tests/training/test_evaluations.py`
+                    continue
                 value = section[name]["kind"] if setting.section and section[name] else section[name]
                 yield f"{path}.{name}".lstrip("."), setting.section or setting.annotation, value
 
@@ -518,7 +521,8 @@ def test_eval_batches_bound_an_evaluation(monkeypatch):
     trainer = Trainer(settings)
     monkeypatch.setattr(run, "mean_losses", lambda step, model, batches: {})
     log = SimpleNamespace(write=lambda **line: None)
-    run._validate(data, {"parameters": {}, "statistics": {}}, trainer, log, 1)
+    trainer.data = data
+    run._validate(run.FurtherEvaluations(trainer), {"parameters": {}, "statistics": {}}, log, 1)
     assert asked == [("validation", 2, 28)]
 
 

@@ -11,9 +11,9 @@ import pytest
 import sacrebleu
 
 from attention_research.tasks.caption_bleu import caption_bleu, closest_length
-from attention_research.tasks.caption_rouge import caption_rouge
 from attention_research.tasks.captioning_evaluation import CaptioningEvaluation, caption_scores, caption_words
 from attention_research.tasks.cider import cider, cider_d
+from attention_research.tasks.rouge import caption_rouge
 
 WORDS = "a the cat dog man sits runs on red table with ball in park and small".split()
 TEXTS = [

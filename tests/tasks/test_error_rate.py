@@ -6,10 +6,9 @@ import random
 
 import pytest
 
-from attention_research.studies.competence import STORED
+from attention_research.studies.columns import stored_floors
 from attention_research.tasks import sentence_statistics
-from attention_research.tasks.error_rate import ErrorRateEvaluation, edits, error_rates, nearest
-from attention_research.tasks.token_by_token import token_by_token
+from attention_research.tasks.error_rate import ErrorRateEvaluation, edits, error_rates, nearest, token_by_token
 
 CASES = {
     "equal": ("K AE T", "K AE T", 0),
@@ -88,8 +87,8 @@ def test_the_evaluation_names_its_floor():
     assert scores["token_by_token_error_rate"] == 0.0 and "nearest" in scores["error_rate_signature"]
     assert (evaluation.split, evaluation.batch_size, evaluation.examples) == ("test", 64, 3)
     assert evaluation.summary(scores).startswith("error rate 16.67 %, of whole sequences 50.00 % (edits:")
-    (floor,) = [floor for floor in STORED if floor.key == "evaluate.error_rate"]
-    assert floor.floor.removeprefix("evaluate.") in scores and not floor.higher
+    ((metric, floor),) = [pair for pair in stored_floors() if pair[0].name == "error_rate"]
+    assert floor.stored in scores and not metric.higher
 
 
 def test_the_rates_follow_from_the_packed_statistics():

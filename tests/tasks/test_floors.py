@@ -12,9 +12,10 @@ from attention_research.data.collage_questions import CollageQuestions
 from attention_research.data.generated_reviews import GeneratedReviews
 from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
+from attention_research.studies.columns import floor_titles
 from attention_research.tasks.error_rate import ErrorRateEvaluation, error_rates
 from attention_research.tasks.evaluation import BleuEvaluation, Evaluation, corpus_bleu
-from attention_research.tasks.floors import NAMES, floors_of, labels, memory, written
+from attention_research.tasks.floors import floors_of, labels, memory, written
 from attention_research.tasks.floors.kneser_ney import FALLBACK, KneserNey, discounts_of
 from attention_research.tasks.naming import NamingEvaluation
 from attention_research.tasks.parseval import ParsevalEvaluation
@@ -343,4 +344,4 @@ def test_every_evaluation_says_its_floors():
     kinds = registry.FAMILIES["evaluation"]
     own = [kind for kind in kinds if registry.lookup("evaluation", kind).floors is not Evaluation.floors]
     assert set(kinds) - set(own) == {"perplexity"}  # n-grams are every data set's
-    assert all(name for name in NAMES.values()) and written.COPIED_BELOW < 0.6
+    assert all(floor_titles().values()) and written.COPIED_BELOW < 0.6

@@ -128,7 +128,7 @@ def test_the_evaluation_gives_every_metric_and_what_a_constant_answer_would():
     assert scores["f1_macro"] == glue_metrics.f1_macro(HYPOTHESES, REFERENCES) and scores["majority_matthews"] == 0.0
     assert scores["matthews"] == glue_metrics.matthews(HYPOTHESES, REFERENCES)
     assert scores["f1"] == glue_metrics.f1(HYPOTHESES, REFERENCES, "yes sir") > 0
-    assert scores["score"] == pytest.approx(np.mean([scores[metric] for metric in evaluation.metrics]))
+    assert scores["score"] == pytest.approx(np.mean([scores[metric] for metric in evaluation.chosen]))
     assert evaluation.summary(scores).startswith("accuracy 25.00 (50.00) · f1_macro ")
 
 

@@ -8,7 +8,7 @@ import pytest
 from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
 from attention_research.training.claiming import check
-from attention_research.training.workdir import MetricsLog, read_metrics, validation_losses, write_text
+from attention_research.training.workdir import LOSS, MetricsLog, read_metrics, write_text
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_validation_losses_are_means_over_seeds_of_numbers(tmp_path):
         log.write(step=step, split="validation", loss=loss)
     log.write(step=6, split="train", loss=0.0)
     log.close()
-    assert validation_losses(tmp_path) == {2: 4.5, 6: 3.0}
+    assert LOSS.costs(tmp_path) == {2: 4.5, 6: 3.0}
 
 
 def test_a_run_that_is_older_than_a_setting_goes_on_where_the_setting_means_what_was_done(tmp_path):

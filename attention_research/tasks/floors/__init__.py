@@ -7,34 +7,16 @@ from __future__ import annotations
 
 from attention_research.data.protocol import Data, HasTargets, Writable
 from attention_research.tasks.evaluation import Evaluation
+from attention_research.tasks.evaluation_protocol import ScoresTexts
 from attention_research.tasks.floors.kneser_ney import KneserNey
 from attention_research.tasks.perplexity import PerplexityEvaluation, unigram_perplexity
 
-#: Floor -> how it is printed.
-NAMES = {
-    "unigram": "unigram",
-    "bigram": "bigram (Kneser-Ney)",
-    "trigram": "trigram (Kneser-Ney)",
-    "copy": "copying the source",
-    "memory": "translation memory",
-    "memory_else_copy": "translation memory, else copying",
-    "token_by_token": "token by token",
-    "nearest_source": "nearest source",
-    "majority": "most frequent class",
-    "frequent": "most frequent target",
-    "tfidf_logistic": "TF-IDF and logistic regression",
-    "lead": "first sentence",
-    "mean": "mean rating",
-    "flat": "one bracket around all words",
-    "first_words": "first words of the source",
-    "other": "caption of another picture",
-}
 #: The orders of the n-gram models.
 _ORDERS = {"bigram": 2, "trigram": 3}
 
 
 def floors_of(data: Data, evaluation: Evaluation) -> dict[str, dict[str, float]]:
-    """Floor (of `NAMES`) -> metric, as the evaluation's scores call it -> value on the evaluation's split and examples.
+    """Floor (its slug) -> metric, as the evaluation's scores call it -> value on the evaluation's split and examples.
 
     Reads the training text. `perplexity` is that of a target token, the end of the sentence included.
     """
@@ -60,5 +42,4 @@ def ngram_floors(data: Writable, split: str, examples: int | None) -> dict[str, 
 
 def _reports_perplexity(evaluation: Evaluation) -> bool:
     """Evaluations that decode are given the perplexity beside their scores (`training.evaluation`)."""
-    decodes = not hasattr(evaluation, "outputs")
-    return decodes or isinstance(evaluation, PerplexityEvaluation)
+    return isinstance(evaluation, ScoresTexts | PerplexityEvaluation)

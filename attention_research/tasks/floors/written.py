@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from attention_research.tasks.error_rate import token_by_token
 from attention_research.tasks.evaluation import Evaluation
 from attention_research.tasks.floors.labels import Floors, evaluated_ids, predicted
 from attention_research.tasks.floors.memory import by_distance, nearest
 from attention_research.tasks.naming import first_words, naming_scores
-from attention_research.tasks.token_by_token import token_by_token
 
 #: Below this similarity "memory_else_copy" copies.
 COPIED_BELOW = 0.5
@@ -89,7 +89,7 @@ def transduction_floors(evaluation: Evaluation, data: Any) -> Floors:
 def text_to_text_floors(evaluation: Any, data: Any) -> Floors:
     """Of all tasks "majority", the most frequent training target. Of labels also "tfidf_logistic"; of answers
     "nearest_source"; of translations the floors of translations; of summaries "lead"."""
-    texts, metrics = _Texts(evaluation, data), set(evaluation.metrics)
+    texts, metrics = _Texts(evaluation, data), set(evaluation.chosen)
     found = {"majority": texts.frequent}
     classes = sorted(set(texts.training[1]))
     if metrics & _LABEL_METRICS and len(classes) <= _MOST_CLASSES:
@@ -104,7 +104,7 @@ def text_to_text_floors(evaluation: Any, data: Any) -> Floors:
         found |= {"copy": bare, "memory": texts.nearest[0], "memory_else_copy": texts.memory_else_copy(bare)}
     if metrics & {"rouge1", "rouge2", "rougeL"}:
         found["lead"] = [lead(document) for document in bare]
-    return {name: texts.scored(written, (*evaluation.metrics, "score")) for name, written in found.items()}
+    return {name: texts.scored(written, (*evaluation.chosen, "score")) for name, written in found.items()}
 
 
 def lead(text: str) -> str:

@@ -1,0 +1,142 @@
+"""Scores of one model by evaluations: the main one's and the further ones', while it trains and after.
+
+A config's `evaluation` gives the scores of a run; `evaluations` are further ones, each under its name. All are computed
+by `evaluate`. While a run trains, the further ones are computed with every validation (`training.eval_every`), each on
+its own split and as many `examples` as it says, except those of the split "test": nothing is chosen by that. Their
+metrics are logged as "NAME.METRIC", those of the validation split in the line of the validation loss:
+
+    {"step": 200, "split": "validation", "loss": 3.1, ..., "bleu.bleu": 12.3, "copied.word_error_rate": 41.0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from attention_research.errors import ConfigError
+from attention_research.models.sequences import source
+from attention_research.parallel import hosts
+from attention_research.parallel.replica_settings import scope
+from attention_research.tasks.evaluation_protocol import ReadsOutputs, ScoresTexts
+from attention_research.training.generating import output_reader, translator
+from attention_research.training.selection import criterion_of
+from attention_research.training.trainer import Trainer
+
+Model = tuple[Any, Any]
+Batches = Iterator[tuple[np.ndarray, dict]]
+Evaluation = ScoresTexts | ReadsOutputs
+TEST = "test"
+
+
+def batches_of(evaluation: Evaluation, data: Any) -> Batches:
+    """(ids, batch) of what an evaluation scores; an id of -1 fills a batch."""
+    return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
+
+
+def texts_of(translate: Callable[[Any], Any], tokenizer: Any, batches: Batches) -> dict[int, str]:
+    """Example id -> the best hypothesis as text; `translate` takes what the model reads of a batch."""
+    texts: dict[int, str] = {}
+    for ids, batch in batches:
+        best = np.asarray(translate(source(batch)).tokens)[:, 0]
+        texts.update(zip(ids.tolist(), tokenizer.decode(best.tolist()), strict=True))
+    texts.pop(-1, None)
+    return texts
+
+
+def outputs_of(read: Callable[[dict], Any], batches: Batches) -> Iterator[tuple[np.ndarray, dict, dict]]:
+    """(ids, batch, the model's outputs on it)."""
+    for ids, batch in batches:
+        yield ids, batch, jax.device_get(read(batch))
+
+
+def scores_of(
+    evaluation: Evaluation,
+    data: Any,
+    written: Callable[[Evaluation], dict[int, str]],
+    outputs: Callable[[Evaluation], Iterator[tuple[np.ndarray, dict, dict]]],
+    report: Callable[[str], None],
+) -> dict[str, Any]:
+    """The scores of one evaluation with their "summary"; of texts also "sentences", how many, and "samples".
+
+    `written` and `outputs` give what `texts_of` and `outputs_of` do, on the batches of an evaluation.
+    """
+    if isinstance(evaluation, ReadsOutputs):
+        scores: dict[str, Any] = dict(evaluation.score(outputs(evaluation), data))
+        return {**scores, "summary": evaluation.summary(scores)}
+    sources, references = data.text(evaluation.split)
+    texts = written(evaluation)
+    ids = sorted(texts)
+    hypotheses, references, sources = ([side[i] for i in ids] for side in (texts, references, sources))
+    scores = dict(evaluation.score(hypotheses, references, sources))
+    summary = evaluation.summary(scores)
+    scores |= evaluation.by_distance(hypotheses, references, sources, data, report)
+    summary += evaluation.distance_summary(scores)
+    if statistics := evaluation.sentence_statistics(hypotheses, references, sources):
+        scores["sentence_statistics"] = statistics
+    sides = zip(sources, references, hypotheses, strict=True)
+    samples = [{"source": s, "reference": r, "translation": t} for s, r, t in islice(sides, 5)]
+    return {**scores, "summary": summary, "sentences": len(ids), "samples": samples}
+
+
+def check_model(trainer: Trainer, path: str, evaluation: Evaluation, kind: str) -> None:
+    """Raises ConfigError where the model lacks a method that the evaluation calls."""
+    absent = [name for name in evaluation.needs if not hasattr(trainer.parts.model.target, name)]
+    if absent:
+        model = trainer.config.resolved["model"]["kind"]
+        raise ConfigError(
+            f"{path}.kind={kind}: needs a model with {', '.join(evaluation.needs)}, but {model} has no "
+            f"{' and no '.join(absent)}; train it with an evaluation that fits, such as perplexity of a language model"
+        )
+
+
+class FurtherEvaluations:
+    """Those of a run that trains; each program is compiled once. Raises ConfigError where one does not fit the model.
+
+    `evaluations` are those that training computes, `criterion` is what checkpoints are kept by.
+    """
+
+    def __init__(self, trainer: Trainer):
+        self.trainer = trainer
+        sections = trainer.config.resolved.get("evaluations", {})
+        made: dict[str, Evaluation] = {name: make() for name, make in trainer.parts.evaluations.items()}
+        for name, evaluation in made.items():
+            check_model(trainer, f"evaluations.{name}", evaluation, sections[name]["kind"])
+        self.criterion = criterion_of(trainer.config)
+        self.evaluations = {name: one for name, one in made.items() if one.split != TEST}
+        self._translate = self._jitted(translator(trainer, trainer.parts.decoding()))
+        self._read = {
+            name: self._jitted(output_reader(trainer, one))
+            for name, one in self.evaluations.items()
+            if isinstance(one, ReadsOutputs)
+        }
+
+    def _jitted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(model: Model, batch: Mapping[str, Any], mine: Mapping[str, Any]) -> Any:
+            with scope(mine):
+                return function(model, batch)
+
+        if hosts.count() == 1:
+            return jax.jit(run)
+        whole = NamedSharding(self.trainer.execution.mesh, PartitionSpec())  # each host scores all of it
+        return hosts.together(jax.jit(run, out_shardings=whole))
+
+    def numbers(self, model: Model, replica: int = 0) -> dict[str, dict[str, float]]:
+        """Split -> "NAME.METRIC" -> number, of one replica's model, without dropout."""
+        found: dict[str, dict[str, float]] = {}
+        data, mine = self.trainer.data, {path: x[replica] for path, x in self.trainer.varied.items()}
+        translate = lambda given: self._translate(model, given, mine)
+        written = lambda one: texts_of(translate, data.tokenizer, batches_of(one, data))
+        for name, evaluation in self.evaluations.items():
+            read = lambda batch, name=name: self._read[name](model, batch, mine)
+            outputs = lambda one, read=read: outputs_of(read, batches_of(one, data))
+            scores = scores_of(evaluation, data, written, outputs, lambda line: None)
+            numbers = {
+                f"{name}.{one.name}": float(scores[one.name]) for one in evaluation.metrics if one.name in scores
+            }
+            found.setdefault(evaluation.split, {}).update(numbers)
+        return found
