@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from attention_research.studies.loading import module_of
-
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(
     str(file.relative_to(ROOT))
@@ -19,9 +17,7 @@ FILES = sorted(
 
 @pytest.mark.parametrize("file", FILES)
 def test_examples(file):
-    if file.startswith("experiments/"):
-        module = module_of(ROOT / file)
-    else:
-        module = importlib.import_module(".".join(Path(file).with_suffix("").parts).removesuffix(".__init__"))
-    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    name = ".".join(Path(file).with_suffix("").parts).removesuffix(".__init__")
+    name = f"attention_research.{name}" if file.startswith("experiments/") else name
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.attempted and not result.failed
