@@ -3,7 +3,7 @@
 A task says what a batch means: which numbers are optimised, and what they are a mean of. It reads a model by one method
 of `models.protocol`, which its type says: `Task[ScoresTokens]` trains what gives likelihoods, `Task[Classifies]` what
 gives classes, `Task[Rates]` what gives ratings. The train step, validation and evaluation know no more of a task than
-this. How a trained model is scored is an evaluation's (`tasks.evaluation`).
+this. How a trained model is scored is an evaluation's (`tasks.evaluation_protocol`).
 """
 
 from __future__ import annotations
