@@ -76,9 +76,10 @@ MISMATCHES = {
 @pytest.mark.parametrize(("scored", "model"), MISMATCHES)
 def test_an_evaluation_that_does_not_fit_the_model_is_one_line(scored, model):
     parts = SimpleNamespace(model=SimpleNamespace(target=registry.lookup("model", model)))
+    config = SimpleNamespace(resolved={"evaluation": {"kind": scored}, "model": {"kind": model}})
     trained = SimpleNamespace(
-        config=SimpleNamespace(resolved={"evaluation": {"kind": scored}, "model": {"kind": model}}),
-        evaluation=registry.lookup("evaluation", scored)(), trainer=SimpleNamespace(parts=parts), data=None,
+        config=config, trainer=SimpleNamespace(parts=parts, config=config), data=None, further={},
+        evaluation=registry.lookup("evaluation", scored)(),
         model=lambda replica: None,
     )  # fmt: skip
     expected = f"^evaluation.kind={scored}: needs .*, but {model} {MISMATCHES[scored, model]}"
