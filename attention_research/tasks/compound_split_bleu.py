@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import sacrebleu
 
-from attention_research.signatures import Positive
 from attention_research.tasks.evaluation import BleuEvaluation, Scores
 from attention_research.tasks.evaluation_protocol import Metric
 
@@ -58,16 +57,8 @@ class CompoundSplitBleuEvaluation(BleuEvaluation):
 
     metrics = (*BleuEvaluation.metrics, Metric("compound_split_bleu", "compound-split BLEU", "higher"))
 
-    def __init__(
-        self,
-        *,
-        language: Literal["de", "en", "es", "fr"] = "de",
-        split: str = "test",
-        batch_size: Positive = 64,
-        examples: Positive | None = None,
-        average: Positive = 1,
-    ):
-        super().__init__(split=split, batch_size=batch_size, examples=examples, average=average)
+    def __init__(self, *, language: Literal["de", "en", "es", "fr"] = "de", **inherited: Any):
+        super().__init__(near=None, **inherited)
         self.language = language
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:

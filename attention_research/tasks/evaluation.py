@@ -87,16 +87,8 @@ class BleuEvaluation(TextEvaluation):
         ),
     )
 
-    def __init__(
-        self,
-        *,
-        split: str = "test",
-        batch_size: Positive = 64,
-        examples: Positive | None = None,
-        average: Positive = 1,
-        near: float | None = None,
-    ):
-        super().__init__(split=split, batch_size=batch_size, examples=examples, average=average)
+    def __init__(self, *, near: float | None = None, **inherited: Any):
+        super().__init__(**inherited)
         self.near = near
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:

@@ -142,16 +142,8 @@ class NamingEvaluation(Evaluation):
         Metric("exact_match_at_5", "exact match at 5, %", "higher"),
     )
 
-    def __init__(
-        self,
-        *,
-        suggestions: Positive = 5,
-        split: str = "test",
-        batch_size: Positive = 64,
-        examples: Positive | None = None,
-        average: Positive = 1,
-    ):
-        super().__init__(split=split, batch_size=batch_size, examples=examples, average=average)
+    def __init__(self, *, suggestions: Positive = 5, **inherited: Any):
+        super().__init__(**inherited)
         self.suggestions = suggestions
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
-from attention_research.signatures import Positive, Rate
+from attention_research.signatures import Rate
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.evaluation_protocol import Floor, Metric
 from attention_research.tasks.rationale import wanted
@@ -45,16 +45,8 @@ class RationaleEvaluation(Evaluation):
         Metric("rationale_f1", "rationale F1", "higher"),
     )
 
-    def __init__(
-        self,
-        *,
-        split: str = "test",
-        batch_size: Positive = 64,
-        examples: Positive | None = None,
-        average: Positive = 1,
-        share: Rate | None = None,
-    ):
-        super().__init__(split=split, batch_size=batch_size, examples=examples, average=average)
+    def __init__(self, *, share: Rate | None = None, **inherited: Any):
+        super().__init__(**inherited)
         self.share = share
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:

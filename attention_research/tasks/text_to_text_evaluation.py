@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from attention_research.errors import ConfigError
-from attention_research.signatures import Positive
 from attention_research.tasks import glue_metrics
 from attention_research.tasks.evaluation import BleuEvaluation, Scores, TextEvaluation, corpus_bleu
 from attention_research.tasks.evaluation_protocol import Floor, Metric
@@ -68,12 +67,9 @@ class TextToTextEvaluation(TextEvaluation):
         ] = ("accuracy",),
         labels: tuple[str, ...] = (),
         positive: str | None = None,
-        split: str = "test",
-        batch_size: Positive = 64,
-        examples: Positive | None = None,
-        average: Positive = 1,
+        **inherited: Any,
     ):  # fmt: skip
-        super().__init__(split=split, batch_size=batch_size, examples=examples, average=average)
+        super().__init__(**inherited)
         if not metrics or len(set(metrics)) < len(metrics):
             raise ConfigError(f"evaluation.metrics: expected at least one, each once; got {list(metrics)}")
         if "f1" in metrics and positive is None:
