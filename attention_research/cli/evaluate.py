@@ -37,9 +37,14 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     keep_compiled_programs()
     from attention_research.training.evaluation import evaluate
     from attention_research.training.selection import Selection
+    from attention_research.training.workdir import load_config
 
     chosen = {"average": arguments.average, "checkpoint": arguments.checkpoint, "files": arguments.files}
     result = evaluate(workdir, say, **chosen)
+    if arguments.files is None and load_config(workdir).resolved["training"].get("track"):
+        from attention_research.workdirs.figures import track
+
+        track(workdir)
     if arguments.json:
         return print_json(result)
     print(result["summary"])

@@ -36,6 +36,10 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     from attention_research.training.run import train
 
     summary = train(config, arguments.workdir, say, profile=arguments.profile)
+    if config.resolved["training"]["track"]:
+        from attention_research.workdirs.figures import track
+
+        track(arguments.workdir)
     say(f"config {config.hash} · {summary['steps']} steps · loss {summary.get('loss', float('nan')):.3f}")
     again = shlex.join(["attention-research", "evaluate", f"--workdir={arguments.workdir}"])
     say(f"run {printable(str(arguments.workdir))} · next: {printable(again)}")

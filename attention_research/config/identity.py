@@ -32,6 +32,7 @@ EXECUTION_LEAVES = (
     "training.checkpoint_every",
     "training.keep",
     "training.keep_best",
+    "training.track",
 )
 #: What stands in the place of a setting that resolution cannot fill in.
 _NOTHING: Any = object()

@@ -93,11 +93,13 @@ def metrics() -> Iterator[Metric]:
 
 
 def evaluated(name: str, stage: str = "evaluate") -> Column:
-    """The column of a metric by its name. Raises ConfigError for one that no evaluation has."""
+    """The column of a metric by its name, "NAME.METRIC" of a further evaluation. Raises ConfigError for one that no
+    evaluation has."""
     found = {metric.name: metric for metric in reversed(list(metrics()))}
-    if name not in found:
-        raise ConfigError(f"column {stage}.{name}: no evaluation has such a metric; {offer(name, found)}")
-    metric = found[name]
+    metric_name = name.rpartition(".")[2]
+    if metric_name not in found:
+        raise ConfigError(f"column {stage}.{name}: no evaluation has such a metric; {offer(metric_name, found)}")
+    metric = found[metric_name]
     text = significant(metric.digits) if metric.significant else fixed(metric.digits)
     return Column(f"{stage}.{name}", metric.title, text, better=metric.better)
 

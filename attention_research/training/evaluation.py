@@ -16,12 +16,11 @@ from attention_research.errors import ConfigError
 from attention_research.tasks.evaluation_protocol import ReadsOutputs
 from attention_research.tasks.perplexity import unigram_perplexity
 from attention_research.training import keeping
-from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.generating import continues, most_tokens, output_reader, translator
 from attention_research.training.readings import readings
 from attention_research.training.scoring import Evaluation, batches_of, check_model, outputs_of, scores_of, texts_of
-from attention_research.training.selection import criterion_of, select
+from attention_research.training.selection import averaged, criterion_of, select
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import load_config, write_json
 

@@ -16,17 +16,17 @@ from attention_research.config import Config
 from attention_research.data.from_run import recorded
 from attention_research.data.protocol import Data
 from attention_research.parallel import hosts
-from attention_research.training import claiming, initial, keeping
+from attention_research.training import claiming, initial, keeping, tracking
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
 from attention_research.training.failure import failure_told, tell_failure
 from attention_research.training.health import Health, enough_memory
 from attention_research.training.interruption import Stop, stopping
-from attention_research.training.lengthening import stretched
 from attention_research.training.profiling import Profile
 from attention_research.training.progress import Progress
 from attention_research.training.replicas import member_configs
+from attention_research.training.schedules import stretched
 from attention_research.training.scoring import FurtherEvaluations
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import MetricsLog, NoLog, read_metrics, write_json
@@ -55,6 +55,7 @@ def train(
             initial.check(config, workdir, report)
         before, trainer = config, Trainer(config)  # what does not fit the devices is said before anything is written
         further = FurtherEvaluations(trainer)
+        tracking.check(trainer.settings.track if hosts.is_first() else ())
         stop.leave()
         if hosts.is_first():
             before = stack.enter_context(claiming.claimed(workdir, config))
@@ -102,7 +103,9 @@ def _train(
                 initial.record(workdir, taken)
         else:
             state = execution.start()
-        log = stack.enter_context(closing(MetricsLog(workdir, step) if hosts.is_first() else NoLog()))
+        written = MetricsLog(workdir, step) if hosts.is_first() else NoLog()
+        trackers = tracking.opened(settings.track if hosts.is_first() else (), workdir)
+        log = stack.enter_context(closing(tracking.TrackedLog(written, trackers)))
         progress = stack.enter_context(closing(Progress(step, settings.steps, report)))
         clock, health = Clock(), Health(trainer.parameters, trainer.whose())
         part = dict(zip(("host", "hosts"), execution.part, strict=True))
@@ -166,7 +169,7 @@ def _stopped(stop: Stop, together: bool) -> bool:
 
 
 def _write(
-    log: MetricsLog | NoLog, step: int, metrics: Any, trainer: Trainer, clock: Clock, progress: Progress
+    log: tracking.TrackedLog, step: int, metrics: Any, trainer: Trainer, clock: Clock, progress: Progress
 ) -> None:
     values, figures = jax.device_get(metrics), clock.lap()
     for replica in range(trainer.replicas):
@@ -175,7 +178,7 @@ def _write(
     progress.update(step, float(np.mean(values["loss"])), clock.counted)
 
 
-def _validate(further: FurtherEvaluations, state: Any, log: MetricsLog | NoLog, step: int) -> None:
+def _validate(further: FurtherEvaluations, state: Any, log: tracking.TrackedLog, step: int) -> None:
     trainer = further.trainer
     settings, data = trainer.settings, trainer.data
     for replica in range(trainer.replicas):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import optax
 
 from attention_research.parallel.replica_settings import value
@@ -26,6 +28,8 @@ class Training:
     which an evaluation saves one where it is such a one. `best_by` says what is best: the lowest validation "loss", or
     a metric of a further evaluation, "NAME.METRIC", which knows its direction. What evaluates, measures, generates or
     exports reads `chosen_checkpoint` of them unless it is told otherwise: the last, or the best.
+
+    `track` are the programs that get curves, evaluations and pictures beside the run's folder (`training.tracking`).
 
     `initial` is the folder of another run, from whose trained parameters this one starts (`training.initial`), {seed}
     in it being this run's seed; `initial_checkpoint` says which: last, best (the lowest validation loss) or a step's.
@@ -54,6 +58,7 @@ class Training:
         keep_best: NonNegative = 1,
         best_by: str = "loss",
         chosen_checkpoint: str = "last",
+        track: tuple[Literal["tensorboard", "wandb"], ...] = (),
         initial: str | None = None,
         initial_checkpoint: str = "last",
         initial_parts: tuple[str, ...] = (),
@@ -64,7 +69,7 @@ class Training:
         self.learning_rate, self.clip_norm, self.accumulation_steps = learning_rate, clip_norm, accumulation_steps
         self.checkpoint_every, self.log_every, self.eval_every = checkpoint_every, log_every, eval_every
         self.eval_batches, self.keep, self.keep_best = eval_batches, keep, keep_best
-        self.best_by, self.chosen_checkpoint = best_by, chosen_checkpoint
+        self.best_by, self.chosen_checkpoint, self.track = best_by, chosen_checkpoint, track
         self.initial, self.initial_checkpoint, self.initial_parts = initial, initial_checkpoint, initial_parts
         self.make_optimizer, self.make_schedule = optimizer, schedule
 

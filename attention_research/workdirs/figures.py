@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attention_research.studies.columns import metrics
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import finite
-from attention_research.workdirs.reading import Run
+from attention_research.training import tracking
+from attention_research.workdirs.reading import Run, is_number
 
 #: The thick line is a running mean over 1/50 of the logged steps.
 _WINDOW = 50
@@ -26,7 +29,11 @@ def draw(run: Run, folder: Path) -> list[Figure]:
     """Draws the run's figures into ``folder``. Figures without logged values are left out."""
     pyplot = canvas()
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = (_losses(pyplot, run, folder / "loss.png"), _others(pyplot, run, folder / "training.png"))
+    drawn = (
+        _losses(pyplot, run, folder / "loss.png"),
+        _evaluations(pyplot, run, folder / "evaluations.png"),
+        _others(pyplot, run, folder / "training.png"),
+    )
     return [figure for figure in drawn if figure]
 
 
@@ -79,6 +86,34 @@ def _losses(pyplot: Any, run: Run, path: Path) -> Figure | None:
     return Figure(path, f"Loss by step{mean}", f"Losses by step. {'; '.join(said)}.")
 
 
+def _evaluations(pyplot: Any, run: Run, path: Path) -> Figure | None:
+    """The metrics of further evaluations by step, a panel each; the title says which way is better."""
+    said_of = {metric.name: metric for metric in metrics()}
+    found = run.further()
+    if not found:
+        return None
+    figure, axes = pyplot.subplots(len(found), 1, figsize=(9, 0.6 + 1.9 * len(found)), squeeze=False, sharex=True)
+    said = []
+    for axis, ((name, split), seeds) in zip(axes[:, 0], found.items(), strict=True):
+        evaluation, _, metric = name.partition(".")
+        known = said_of.get(metric)
+        title = f"{evaluation}: {known.title if known else metric}"
+        for (seed, curve), style in zip(seeds.items(), styles(), strict=False):
+            steps, values = _points(curve)
+            axis.plot(steps, values, label=f"seed {seed}", markersize=5, linewidth=1.2, **style)
+            if values:
+                of_seed = f", seed {seed}" if len(seeds) > 1 else ""
+                best = (max if known and known.higher else min)(values)
+                said.append(f"{title}{of_seed}: best {best:.4g}, last {values[-1]:.4g}")
+        better = f", {known.better} is better" if known else ""
+        axis.set_title(f"{title} ({split}{better})", loc="left", fontsize=10)
+        if len(seeds) > 1:
+            axis.legend()
+    axes[-1, 0].set_xlabel("step")
+    save(pyplot, figure, path)
+    return Figure(path, "Further evaluations by step", f"Further evaluations by step. {'; '.join(said)}.")
+
+
 def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
     """Draws learning rate, gradient norm and tokens/s, one above the other."""
     curves = {name: run.curves(name) for name in _PANELS if run.curves(name)}
@@ -109,3 +144,22 @@ def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
     joined = " and ".join([", ".join(titles[:-1]), titles[-1]]) if len(titles) > 1 else titles[0]
     title = joined[0].upper() + joined[1:]
     return Figure(path, f"{title} by step", f"{title} by step. {'; '.join(said)}.")
+
+
+def track(folder: Path) -> None:
+    """Gives the scores of evaluation.json and the run's pictures to the programs of `training.track`, if any."""
+    run = Run.read(folder)
+    kinds = run.config.resolved["training"].get("track", ())
+    if not kinds:
+        return
+    step = run.evaluation.get("step", run.step)
+    scores = {f"evaluation/{name}": value for name, value in run.scores.items()}
+    for name, one in run.evaluation.get("evaluations", {}).items():
+        scores |= {f"evaluation/{name}.{metric}": value for metric, value in one.items() if is_number(value)}
+    with tempfile.TemporaryDirectory() as place:
+        drawn = draw(run, Path(place))
+        for tracker in tracking.opened(kinds, folder, tracking.RESULTS):
+            tracker.numbers(step, scores)
+            for figure in drawn:
+                tracker.picture(figure.path.stem, figure.path, step)
+            tracker.close()

@@ -111,12 +111,21 @@ def _evaluation(run: Run) -> list[str]:
     found = run.evaluation
     said = [f"{found['sentences']:,} sentences of {found['split']}"] if {"sentences", "split"} <= found.keys() else []
     read: dict[Any, str] = {
-        "best": ", the lowest validation loss",
+        "best": f", the best by {found['best_by']}" if "best_by" in found else ", the lowest validation loss",
         "mean": f", mean of {len(found.get('averaged', ()))} checkpoints",
     }
     said += [f"checkpoint of step {found['step']:,}{read.get(found.get('checkpoint'), '')}"] if "step" in found else []
     signatures = {name.replace("_", " "): str(x) for name, x in found.items() if "signature" in name}
     parts = [f"<p>{escape(', '.join(said))}.</p>" if said else "", document.facts(signatures) if signatures else ""]
+    further = [
+        [f"{name}.{metric}", str(scores.get("split", "")), significant(4)(value)]
+        for name, scores in found.get("evaluations", {}).items()
+        for metric, value in scores.items()
+        if reading.is_number(value)
+    ]
+    if further:
+        titles = ["evaluation", "split", "score"]
+        parts.append(document.grid([titles, *further], "Further evaluations", text=titles[:2]))
     samples = [s for s in found.get("samples", ()) if s.keys() >= _SAMPLES.keys()]
     if samples:
         data = run.config.resolved["data"]

@@ -106,6 +106,12 @@ class Run:
                 found.setdefault(line.get("seed", 0), {})[line["step"]] = line[name]
         return found
 
+    def further(self) -> dict[tuple[str, str], dict[int, dict[int, float]]]:
+        """("NAME.METRIC", split) -> curves of each number that training logged of further evaluations."""
+        lines = [line for line in self.metrics if line["split"] != "train"]
+        named = dict.fromkeys((name, line["split"]) for line in lines for name in line if "." in name)
+        return {(name, split): self.curves(name, split) for name, split in named}
+
     @property
     def steps(self) -> int:
         """The number of training steps in the config."""

@@ -1,4 +1,4 @@
-"""The pages that add a data set and a study do in a copy of the repository what they say."""
+"""The pages that add a data set, a study and a metric do in a copy of the repository what they say."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from test_adding_a_variant import BLOCK, copy, shell, walk  # noqa: F401  the fixture copy
 
 #: A page -> the commands that it runs, and the files that it adds or changes.
-PAGES = {"adding_a_data_set": (9, 3), "adding_a_study": (4, 2)}
+PAGES = {"adding_a_data_set": (9, 3), "adding_a_study": (4, 2), "adding_a_metric": (3, 3)}
 FILE = r"^\*\*`([^`.][^`]+)`\*\*$"
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.config import ConfigError, load
-from attention_research.training.averaging import averaged
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.evaluation import Trained
+from attention_research.training.selection import averaged
 from attention_research.training.trainer import Trainer
 from attention_research.training.workdir import load_config, write_text
 from tests.tiers import fast_are

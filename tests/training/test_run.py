@@ -25,8 +25,8 @@ from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.evaluation import Trained, evaluate
 from attention_research.training.interruption import Interrupted
-from attention_research.training.lengthening import stretched
 from attention_research.training.run import train
+from attention_research.training.schedules import stretched
 from attention_research.training.workdir import locked, read_metrics
 from tests.tiers import fast_are
 

@@ -2,11 +2,16 @@
 
 import json
 import resource
+import struct
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
+from attention_research.training import tracking
 from attention_research.training.claiming import check
 from attention_research.training.workdir import LOSS, MetricsLog, read_metrics, write_text
 
@@ -69,3 +74,105 @@ def test_a_run_that_is_older_than_a_setting_goes_on_where_the_setting_means_what
     check(tmp_path, config)
     with pytest.raises(ConfigError, match=r"another config \(training.chosen_checkpoint: \(absent\) -> best\)"):
         check(tmp_path, config.override([("training.chosen_checkpoint", "best")]))
+
+
+# Trackers
+
+
+def events(folder, part):
+    """(tag, step, number or None) of the event files of a part, as TensorBoard's format has them."""
+    event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
+    found = []
+    for path in folder.glob(f"tensorboard/events.*.{part}"):
+        data = path.read_bytes()
+        while data:
+            (length,) = struct.unpack("<Q", data[:8])
+            event = event_pb2.Event.FromString(data[12 : 12 + length])
+            data = data[16 + length :]
+            for value in event.summary.value:
+                number = value.simple_value if value.HasField("simple_value") else None
+                found.append((value.tag, event.step, number))
+    return found
+
+
+@pytest.fixture
+def tracked(tmp_path):
+    """A run's folder; begun(step): its log and trackers as `train` opens them."""
+    (tmp_path / "config.json").write_text(load("configs/translation/transformer.py:smoke").to_json())
+
+    def begun(kind, step=0):
+        log = MetricsLog(tmp_path, step)
+        return tracking.TrackedLog(log, tracking.opened([kind], tmp_path))
+
+    return begun
+
+
+def written(log, steps):
+    for step in steps:
+        log.write(step=step, split="train", seed=0, loss=9.0 - step)
+    log.write(step=steps[-1], split="validation", seed=0, loss=4.0, **{"b.bleu": 2.5, "gone": float("nan")})
+    log.close()
+
+
+def test_tensorboard_has_the_lines_of_the_log_once_after_a_resume(tracked, tmp_path):
+    pytest.importorskip("tensorboardX")
+    written(tracked("tensorboard"), [1, 2, 3])
+    written(tracked("tensorboard", 2), [3, 4])  # 3 was logged, and lies beyond the checkpoint
+    found = events(tmp_path, "training")
+    assert [one for one in found if one[0] == "train/loss"] == [
+        ("train/loss", step, 9.0 - step) for step in (1, 2, 3, 4)
+    ]
+    assert ("validation/b.bleu", 4, 2.5) in found and ("validation/loss", 3, 4.0) not in found
+
+
+class FakeRun:
+    def __init__(self, calls):
+        self.calls = calls
+
+    def log(self, values, step=None):
+        self.calls.append((values, step))
+
+    def finish(self):
+        self.calls.append("finish")
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    """A module with the calls that are used: init(...) -> run, Image(path); `opened` are the arguments of init."""
+    module = SimpleNamespace(calls=[], opened=[], Image=lambda path: f"picture {Path(path).name}")
+
+    def init(**arguments):
+        module.opened.append(arguments)
+        return FakeRun(module.calls)
+
+    module.init = init
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    return module
+
+
+def test_weights_and_biases_gets_each_step_once_under_one_id(tracked, tmp_path, wandb):
+    written(tracked("wandb"), [1, 2])
+    written(tracked("wandb", 2), [3, 4])
+    losses = [(step, values["train/loss"]) for values, step in filter(lambda x: x != "finish", wandb.calls)
+              if "train/loss" in values]  # fmt: skip
+    assert losses == [(step, 9.0 - step) for step in (1, 2, 3, 4)]
+    first, second = wandb.opened
+    assert first["id"] == second["id"] and first["resume"] == "allow" and first["config"]["training"]["seed"] == 0
+    (results,) = tracking.opened(["wandb"], tmp_path, tracking.RESULTS)
+    results.numbers(2, {"evaluation/test_bleu": 3.0})
+    results.picture("loss", tmp_path / "loss.png", 2)
+    assert wandb.calls[-2:] == [({"evaluation/test_bleu": 3.0}, None), ({"loss": "picture loss.png"}, None)]
+
+
+def test_a_missing_package_is_one_line_that_names_the_extra(monkeypatch):
+    for kind, package, extra in (("tensorboard", "tensorboardX", "track"), ("wandb", "wandb", "wandb")):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(
+            ConfigError, match=rf"track: {package} is missing, the extra `{extra}`: pip install"
+        ):
+            tracking.check([kind])
+
+
+def test_what_tracks_a_run_is_no_part_of_its_identity():
+    plain = load("configs/translation/transformer.py:smoke")
+    assert plain.override([("training.track", ("tensorboard",))]).identity == plain.identity

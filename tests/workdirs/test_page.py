@@ -76,6 +76,18 @@ def test_it_asks_the_network_for_nothing_and_says_its_pictures_in_words(page):
     assert page.headers > 20
 
 
+def test_further_evaluations_have_curves_and_a_table(make_run, evaluation, tmp_path):
+    further = {"b": {"bleu": 3.25, "signature": "x", "split": "validation"}}
+    folder = make_run(tmp_path / "run", 6, evaluation={**evaluation, "evaluations": further})
+    with (folder / "metrics.jsonl").open("a") as file:
+        for step, bleu in ((2, 1.0), (4, 5.0), (6, 3.0)):
+            file.write(json.dumps({"step": step, "split": "validation", "seed": 0, "b.bleu": bleu}) + "\n")
+    assert main(["report", str(folder)]) == 0
+    page = Reader((folder / "report.html").read_text())
+    assert {row[0]: row[1:] for row in page.rows}["b.bleu"] == ["validation", "3.250"]
+    assert len(page.alts) == 3 and "b: BLEU: best 5, last 3" in page.alts[1]
+
+
 def test_a_run_that_has_not_begun_has_a_page(make_run, tmp_path, capsys):
     run = make_run(tmp_path / "run", 0)
     (run / "metrics.jsonl").unlink()
