@@ -43,6 +43,7 @@ BEHAVIOUR = {
     "training.chosen_checkpoint": "tests/training/test_selection.py::test_a_run_may_be_read_at_its_best_checkpoint",
     "training.keep_best": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
     "training.best_by": "tests/training/test_evaluations.py::test_a_run_keeps_the_best_by_its_metric",
+    "training.track": "tests/training/test_workdir.py::test_tensorboard_has_the_lines_of_the_log_once_after_a_resume",
     "training.log_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.eval_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.varied": "tests/training/test_replicas.py::test_every_replica_is_its_single_run",
