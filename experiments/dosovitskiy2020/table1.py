@@ -10,13 +10,29 @@ here is `dosovitskiy2020/data_size`.
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Any
 
 from attention_research.config import load
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
 
-from .counts import measure_counts
+from ..lra2020.step_cost import of_trial
+
+
+def measure_counts(*, workdir: Path, seed: int, **_: object) -> dict[str, int]:
+    """{"parameters", "without_head" (all but the layer of the classes)}, of the first seed only."""
+    from attention_research.config import build
+    from attention_research.layers.structure import abstract
+
+    if seed:
+        return {}
+    constructor = build(of_trial(workdir).resolved["model"], "model")
+    _, parameters, _ = abstract(lambda rngs: constructor(rngs=rngs))
+    count = lambda *beginning: sum(math.prod(x.shape) for name, x in parameters.items() if name.startswith(beginning))
+    return {"parameters": count(""), "without_head": count("") - count("head.")}
+
 
 CONFIG = "configs/images/vision_transformer.py"
 COUNTED = {"b16": "ViT-B/16", "b32": "ViT-B/32", "l16": "ViT-L/16", "l32": "ViT-L/32", "h14": "ViT-H/14"}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attention_research.experiments.allamanis2016.copy_table import CopyTable, figure_of, table_of
-from attention_research.experiments.allamanis2016.naming_run import spelled
-from attention_research.experiments.allamanis2016.nearest_names import nearest_names
+from attention_research.experiments.allamanis2016.naming_run import nearest_names, spelled
 
 
 @pytest.fixture(scope="module")
