@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # planning and drawing tables read the metrics without JAX and NumPy
     import numpy as np
@@ -89,15 +89,23 @@ class Described(Protocol):
     """What both sorts have: which examples are scored, by which metrics, and against which floors.
 
     `examples` bounds how many of the split are scored (None: all). The model is the mean of the newest `average`
-    checkpoints. `needs` are the methods that the model must have.
+    checkpoints.
     """
 
     split: str
     batch_size: int
     examples: int | None
     average: int
-    metrics: tuple[Metric, ...]
-    needs: ClassVar[tuple[str, ...]]
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What `score` gives, and training beside it; an attribute of the class."""
+        ...
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The methods that the model must have; an attribute of the class."""
+        ...
 
     def summary(self, scores: Mapping[str, Any]) -> str:
         """One line of what `score` gave."""
