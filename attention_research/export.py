@@ -119,7 +119,7 @@ def load(path: Path | str) -> Exported:
     absent = [name for name in _METADATA if name not in metadata]
     if absent:
         raise ConfigError(f"{path}: not written by attention-research export (it does not say its {absent[0]})")
-    config = Config.from_json(metadata["config"])
+    config = Config.from_json(metadata["config"]).completed()
     parts = build_experiment(config)
     structure, *wanted = abstract(lambda rngs: parts.model(rngs=rngs))
     _check(path, arrays, {**wanted[0], **wanted[1]})

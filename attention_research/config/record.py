@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -63,6 +63,14 @@ class Config:
             return cls(given=record["given"], resolved=record["resolved"], spec=record["spec"])
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"config.json: not a saved config ({type(error).__name__}: {error})") from None
+
+    def completed(self) -> Config:
+        """A saved config with the settings that came after it, at their defaults, which mean what was done before
+        (`config.identity`). One that this version of the code does not know stays as it is."""
+        try:
+            return replace(self, resolved=resolution.resolved(plain(self.resolved)))
+        except ConfigError:
+            return self
 
 
 def resolve(given: dict[str, Any], overrides: Iterable[Override] = (), *, spec: str = "") -> Config:

@@ -97,7 +97,7 @@ def load_config(workdir: Path) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"--workdir={workdir}: config.json cannot be read ({reason})") from None
-    return Config.from_json(text)
+    return Config.from_json(text).completed()
 
 
 class MetricsLog:

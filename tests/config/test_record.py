@@ -37,6 +37,18 @@ def test_json_round_trip(toy):
     assert len({config, again}) == 1
 
 
+def test_a_saved_config_of_an_older_version_gets_the_defaults_of_newer_settings():
+    config = load("translation/transformer:smoke")
+    older = json.loads(config.to_json())
+    del older["resolved"]["evaluations"], older["resolved"]["training"]["best_by"]
+    del older["resolved"]["model"]["encoder"]["self_attention"]["use_bias"]
+    found = Config.from_json(json.dumps(older))
+    assert found != config == found.completed() and found.identity == config.identity
+    older["resolved"]["training"]["no_such_setting"] = 3
+    unknown = Config.from_json(json.dumps(older))
+    assert unknown.completed() == unknown
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"given": {}}', "nonsense"])
 def test_what_is_no_saved_config(text):
     with pytest.raises(ConfigError, match="^config.json: not a saved config"):
