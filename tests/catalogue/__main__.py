@@ -18,7 +18,7 @@ HEAD = """\
 # The catalogue
 
 Every mechanism of `attention_research.kernels`: a pure function on arrays, one file each. What a column claims is
-tested: `tests/kernels/test_laws.py` walks the descriptions in `tests/catalogue/` through
+tested: `tests/kernels/test_kernel_laws.py` walks the descriptions in `tests/catalogue/` through
 gradients, padding, empty rows, causality, permutations, bfloat16, shapes and JAX's transforms; the oracle is an
 implementation that shares no code with ours. This page is written by
 

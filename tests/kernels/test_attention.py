@@ -372,7 +372,7 @@ def derivatives(implementation: str, dtype=jnp.float32, only: tuple[str, ...] = 
     return {name: jax.jit(form)(*inputs) for name, form in forms.items() if name in only or not only}
 
 
-@pytest.mark.slow  # `test_laws` has these laws of `blockwise` among the fast tests
+@pytest.mark.slow  # `test_kernel_laws` has these laws of `blockwise` among the fast tests
 @pytest.mark.parametrize("implementation", ["blockwise", "xla"])
 def test_both_modes_and_second_derivatives_are_those_of_the_reference(implementation):
     want = derivatives("reference")
