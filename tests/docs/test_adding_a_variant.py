@@ -51,7 +51,7 @@ def walk(
                     done.append(command)
         else:
             assert file is not None, f"a block of {language} that belongs to no file: {text}"
-            {"python": write, "toml": write, "csv": write, "diff": change}[language](file, text)
+            {"python": write, "toml": write, "text": write, "diff": change}[language](file, text)
             file = None
     return done
 

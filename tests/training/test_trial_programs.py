@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from attention_research.config import load
-from attention_research.layers.attention import standard
+from attention_research.layers.attention import multi_head
 from attention_research.training.program_text import program_text
 from attention_research.training.programs import program_hashes
 
@@ -40,8 +40,9 @@ def test_two_attentions_are_two_programs_of_one_initialization(hashes):
 
 @pytest.mark.slow
 def test_a_kernels_scale_changes_the_programs_that_call_it_and_no_other(hashes, root, monkeypatch):
-    kernel = standard.dot_product_attention
-    monkeypatch.setattr(standard, "dot_product_attention", lambda query, *rest, **how: kernel(query * 2, *rest, **how))
+    kernel = multi_head.dot_product_attention
+    doubled = lambda query, *rest, **how: kernel(query if how["scale"] else query * 2, *rest, **how)
+    monkeypatch.setattr(multi_head, "dot_product_attention", doubled)
     monkeypatch.chdir(root)
     now = [program_hashes(config(*kind), evaluated=False) for kind in (SCALED, UNSCALED)]
     changed = [
