@@ -16,7 +16,7 @@ from pathlib import Path
 from attention_research.config import Config, ConfigError, changes
 from attention_research.data import kept
 from attention_research.errors import Diverged, RunError
-from attention_research.training.workdir import LOCK, load_config, locked, read_metrics, write_text
+from attention_research.training.workdir import LOCK, locked, read_metrics, saved_config, write_text
 
 #: What a start writes, beside checkpoints/, which it leaves empty.
 _OF_A_START = ("config.json", "environment.json", "error.txt", "metrics.jsonl", kept.DOCUMENT, kept.FOLDER)
@@ -34,7 +34,7 @@ def check(workdir: Path, config: Config) -> None:
     checkpoint is restored on any mesh)."""
     if not os.path.exists(workdir / "config.json") or reached(workdir) < 0:
         return
-    before = load_config(workdir)
+    before = saved_config(workdir)
     changed = changes(before, config)
     more_steps = config.resolved["training"]["steps"] >= before.resolved["training"]["steps"]
     allowed = ("parallel.mesh.", *(["training.steps:"] if more_steps else []))

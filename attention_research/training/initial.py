@@ -33,7 +33,7 @@ from attention_research.training.selection import Selection, criterion_of, selec
 from attention_research.training.settings import Training
 from attention_research.training.step import State, state_at_0
 from attention_research.training.trainer import Trainer
-from attention_research.training.workdir import load_config, write_json
+from attention_research.training.workdir import load_config, saved_config, write_json
 
 TAKEN = ("parameters", "statistics")
 Report = Callable[[str], None]
@@ -88,7 +88,7 @@ def start(trainer: Trainer, report: Report) -> tuple[State, list[dict[str, Any]]
             taken[run] = checkpoints.restore(step, theirs, partial=TAKEN, some=bool(named))
             report(f"starting from {selection} of {run}")
             content = digests.fingerprint(checkpoints.folder / str(step))
-        said = {"run": str(run), "config": load_config(run).hash, "checkpoint": selection.name, "step": step}
+        said = {"run": str(run), "config": saved_config(run).hash, "checkpoint": selection.name, "step": step}
         told.append({**said, **({"parts": list(named)} if named else {}), "fingerprint": content})
 
     def first(seed: jax.Array, arrays: Any) -> State:

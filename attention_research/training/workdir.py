@@ -89,7 +89,12 @@ def locked(workdir: Path) -> Iterator[None]:
 
 
 def load_config(workdir: Path) -> Config:
-    """The config of the run in this folder. Raises ConfigError where there is none."""
+    """The config of the run in this folder, completed by newer settings (`Config.completed`), to be built from."""
+    return saved_config(workdir).completed()
+
+
+def saved_config(workdir: Path) -> Config:
+    """The config of the run in this folder as it was saved. Raises ConfigError if there is none."""
     try:
         text = (workdir / "config.json").read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -97,7 +102,7 @@ def load_config(workdir: Path) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"--workdir={workdir}: config.json cannot be read ({reason})") from None
-    return Config.from_json(text).completed()
+    return Config.from_json(text)
 
 
 class MetricsLog:

@@ -72,7 +72,7 @@ def test_a_run_that_is_older_than_a_setting_goes_on_where_the_setting_means_what
     write_text(tmp_path / "config.json", json.dumps(document))
     write_text(tmp_path / "metrics.jsonl", '{"step": 3, "split": "train"}\n')
     check(tmp_path, config)
-    with pytest.raises(ConfigError, match=r"another config \(training.chosen_checkpoint: last -> best\)"):
+    with pytest.raises(ConfigError, match=r"another config \(training.chosen_checkpoint: \(absent\) -> best\)"):
         check(tmp_path, config.override([("training.chosen_checkpoint", "best")]))
 
 
