@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
 
     chosen = {"average": arguments.average, "checkpoint": arguments.checkpoint, "files": arguments.files}
     result = evaluate(workdir, say, **chosen)
-    if arguments.files is None and load_config(workdir).resolved["training"].get("track"):
+    if arguments.files is None and load_config(workdir).resolved["training"]["track"]:
         from attention_research.workdirs.figures import track
 
         track(workdir)

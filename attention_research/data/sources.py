@@ -82,7 +82,7 @@ def builder(name: str) -> Any:
     if own:
         _module(_builder_of(name))  # registers it
     places = [str(storage.folder("tfds"))] if own else [str(storage.folder("tfds")), None]
-    if name.split("/")[0].split(":")[0] in READ_ONLY:
+    if _builder_of(name) in READ_ONLY:
         return _from_files(name, places)
     try:
         built = [tfds.builder(name, data_dir=place, file_format="array_record") for place in places]

@@ -94,6 +94,12 @@ def load_study(name: str, experiments: Path | None = None) -> Study:
     return dataclasses.replace(study, name=name, path=path, own=own, title=study.title or title)
 
 
+def study_of_record(record: Path) -> tuple[Study, str]:
+    """The study and the scale of a record's folder, ``experiments/<paper>/results/<table>/<scale>``."""
+    *_, paper, _, table, scale = record.parts
+    return load_study(f"{paper}/{table}", record.parents[3]), scale
+
+
 def _own_name(path: Path) -> str:
     """The name of the study in a file of the user's own."""
     whole, here = path.resolve(), Path.cwd().resolve()

@@ -49,6 +49,11 @@ def read(folder: Path) -> Mapping[str, dict[str, Any]]:
 _CACHE: dict[Path, tuple[tuple[int, int, int], dict[str, dict[str, Any]]]] = {}
 
 
+def recorded(experiments: Path) -> list[Path]:
+    """The folders of all records under ``experiments/``."""
+    return sorted(path.parent for path in experiments.glob(f"*/results/*/*/{FILE}"))
+
+
 def is_result(value: Any) -> bool:
     """Whether a value is the result of a trial."""
     return isinstance(value, dict) and isinstance(value.get("stages", {}), dict)

@@ -25,7 +25,7 @@ from typing import Any
 from attention_research import bundled
 from attention_research.config import ConfigError
 from attention_research.studies import fingerprints, floors, records
-from attention_research.studies.loading import load_study
+from attention_research.studies.loading import study_of_record
 from attention_research.studies.sources import Sources
 from attention_research.studies.trials import Trial, write_json
 from attention_research.training.environment import fingerprint
@@ -39,9 +39,8 @@ _NAMES = ("id", "identity", "config_hash", "given")
 def write(experiments: Path | None = None) -> Plan:
     """The plan of all recorded tables, by the present code."""
     package, sources, found = fingerprint(), Sources(), {}
-    for folder in recorded(experiments):
-        *_, paper, _, table, scale = folder.parts
-        study = load_study(f"{paper}/{table}", experiments)
+    for folder in records.recorded(experiments or bundled.folder("experiments")):
+        study, scale = study_of_record(folder)
         trials = floors.plan_with_floors(study, scale, study.rows_at(scale), None, package)
         for place, trial in _placed(trials):
             found[f"{study.name} {scale} {place}"] = {
@@ -50,12 +49,6 @@ def write(experiments: Path | None = None) -> Plan:
                 "parts": _parts(trial, sources),
             }
     return found
-
-
-def recorded(experiments: Path | None = None) -> list[Path]:
-    """The folders of all records."""
-    home = experiments or bundled.folder("experiments")
-    return sorted(path.parent for path in home.glob(f"*/results/*/*/{records.FILE}"))
 
 
 def apply(before: Plan, after: Plan, experiments: Path | None = None) -> Counter[str]:
@@ -71,7 +64,7 @@ def apply(before: Plan, after: Plan, experiments: Path | None = None) -> Counter
     for address, old in before.items():
         moves.setdefault(old["id"], {}).setdefault(after[address]["id"], (old, after[address]))
     said: Counter[str] = Counter()
-    for folder in recorded(experiments):
+    for folder in records.recorded(experiments or bundled.folder("experiments")):
         trials = []
         for id, trial in records.read(folder).items():
             trials += [_renamed(trial, *move) for move in moves.get(id, {}).values()] or [trial]

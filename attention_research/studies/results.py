@@ -156,7 +156,7 @@ class Results:
     def untrained(self, row: str) -> str:
         """The reason why a row is below the quality floor, or an empty string.
 
-        The row must be better than every floor of `competence.STORED` that its evaluation stores: for example, its
+        The row must be better than every floor that its evaluation stores (`columns.stored_floors`): for example, its
         perplexity must be below that of a unigram model, and its BLEU above that of copying the source. BLEU counts
         sequences of four words, so a row whose sampled references are all shorter need not reach the floor of BLEU.
         """

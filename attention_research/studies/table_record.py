@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from attention_research import bundled
 from attention_research.studies import figures, floors, records, results, verdicts
 from attention_research.studies.bounds import bounded
-from attention_research.studies.loading import load_study
+from attention_research.studies.loading import study_of_record
 from attention_research.studies.study import Study
 from attention_research.studies.trials import Folder, Recorded, Trial
 from attention_research.training.environment import fingerprint
@@ -62,8 +62,7 @@ def judge_again(record: Path) -> bool:
 
     The table itself and the figures stay as they are.
     """
-    *_, paper, _, table, scale = record.parts
-    study = load_study(f"{paper}/{table}", record.parents[3])
+    study, scale = study_of_record(record)
     trials = floors.plan_with_floors(study, scale, study.rows_at(scale), None, fingerprint())
     there = Folder(record, record)  # reads records only; a trial may be in the record of another table
     entries = tuple(results.Entry(trial, there.result(trial), reason=there.why_missing(trial)) for trial in trials)
@@ -80,5 +79,5 @@ def judge_again(record: Path) -> bool:
 
 
 if __name__ == "__main__":
-    for one in sorted(bundled.folder("experiments").glob("*/results/*/*/table.md")):
-        print("changed" if judge_again(one.parent) else "as before", one.parent, flush=True)
+    for one in records.recorded(bundled.folder("experiments")):
+        print("changed" if judge_again(one) else "as before", one, flush=True)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from attention_research.models.protocol import Classifies
 from attention_research.tasks.auxiliary import running_updates
 from attention_research.tasks.evaluation import Evaluation, Scores
-from attention_research.tasks.evaluation_protocol import Floor, Metric
+from attention_research.tasks.evaluation_protocol import ACCURACY, Metric
 
 
 class Classification:
@@ -42,21 +42,7 @@ class ClassificationEvaluation(Evaluation):
 
     needs = ("log_probabilities",)
     metrics = (
-        Metric(
-            "accuracy",
-            "accuracy, %",
-            "higher",
-            floors=(
-                Floor(
-                    "majority",
-                    "most frequent class",
-                    "majority_accuracy",
-                    "the most frequent class",
-                    "the most frequent class's",
-                ),
-                Floor("tfidf_logistic", "TF-IDF and logistic regression"),
-            ),
-        ),
+        ACCURACY,
         Metric("macro_f1", "macro-F1", "higher"),
     )
 

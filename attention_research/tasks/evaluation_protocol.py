@@ -84,6 +84,23 @@ PERPLEXITY = Metric(
     ),
 )
 
+#: The share of right labels in percent.
+ACCURACY = Metric(
+    "accuracy",
+    "accuracy, %",
+    "higher",
+    floors=(
+        Floor(
+            "majority",
+            "most frequent class",
+            "majority_accuracy",
+            "the most frequent class",
+            "the most frequent class's",
+        ),
+        Floor("tfidf_logistic", "TF-IDF and logistic regression"),
+    ),
+)
+
 
 class Described(Protocol):
     """What both sorts have: which examples are scored, by which metrics, and against which floors.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from attention_research.errors import ConfigError
 from attention_research.tasks import glue_metrics
 from attention_research.tasks.evaluation import BleuEvaluation, Scores, TextEvaluation, corpus_bleu
-from attention_research.tasks.evaluation_protocol import Floor, Metric
+from attention_research.tasks.evaluation_protocol import ACCURACY, Floor, Metric
 from attention_research.tasks.rouge import SIGNATURE, rouge
 
 Texts = Sequence[str]
@@ -28,21 +28,7 @@ class TextToTextEvaluation(TextEvaluation):
 
     metrics: tuple[Metric, ...] = (
         *BleuEvaluation.metrics,
-        Metric(
-            "accuracy",
-            "accuracy, %",
-            "higher",
-            floors=(
-                Floor(
-                    "majority",
-                    "most frequent class",
-                    "majority_accuracy",
-                    "the most frequent class",
-                    "the most frequent class's",
-                ),
-                Floor("tfidf_logistic", "TF-IDF and logistic regression"),
-            ),
-        ),
+        ACCURACY,
         Metric("f1", "F1", "higher"),
         Metric("f1_macro", "macro-F1", "higher"),
         Metric("matthews", "Matthews correlation", "higher"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ from attention_research.training import keeping
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.generating import continues, most_tokens, output_reader, translator
 from attention_research.training.readings import readings
-from attention_research.training.scoring import Evaluation, batches_of, check_model, outputs_of, scores_of, texts_of
+from attention_research.training.scoring import (
+    batches_of,
+    check_model,
+    outputs_of,
+    scores_of,
+    texts_of,
+    written_once,
+)
 from attention_research.training.selection import averaged, criterion_of, select
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import load_config, write_json
@@ -67,7 +75,7 @@ class Trained:
 
         self.continues = continues(self.trainer)
         self._translate = jax.jit(translator(self.trainer, self.decoding))
-        self._readers: dict[Any, Callable[..., Any]] = {}
+        self._reader = cache(lambda evaluation: jax.jit(output_reader(self.trainer, evaluation)))
 
     def most_tokens(self) -> int:
         """As `generating.most_tokens`."""
@@ -88,8 +96,7 @@ class Trained:
         self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]], evaluation: Any = None
     ) -> Iterator[tuple[np.ndarray, dict, dict]]:
         """(ids, batch, the model's outputs on it): what an evaluation that decodes nothing scores (the main one)."""
-        reader = self.evaluation if evaluation is None else evaluation
-        read = self._readers.setdefault(id(reader), jax.jit(output_reader(self.trainer, reader)))
+        read = self._reader(evaluation or self.evaluation)
         return outputs_of(lambda batch: read(model, batch), batches)
 
     def translations(self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]]) -> dict[int, str]:
@@ -166,18 +173,13 @@ def evaluate(
 def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
     trainer, evaluation, data, model = trained.trainer, trained.evaluation, trained.data, trained.model(replica)
     further = {} if isinstance(data, GivenFiles) else trained.further
-    kinds = {name: section["kind"] for name, section in trained.config.resolved.get("evaluations", {}).items()}
+    kinds = {name: section["kind"] for name, section in trained.config.resolved["evaluations"].items()}
     check_model(trainer, "evaluation", evaluation, trained.config.resolved["evaluation"]["kind"])
     for name, one in further.items():
         check_model(trainer, f"evaluations.{name}", one, kinds[name])
     read = lambda one: trained.outputs(model, batches_of(one, data), one)
     losses = mean_losses(trainer.evaluation_step(replica), trained.placed_model(replica), batches_of(evaluation, data))
-    texts: dict[tuple, dict[int, str]] = {}
-
-    def written(one: Evaluation) -> dict[int, str]:
-        key = one.split, one.batch_size, one.examples
-        return texts[key] if key in texts else texts.setdefault(key, trained.translations(model, batches_of(one, data)))
-
+    written = written_once(data, lambda batches: trained.translations(model, batches))
     scores = scores_of(evaluation, data, written, read, report)
     if isinstance(evaluation, ReadsOutputs):
         document = {**scores, **losses, "seed": trainer.seeds[replica]}
@@ -196,10 +198,6 @@ def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None] 
         }
     if further:
         document["evaluations"] = {
-            name: {
-                **scores_of(one, data, written, read, report),
-                "split": one.split,
-            }
-            for name, one in further.items()
+            name: {**scores_of(one, data, written, read, report), "split": one.split} for name, one in further.items()
         }
     return document

@@ -48,6 +48,19 @@ def texts_of(translate: Callable[[Any], Any], tokenizer: Any, batches: Batches) 
     return texts
 
 
+def written_once(data: Any, texts: Callable[[Batches], dict[int, str]]) -> Callable[[Evaluation], dict[int, str]]:
+    """The texts that an evaluation scores; evaluations of the same batches share them, since decoding is slow."""
+    found: dict[tuple, dict[int, str]] = {}
+
+    def written(one: Evaluation) -> dict[int, str]:
+        key = one.split, one.batch_size, one.examples
+        if key not in found:
+            found[key] = texts(batches_of(one, data))
+        return found[key]
+
+    return written
+
+
 def outputs_of(read: Callable[[dict], Any], batches: Batches) -> Iterator[tuple[np.ndarray, dict, dict]]:
     """(ids, batch, the model's outputs on it)."""
     for ids, batch in batches:
@@ -102,7 +115,7 @@ class FurtherEvaluations:
 
     def __init__(self, trainer: Trainer):
         self.trainer = trainer
-        sections = trainer.config.resolved.get("evaluations", {})
+        sections = trainer.config.resolved["evaluations"]
         made: dict[str, Evaluation] = {name: make() for name, make in trainer.parts.evaluations.items()}
         for name, evaluation in made.items():
             check_model(trainer, f"evaluations.{name}", evaluation, sections[name]["kind"])
@@ -130,7 +143,7 @@ class FurtherEvaluations:
         found: dict[str, dict[str, float]] = {}
         data, mine = self.trainer.data, {path: x[replica] for path, x in self.trainer.varied.items()}
         translate = lambda given: self._translate(model, given, mine)
-        written = lambda one: texts_of(translate, data.tokenizer, batches_of(one, data))
+        written = written_once(data, lambda batches: texts_of(translate, data.tokenizer, batches))
         for name, evaluation in self.evaluations.items():
             read = lambda batch, name=name: self._read[name](model, batch, mine)
             outputs = lambda one, read=read: outputs_of(read, batches_of(one, data))

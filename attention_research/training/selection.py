@@ -25,7 +25,7 @@ from attention_research.training.workdir import LOSS, Criterion
 
 def criterion_of(config: Config) -> Criterion:
     """What `training.best_by` says. Raises ConfigError where the evaluation that it names has no such metric."""
-    wanted = config.resolved["training"].get("best_by", LOSS.name)
+    wanted = config.resolved["training"]["best_by"]
     if wanted == LOSS.name:
         return LOSS
     name, _, metric = wanted.partition(".")

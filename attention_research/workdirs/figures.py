@@ -147,18 +147,15 @@ def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
 
 
 def track(folder: Path) -> None:
-    """Gives the scores of evaluation.json and the run's pictures to the programs of `training.track`, if any."""
+    """Gives the scores of evaluation.json and the run's figures to the programs of `training.track`."""
     run = Run.read(folder)
-    kinds = run.config.resolved["training"].get("track", ())
-    if not kinds:
-        return
     step = run.evaluation.get("step", run.step)
     scores = {f"evaluation/{name}": value for name, value in run.scores.items()}
     for name, one in run.evaluation.get("evaluations", {}).items():
         scores |= {f"evaluation/{name}.{metric}": value for metric, value in one.items() if is_number(value)}
     with tempfile.TemporaryDirectory() as place:
         drawn = draw(run, Path(place))
-        for tracker in tracking.opened(kinds, folder, tracking.RESULTS):
+        for tracker in tracking.opened(run.config.resolved["training"]["track"], folder, tracking.RESULTS):
             tracker.numbers(step, scores)
             for figure in drawn:
                 tracker.picture(figure.path.stem, figure.path, step)

@@ -76,7 +76,7 @@ MISMATCHES = {
 @pytest.mark.parametrize(("scored", "model"), MISMATCHES)
 def test_an_evaluation_that_does_not_fit_the_model_is_one_line(scored, model):
     parts = SimpleNamespace(model=SimpleNamespace(target=registry.lookup("model", model)))
-    config = SimpleNamespace(resolved={"evaluation": {"kind": scored}, "model": {"kind": model}})
+    config = SimpleNamespace(resolved={"evaluation": {"kind": scored}, "evaluations": {}, "model": {"kind": model}})
     trained = SimpleNamespace(
         config=config, trainer=SimpleNamespace(parts=parts, config=config), data=None, further={},
         evaluation=registry.lookup("evaluation", scored)(),
