@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-#: Their names. In a wheel they are folders of the package and yet no part of it: a change there changes no program.
+#: Their names. In a wheel they are folders of the package, but not part of its program.
 FOLDERS = ("configs", "experiments", "benchmarks")
 
 

@@ -43,12 +43,12 @@ def build_model(
     side: int | None = None,
     channels: int | None = None,
 ) -> Constructor:
-    """The constructor of a model from its section alone, as a config has it under `model`: `kind` and settings.
+    """The constructor of a model from its section alone: the dict of `kind` and settings under `model` in a config.
 
-    Defaults and inherited settings are filled in as in a config. What a config has at its root and the section needs is
-    given beside it: `max_length` and `vocabulary_size` of text, `side` and `channels` of images. Call what it returns
-    with `rngs=nnx.Rngs(...)`, under `jax.jit`. Raises `ConfigError`, one line, where the section is wrong or something
-    is missing.
+    Defaults and inherited settings are filled in as in a config. A model that inherits a setting from the root of a
+    config needs it as an argument: `max_length` and `vocabulary_size` for text, `side` and `channels` for images. Call
+    the constructor with `rngs=nnx.Rngs(...)`, under `jax.jit`. Raises `ConfigError`, one line, if the section is wrong
+    or a setting is missing.
     """
     entry_points.add_variants()
     root = {"max_length": max_length, "vocabulary_size": vocabulary_size, "side": side, "channels": channels}

@@ -1,10 +1,10 @@
-"""A trial's identity: what a resolved config says beyond what resolution fills in by itself.
+"""A trial's identity: a hash of the settings that its config gives, without those that resolution fills in.
 
-It is a hash of `VERSION` and of the resolved config less `EXECUTION_LEAVES` and less every setting that has the value
-it would have if nobody gave it: the default in its constructor's signature, or what it inherits (`resolution`).
+The hash covers `VERSION` and the resolved config. It leaves out `EXECUTION_LEAVES`, and every setting whose value is
+the one that `resolution` would fill in: the default of its constructor's signature, or an inherited value.
 
-The rule for whoever changes a signature: the default of a new setting means what was done before it. Then no recorded
-trial changes its identity. A changed default, or a kind that computes something else under its old settings, would give
+The rule for changing a signature: the default of a new setting must mean the old behaviour. Then no recorded trial
+changes its identity. A changed default, or a kind that computes something else under its old settings, would give
 old trials and new ones the same identity: raise `VERSION`, and re-key the records (`studies.rekeying`). A test has
 all defaults, and fails where one changes under the same version.
 """
@@ -22,8 +22,8 @@ from attention_research.config.annotations import Section
 from attention_research.config.resolution import FLOWS, ROOT
 
 VERSION = 1
-#: Leaves and sections that say how a trial is run and not what it is: they do not change its identity. Where arrays
-#: lie, how many trials share a run, and what is written when, in the run's folder.
+#: Leaves and sections that say how a trial is run: the placement of arrays, the number of trials in one run, and what
+#: is written to the run's folder and when. They are no part of the identity.
 EXECUTION_LEAVES = (
     "parallel",
     "training.replicas",
@@ -34,7 +34,7 @@ EXECUTION_LEAVES = (
     "training.keep_best",
     "training.track",
 )
-#: What stands in the place of a setting that resolution cannot fill in.
+#: The value of a setting that resolution cannot fill in.
 _NOTHING: Any = object()
 
 
@@ -51,9 +51,10 @@ def identity(resolved: dict[str, Any]) -> str:
 
 
 def without_defaults(resolved: dict[str, Any]) -> dict[str, Any]:
-    """The part of a resolved config that resolves to all of it. A section keeps its ``kind``, or is left out whole.
+    """The part of a resolved config from which resolution gives all of it.
 
-    What this version of the code does not know (a kind or a setting of a saved config) stays as it is.
+    A section keeps its ``kind``, or is left out.
+    Kinds and settings of a saved config that this version of the code does not know stay unchanged.
     """
     return _Place(ROOT[1], resolved).rest()
 
@@ -79,7 +80,7 @@ class _Place:
         self._said: dict[str, Any] = {}
 
     def rest(self) -> dict[str, Any]:
-        """The section without what resolution fills in."""
+        """The section without the settings that resolution fills in."""
         return {name: self.said(name) for name in self.section if not self._is_default(name)}
 
     def said(self, name: str) -> Any:
@@ -102,7 +103,7 @@ class _Place:
         return _each(lambda section: _Place(setting.family, section, self).rest(), value)
 
     def _filled_in(self, name: str) -> Any:
-        """What `said` would be had nobody given the setting."""
+        """The value that `said` would return if the config did not give the setting."""
         setting = self.settings.get(name)
         if setting is None:
             return _NOTHING

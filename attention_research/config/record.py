@@ -65,8 +65,8 @@ class Config:
             raise ConfigError(f"config.json: not a saved config ({type(error).__name__}: {error})") from None
 
     def completed(self) -> Config:
-        """A saved config with the settings that came after it, at their defaults, which mean what was done before
-        (`config.identity`). One that this version of the code does not know stays as it is."""
+        """A saved config with the settings that were added later, at their defaults, which mean the old behaviour
+        (`config.identity`). A config with settings that this version does not know is returned unchanged."""
         try:
             return replace(self, resolved=resolution.resolved(plain(self.resolved)))
         except ConfigError:

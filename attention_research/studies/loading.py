@@ -1,12 +1,12 @@
 """Studies by name: ``<paper>/<table>`` is ``experiments/<paper>/<table>.py`` or ``<paper>/<table>/study.py`` there.
 
-The file defines ``STUDY = Study(...)``, and the first line of its docstring is the study's title. What several studies
-share stands in a file without a ``STUDY``, beside one of them or above, and is imported by its relative name
-(``from .figures import draw``, ``from ..luong2015.systems import row``). A study in a folder of its own has its CSV
-files there, or names them as ``../claims.csv``.
+The file defines ``STUDY = Study(...)``, and the first line of its docstring is the study's title. A file without a
+``STUDY`` holds code that several studies share; they import it by its relative name (``from .figures import draw``,
+``from ..luong2015.systems import row``). The CSV files of a study are in the folder of its file, or have names such as
+``../claims.csv``.
 
-A study file may lie in any folder. It is run as a module whose name is made of the folders above it, each of which
-stands for a package, so that its relative imports are Python's own at every depth.
+A study file can be in any folder. It runs as a module whose packages are the folders above it, so that relative imports
+work at every depth.
 """
 
 from __future__ import annotations
@@ -132,10 +132,10 @@ def extend(
             rows=[Row("narrow", "scaled, half as wide", {"model.width": 64})],
         )
 
-    Its table has the base's rows, the paper's numbers beside them, and the new rows; trials that are recorded for the
-    base are not run again. A scale of the base's name replaces it. `figures` replace the base's own pictures, which
-    need what the base's rows measure. Claims and verdicts stay with the base: they were written for its rows. Raises
-    `ConfigError` where a new row has the id of another.
+    The table contains the rows of the base with the paper's numbers, and the new rows. Trials that are recorded for the
+    base are not run again. A scale replaces the base's scale of the same name. `figures` replace the figures of the
+    base, which may need measurements that a new row does not have. Claims and verdicts are not copied: they were
+    written for the rows of the base. Raises `ConfigError` if a new row has the id of another row.
     """
     changes: dict[str, Any] = {
         "rows": (*base.rows, *rows),
@@ -162,7 +162,7 @@ def dereference(where: str) -> Callable[..., Any]:
 
 
 def module_of(path: Path) -> ModuleType:
-    """A study file, or one beside it, run anew as a module of the packages that its folders stand for."""
+    """Runs a study file, or another file of its folder, again, as a module whose packages are the folders above it."""
     whole = path.resolve()
     name = f"{_package(whole.parent)}.{_word(whole.stem)}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -174,7 +174,7 @@ def module_of(path: Path) -> ModuleType:
 
 
 def _package(folder: Path) -> str:
-    """The name of the package that a folder stands for; it is made where it is not there yet."""
+    """The name of the package that represents a folder. Creates the package if it does not exist."""
     if str(folder) in sys.modules[_PACKAGED].__path__:
         return _PACKAGED
     name = _ROOT if folder == folder.parent else f"{_package(folder.parent)}.{_word(folder.name)}"
@@ -186,5 +186,5 @@ def _package(folder: Path) -> str:
 
 
 def _word(name: str) -> str:
-    """A folder's name as part of a module's; one that is no identifier is replaced by a hash."""
+    """The name of a folder as part of a module's name. A name that is not an identifier is replaced by a hash."""
     return name if name.isidentifier() else f"_{hashlib.sha256(name.encode()).hexdigest()[:12]}"

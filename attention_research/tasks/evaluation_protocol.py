@@ -1,13 +1,13 @@
-"""What an evaluation gives: the contract between a score and what trains, evaluates and tabulates.
+"""The contract of evaluations, which score a model for training, evaluation and the tables of studies.
 
-An evaluation is a section of a config: `evaluation`, or one of the further ones that `evaluations` names. There are two
-sorts. One that `ScoresTexts` is given what the model writes. One that `ReadsOutputs` computes what it needs of the
-model, batch by batch. Both say what they measure: each number that they print is a `Metric`, which knows its direction,
-its format and its floors. Tables, pictures, curves and the choice of a checkpoint read these. The metrics are read from
-the source, without an import (`studies.columns`): write them as literals in the class.
+An evaluation is a section of a config: `evaluation`, or one of the named sections of `evaluations`. There are two
+sorts. `ScoresTexts` scores the texts that the model writes. `ReadsOutputs` computes outputs of the model, batch by
+batch, and scores them. Both list their metrics. A `Metric` has a direction, a format and floors, which tables, figures,
+curves and the choice of a checkpoint use. The metrics are read from the source without importing the class
+(`studies.columns`), so write them as literals.
 
-A kind derives from `tasks.evaluation.Evaluation` or `TextEvaluation`, which have defaults for all but `metrics`,
-`score`, `summary` and, of one that reads outputs, `outputs`.
+Derive a kind from `tasks.evaluation.Evaluation` or `TextEvaluation`. They have defaults for everything but `metrics`,
+`score`, `summary`, and `outputs` of an evaluation that reads outputs.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:  # planning and drawing tables read the metrics without JAX an
     import numpy as np
     from jaxtyping import Array
 
-#: What a metric is called -> its number or text, of one split.
+#: Name of a metric -> its number or text, for one split.
 Scores = dict[str, float | str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Floor:
-    """A trivial baseline. `slug` is its name in `floors`, `title` that of its line in a table.
+    """A trivial baseline. `slug` is its name in `floors`, `title` the name of its line in a table.
 
-    Where the evaluation stores the floor's score with its own, it stands there as `stored`; a trained row must be
+    `stored` is the name of the floor's score if the evaluation stores it with its own scores; a trained row must be
     better than it. `said` is the floor in a sentence ("a unigram model"), `whose` its possessive form ("unigram's").
     """
 
@@ -41,9 +41,10 @@ class Floor:
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A number of an evaluation: `name` in its scores, `title` of its column, and which way is better.
+    """A number of an evaluation: its `name` in the scores, the `title` of its column, and which direction is better.
 
-    It is printed with `digits` after the point, or so many significant ones; a floor in a note with `floor_digits`.
+    It is printed with `digits` digits after the point, or, if `significant`, with that many significant digits. A note
+    prints a floor with `floor_digits` digits after the point.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Metric:
         return self.better == "higher"
 
     def missed(self, floor: Floor, value: float) -> str:
-        """What is said of a model that is not better than a floor of this value.
+        """The note on a model that is not better than a floor of this value.
 
         >>> Metric("bleu", "BLEU", "higher").missed(Floor("copy", "copying the source", whose="copying's"), 3.14)
         "BLEU not above copying's 3.1"
@@ -69,7 +70,7 @@ class Metric:
         return f"{self.title.split(',')[0]} not {side} {floor.whose} {value:,.{self.floor_digits}f}"
 
 
-#: The perplexity of a target token, which all evaluations that decode are given beside their scores.
+#: The perplexity of a target token. Every evaluation that decodes reports it with its scores.
 PERPLEXITY = Metric(
     "perplexity",
     "perplexity",
@@ -103,10 +104,10 @@ ACCURACY = Metric(
 
 
 class Described(Protocol):
-    """What both sorts have: which examples are scored, by which metrics, and against which floors.
+    """The members of both sorts: the examples that are scored, the metrics and the floors.
 
-    `examples` bounds how many of the split are scored (None: all). The model is the mean of the newest `average`
-    checkpoints.
+    `examples` limits the number of scored examples of the split (None: all). The scored model is the mean of the newest
+    `average` checkpoints.
     """
 
     split: str
@@ -116,7 +117,7 @@ class Described(Protocol):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What `score` gives, and training beside it; an attribute of the class."""
+        """The metrics that `score` returns, and those that training measures itself; an attribute of the class."""
         ...
 
     @property
@@ -125,7 +126,7 @@ class Described(Protocol):
         ...
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         ...
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
@@ -136,8 +137,9 @@ class Described(Protocol):
 
 @runtime_checkable
 class ScoresTexts(Described, Protocol):
-    """Scores what the model writes. The three lists have one item an example, in the same order: text, or of captions
-    several references. The numbers of `by_distance` and the statistics are nothing unless the evaluation has some."""
+    """Scores the texts that the model writes. The three lists have one item for each example, in the same order. An
+    item is a text; the references of a caption are several texts. By default `by_distance` and `sentence_statistics`
+    return nothing."""
 
     def score(self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any]) -> Scores:
         """The metrics by name, the stored floors, and signatures that say how a number was made."""
@@ -146,24 +148,24 @@ class ScoresTexts(Described, Protocol):
     def by_distance(
         self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any], data: Any, report: Any
     ) -> Scores:
-        """Scores of the sources near to a training source and of those far from one, apart. Where the training text is
-        not here: nothing, and a line to `report` that says why."""
+        """Separate scores for sources near to a training source and for sources far from all of them. Returns nothing,
+        and reports why in a line, if the training text is not available."""
         ...
 
     def distance_summary(self, scores: Mapping[str, Any]) -> str:
-        """What follows `summary` of the numbers of `by_distance`."""
+        """The scores of `by_distance` in words, to follow `summary`."""
         ...
 
     def sentence_statistics(
         self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any]
     ) -> dict[str, Any]:
-        """What a corpus metric is a sum of, sentence by sentence (`tasks.sentence_statistics`)."""
+        """The statistics of each sentence, whose sums give a corpus metric (`tasks.sentence_statistics`)."""
         ...
 
 
 @runtime_checkable
 class ReadsOutputs(Described, Protocol):
-    """Scores what it reads off the model. An id of -1 marks a row that only fills the batch."""
+    """Scores outputs of the model. The id -1 marks a row that only fills the batch."""
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
         """A batch of the data -> arrays, the batch their first axis; a pure function, traced by `jax.jit`."""

@@ -1,9 +1,10 @@
-"""Scores of one model by evaluations: the main one's and the further ones', while it trains and after.
+"""Scores a model by the evaluations of its config, during training and afterwards.
 
-A config's `evaluation` gives the scores of a run; `evaluations` are further ones, each under its name. All are computed
-by `evaluate`. While a run trains, the further ones are computed with every validation (`training.eval_every`), each on
-its own split and as many `examples` as it says, except those of the split "test": nothing is chosen by that. Their
-metrics are logged as "NAME.METRIC", those of the validation split in the line of the validation loss:
+The section `evaluation` of a config gives the scores of a run. `evaluations` has further evaluations by name. The
+command `evaluate` computes all of them. During training, each validation (`training.eval_every`) also computes the
+further evaluations, each on its own split and number of `examples`. Evaluations of the split "test" are left out, so
+that no checkpoint is chosen on test examples. Metrics are logged as "NAME.METRIC"; those of the validation split are in
+the line of the validation loss:
 
     {"step": 200, "split": "validation", "loss": 3.1, ..., "bleu.bleu": 12.3, "copied.word_error_rate": 41.0}
 """
@@ -34,12 +35,12 @@ TEST = "test"
 
 
 def batches_of(evaluation: Evaluation, data: Any) -> Batches:
-    """(ids, batch) of what an evaluation scores; an id of -1 fills a batch."""
+    """(ids, batch) of the examples that an evaluation scores; the id -1 marks a row that only fills the batch."""
     return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
 
 
 def texts_of(translate: Callable[[Any], Any], tokenizer: Any, batches: Batches) -> dict[int, str]:
-    """Example id -> the best hypothesis as text; `translate` takes what the model reads of a batch."""
+    """Example id -> the best hypothesis as text; `translate` takes the source of a batch."""
     texts: dict[int, str] = {}
     for ids, batch in batches:
         best = np.asarray(translate(source(batch)).tokens)[:, 0]
@@ -76,7 +77,7 @@ def scores_of(
 ) -> dict[str, Any]:
     """The scores of one evaluation with their "summary"; of texts also "sentences", how many, and "samples".
 
-    `written` and `outputs` give what `texts_of` and `outputs_of` do, on the batches of an evaluation.
+    `written` and `outputs` return the results of `texts_of` and `outputs_of` for the batches of an evaluation.
     """
     if isinstance(evaluation, ReadsOutputs):
         scores: dict[str, Any] = dict(evaluation.score(outputs(evaluation), data))
@@ -97,7 +98,7 @@ def scores_of(
 
 
 def check_model(trainer: Trainer, path: str, evaluation: Evaluation, kind: str) -> None:
-    """Raises ConfigError where the model lacks a method that the evaluation calls."""
+    """Raises ConfigError if the model lacks a method that the evaluation calls."""
     absent = [name for name in evaluation.needs if not hasattr(trainer.parts.model.target, name)]
     if absent:
         model = trainer.config.resolved["model"]["kind"]
@@ -108,9 +109,10 @@ def check_model(trainer: Trainer, path: str, evaluation: Evaluation, kind: str) 
 
 
 class FurtherEvaluations:
-    """Those of a run that trains; each program is compiled once. Raises ConfigError where one does not fit the model.
+    """The further evaluations of a run in training. Each program is compiled once.
 
-    `evaluations` are those that training computes, `criterion` is what checkpoints are kept by.
+    `evaluations` are those that training computes; `criterion` ranks the checkpoints to keep. Raises ConfigError if an
+    evaluation does not fit the model.
     """
 
     def __init__(self, trainer: Trainer):

@@ -1,9 +1,9 @@
 """Curves, evaluations and pictures of a run for TensorBoard and Weights & Biases (`training.track`).
 
-A tracker is given every line of metrics.jsonl, which stays the truth, and at the end the scores of evaluation.json and
-the report's pictures. A continued run repeats no step: TensorBoard's events are written anew from metrics.jsonl, and
-Weights & Biases is given the steps that it does not have. A number's name is "SPLIT/NAME", with "/replica_R" after it
-where a run has replicas. Both packages are optional, in the extras `track` and `wandb`.
+A tracker receives every line of metrics.jsonl, and at the end the scores of evaluation.json and the figures of the
+report. A resumed run repeats no step: the events of TensorBoard are rewritten from metrics.jsonl, and Weights & Biases
+receives only the steps that it does not have. The name of a number is "SPLIT/NAME", followed by "/replica_R" if the run
+has replicas. Both packages are optional, in the extras `track` and `wandb`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, Protocol
 from attention_research.config import ConfigError
 from attention_research.training.workdir import MetricsLog, NoLog, read_metrics, write_json
 
-#: What a line says of itself.
+#: Entries of a line that label it.
 _LABELS = ("step", "split", "seed", "replica")
 TRAINING, RESULTS = "training", "results"
 
 
 class Tracker(Protocol):
-    """Where numbers and pictures of a run go. Steps come in order."""
+    """Receives the numbers and figures of a run, in the order of steps."""
 
     def numbers(self, step: int, values: Mapping[str, float]) -> None:
         """Numbers by name, of one step."""
@@ -35,13 +35,13 @@ class Tracker(Protocol):
         ...
 
     def close(self) -> None:
-        """Writes what is not written yet."""
+        """Writes all pending data."""
         ...
 
 
 class TensorBoard:
-    """Event files under `WORKDIR/tensorboard`, by tensorboardX: one of the training and one of the results, each
-    written anew when it is opened."""
+    """Writes event files under `WORKDIR/tensorboard` with tensorboardX: one for training and one for results. Opening
+    the tracker replaces the file."""
 
     def __init__(self, workdir: Path, part: str):
         package = _package("tensorboardX", "track")
@@ -69,8 +69,8 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run of Weights & Biases; project, server and mode are those of its environment variables (WANDB_PROJECT,
-    WANDB_MODE=offline). `WORKDIR/wandb.json` holds the run's id and the last step that was given."""
+    """Logs to a run of Weights & Biases. Its environment variables set the project, server and mode (WANDB_PROJECT,
+    WANDB_MODE=offline). `WORKDIR/wandb.json` holds the id of the run and the last logged step."""
 
     def __init__(self, workdir: Path, part: str):
         self.package, self.file = _package("wandb", "wandb"), workdir / "wandb.json"
@@ -83,15 +83,15 @@ class WeightsAndBiases:
             self.numbers(line["step"], named(line))
 
     def numbers(self, step: int, values: Mapping[str, float]) -> None:
-        """As `Tracker.numbers`; of a step that an earlier process has given, nothing. Results have no step: the run's
-        may be past theirs."""
+        """As `Tracker.numbers`, without steps that an earlier process has logged. Results are logged without a step,
+        because the run may have logged later steps."""
         if self.part == RESULTS:
             self.run.log(dict(values))
         elif step > self.last:
             self.run.log(dict(values), step=step)
 
     def picture(self, name: str, path: Path, step: int) -> None:
-        """As `Tracker.picture`; it belongs to the run, whose steps may be past `step`."""
+        """As `Tracker.picture`, without a step, because the run may have logged later steps."""
         del step
         self.run.log({name: self.package.Image(str(path))})
 
@@ -107,13 +107,13 @@ _PACKAGES = {"tensorboard": ("tensorboardX", "track"), "wandb": ("wandb", "wandb
 
 
 def check(kinds: Iterable[str]) -> None:
-    """Raises ConfigError where a package is missing."""
+    """Raises ConfigError if a package is missing."""
     for kind in kinds:
         _package(*_PACKAGES[kind])
 
 
 def opened(kinds: Iterable[str], workdir: Path, part: str = TRAINING) -> list[Tracker]:
-    """The trackers of a run's folder; of the training they have the lines that metrics.jsonl has."""
+    """The trackers of a run. Those of training start with the lines of metrics.jsonl."""
     return [KINDS[kind](workdir, part) for kind in kinds]
 
 
@@ -132,7 +132,7 @@ def named(line: Mapping[str, Any]) -> dict[str, float]:
 
 
 class TrackedLog:
-    """A `MetricsLog` of which every line also goes to trackers."""
+    """A `MetricsLog` that also sends every line to trackers."""
 
     def __init__(self, log: MetricsLog | NoLog, trackers: list[Tracker]):
         self.log, self.trackers = log, trackers

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from test_adding_a_variant import BLOCK, copy, shell, walk  # noqa: F401  the fixture copy
+from test_adding_a_variant import copy, formatted, there, walk  # noqa: F401  the fixture copy
 
 #: A page -> the commands that it runs, and the files that it adds or changes.
 PAGES = {"adding_a_data_set": (9, 3), "adding_a_study": (4, 2), "adding_a_metric": (3, 3)}
@@ -26,10 +26,6 @@ def test_what_a_page_adds_is_formatted_and_what_it_names_is_there(name, copy, ro
     walk(page, copy, lambda command: False)
     files = re.findall(FILE, page, re.MULTILINE)
     assert len(files) == PAGES[name][1]
-    written = " ".join(file for file in files if file.endswith(".py") and not (root / file).exists())
-    for check in ("check", "format --check"):
-        status, printed = shell(f'"$PYTHON" -m ruff {check} {written}', copy)
-        assert status == 0, printed
-    for named in re.findall(r"`((?:attention_research|tests|docs)/[^`\n]+)`", BLOCK.sub("", page)):
-        assert (copy / named).exists() or (root / named).exists(), named
+    formatted([file for file in files if file.endswith(".py") and not (root / file).exists()], copy)
+    there(page, copy, root)
     assert f"({name}.md)" in (root / "docs/index.md").read_text(encoding="utf-8")

@@ -93,6 +93,19 @@ def expect(command: str, prints: str, folder: Path, package: Path | None = None)
     assert same, f"$ {command}\nThe page says:\n{prints}\nIt prints:\n{printed}"
 
 
+def formatted(files: list[str], folder: Path) -> None:
+    """Ruff has nothing to say of these files."""
+    for check in ("check", "format --check"):
+        status, printed = shell(f'"$PYTHON" -m ruff {check} {" ".join(files)}', folder)
+        assert status == 0, printed
+
+
+def there(page: str, *folders: Path) -> None:
+    """Each file that the prose names is in one of the folders."""
+    for name in re.findall(r"`((?:attention_research|tests|docs)/[^`\n]+)`", BLOCK.sub("", page)):
+        assert any((folder / name).exists() for folder in folders), name
+
+
 def trains(command: str) -> bool:
     """Those that take long."""
     return command.startswith(("pytest", "attention-research reproduce")) and "--render" not in command
@@ -153,12 +166,9 @@ def test_the_oracle_finds_a_wrong_layer(page, copy):
 def test_what_it_adds_is_formatted_and_what_it_names_is_there(page, copy, root):
     walk(page, copy, lambda command: False)
     added = re.findall(r"^\*\*`([^`.][^`]+)`\*\*\n\n```python", page, re.MULTILINE)
-    for check in ("check", "format --check"):
-        status, printed = shell(f'"$PYTHON" -m ruff {check} {" ".join(added)}', copy)
-        assert status == 0, printed
+    formatted(added, copy)
+    there(page, copy, root)
     prose = BLOCK.sub("", page)
-    for name in re.findall(r"`((?:attention_research|tests|docs)/[^`\n]+)`", prose):
-        assert (copy / name).exists() or (root / name).exists(), name
     sources = "".join(path.read_text(encoding="utf-8") for path in (copy / "attention_research").rglob("*.py"))
     names = re.findall(r"`([A-Za-z_]+)`", "".join(line for line in prose.splitlines() if line.startswith("| ")))
     assert len(names) > 9 and [name for name in names if not re.search(rf"\b{name}\b", sources)] == []
