@@ -27,8 +27,8 @@ from attention_research.tasks.evaluation_protocol import Floor, Metric
 class Column:
     """``key`` names a number of a trial (``train.loss``); ``spread`` prints its standard deviation over seeds.
 
-    ``at_points`` repeats the column for every value of the study's axis; ``fitted`` prints the power p of value ~
-    point**p instead, fitted over all points for each seed. ``better`` says which way is better.
+    ``at_points`` repeats the column for every value of the study's axis; ``fitted`` prints the power p of the fit
+    `value ~ point**p` instead, over all points for each seed. ``better`` says which direction is better.
     """
 
     key: str
@@ -60,7 +60,7 @@ def significant(digits: int, scale: float = 1.0) -> Callable[[float], str]:
 
 
 def exponent(points: Sequence[float], values: Sequence[float]) -> float | None:
-    """The power p of the least-squares fit value ~ point**p; None with fewer than two points or values not above 0.
+    """The power p of the least-squares fit `value ~ point**p`; None with fewer than two points or values not above 0.
 
     >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
     2.0

@@ -1,7 +1,7 @@
 """Asynchronous successive halving: stops trials early if their validation loss is not among the best so far.
 
 Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934, algorithm 2 (ASHA). Rung k is
-at step r * eta**k, where r is the first evaluation (`training.eval_every`). Of the n losses seen at a rung, the best
+at step `r * eta**k`, where r is the first evaluation (`training.eval_every`). Of the n losses seen at a rung, the best
 floor(n / eta) continue. A trial is compared with earlier arrivals when it reaches a rung, so it never waits for others.
 The paper pauses a trial and may promote it later. Here it ends, as in Optuna's `SuccessiveHalvingPruner`, which lets
 the best trial so far continue while fewer than eta trials have reached the rung.

@@ -125,7 +125,10 @@ class Results:
         return [math.nan if None in at else statistics.fmean(at) for at in columns]
 
     def powers(self, row: str, key: str) -> tuple[float, ...]:
-        """For each seed, the power of the fit value ~ point**power. Empty unless all points have equally many seeds."""
+        """For each seed, the power of the fit `value ~ point**power`.
+
+        Empty unless all points have equally many seeds.
+        """
         by_point = [self.values(row, key, point) for point in self.points]
         complete = by_point if len({len(values) for values in by_point}) == 1 else []
         powers = (exponent(self.points, values) for values in zip(*complete, strict=True))
