@@ -17,6 +17,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from attention_research.errors import RunError
 from attention_research.parallel import hosts
+from attention_research.parallel.compilation import without_cache_on_cpus
 from attention_research.parallel.rules import ROWS, SEQUENCE, state_shardings
 
 AXIS = "devices"
@@ -61,6 +62,7 @@ class MeshExecution:
         devices: Sequence[jax.Device] | None = None,
     ):
         self.mesh = make_mesh(sizes, devices)
+        without_cache_on_cpus(self.mesh.devices.ravel().tolist())
         self.abstract = jax.eval_shape(start, seeds)
         shardings = state_shardings(self.abstract, self.mesh)
         self.abstract = jax.tree.map(
@@ -81,6 +83,12 @@ class MeshExecution:
     def made(self, function: Callable, *arguments: Any) -> Any:
         """The state that a pure function returns, in the form that `step` takes."""
         return hosts.together(jax.jit(function, out_shardings=self.shardings))(*arguments)
+
+    def jitted(self, function: Callable) -> Callable:
+        """The function under `jax.jit`; each host holds all of what it returns."""
+        if hosts.count() == 1:
+            return jax.jit(function)
+        return hosts.together(jax.jit(function, out_shardings=NamedSharding(self.mesh, PartitionSpec())))
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError if a part of the batch, or a sequence length, does not divide over the mesh."""
@@ -141,6 +149,7 @@ class PmapExecution:
     """Data parallelism with `jax.pmap`: every device holds a copy of the state, and gradients are summed over them."""
 
     def __init__(self, step: Callable, start: Callable, seed: int):
+        without_cache_on_cpus(jax.devices())
         self.devices = jax.local_device_count()
         self.abstract = jax.eval_shape(start, seed)
         self.start = lambda: self.made(start, seed)
@@ -155,6 +164,10 @@ class PmapExecution:
     def made(self, function: Callable, *arguments: Any) -> Any:
         """The state that a pure function returns, in the form that `step` takes."""
         return self.restored(jax.jit(function)(*arguments))
+
+    def jitted(self, function: Callable) -> Callable:
+        """The function under `jax.jit`; each host computes it alone."""
+        return jax.jit(function)
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError if a part of the batch does not divide over the devices."""

@@ -17,11 +17,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
 
 from attention_research.errors import ConfigError
 from attention_research.models.sequences import source
-from attention_research.parallel import hosts
 from attention_research.parallel.replica_settings import scope
 from attention_research.tasks.evaluation_protocol import ReadsOutputs, ScoresTexts
 from attention_research.training.generating import output_reader, translator
@@ -135,10 +133,7 @@ class FurtherEvaluations:
             with scope(mine):
                 return function(model, batch)
 
-        if hosts.count() == 1:
-            return jax.jit(run)
-        whole = NamedSharding(self.trainer.execution.mesh, PartitionSpec())  # each host scores all of it
-        return hosts.together(jax.jit(run, out_shardings=whole))
+        return self.trainer.execution.jitted(run)  # each host scores all of it
 
     def numbers(self, model: Model, replica: int = 0) -> dict[str, dict[str, float]]:
         """Split -> "NAME.METRIC" -> number, of one replica's model, without dropout."""

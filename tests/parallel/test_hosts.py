@@ -22,12 +22,16 @@ STEPS, EVERY = 24, 4
 SETTINGS = {
     "steps": STEPS, "log_every": 1, "checkpoint_every": EVERY, "eval_every": 12, "batch_size": 16, "keep": 9,
 }  # fmt: skip
+#: Further evaluations, which every validation computes: one decodes, one reads the model's outputs.
+EVALUATIONS = {"written.kind": "bleu", "written.split": "validation", "written.examples": 5,
+               "tokens.kind": "perplexity", "tokens.split": "validation"}  # fmt: skip
 #: Within this many seconds of the death of one host the other has said so and ended.
 SOON = 10
 
 
 def command(workdir, *more):
     given = [f"--config.training.{name}={value}" for name, value in SETTINGS.items()]
+    given += [f"--config.evaluations.{name}={value}" for name, value in EVALUATIONS.items()]
     config = "--config=configs/translation/transformer.py:smoke"
     return [sys.executable, "-m", "attention_research", "train", config, f"--workdir={workdir}", *given, *more]
 
@@ -68,6 +72,12 @@ def losses(workdir, split="train"):
     return {line["step"]: line["loss"] for line in lines if line["split"] == split}
 
 
+def scores(workdir):
+    """Of the further evaluations, at every validation."""
+    lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    return [[line["written.bleu"], line["tokens.perplexity"]] for line in lines if line["split"] == "validation"]
+
+
 def state(workdir, step=STEPS):
     one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     folder = (workdir / "checkpoints" / str(step)).absolute()
@@ -93,12 +103,14 @@ def alone(tmp_path_factory):
 
 
 def test_two_hosts_train_as_one(together, alone):
-    """Losses and, on the validation split too, to float tolerance; checkpoints whole, written once; every step logged
-    once; which devices, on how many hosts, in environment.json."""
+    """Losses and, on the validation split too, to float tolerance, with further evaluations; checkpoints whole, written
+    once; every step logged once; which devices, on how many hosts, in environment.json."""
     for split in ("train", "validation"):
         ours, theirs = losses(together, split), losses(alone, split)
         assert ours.keys() == theirs.keys()
         np.testing.assert_allclose(list(ours.values()), list(theirs.values()), rtol=1e-5)
+    assert len(scores(together)) == STEPS // 12
+    np.testing.assert_allclose(scores(together), scores(alone), rtol=1e-5)
     assert list(losses(together)) == list(range(1, STEPS + 1))
     steps = [str(step) for step in range(EVERY, STEPS + 1, EVERY)]
     for workdir in (together, alone):
@@ -114,6 +126,7 @@ def test_pmap_and_parameters_in_pieces_over_two_hosts(tmp_path):
     for name, settings in {"pmap": ["strategy=pmap"], "pieces": ["mesh.fsdp=4", "mesh.tensor=2"]}.items():
         found = losses(two_hosts(tmp_path / name, bare, *(f"--config.parallel.{setting}" for setting in settings)))
         np.testing.assert_allclose(list(found.values()), wanted, rtol=1e-5, err_msg=name)
+        assert len(scores(tmp_path / name)) == STEPS // 12
 
 
 def test_a_checkpoint_of_two_hosts_goes_on_on_one_with_another_mesh(together, alone, tmp_path):

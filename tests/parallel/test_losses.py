@@ -62,3 +62,12 @@ def test_ten_losses_on_eight_devices_are_one_devices(model):
             np.testing.assert_allclose(figures[figure], want[figure], rtol=1e-5, err_msg=f"{name}: {figure}")
         if model in EXPERTS:
             assert min(want["dropped"]) > 0 and min(want["auxiliary_loss"]) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ("jit", "pmap"))
+@pytest.mark.parametrize("devices", (1, 2))
+def test_only_programs_of_one_cpu_device_are_kept_in_the_cache(devices, strategy, tmp_path):
+    """Programs of several, once read from the cache, waited for each other without end."""
+    kept = on_devices(devices, "cached", str(tmp_path), strategy)
+    assert any(name.startswith("jit_start") for name in kept) == (devices == 1), kept
