@@ -7,19 +7,23 @@ version where a program is lowered, so that on a machine without a GPU the Trito
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import export
 
 from attention_research.config import load, variants
 from attention_research.models.sequences import source
 from attention_research.tasks.evaluation_protocol import ReadsOutputs
 from attention_research.training.trainer import Trainer
 
+#: From JAX 0.11 on Triton kernels are lowered for a GPU that an abstract mesh names.
+ANONYMOUS = jax.__version_info__ < (0, 11)
+CARD = jax.sharding.AbstractDevice("NVIDIA H100 80GB HBM3", 132, "gpu")
+MESH = jax.sharding.AbstractMesh((1,), ("data",), (jax.sharding.AxisType.Auto,), abstract_device=CARD)
 KERNELS = {"cuda": "__gpu$xla.gpu.triton", "tpu": "@tpu_custom_call"}
 #: Config and variant -> attention kernels in the programs for (cuda, tpu) of training, evaluation and decoding (or what
 #: an evaluation reads off the model). Layers are one scan: an attention is 1 kernel forward and 4 in training.
@@ -84,11 +88,10 @@ def programs(config: Any) -> Iterator[tuple[Any, tuple]]:
 
 def kernels(function: Any, arguments: tuple) -> tuple[int, int]:
     """How many attention kernels the programs for CUDA and TPU hold."""
-    checks = [export.DisabledSafetyCheck.custom_call(KERNELS["cuda"])]
     found = []
     for platform, kernel in KERNELS.items():
-        program = export.export(jax.jit(function), platforms=[platform], disabled_checks=checks)(*arguments)
-        text = program.mlir_module()
+        with nullcontext() if ANONYMOUS else jax.sharding.use_abstract_mesh(MESH):
+            text = jax.jit(function).trace(*arguments).lower(lowering_platforms=(platform,)).as_text()
         assert not [other for other in KERNELS.values() if other != kernel and other in text]
         found.append(text.count(kernel))
     return found[0], found[1]
@@ -104,7 +107,10 @@ def config_of(name: str) -> Any:
 )
 def test_the_programs_of_a_config_lower_for_a_gpu_and_a_tpu(name, root, monkeypatch):
     monkeypatch.chdir(root)
-    assert tuple(kernels(*program) for program in programs(config_of(name))) == PROGRAMS[name]
+    ((cuda, tpu), *others) = PROGRAMS[name]
+    if not ANONYMOUS:  # the gradient under a named GPU does not run the forward kernel again
+        cuda = cuda // 4 * 3
+    assert tuple(kernels(*program) for program in programs(config_of(name))) == ((cuda, tpu), *others)
 
 
 def test_every_gpu_and_paper_variant_is_among_them(root, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.studies.budget import EVALUATIONS
-from attention_research.studies.results import markdown
+from attention_research.studies.footnotes import markdown_table
 
 _SPEEDS = {"measured": "", "recorded": "speed from the records", "family": "speed of {family}"}
 _DIVERGED = "diverged"
@@ -32,7 +32,7 @@ def _rates(part: Mapping[str, Any]) -> list[str]:
             note = ("best, at the edge of what was tried" if family["edge"] else "best") if best else ""
             rows.append([family["row"], f"{one['rate']:g}", f"{one['factor']:g}", *_loss(one), note])
     lost = [family["row"] for family in part["families"] if family["best"] is None]
-    return [markdown(rows), *(f"{row}: diverged at every rate; give the budget lower ones" for row in lost)]
+    return [markdown_table(rows), *(f"{row}: diverged at every rate; give the budget lower ones" for row in lost)]
 
 
 def _lengths(part: Mapping[str, Any]) -> list[str]:
@@ -42,7 +42,7 @@ def _lengths(part: Mapping[str, Any]) -> list[str]:
         note = "" if one["factor"] != part["factor"] else "the budget" if part["final"] else "not final"
         rows.append([part["row"], f"{one['steps']:,}", f"{one['factor']:g}", *_loss(one), lower, note])
     verdict = f"{part['steps']:,} steps: " if part["final"] else "no final budget: "
-    return [markdown(rows), f"{verdict}{part['why']}"]
+    return [markdown_table(rows), f"{verdict}{part['why']}"]
 
 
 def _hours(found: Mapping[str, Any]) -> list[str]:
@@ -54,7 +54,7 @@ def _hours(found: Mapping[str, Any]) -> list[str]:
         rows.append([one["row"], f"{one['steps']:,}", each, str(one["seeds"]), every, speed])
     without = "" if found["evaluated"] else "; without what follows training, of which nothing is recorded"
     return [
-        markdown(rows),
+        markdown_table(rows),
         f"{hours:.1f} hours of trials, {hours / jobs:.1f} with {jobs} at a time{without}",
     ]
 

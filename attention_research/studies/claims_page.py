@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attention_research import bundled
+from attention_research.studies import footnotes
 from attention_research.studies.competence import NOT_SAID, UNTRAINED_KINDS, Met, parse
 from attention_research.studies.loading import study_files
 from attention_research.studies.study import JUDGED, STATUSES
@@ -27,6 +28,8 @@ NOT_RECORDED, NOT_BUILT = "not recorded yet", "not built yet"
 _HEADING = re.compile(r"^### (?P<id>[\w-]+): (?P<status>.+)$", re.MULTILINE)
 #: The number of cases of a verdict that the page shows. A link leads to the others.
 SHOWN = 2
+#: How many of several cases hold: the page shows this sentence alone.
+_COUNTED = re.compile(r"\d+ of \d+ cases holds?\b")
 
 
 class Judgement(NamedTuple):
@@ -60,8 +63,10 @@ def recorded(root: Path, study: str) -> dict[str, Judgement]:
     ends = [*(heading.start() for heading in headings), len(text)][1:]
     found = {}
     for heading, end in zip(headings, ends, strict=True):
-        cases = tuple(line[2:] for line in text[heading.end() : end].splitlines() if line.startswith("- "))
-        learned = parse(text[heading.end() : end])
+        section = text[heading.end() : end]
+        sentences = (line[2:] for line in section.splitlines() if line.startswith("- "))
+        numbers = (f"{case}: {said}" for case, _, said in footnotes.parse(section)[1:] if said)
+        cases, learned = (*sentences, *numbers), parse(section)
         found[heading["id"]] = Judgement(heading["status"], cases, study, scale, _seeds(text), learned)
     return found
 
@@ -143,9 +148,10 @@ def in_words(found: Judgement) -> str:
 
 def _line(claim: Mapping[str, str], found: Judgement) -> str:
     command = f"`attention-research reproduce {found.study} --scale={found.scale}`"
-    measured = "; ".join(found.cases[:SHOWN]) if found.cases else f"_{claim['measurement']}_"
+    shown = 1 if found.cases and _COUNTED.match(found.cases[0]) else SHOWN
+    measured = "; ".join(found.cases[:shown]) if found.cases else f"_{claim['measurement']}_"
     place = f"../{_record(found.study, found.scale)}#{claim['id']}-{found.status.replace(':', '').replace(' ', '-')}"
-    more = f" ([all]({place}))" if len(found.cases) > SHOWN else ""
+    more = f" ([all]({place}))" if len(found.cases) > shown else ""
     escape = lambda text: text.replace("|", "\\|")
     return f"| {escape(claim['claim'])} | {command} | {escape(measured)}{more} | {in_words(found)} | {found.status} |"
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from attention_research.studies.study import Study
 
 UNSAID = "the study does not say when its models have learned their task"
+#: The name of an absolute line, in place of a floor's.
+LINE = "line"
 #: Kinds of claims that need no trained model.
 UNTRAINED_KINDS = ("count", "exact")
 
@@ -80,6 +82,15 @@ class Met:
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("met", "metric", "ours", "floor", "margin")}
 
+    @property
+    def wanted(self) -> str:
+        """What the metric must be, in words: the same for all rows of a task."""
+        bound = "?" if self.floor is None else _number(self.floor)
+        if self.name == LINE:
+            return f"{self.metric} must reach {bound}"
+        by = f" by {_number(self.margin)}" if self.margin else ""
+        return f"{self.metric} must be better{by} than {bound} ({self.name.replace('_', ' ')})"
+
     def __str__(self) -> str:
         if not self.metric:
             return UNSAID
@@ -115,7 +126,7 @@ def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
     if ours is not None and floor is not None:
         gain = ours - floor if bar.higher else floor - ours
         met = gain >= bar.margin and (gain > 0 or bar.line is not None)  # False for NaN
-    return Met(met, metric, ours, floor, bar.margin, row, bar.floor or "line")
+    return Met(met, metric, ours, floor, bar.margin, row, bar.floor or LINE)
 
 
 def _mean(results: Results, row: str, key: str, higher: bool) -> float | None:
@@ -198,9 +209,12 @@ def refusal(results: Results, row: str) -> str:
 
 
 def note(results: Results, row: str) -> str:
-    """The same as a note of a table, without bars whose floor was not measured."""
+    """The note of a table on a row that has not learned its task, without bars whose floor was not measured.
+
+    It does not repeat the row's own numbers, so that rows share the note.
+    """
     found = [one for one in missed(results, row) if one.floor is not None]
-    return f"has not learned the task ({'; '.join(map(str, found))})" if found else ""
+    return f"has not learned the task: {' and '.join(one.wanted for one in found)}" if found else ""
 
 
 def lines(found: Sequence[Met] | None) -> list[str]:

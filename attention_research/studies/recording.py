@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import ConfigError, RunError
+from attention_research.studies.footnotes import markdown_table
 from attention_research.studies.night import Work, planned
 from attention_research.studies.priority import lowest
-from attention_research.studies.results import markdown
 from attention_research.studies.run import Stopped, refuse_installed, refuse_modified_tree, run_study, say
 from attention_research.studies.runners.crew import Terminated, terminate_as_interrupt
 from attention_research.studies.runners.deadline import Deadline
@@ -137,7 +137,7 @@ def plan_text(works: Sequence[Work], scale: str, hours: float | None) -> str:
     said += f", without {unknown} trials whose time is unknown" if unknown else ""
     if hours is not None:
         said += f"; {hours:g} hours are enough for the first {reached}" if reached < len(works) else "; all fit"
-    return f"{markdown(lines)}\n{said}" if works else f"nothing is missing or stale at {scale}"
+    return f"{_padded(lines)}\n{said}" if works else f"nothing is missing or stale at {scale}"
 
 
 def outcome_text(works: Sequence[Work], scale: str) -> str:
@@ -152,7 +152,7 @@ def outcome_text(works: Sequence[Work], scale: str) -> str:
     unknown = sum(work.unknown for work in works)
     said = f"{done} trials done, {left} left at {scale}: {sum(work.seconds for work in works) / 3600:.2f} hours"
     said += f", without {unknown} trials whose time is unknown" if unknown else ""
-    return f"{markdown(lines)}\n{said}" if works else f"nothing is missing or stale at {scale}"
+    return f"{_padded(lines)}\n{said}" if works else f"nothing is missing or stale at {scale}"
 
 
 def hours_of(work: Work) -> str:
@@ -166,3 +166,8 @@ def sources(work: Work) -> str:
     """The sources of the estimate, each with its number of trials if there are several."""
     found = work.sources
     return ", ".join(found) if len(found) < 2 else ", ".join(f"{name} {count}" for name, count in found.items())
+
+
+def _padded(lines: Sequence[Sequence[str]]) -> str:
+    """The table with its first and last columns aligned to the left."""
+    return markdown_table(lines, left=(0, len(lines[0]) - 1))

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies import document
+from attention_research.studies import document, footnotes, verdict_text
 from attention_research.studies.figures import Figure
 from attention_research.studies.results import Results, legend, table
 from attention_research.studies.verdicts import Judged
@@ -19,17 +19,18 @@ def page(results: Results, judged: Sequence[Judged], figures: Sequence[Figure], 
     """The page as HTML. ``commands`` are the commands that reproduce the study."""
     study = results.study
     title = f"{study.name} · {results.scale}"
-    lines = [[text.replace("+-", "±") for text in line] for line in table(results)]
+    lines, notes = footnotes.lettered(table(results))
     parts = [
         f"<h1>{escape(study.title)}</h1>",
         f"<p><strong>{escape(title)}</strong>: {len(results.rows)} rows, {results.seeds} random seed"
         f"{'s' if results.seeds != 1 else ''}.</p>",
         "<h2>Results</h2>",
-        document.grid(lines, f"Results of {title}", long=("notes",)),
+        document.grid(lines, f"Results of {title}", text=(footnotes.NOTES,)),
+        *(f"<p>{letter}: {escape(note)}</p>" for letter, note in notes.items()),
         *(f"<p>{escape(line)}</p>" for line in legend(results).splitlines() if line),
     ]
     if judged:
-        parts += ["<h2>Claims and verdicts</h2>", _verdicts(judged)]
+        parts += ["<h2>Claims and verdicts</h2>", *(part for one in judged for part in _verdict(one))]
     row, samples = results.samples()
     if samples:
         parts += [f"<h2>What {escape(row)} writes</h2>", _samples(samples)]
@@ -46,9 +47,17 @@ def _samples(samples: Sequence[Mapping[str, str]]) -> str:
     return document.grid([["source", "written", "reference"], *texts], "Samples", text=("source",), long=names[1:])
 
 
-def _verdicts(judged: Sequence[Judged]) -> str:
-    lines = [["claim", "verdict", "because"], *([one.claim, one.status, one.verdict.because] for one in judged)]
-    return document.grid(lines, "Claims that name this study", text=("verdict",), long=("claim", "because"))
+def _verdict(one: Judged) -> list[str]:
+    """A claim, its verdict and the table of its cases."""
+    found, others = verdict_text.cases(one.verdict)
+    parts = [f'<h3 id="{escape(one.id, quote=True)}">{escape(one.claim)}</h3>']
+    parts.append(f"<p><strong>{escape(one.status)}</strong>: {escape(one.measurement)}.</p>")
+    if found:
+        titles = ["case", "outcome", "numbers"]
+        parts.append(
+            document.grid([titles, *map(list, found)], f"Cases of {one.id}", text=titles[1:], long=("numbers",))
+        )
+    return [*parts, *(f"<p>{escape(sentence)}</p>" for sentence in others)]
 
 
 def _provenance(results: Results) -> str:

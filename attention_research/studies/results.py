@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from attention_research.errors import ConfigError
-from attention_research.studies import competence, floors
+from attention_research.studies import competence, floors, footnotes
 from attention_research.studies.columns import PEAK_MEMORY, STEPS_PER_SECOND, Column, exponent, stored_floors
 from attention_research.studies.comparisons import with_reference
 from attention_research.studies.staleness import OLD, Current, Stale, State, states_of
@@ -26,7 +26,11 @@ from attention_research.studies.study import Row, Study
 from attention_research.studies.trials import Trial
 
 #: The note on stale trials in tables of an earlier version, whose fingerprint was a hash of all sources.
-MARK = "stale (made by other sources)"
+MARK = "stale (produced by an earlier version of the code)"
+
+
+#: The column of a published table that names where its numbers stand: a note of the table, not a column.
+SOURCE = "source"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +149,7 @@ class Results:
             return Cell()
         cell = Cell(values, column.text(statistics.fmean(values)))
         if column.spread and cell.deviation is not None:
-            cell = Cell(values, f"{cell.text} +- {column.text(cell.deviation)}")
+            cell = Cell(values, f"{cell.text} ± {column.text(cell.deviation)}")
         return cell
 
     def samples(self) -> tuple[str, list[Mapping[str, str]]]:
@@ -175,14 +179,14 @@ class Results:
                 mean, bound = statistics.fmean(ours), statistics.fmean(theirs)
                 if not (mean > bound if metric.higher else mean < bound):  # NaN misses the floor too
                     missed.append(metric.missed(floor, bound))
-        return f"untrained ({'; '.join(missed)})" if missed else ""
+        return f"untrained: {' and '.join(missed)}" if missed else ""
 
     def notes(self, row: str) -> str:
         """The note of a row: not run and why, missing seeds, stopped early, stale, task not learned, and others."""
         entries = self.of(row)
         if not entries:
             printed = any(row == one.id and one.scales == () for one in self.rows)
-            return "the paper's alone: not run" if printed else f"not run at {self.scale}"
+            return "published numbers only" if printed else f"not run at {self.scale}"
         missing = [entry for entry in entries if entry.result is None]
         reasons = list(dict.fromkeys(entry.reason for entry in missing))
         said = []
@@ -199,8 +203,8 @@ class Results:
         said = list(dict.fromkeys(said))
         said += dict.fromkeys(e.result["stopped"] for e in entries if e.result and "stopped" in e.result)
         together = {e.result["stages"].get("train", {}).get("replicas") for e in entries if e.result} - {None}
-        whose = ", whose speed and memory these are" if self.shows_training else ""
-        said += [f"trained {number} at a time{whose}" for number in sorted(together)]
+        joint = " (speed and memory are those of the joint run)" if self.shows_training else ""
+        said += [f"{number} trials trained together{joint}" for number in sorted(together)]
         said += dict.fromkeys(entry.state.note for entry in entries if entry.stale)
         if row in self.marked and OLD in {entry.state for entry in entries}:
             said.append(MARK)
@@ -257,8 +261,8 @@ def _marked(rows: list[Row], recorded: Path | None) -> frozenset[str]:
         text = "" if recorded is None else (recorded / "table.md").read_text(encoding="utf-8")
     except OSError:
         return frozenset()
-    names = {line.split(" | ")[0].removeprefix("| ").strip() for line in text.splitlines() if MARK in line}
-    return frozenset(row.id for row in rows if row.name.replace("|", "\\|") in names)
+    names = {line[0] for line in footnotes.parse(text) if MARK in line[-1]}
+    return frozenset(row.id for row in rows if row.name in names)
 
 
 def published(study: Study, scale: str = "") -> dict[str, dict[str, str]]:
@@ -279,42 +283,34 @@ def published(study: Study, scale: str = "") -> dict[str, dict[str, str]]:
 def table(results: Results) -> list[list[str]]:
     """The table as texts. Its first line holds the titles: row, columns, published columns, seeds and notes.
 
+    The notes of a row end with the source of its published numbers.
+
     The column of notes is left out if all notes are empty.
     """
     cells = published(results.study, results.scale)
-    printed = list(dict.fromkeys(name for row in results.rows for name in cells.get(row.id, {})))
+    printed = list(dict.fromkeys(name for row in results.rows for name in cells.get(row.id, {}) if name != SOURCE))
     columns = [(column, point) for column in results.columns for point in _points(results, column)]
     titles = [c.title if p is None else f"{c.title} at {p:,}" for c, p in columns]
-    lines = [["row", *titles, *(f"published {name}" for name in printed), "seeds", "notes"]]
+    lines = [["row", *titles, *(f"published {name}" for name in printed), "seeds", footnotes.NOTES]]
     for row in results.rows:
         done = len({entry.trial.seed for entry in results.of(row.id) if entry.result})
         texts = [results.cell(row.id, column, point).text for column, point in columns]
         paper = [cells.get(row.id, {}).get(name, "") for name in printed]
-        lines.append([row.name, *texts, *paper, str(done), results.notes(row.id)])
+        source = cells.get(row.id, {}).get(SOURCE, "")
+        notes = [results.notes(row.id), f"published in {source}" if source else ""]
+        lines.append([row.name, *texts, *paper, str(done), "; ".join(filter(None, notes))])
     for name, numbers in floors.lines(results.floors):
         texts = [column.text(numbers[column.key]) if column.key in numbers else "" for column, _ in columns]
         if any(texts):
-            lines.append([name, *texts, *("" for _ in printed), "", "floor"])
-    empty = [i for i in range(len(lines[0])) if lines[0][i] == "notes" and not any(line[i] for line in lines[1:])]
+            lines.append([name, *texts, *("" for _ in printed), "", "floor: a baseline without a trained model"])
+    empty = [
+        i for i in range(len(lines[0])) if lines[0][i] == footnotes.NOTES and not any(line[i] for line in lines[1:])
+    ]
     return [[text for i, text in enumerate(line) if i not in empty] for line in lines]
 
 
 def _points(results: Results, column: Column) -> tuple[int | None, ...]:
     return results.points if column.at_points else (None,)
-
-
-def markdown(lines: list[list[str]]) -> str:
-    """A Markdown table, padded so that it is readable as plain text. The first column and notes are left-aligned."""
-    lines = [[text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines]
-    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
-    left = [i == 0 or title == "notes" for i, title in enumerate(lines[0])]
-
-    def line(texts: list[str]) -> str:
-        padded = (t.ljust(w) if lhs else t.rjust(w) for t, w, lhs in zip(texts, widths, left, strict=True))
-        return f"| {' | '.join(padded)} |"
-
-    rule = "|".join(f" {'-' * w} " if lhs else f" {'-' * (w - 1)}: " for w, lhs in zip(widths, left, strict=True))
-    return "\n".join([line(lines[0]), f"|{rule}|", *(line(texts) for texts in lines[1:])]) + "\n"
 
 
 def flat(entry: Entry) -> dict[str, Any]:
@@ -352,7 +348,7 @@ def _one_type(values: list[Any]) -> list[Any]:
 def text(results: Results) -> str:
     """The text of ``table.md``: title, table and legend."""
     title = f"# {results.study.name} · {results.scale}: {results.study.title}"
-    return "\n".join([f"{title}\n", markdown(table(results)), legend(results)])
+    return "\n".join([f"{title}\n", footnotes.markdown(table(results)), legend(results)])
 
 
 def legend(results: Results) -> str:
@@ -360,7 +356,7 @@ def legend(results: Results) -> str:
     size = results.study.scale(results.scale)
     done = [entry.result for entry in results.entries if entry.result]
     cores = sorted({result["cores"] for result in done})
-    said = [f"Mean +- sample standard deviation over {results.seeds} random seeds."] if results.seeds > 1 else []
+    said = [f"Mean ± sample standard deviation over {results.seeds} random seeds."] if results.seeds > 1 else []
     seeds = sorted({entry.trial.seed for entry in results.entries})
     if seeds and seeds != list(range(results.seeds)):
         said.append(f"training.seed {', '.join(map(str, seeds))}.")

@@ -16,7 +16,16 @@ from typing import Any
 from attention_research import bundled
 from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
-from attention_research.studies import figures, finetuning, floors, report, results, table_record, verdicts
+from attention_research.studies import (
+    figures,
+    finetuning,
+    floors,
+    report,
+    results,
+    table_record,
+    verdict_text,
+    verdicts,
+)
 from attention_research.studies.loading import load_study
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import Results
@@ -181,7 +190,7 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
     commands = [f"attention-research {one}" for one in made] if found.study.path else []
     report.write(workdir / "report.html", report.page(found, judged, drawn, commands))
     if judged:
-        write_text(workdir / "verdicts.md", verdicts.markdown(name, found.scale, judged))
+        write_text(workdir / "verdicts.md", verdict_text.markdown(name, found.scale, judged))
     return {
         "study": name,
         **({"file": str(found.study.path.resolve())} if found.study.own and found.study.path else {}),

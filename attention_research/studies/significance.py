@@ -71,7 +71,7 @@ def adjusted(p: Float[np.ndarray, "*B k"]) -> Float[np.ndarray, "*B k"]:
 
 
 def rank_correlation(x: Sequence[float], y: Sequence[float], level: float = 0.95) -> Correlation:
-    """Spearman's rho with the interval of Bonett & Wright 2000: tanh(atanh rho +- z sqrt((1 + rho^2 / 2) / (n - 3))).
+    """Spearman's rho with the interval of Bonett & Wright 2000: tanh(atanh rho ± z sqrt((1 + rho^2 / 2) / (n - 3))).
 
     NaN if all numbers of a side are equal. Raises ValueError for fewer than four pairs.
     """
@@ -109,7 +109,7 @@ def _interval(rho: float, pairs: int, free: int, level: float) -> Correlation:
 def leading_number(cell: str) -> float | None:
     """The number at the start of a published cell; None if there is none.
 
-    >>> [leading_number(cell) for cell in ("18.22 +- 0.03", "1,024", "213M", "")]
+    >>> [leading_number(cell) for cell in ("18.22 ± 0.03", "1,024", "213M", "")]
     [18.22, 1024.0, None, None]
     """
     found = _NUMBER.match(cell)

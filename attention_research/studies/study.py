@@ -199,7 +199,7 @@ class Study:
             if name in known:
                 scales = ", ".join(known[name].scales or ())
                 if not scales:
-                    raise ConfigError(f"row {name!r} of {self.name} is the paper's alone: it is not run")
+                    raise ConfigError(f"row {name!r} of {self.name} has published numbers only and cannot be run")
                 raise ConfigError(f"row {name!r} of {self.name} is run at {scales}, not at {scale}")
             raise ConfigError(f"row {name!r}: {self.name} has no such row at {scale}; {nearest_of(name, at)}")
         return [row for row in at.values() if not wanted or row.id in wanted]

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from attention_research import bundled
-from attention_research.studies import figures, floors, records, results, verdicts
+from attention_research.studies import figures, floors, footnotes, records, results, verdict_text, verdicts
 from attention_research.studies.bounds import bounded
 from attention_research.studies.loading import study_of_record
 from attention_research.studies.study import Study
@@ -54,7 +54,7 @@ def page(found: results.Results) -> str:
 
 def _verdicts(found: results.Results) -> list[str]:
     judged = verdicts.judge(found)
-    return [verdicts.below_a_table(verdicts.markdown(found.study.name, found.scale, judged))] if judged else []
+    return [verdict_text.below_a_table(verdict_text.markdown(found.study.name, found.scale, judged))] if judged else []
 
 
 def judge_again(record: Path) -> bool:
@@ -72,7 +72,7 @@ def judge_again(record: Path) -> bool:
     trained = tuple(one for one in entries if one.trial.row != floors.FLOORS)
     found = results.Results(study, scale, rows, trained, floors=below)
     before = (record / "table.md").read_text(encoding="utf-8")
-    table = before[: before.index("\n\n", before.index("\n|")) + 1]
+    table = before[: footnotes.end_of_table(before)]
     after = "\n".join([table, results.legend(found), *_verdicts(found)])
     write_text(record / "table.md", after)
     return after != before

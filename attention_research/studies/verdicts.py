@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,7 @@ class Verdict:
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
-            raise ValueError(f"{self.status!r} is no verdict: {STATUSES}")
+            raise ValueError(f"status: expected one of {STATUSES}, got {self.status!r}")
 
     def beside(self, *said: str) -> Verdict:
         """The same verdict with more text after its cases."""
@@ -138,18 +138,30 @@ def conclude(
 
 def decide(outcomes: Mapping[str, str], because: str) -> Verdict:
     """One verdict from the outcome of each case. `because` describes the cases in words."""
-    kinds = (CLEAR, REVERSED, OPEN, UNMEASURED)
-    clear, turned, unclear, left = ([name for name, found in outcomes.items() if found == one] for one in kinds)
-    measured = len(outcomes) - len(left)
-    if left:
-        because = "; ".join(filter(None, [because, f"not tested: {', '.join(left)}"]))
-    if not measured or (left and len(clear) == measured):
+    counts = Counter(outcomes.values())
+    measured = len(outcomes) - counts[UNMEASURED]
+    because = "; ".join(filter(None, [_counted(counts), because]))
+    if not measured:
         return Verdict(UNTESTED, because or "nothing is measured", outcomes)
-    if len(clear) == measured:
+    if counts[CLEAR] == len(outcomes):
         return Verdict(HELD, because, outcomes)
-    said = [f"{one}: {', '.join(names)}" for one, names in ((REVERSED, turned), ("not shown", unclear)) if names]
-    said = ["no case is clear"] if len(unclear) == measured else said
-    return Verdict(FAILED, "; ".join([*(said if measured > 1 else []), because]), outcomes)
+    return Verdict(UNTESTED if counts[CLEAR] == measured else FAILED, because, outcomes)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """How many of several cases hold, are reversed and are not tested, in words; empty for one case.
+
+    >>> _counted({CLEAR: 3, OPEN: 5, REVERSED: 1}), _counted({CLEAR: 1, UNMEASURED: 1}), _counted({CLEAR: 1})
+    ('3 of 9 cases hold, 1 is reversed', '1 of 2 cases holds, 1 is not tested', '')
+    """
+    total, clear = sum(counts.values()), counts.get(CLEAR, 0)
+    if total < 2:
+        return ""
+    said = [f"{clear} of {total} cases {'holds' if clear == 1 else 'hold'}"]
+    for outcome, word in ((REVERSED, "reversed"), (UNMEASURED, "not tested")):
+        number = counts.get(outcome, 0)
+        said += [f"{number} {'is' if number == 1 else 'are'} {word}"] if number else []
+    return ", ".join(said)
 
 
 def outcome(*, clear: bool | None) -> str:
@@ -200,19 +212,3 @@ def judge(results: Results) -> list[Judged]:
         judged = results.scale in JUDGED
         found.append(Judged(claim["id"], claim["claim"], claim["measurement"], verdict, judged, said.status, learned))
     return found
-
-
-def markdown(name: str, scale: str, judged: Sequence[Judged]) -> str:
-    """Every claim as Markdown: its verdict, whether the models have learned the task, and one line for each case."""
-    parts = [f"# {name} · {scale}: claims and verdicts"]
-    for one in judged:
-        cases = "\n".join(f"- {case}" for case in one.verdict.because.split("; "))
-        learned = "\n".join(competence.lines(one.competence))
-        measured = f"Measured: {one.measurement}."
-        parts.append(f"## {one.id}: {one.status}\n\n> {one.claim}\n\n{measured}\n\n{learned}\n\n{cases}")
-    return "\n\n".join(parts) + "\n"
-
-
-def below_a_table(text: str) -> str:
-    """The text of `markdown` with its headings one level lower, for the page of a recorded table."""
-    return re.sub("^#", "##", text, flags=re.MULTILINE)

@@ -12,7 +12,7 @@ from attention_research.config.annotations import spell
 from attention_research.config.record import flat
 from attention_research.errors import RunError, printable
 from attention_research.studies.columns import significant
-from attention_research.studies.results import markdown
+from attention_research.studies.footnotes import markdown_table
 from attention_research.workdirs.reading import Run, is_run
 
 #: Entries of environment.json that differ between any two runs.
@@ -102,7 +102,7 @@ def text(comparison: Comparison) -> str:
     ):
         lines = [[name, *map(spelled, cells)] for name, cells in values.items()]
         if lines:
-            parts.append(markdown([[title, *map(printable, comparison.runs)], *lines]))
+            parts.append(markdown_table([[title, *map(printable, comparison.runs)], *lines]))
         elif title == "config":
             parts.append(f"the same config, {comparison.hashes[0]}\n")
     return "\n".join(parts)

@@ -17,9 +17,9 @@ from .labels import placed
 BASELINE, FINAL, SPEED = "vanilla_transformer", "measure.final_loss", "train.steps_per_second"
 #: What both tables have: our number, the paper's column.
 COMPARED = {
-    "steps a second": (SPEED, "steps_per_s"),
-    "early loss": ("measure.early_loss", "early_loss"),
-    "final loss": (FINAL, "final_loss"),
+    "steps a second": (SPEED, "steps a second"),
+    "early loss": ("measure.early_loss", "early loss"),
+    "final loss": (FINAL, "final loss"),
 }
 LEVEL = 0.05
 #: Inches that a panel's points lie in.

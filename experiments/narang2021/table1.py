@@ -128,7 +128,7 @@ def against(row: Row, ours: Mapping[str, Any], printed: Mapping[str, str]) -> di
     """Which rules print the paper's parameters, in millions (1100 to two digits), and its operations."""
     if not printed:
         return {}
-    parameters, digits = int(printed["params_m"]), 100 if int(printed["params_m"]) >= 1000 else 1
+    parameters, digits = int(printed["million parameters"]), 100 if int(printed["million parameters"]) >= 1000 else 1
     found = {"relative": ours["parameters"], "learned": ours["parameters_learned_positions"]}
     ways = {"rounded": lambda x: math.floor(x + 0.5), "floored": math.floor}
     fit = [
@@ -141,7 +141,7 @@ def against(row: Row, ours: Mapping[str, Any], printed: Mapping[str, str]) -> di
         "relative": ours["operations_relative"],
         "learned": ours["operations_learned_positions"],
     }
-    prints = [which for which, count in operations.items() if f"{count:.1f}" == printed["ops_t"]]
+    prints = [which for which, count in operations.items() if f"{count:.1f}" == printed["trillion operations"]]
     told = {"operations": operations[prints[0]]} if prints else {"operations_miss": MISSES.get(row.id, "")}
     return {"rules": fit, "operations_rules": prints, **told}
 
@@ -168,7 +168,7 @@ STUDY = Study(
     stages=(train, measure(losses), *FINE_TUNINGS),
     columns=(PARAMETERS, FLOPS, STEPS_PER_SECOND, EARLY_LOSS, FINAL_LOSS, *DOWNSTREAM),
     published="table1.csv",
-    compared={"measure.early_loss": "early_loss", "measure.final_loss": "final_loss"},
+    compared={"measure.early_loss": "early loss", "measure.final_loss": "final loss"},
     claims="../claims.csv",
     competence=(
         Competence("vanilla_transformer", "topic.accuracy", "majority", margin=15, higher=True),

@@ -48,5 +48,5 @@ STUDY = Study(
     competence=(Competence("vanilla_transformer", "evaluate.perplexity", "trigram"),),
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU),
     published="translation.csv",
-    compared={"evaluate.bleu": "wmt_ende"},
+    compared={"evaluate.bleu": "WMT En-De"},
 )

@@ -57,8 +57,8 @@ def most_do_not_help(results: Results) -> Verdict:
     rows = [row.id for row in results.rows if row.id != BASELINE and len(results.values(row.id, FINAL)) > 1]
     if not rows or len(results.values(BASELINE, FINAL)) < 2:
         return Verdict(UNTESTED, "no row beside the baseline has two seeds")
-    base = float(printed[BASELINE]["final_loss"])
-    theirs = sum(float(cells["final_loss"]) < base for row, cells in printed.items() if row != BASELINE)
+    base = float(printed[BASELINE]["final loss"])
+    theirs = sum(float(cells["final loss"]) < base for row, cells in printed.items() if row != BASELINE)
     gains = together({row: compare(results, row, BASELINE, FINAL) for row in rows})
     even = together({row: no_worse(results, BASELINE, row, FINAL, margin) for row in rows})
     better = [row for row, case in gains.items() if case.clear]

@@ -118,15 +118,18 @@ def test_a_record_is_read_with_its_status_and_numbers(root, tmp_path):
         "# paper/table\n\n| row |\n\n## paper/table · cpu: claims and verdicts\n\n"
         "### one: held\n\n> It is.\n\nMeasured: it.\n\n- a: 1\n- b | 2\n- c\n\n"
         "### two: did not hold\n\n> No.\n\nMeasured: that.\n\n- d\n"
+        "### three: did not hold\n\n> No.\n\n| case | outcome | numbers |\n| --- | --- | --- |\n"
+        "| a \\| b | ✓ holds | 1 |\n| c | not tested |   |\n\n- 1 of 2 cases holds, 1 is not tested\n"
     )
     found = recorded(tmp_path, "paper/table")
     assert found["one"].status == "held" and found["one"].cases == ("a: 1", "b | 2", "c")
     assert found["two"].cases == ("d",)
+    assert found["three"].cases == ("1 of 2 cases holds, 1 is not tested", "a | b: 1")
     claim = {"id": "one", "study": "paper/other;paper/table", "topic": "t", "claim": "It is.", "measurement": "it"}
     assert judgement(tmp_path, claim) == found["one"]
-    assert judgement(tmp_path, {**claim, "id": "three"}).status == NOT_BUILT
+    assert judgement(tmp_path, {**claim, "id": "four"}).status == NOT_BUILT
     (tmp_path / "experiments/paper/other.py").write_text("")
-    assert judgement(tmp_path, {**claim, "id": "three"}).status == NOT_RECORDED
+    assert judgement(tmp_path, {**claim, "id": "four"}).status == NOT_RECORDED
     claim |= {"notes": "001"}
     (tmp_path / "experiments/claims.csv").write_text(",".join(claim) + "\n" + ",".join(claim.values()) + "\n")
     line = page(tmp_path).splitlines()[-1]

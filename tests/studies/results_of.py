@@ -9,7 +9,8 @@ from attention_research.studies import Row, Scale, Study, run_study
 from attention_research.studies.loading import dereference, reference
 from attention_research.studies.results import Entry, Results
 from attention_research.studies.trials import Trial
-from attention_research.studies.verdicts import Verdict, below_a_table
+from attention_research.studies.verdict_text import below_a_table
+from attention_research.studies.verdicts import Verdict
 
 
 def trial(row: str, seed: int = 0, point: int | None = None, name: str | None = None) -> Trial:

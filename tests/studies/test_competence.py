@@ -9,7 +9,7 @@ from results_of import results_of
 
 from attention_research.cli import main
 from attention_research.errors import ConfigError
-from attention_research.studies import competence, verdicts
+from attention_research.studies import competence, verdict_text, verdicts
 from attention_research.studies.claims_page import NOT_BUILT, NOT_RECORDED, entries
 from attention_research.studies.competence import Competence, Met
 from attention_research.studies.results import Results
@@ -145,7 +145,7 @@ def test_of_two_tasks_the_learned_one_is_judged_without_the_others_rows(made):
 
 def test_a_table_notes_the_rows_that_have_not_learned(made):
     results = made(competence=(TRIGRAM,))
-    assert "has not learned the task (perplexity 90, trigram 31)" in results.notes("standard")
+    assert "has not learned the task: perplexity must be better than 31 (trigram)" in results.notes("standard")
     assert "learned" not in results.notes("good")
     assert "learned" not in made(competence=(Competence("standard", PERPLEXITY, "bigram"),)).notes("standard")
 
@@ -156,7 +156,7 @@ def test_what_a_record_says_is_read_back(made):
              Met(False, "f1", float("inf"), None, 3.0, "c", "memory_else_copy"))  # fmt: skip
     for one in (found, None, (competence.NOT_SAID,)):
         assert competence.parse("> Claim.\n\n" + "\n".join(competence.lines(one)) + "\n\n- a case") == one
-    text = verdicts.markdown("by/hand", "cpu", judge(made(competence=(TRIGRAM,))))
+    text = verdict_text.markdown("by/hand", "cpu", judge(made(competence=(TRIGRAM,))))
     assert competence.parse(text) == (Met(False, "perplexity", 90.0, 31.0, 0.0, "standard", "trigram"),)
 
 

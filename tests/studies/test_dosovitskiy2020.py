@@ -7,6 +7,7 @@ import pytest
 from results_of import results_of
 
 from attention_research.experiments.dosovitskiy2020.image_rollout import over_patches, shows_object
+from attention_research.studies.comparisons import REVERSED
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED
 
@@ -104,7 +105,7 @@ def test_patches_have_to_be_learned_and_stand_beside_a_cnn(study):
     assert "with flips and shifts by +11.0 at 250" in held.because
     assert judge(BETTER, GOOD, GOOD).status == HELD
     far = judge((60, 70, 80, 84), BETTER, BETTER)
-    assert far.status == FAILED and far.because.startswith("reversed: ViT near the CNN;")
+    assert far.status == FAILED and far.cases["ViT near the CNN"] == REVERSED
     assert judge((10, 70, 80, 88), BETTER, BETTER).status == FAILED
     assert judge(GOOD, BETTER, (10, 80, 85, 89)).status == FAILED
     one = {

@@ -31,7 +31,7 @@ def test_linformers_rows_are_those_of_the_paper(studies, root):
         cells = {line["row"]: line for line in csv.DictReader(file)}
     assert set(cells) == {row.id for row in study.rows} - {"full_scratch"}
     for line in cells.values():
-        parts = [float(line[name]) for name in ("sst2", "imdb", "qnli", "qqp")]
+        parts = [float(line[name]) for name in ("SST-2", "IMDB", "QNLI", "QQP")]
         assert float(line["average"]) == pytest.approx(np.mean(parts), abs=0.011)
     model = lambda id: configuration(study, "cpu", next(row for row in study.rows if row.id == id)).resolved["model"]
     assert model("k_64_layer")["self_attention"]["rank"] == 64

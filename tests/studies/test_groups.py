@@ -97,7 +97,7 @@ def test_a_sweep_together_is_the_sweep_alone(tmp_path, sweep):
     options = [f"--config={CONFIG}", *(f"--config.{path}={value}" for path, value in OVERRIDES)]
     options += [*(f"--over={axis}" for axis in over), "--seeds=2", "--replicas", f"--workdir={tmp_path / 'together'}"]
     table, said = sweep(*options)
-    assert "4 together" in said and "trained 4 at a time" in table
+    assert "4 together" in said and "4 trials trained together" in table
     for trial in planned(*over):
         alone = Folder(tmp_path / "alone").prepare(trial, rerun_stale=False)
         assert worker.work(alone) == 0

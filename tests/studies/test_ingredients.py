@@ -6,6 +6,7 @@ import pytest
 from results_of import measured, results_of
 
 from attention_research.analysis.parameter_counts import shapes
+from attention_research.studies.comparisons import REVERSED
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED
 
@@ -115,7 +116,7 @@ def test_heads_are_judged_by_what_they_point_at(studies):
     good = judge("heads-specialise", best_entity=[0.9, 0.8, 0.7], best_syntax=[0.5] * 3, **offsets)
     half = judge("heads-specialise", best_entity=[0.9, 0.8, 0.7], best_syntax=[0.1] * 3, **offsets)
     assert (good.status, half.status) == (HELD, FAILED)
-    assert half.because.startswith("reversed: blanks, best_syntax against offset_syntax;")
+    assert half.cases["blanks, best_syntax against offset_syntax"] == REVERSED
     masses = {f"mass_{link}": [0.6, 0.7] for link in ("syntax", "entity", "local")}
     before = {f"mass_{link}_untrained": [0.1, 0.2] for link in ("syntax", "entity", "local")}
     assert judge("learned-relevance-emerges", **masses, **before).status == HELD

@@ -32,7 +32,7 @@ def assert_counts(found):
 
 
 def assert_operations_print(row):
-    printed = f"{row['operations']:.1f}" == row["published"]["ops_t"]
+    printed = f"{row['operations']:.1f}" == row["published"]["trillion operations"]
     assert printed == bool(row["operations_rules"]) == ("operations_miss" not in row), row["row"]
     return printed
 

@@ -46,12 +46,12 @@ def made(study, losses, speed=None):
 
 
 def test_the_papers_own_numbers_correlate_fully(study, answer, printed):
-    results = made(study, {row: float(cells["final_loss"]) for row, cells in printed.items()},
-                   {row: float(cells["steps_per_s"]) for row, cells in printed.items()})  # fmt: skip
+    results = made(study, {row: float(cells["final loss"]) for row, cells in printed.items()},
+                   {row: float(cells["steps a second"]) for row, cells in printed.items()})  # fmt: skip
     found = answer.correlations(results)
     assert found["final loss"].rho == pytest.approx(1) and found["steps a second"].rho == pytest.approx(1)
     assert found["final loss"].pairs == len(printed) == 52
-    backwards = made(study, {row: -float(cells["final_loss"]) for row, cells in printed.items()})
+    backwards = made(study, {row: -float(cells["final loss"]) for row, cells in printed.items()})
     assert answer.correlations(backwards)["final loss"].rho == pytest.approx(-1)
 
 
@@ -86,7 +86,7 @@ def test_counts_are_judged(study):
 
 
 def test_the_scatter_names_every_row(study, printed, tmp_path):
-    results = made(study, {row: float(cells["final_loss"]) for row, cells in list(printed.items())[:9]})
+    results = made(study, {row: float(cells["final loss"]) for row, cells in list(printed.items())[:9]})
     found = [draw(results, tmp_path) for draw in study.figures]
     figure = next(one for one in found if one and one.path.name == "final_loss_order.png")
     assert figure.path.stat().st_size > 10_000 and "of 9 rows with the paper's: final loss 1.00" in figure.alt
@@ -106,9 +106,9 @@ def test_names_stand_where_they_lie_on_nothing(study):
 
 def test_speeds_are_those_of_the_run_in_which_rows_took_turns(study, answer, printed, monkeypatch):
     """Where there is one: trials' own speeds, which here say the opposite, are of different hours."""
-    times = {row: 1e3 / float(cells["steps_per_s"]) for row, cells in printed.items()}
+    times = {row: 1e3 / float(cells["steps a second"]) for row, cells in printed.items()}
     spread = {row: {"median_ms": x, "low_ms": 0.99 * x, "high_ms": 1.01 * x} for row, x in times.items()}
-    backwards = {row: 1 / float(cells["steps_per_s"]) for row, cells in printed.items()}
+    backwards = {row: 1 / float(cells["steps a second"]) for row, cells in printed.items()}
     slow = made(study, dict.fromkeys(printed, 2.0), backwards)
     assert answer.correlations(slow)["steps a second"].rho == pytest.approx(-1)
     monkeypatch.setattr(answer, "timed", lambda: spread)

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from attention_research.analysis import picture_file
-from attention_research.studies import records, results
+from attention_research.studies import footnotes, records, results
 from attention_research.studies.bounds import bounded
 from attention_research.studies.figures import Figure, worth_recording
 from attention_research.studies.run import run_study
 from attention_research.studies.staleness import OLD
-from attention_research.studies.verdicts import below_a_table
+from attention_research.studies.verdict_text import below_a_table
 from tests.tiers import fast_are
 
 RECORDED = sorted(path.parent for path in Path(__file__).parents[2].glob("experiments/*/results/*/*/table.md"))
@@ -28,14 +28,17 @@ def study_of(folder: Path) -> tuple[str, str]:
 
 
 def content(page: str) -> list[list[str]]:
-    """A page's cells, without the notes `AGED`, and its other lines, without rounding errors such as 5e-08: a verdict
-    computes those anew, and they differ from machine to machine."""
-    lines = [line for line in page.splitlines() if not line.startswith("| ---")]
-    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("|")]
-    rows = [[*row[:-1], "; ".join(note for note in row[-1].split("; ") if not note.startswith(AGED))] for row in rows]
-    if {row[-1] for row in rows} == {"notes", ""}:
-        rows = [row[:-1] for row in rows]
-    return [*rows, [re.sub(r"[\d.]+e-\d+", "0", line) for line in lines if not line.startswith("|")]]
+    """The cells of a page's table, without the notes `AGED`, and its other lines, without rounding errors such as
+    5e-08: a verdict computes those anew, and they differ from machine to machine."""
+    end = footnotes.end_of_table(page)
+    table = footnotes.parse(page[:end])
+    if table[0][-1] == footnotes.NOTES:
+        kept = lambda notes: "; ".join(note for note in notes.split("; ") if not note.startswith(AGED))
+        table = [[*row[:-1], kept(row[-1])] for row in table]
+    if {row[-1] for row in table} == {footnotes.NOTES, ""}:
+        table = [row[:-1] for row in table]
+    below = [re.sub(" +", " ", re.sub(r"[\d.]+e-\d+", "0", line)) for line in page[end:].splitlines()]
+    return [*table, [line for line in below if not line.startswith("| ---")]]
 
 
 #: The last table of each paper.
@@ -60,8 +63,8 @@ def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatc
         page += "\n" + below_a_table((tmp_path / "verdicts.md").read_text(encoding="utf-8"))
     assert content(page) == content((folder / "table.md").read_text(encoding="utf-8"))
     if not any("program" in trial for trial in trials.values()):  # what is not comparable changes no note
-        rows = lambda text: [line for line in text.splitlines() if line.startswith("|")]
-        assert rows((tmp_path / "table.md").read_text()) == rows((folder / "table.md").read_text())
+        table = lambda text: text[: footnotes.end_of_table(text)]
+        assert table((tmp_path / "table.md").read_text()) == table((folder / "table.md").read_text())
     pictures = [Figure(Path(path), "", "") for path in summary["figures"]]
     assert {one.path.name for one in worth_recording(pictures)} == {path.name for path in folder.glob("figures/*")}
 

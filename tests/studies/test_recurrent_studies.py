@@ -96,7 +96,7 @@ def test_cells_are_the_printed_ones(root):
     assert cell("luong2015", "table1", "local_p_feed", "perplexity") == "5.9"
     assert cell("luong2015", "table3", "dot_dropout_feed", "BLEU (newstest2015)") == "22.8"
     assert cell("luong2015", "table4", "location", "AER") == "0.39"
-    assert cell("britz2017", "attention", "mul_1024", "BLEU") == "18.22 +- 0.03"
+    assert cell("britz2017", "attention", "mul_1024", "BLEU") == "18.22 ± 0.03"
 
 
 def test_an_exact_claim_can_fail(studies, monkeypatch):

@@ -393,7 +393,7 @@ def test_halving_stops_at_the_rungs_what_is_not_among_the_best(run, tmp_path, ob
     assert steps == ASHA
     assert [*map(float, notes)] == [3.0, 3.2, 3.5, 4.0, 5.0, 3.9, 4.5, 6.0]  # the furthest of those stopped comes first
     table = (tmp_path / "run/table.md").read_text()
-    assert "stopped early at step 1: validation loss 6.000, not among the best 1/2 there |" in table
+    assert "stopped early at step 1: validation loss 6.000, not among the best 1/2 there\n" in table
     states = ["PRUNED" if step else "COMPLETE" for step in ASHA.values()]
     assert journal(tmp_path / "run") == states
     again = Crew(rate)

@@ -144,7 +144,7 @@ def test_a_table_tells_how_well_it_agrees_with_the_printed_one():
     losses, counts, printed = [3.0, 1.0, 4.0, 1.5, 9.0], [7.0, 5.0, 5.5, 6.0, 8.0], [2.0, 7.0, 1.0, 8.0, 3.0]
     rows = {name: {"train.loss": [loss - 0.1, loss + 0.1], "inspect.parameters": [count] * 2}
             for name, loss, count in zip("abcde", losses, counts, strict=True)}  # fmt: skip
-    cells = {name: {"PPL": f"{value} +- 0.1"} for name, value in zip("abcde", printed, strict=True)} | {
+    cells = {name: {"PPL": f"{value} ± 0.1"} for name, value in zip("abcde", printed, strict=True)} | {
         "f": {"PPL": "1"}
     }
     columns = (Column("train.loss", "loss"),)

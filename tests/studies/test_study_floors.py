@@ -30,8 +30,8 @@ def test_floors_are_lines_below_the_rows_with_the_columns_that_they_have():
     found = with_floors(numbers, (FLOOR_SETTINGS, MEASURED), columns=columns)
     assert table(found)[1:] == [
         ["ours", "12.9", "28.1", "2.00", "1", ""],
-        ["trigram (Kneser-Ney)", "31.0", "", "", "", "floor"],
-        ["translation memory", "", "26.9", "", "", "floor"],
+        ["trigram (Kneser-Ney)", "31.0", "", "", "", "floor: a baseline without a trained model"],
+        ["translation memory", "", "26.9", "", "", "floor: a baseline without a trained model"],
     ]
     without = dataclasses.replace(found, study=dataclasses.replace(found.study, columns=(LOSS,)))
     assert [line[0] for line in table(without)] == ["row", "ours"]  # no column that they have

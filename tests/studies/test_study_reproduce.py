@@ -14,7 +14,7 @@ import pytest
 from attention_research.config import ConfigError
 from attention_research.errors import RunError
 from attention_research.studies import find_studies, load_study, records, reproduce, run_study
-from attention_research.studies.verdicts import below_a_table
+from attention_research.studies.verdict_text import below_a_table
 from attention_research.training.workdir import locked
 from tests.tiers import fast_are
 
@@ -31,9 +31,9 @@ def test_a_study_runs_once_and_says_everything(fake, ran, capsys):
     assert out.splitlines()[-1] == f"table {RUN}/table.md · page {RUN}/report.html"
     # 1.0 and 1.5: mean 1.25, sample deviation 0.354; the other row 2.0 and 2.5.
     lines = (RUN / "table.md").read_text().splitlines()
-    assert re.sub(" +", " ", lines[4]) == "| one \\| first | 1.25 +- 0.35 | 0.9 | 2 |"
-    assert re.sub(" +", " ", lines[5]) == "| <i>two</i> | 2.25 +- 0.35 | | 2 |"
-    assert (RUN / "table.csv").read_text().splitlines()[1] == "one | first,1.25 +- 0.35,0.9,2"
+    assert re.sub(" +", " ", lines[4]) == "| one \\| first | 1.25 ± 0.35 | 0.9 | 2 |"
+    assert re.sub(" +", " ", lines[5]) == "| <i>two</i> | 2.25 ± 0.35 | | 2 |"
+    assert (RUN / "table.csv").read_text().splitlines()[1] == "one | first,1.25 ± 0.35,0.9,2"
     assert summary["rows"][1]["cells"]["measure.value"]["values"] == [2.0, 2.5]
     assert summary["finished"] == summary["trials"] == 4
     assert {one["status"] for one in summary["verdicts"]} == {"not judged at this scale"}
@@ -64,7 +64,7 @@ def test_only_the_wanted_rows_run_and_the_others_stay_blank(fake, ran):
     assert ran() == ["2.0 0"]
     notes = {row["id"]: row["notes"] for row in summary["rows"]}
     assert notes == {"one": "not run", "two": ""}
-    assert "| not run" in (RUN / "table.md").read_text()
+    assert ": not run" in (RUN / "table.md").read_text()
 
 
 def test_a_killed_worker_is_retried_and_a_failing_trial_stops_nobody(fake, ran, capsys):

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 from results_of import results_of
 
-from attention_research.studies import figures, report, results
+from attention_research.studies import figures, footnotes, report, results
 from attention_research.studies.columns import (
     BLEU,
     LOSS,
@@ -28,9 +28,9 @@ TRAINED |= {"evaluate.bleu": [3.0, 4.0], "evaluate.copy_bleu": [0.5, 0.5], "trai
 
 def test_a_cell_is_mean_and_sample_deviation():
     found = results_of({"a": TRAINED, "single": {"train.loss": [2.5]}})
-    assert found.cell("a", LOSS).text == "4.00 +- 0.14"
+    assert found.cell("a", LOSS).text == "4.00 ± 0.14"
     assert found.cell("a", LOSS).deviation == pytest.approx(statistics.stdev([3.9, 4.1]))
-    assert found.cell("a", BLEU).text == "3.5 +- 0.7" and found.cell("a", PERPLEXITY).text == "42.0 +- 2.83"
+    assert found.cell("a", BLEU).text == "3.5 ± 0.7" and found.cell("a", PERPLEXITY).text == "42.0 ± 2.83"
     assert found.cell("single", LOSS).text == "2.50" and found.cell("single", LOSS).deviation is None
     assert found.cell("single", BLEU).text == "" and found.cell("single", BLEU).mean is None
 
@@ -45,9 +45,9 @@ def test_a_seed_that_diverged_leaves_a_cell_without_a_deviation(value):
     ("changed", "mark"),
     [
         ({}, ""),
-        ({"evaluate.perplexity": [299.0, 301.0]}, "untrained (perplexity not below unigram's 300)"),
-        ({"evaluate.bleu": [0.5, 0.5]}, "untrained (BLEU not above copying's 0.5)"),
-        ({"evaluate.perplexity": [math.nan, 40.0]}, "untrained (perplexity not below unigram's 300)"),
+        ({"evaluate.perplexity": [299.0, 301.0]}, "untrained: perplexity not below unigram's 300"),
+        ({"evaluate.bleu": [0.5, 0.5]}, "untrained: BLEU not above copying's 0.5"),
+        ({"evaluate.perplexity": [math.nan, 40.0]}, "untrained: perplexity not below unigram's 300"),
     ],
 )
 def test_a_row_below_the_floor_is_untrained(changed, mark):
@@ -58,8 +58,8 @@ def test_a_row_below_the_floor_is_untrained(changed, mark):
 @pytest.mark.parametrize(
     ("columns", "note"),
     [
-        ((LOSS, STEPS_PER_SECOND), "trained 2 at a time, whose speed and memory these are"),
-        ((LOSS, Column("measure.steps_per_second", "steps/s", fixed(1))), "trained 2 at a time"),
+        ((LOSS, STEPS_PER_SECOND), "2 trials trained together (speed and memory are those of the joint run)"),
+        ((LOSS, Column("measure.steps_per_second", "steps/s", fixed(1))), "2 trials trained together"),
     ],
 )
 def test_speed_is_that_of_rows_trained_together_where_it_is_trainings(columns, note):
@@ -80,7 +80,7 @@ def test_speed_is_that_of_rows_trained_together_where_it_is_trainings(columns, n
 def test_bleu_is_no_floor_where_no_reference_has_four_words(references, held_to_it):
     samples = [{"source": "s", "reference": reference, "translation": "t"} for reference in references]
     found = results_of({"a": {**TRAINED, "evaluate.bleu": [0.5, 0.5], "evaluate.samples": [samples, samples]}})
-    assert found.untrained("a") == ("untrained (BLEU not above copying's 0.5)" if held_to_it else "")
+    assert found.untrained("a") == ("untrained: BLEU not above copying's 0.5" if held_to_it else "")
 
 
 PARSED = {"evaluate.flat_f1": [30.0, 31.0]}
@@ -90,8 +90,8 @@ PARSED = {"evaluate.flat_f1": [30.0, 31.0]}
     ("f1", "mark"),
     [
         ([30.6, 30.7], ""),
-        ([30.5, 30.5], "untrained (F1 not above one bracket's 30.5)"),
-        ([math.nan, 90.0], "untrained (F1 not above one bracket's 30.5)"),
+        ([30.5, 30.5], "untrained: F1 not above one bracket's 30.5"),
+        ([math.nan, 90.0], "untrained: F1 not above one bracket's 30.5"),
     ],
 )
 def test_a_parser_below_one_bracket_is_untrained(f1, mark):
@@ -101,7 +101,7 @@ def test_a_parser_below_one_bracket_is_untrained(f1, mark):
 def test_f1_is_drawn_beside_its_floor(tmp_path):
     found = results_of({"a": {**PARSED, "evaluate.f1": [80.0, 90.0]}, "b": {**PARSED, "evaluate.f1": [50.0, 52.0]}})
     (figure,) = figures.draw(found, tmp_path)
-    assert figure.path.name == "f1.png" and figure.alt == "F1 by row: a 85.0 +- 7.1; b 51.0 +- 1.4."
+    assert figure.path.name == "f1.png" and figure.alt == "F1 by row: a 85.0 ± 7.1; b 51.0 ± 1.4."
 
 
 def test_formats():
@@ -111,10 +111,11 @@ def test_formats():
 
 
 def test_markdown_is_a_table_of_equal_lines():
-    text = results.markdown([["row", "loss", "notes"], ["a|b", "1.0", "x\ny"], ["long name", "", ""]])
-    lines = text.splitlines()
-    assert len({len(line) for line in lines}) == 1
-    assert lines[1] == "| --------- | ---: | ----- |" and lines[2].startswith("| a\\|b ") and "x y" in lines[2]
+    text = footnotes.markdown([["row", "loss", "notes"], ["a|b", "1.0", "x\ny"], ["long name", "", ""]])
+    *lines, empty, footnote = text.splitlines()
+    assert len({len(line) for line in lines}) == 1 and not empty and footnote == "- a: x y"
+    assert lines[1] == "| --------- | ---: | ----- |" and lines[2].startswith("| a\\|b ")
+    assert footnotes.parse(text) == [["row", "loss", "notes"], ["a|b", "1.0", "x y"], ["long name", "", ""]]
 
 
 def test_the_same_numbers_stand_in_every_form(tmp_path):
@@ -122,7 +123,7 @@ def test_the_same_numbers_stand_in_every_form(tmp_path):
     results.write(found, tmp_path)
     with open(tmp_path / "table.csv", newline="") as file:
         assert list(csv.reader(file)) == results.table(found)
-    assert results.markdown(results.table(found)) in (tmp_path / "table.md").read_text()
+    assert footnotes.markdown(results.table(found)) in (tmp_path / "table.md").read_text()
     lines = pyarrow.parquet.read_table(tmp_path / "results.parquet").to_pylist()
     assert [line["train.loss"] for line in lines] == [3.9, 4.1, 5.0, 5.5]
     assert [line["evaluate.bleu"] for line in lines] == [3.0, 4.0, None, None]
@@ -162,7 +163,7 @@ def test_figures_and_page(tmp_path):
     drawn = figures.draw(found, tmp_path)
     assert [figure.path.name for figure in drawn] == ["loss.png", "bleu.png"]
     assert all(figure.path.read_bytes().startswith(b"\x89PNG") for figure in drawn)
-    assert "r3 3.5 +- 0.6" in drawn[1].alt and "r0 3." in drawn[0].alt
+    assert "r3 3.5 ± 0.6" in drawn[1].alt and "r0 3." in drawn[0].alt
     page = report.page(found, [], drawn, ["attention-research reproduce a/b > <x>"])
     assert page.count("data:image/png;base64,") == 2 and "&gt; &lt;x&gt;" in page and "<x>" not in page
     assert page.count("<td") == 9 * (len(results.table(found)[0]) - 1)

@@ -159,12 +159,12 @@ def test_cases_make_one_verdict():
     unclear, unknown = compare(results, "good", "near"), compare(results, "good", "single")
     assert conclude({"x": yes, "y": yes}).status == HELD
     some = conclude({"narrow": unclear, "wide": yes, "odd": turned})
-    assert some.status == FAILED and some.because.startswith("reversed: odd; not shown: narrow; narrow: loss 1.01")
+    assert some.status == FAILED and some.because.startswith("1 of 3 cases holds, 1 is reversed; narrow: loss 1.01")
     assert some.cases == {"narrow": OPEN, "wide": CLEAR, "odd": REVERSED}
-    assert conclude({"x": unclear, "y": unclear}).because.startswith("no case is clear; x: loss")
+    assert conclude({"x": unclear, "y": unclear}).because.startswith("0 of 2 cases hold; x: loss")
     assert conclude({"x": unknown}).status == UNTESTED
     partly = conclude({"x": yes, "y": unknown}, untested=("z",))
-    assert partly.status == UNTESTED and partly.because.endswith("not tested: y, z")
+    assert partly.status == UNTESTED and partly.because.startswith("1 of 3 cases holds, 2 are not tested; x")
     assert conclude({"x": unclear, "y": unknown}).status == FAILED
     assert conclude({}).because == "nothing is measured"
 
@@ -278,7 +278,7 @@ def test_the_ablation_judges_its_claims(root):
     assert verdicts["residuals-help-training"].status == HELD
     parts = verdicts["necessary-parts"]
     assert parts.status == FAILED
-    assert parts.verdict.because.startswith("not shown: BLEU, normalisation; BLEU, positions:")
+    assert parts.verdict.cases["BLEU, normalisation"] == OPEN
 
 
 def test_a_claim_may_fail(root):
@@ -286,7 +286,7 @@ def test_a_claim_may_fail(root):
     verdicts = {one.id: one for one in judge(ablation(root, **same))}
     assert verdicts["scaling-helps-training"].status == FAILED
     wide = {one.id: one for one in judge(ablation(root, unscaled=ABLATION["deep"]))}["scaling-helps-training"]
-    assert wide.status == FAILED and wide.verdict.because.startswith("reversed: loss, the configuration's key width")
+    assert wide.status == FAILED and wide.verdict.cases["loss, the configuration's key width"] == REVERSED
 
 
 def test_below_cpu_verdicts_are_computed_and_not_claimed(root):

@@ -78,15 +78,15 @@ def test_a_trial_that_is_not_finished_is_not_run_in_the_record(table, left):
         left(folder.prepare(trial, rerun_stale=False), trial)
     run_study("fake/table", scale="quick", render=True, record=True)
     page = holds()
-    assert "| not run |" in page and "not finished" not in page and "memory" not in page
-    assert "| not run" not in (RUN / "table.md").read_text()  # which says why
+    assert ": not run\n" in page and "not finished" not in page and "memory" not in page
+    assert ": not run\n" not in (RUN / "table.md").read_text()  # which says why
     assert len(records.read(Path("experiments/fake/results/table/quick"))) == 2
 
 
 def test_other_options_than_those_of_the_record_change_nothing_in_it(table):
     trials, folder = table()
     run_study("fake/table", scale="quick", render=True, record=True, seeds=1)
-    assert "0.50 +- 0.71" in holds()
+    assert "0.50 ± 0.71" in holds()
     for trial in trials[2:]:
         finish(folder.prepare(trial, rerun_stale=False), trial, 4.0)
     run_study("fake/table", scale="quick", render=True, record=True)
@@ -95,7 +95,7 @@ def test_other_options_than_those_of_the_record_change_nothing_in_it(table):
     for trial in trials[2:]:
         (folder.trial(trial) / "result.json").unlink()
     run_study("fake/table", scale="quick", render=True, record=True, ignore_records=True, rows=("one",))
-    assert complete != holds() and "4.00 +- 0.00" in holds()
+    assert complete != holds() and "4.00 ± 0.00" in holds()
     with pytest.raises(ConfigError, match="^seeds: expected at most 2, those of a record at quick, got 3$"):
         run_study("fake/table", scale="quick", record=True, seeds=3)
 
@@ -123,7 +123,7 @@ def test_what_another_table_records_later_fills_the_gap(table, fake):
         finish(twin.prepare(trial, rerun_stale=False), trial, 5.0)
     run_study("fake/twin", scale="quick", render=True, record=True)
     run_study("fake/table", scale="quick", render=True, record="new")
-    assert "5.00 +- 0.00" in holds() and "5.00 +- 0.00" in holds("fake/twin")
+    assert "5.00 ± 0.00" in holds() and "5.00 ± 0.00" in holds("fake/twin")
 
 
 def test_a_record_that_was_cut_off_while_it_was_written_is_written_again(table, monkeypatch):
@@ -149,4 +149,4 @@ def test_a_record_that_was_cut_off_while_it_was_written_is_written_again(table, 
             break
         except KeyboardInterrupt:
             rounds += 1
-    assert rounds == 2 and holds() != before and "6.00 +- 0.00" in holds()
+    assert rounds == 2 and holds() != before and "6.00 ± 0.00" in holds()

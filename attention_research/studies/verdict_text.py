@@ -1,0 +1,55 @@
+"""Writes verdicts for people: as Markdown below a table, and as the rows of a table of cases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attention_research.studies import competence
+from attention_research.studies.comparisons import CLEAR, OPEN, REVERSED, UNMEASURED
+from attention_research.studies.footnotes import markdown_table
+from attention_research.studies.verdicts import Judged, Verdict
+
+#: Outcome of a case -> its mark and its word.
+MARKS = {CLEAR: "✓ holds", REVERSED: "✗ reversed", OPEN: "– not shown", UNMEASURED: "not tested"}
+
+
+def cases(verdict: Verdict) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """The cases of a verdict as (case, marked outcome, numbers), and the other sentences about it.
+
+    >>> said = "1 of 2 cases holds; small: loss 2 against 3, clear over 3 seeds (p = 0.01); 3 rows"
+    >>> cases(Verdict("did not hold", said, {"small": CLEAR, "large": UNMEASURED}))[0]
+    [('small', '✓ holds', 'loss 2 against 3 over 3 seeds (p = 0.01)'), ('large', 'not tested', '')]
+    """
+    numbers: dict[str, str] = {}
+    others = []
+    for part in filter(None, verdict.because.split("; ")):
+        name = next((one for one in verdict.cases if part.startswith(f"{one}: ")), None)
+        if name is None or name in numbers:
+            others.append(part)
+        else:
+            numbers[name] = part.removeprefix(f"{name}: ")
+    found = [
+        (name, MARKS[outcome], numbers.get(name, "").replace(f", {outcome} over ", " over "))
+        for name, outcome in verdict.cases.items()
+    ]
+    return found, others
+
+
+def markdown(name: str, scale: str, judged: Sequence[Judged]) -> str:
+    """Every claim as Markdown: its verdict, whether the models have learned the task, and a table of its cases."""
+    parts = [f"# {name} · {scale}: claims and verdicts"]
+    for one in judged:
+        found, others = cases(one.verdict)
+        parts += [f"## {one.id}: {one.status}", f"> {one.claim}", f"Measured: {one.measurement}."]
+        parts.append("\n".join(competence.lines(one.competence)))
+        if found:
+            parts.append(markdown_table([["case", "outcome", "numbers"], *map(list, found)], left=(0, 1, 2)).rstrip())
+        if others:
+            parts.append("\n".join(f"- {sentence}" for sentence in others))
+    return "\n\n".join(parts) + "\n"
+
+
+def below_a_table(text: str) -> str:
+    """The text of `markdown` with its headings one level lower, for the page of a recorded table."""
+    return re.sub("^#", "##", text, flags=re.MULTILINE)
