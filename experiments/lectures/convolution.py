@@ -1,10 +1,10 @@
-"""Convolution as hard attention: weight 1 on what lies under a tap of the filter, 0 on the rest.
+"""Convolution as hard attention: each filter tap attends with weight 1 to one position and 0 to all others.
 
     attention-research reproduce lectures/convolution --scale=cpu
 
-Exact, in float64 (`laws.convolution`): a K x K convolution is the sum of K^2 heads, each with a one-hot map at
-its own offset and a value matrix of its own, and the limit of soft heads. Drawn: the nine maps of a 3 x 3 filter at one
-pixel of a handwritten digit, and what they sum to.
+Exact statements, in float64 (`laws.convolution`): a K x K convolution is the sum of K^2 heads. Each head has a one-hot
+attention map at its own offset and its own value matrix. The convolution is also the limit of heads with softmax
+weights. The figure shows the nine maps of a 3 x 3 filter at one pixel of a handwritten digit, and their sum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .laws.convolution import measure_heads
 
 
 def draw_heads(results: Results, folder: Path) -> Figure | None:
-    """The image with its query, the nine one-hot maps each with its tap of the filter, the sum of the heads."""
+    """Draws the image with the query pixel, the nine one-hot maps with their filter taps, and the sum of the heads."""
     found = results.of("heads")
     result = found[0].result if found else None
     if not result:
@@ -53,8 +53,8 @@ def draw_heads(results: Results, folder: Path) -> Figure | None:
     where = folder / "heads.png"
     save(pyplot, figure, where)
     alt = (
-        f"A digit, the nine maps of a 3 x 3 filter at pixel ({row}, {column}), each white at one pixel, and the "
-        f"filtered digit; it differs from a convolution by {drawn['difference']:.1g}."
+        f"A digit, the nine attention maps of a 3 x 3 filter at pixel ({row}, {column}), each white at one pixel, and "
+        f"the filtered digit. The largest difference from a convolution is {drawn['difference']:.1g}."
     )
     return Figure(where, "A 3 x 3 filter as nine hard heads", alt)
 
@@ -69,10 +69,10 @@ STUDY = Study(
         "smoke": Scale(seeds=1, jobs=2, settings={"draws": 1}),
         "cpu": Scale(seeds=3, jobs=2, settings=exact.DRAWS),
     },
-    columns=(*exact.COLUMNS, Column("measure.difference", "on the digit, by", significant(2), spread=False)),
+    columns=(*exact.COLUMNS, Column("measure.difference", "difference on the digit", significant(2), spread=False)),
     claims="../claims.csv",
     competence=(),
     verdicts={CLAIM: exact.exact(CLAIM)},
     figures=(draw_heads,),
-    notes=(exact.NOTE, "On the digit: float32, one filter."),
+    notes=(exact.NOTE, "Difference on the digit: computed in float32 with one filter."),
 )

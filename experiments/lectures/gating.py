@@ -1,10 +1,10 @@
-"""Self-attention multiplies tokens with one another; a fixed linear mixing of positions cannot.
+"""Self-attention multiplies the features of different tokens; a fixed linear mixing of positions cannot.
 
     attention-research reproduce lectures/gating --scale=cpu
 
-Exact, in float64: second derivatives of a mixer's output across two tokens. Trained (`laws.gating`): the product,
-coordinate by coordinate, of a token's and its predecessor's features, by attention with four heads, by a learned matrix
-over positions, and by the same with a gate.
+Exact statements, in float64: mixed second derivatives of a mixer's output with respect to two tokens. Trained models
+(`laws.gating`) learn the elementwise product of the features of a token and of its predecessor. The mixers are
+attention with four heads, a learned matrix over positions, and such a matrix with a gate.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .laws import exact
 from .laws.gating import measure_product
 
 CLAIM, ERROR = "gating-interactions", "measure.error"
-#: An error that says that the product was learned.
+#: The product counts as learned if the error is below this value.
 LEARNED = 0.5
 
 
 def gates(results: Results) -> Verdict:
-    """The law; and attention's error on products is clearly below ungated mixing's, and below a half."""
+    """The law holds, and the error of attention on products is clearly below that of ungated mixing and below 0.5."""
     found = exact.exact(CLAIM)(results)
     attention = compare(results, "attention", "ungated", ERROR)
     gated = compare(results, "gated", "ungated", ERROR)
@@ -35,15 +35,15 @@ def gates(results: Results) -> Verdict:
     if found.status != HELD or attention.clear is None:
         return Verdict(found.status if found.status != HELD else UNTESTED, because)
     if not attention.clear:
-        return Verdict(FAILED, f"the law holds, the trained attention is no better; {because}")
+        return Verdict(FAILED, f"the law holds, but the trained attention is not clearly better; {because}")
     learned = (results.mean("attention", ERROR) or 1.0) < LEARNED
     return Verdict(
-        HELD if learned else CONDITION, because if learned else f"little of the product is learned; {because}"
+        HELD if learned else CONDITION, because if learned else f"attention learns the product only partly; {because}"
     )
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """The error of every trained row, a point a seed."""
+    """Draws the error of every trained row, with one point for each seed."""
     rows = [row for row in results.rows if results.values(row.id, ERROR)]
     if not rows:
         return None
@@ -83,9 +83,13 @@ STUDY = Study(
         Column("measure.parameters", "parameters", fixed(0)),
     ),
     claims="../claims.csv",
-    # Nine tenths of the variance are explained.
+    # An error of 0.1 means that 90 % of the variance is explained.
     competence=(Competence("attention", "measure.error", line=0.1),),
     verdicts={CLAIM: gates},
     figures=(draw,),
-    notes=(exact.NOTE, "Error: mean squared, on fresh sequences, at the best of three learning rates; 1 says nothing."),
+    notes=(
+        exact.NOTE,
+        "Error / variance: mean squared error on new sequences divided by the variance of the product, at the best of "
+        "three learning rates. A model that always predicts the mean gets 1.",
+    ),
 )  # fmt: skip

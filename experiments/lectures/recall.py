@@ -1,4 +1,5 @@
-"""Recall by distance: how often a trained model writes what a number of words back asked for (`data.copying`)."""
+"""Recall by distance: how often a trained model writes the word that it read a given number of words before
+(`data.copying`)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from attention_research.training.evaluation import Trained
 
 
 def by_delay(trained: Trained, *, split: str = "test", examples: int | None = None) -> dict[int, float]:
-    """Delay -> share of the examples of a split whose greedy (or configured) output is exactly the target."""
+    """Maps each delay to the share of examples whose output, greedy or as configured, is exactly the target."""
     batches = trained.data.evaluation_batches(split, 64, examples=examples)
     written = trained.translations(trained.model(), batches)
     sources, references = trained.data.text(split)
@@ -22,7 +23,10 @@ def by_delay(trained: Trained, *, split: str = "test", examples: int | None = No
 
 
 def thirds(accuracies: dict[int, float]) -> dict[str, Any]:
-    """ "recall", and of the shortest and the longest third of delays "near" and "far"; "delays" and "recalls", lists.
+    """Summarizes accuracies by delay.
+
+    Returns "recall", the mean over all delays; "near" and "far", the means over the shortest and the longest third of
+    delays; and the lists "delays" and "recalls".
 
     >>> thirds({0: 1.0, 2: 1.0, 4: 0.5, 6: 0.5, 8: 0.0, 10: 0.25})["far"]
     0.125
@@ -39,6 +43,6 @@ def thirds(accuracies: dict[int, float]) -> dict[str, Any]:
 
 
 def measure_recall(*, workdir: Path, seed: int, examples: int | None = None, **_: Any) -> dict[str, Any]:
-    """`thirds` of a trained run on its test split."""
+    """Computes `thirds` for a trained run on its test split."""
     del seed
     return thirds(by_delay(Trained(workdir), examples=examples))

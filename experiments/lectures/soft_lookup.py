@@ -1,10 +1,11 @@
-"""Attention as a lookup that is soft, and as a pointer into a memory.
+"""Attention as a soft lookup, and as a pointer into a memory.
 
     attention-research reproduce lectures/soft_lookup --scale=cpu
 
-Exact, in float64 (`laws.selection`): the soft lookup of a stored key becomes its value as scores sharpen, and
-has the gradient that the hard lookup lacks. Trained (`recurrent.tasks`): the value of one of M keys, by
-attention over the pairs, by the last state of a gated recurrent unit that read them, and by a table.
+Exact statements, in float64 (`laws.selection`): as the scores become sharper, the soft lookup of a stored key converges
+to its value. Its gradient is nonzero where that of the hard lookup is zero. Trained models (`recurrent.tasks`) return
+the value of one of M keys: attention over the pairs, the last state of a gated recurrent unit that has read the pairs,
+and a table.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from .recurrent.tasks import measure_pairs
 
 LAWS = {"soft-lookup-against-hard": "sharper scores, harder lookup"}
 MEMORIES = {"attention": "attention", "rnn": "recurrent state", "table": "table"}
-#: Right this often at every number of pairs: a pointer into memory.
+#: Attention counts as a pointer into memory if its accuracy reaches this value at every number of pairs.
 POINTS = 0.95
 
 
 def pointer(results: Results) -> Verdict:
-    """Attention names the value at every number of pairs in every seed, and clearly better than a state at the most."""
+    """Attention finds the value at every number of pairs in every seed. At the largest number of pairs it is clearly
+    better than a recurrent state."""
     lists = {memory: results.values(memory, "measure.accuracies") for memory in MEMORIES}
     if not lists["attention"]:
         return Verdict(UNTESTED, "attention is not measured")
@@ -36,7 +38,7 @@ def pointer(results: Results) -> Verdict:
     said = [f"{name}: {', '.join(f'{100 * value:.0f}' for value in results.mean_list(memory, 'measure.accuracies'))} %"
             for memory, name in MEMORIES.items() if lists[memory]]  # fmt: skip
     most = compare(results, "attention", "rnn", "measure.most", higher=True)
-    because = f"right by number of pairs ({', '.join(map(str, pairs))}); {'; '.join(said)}; {most.text}"
+    because = f"accuracy by number of pairs ({', '.join(map(str, pairs))}); {'; '.join(said)}; {most.text}"
     points = min(min(one) for one in lists["attention"]) >= POINTS
     if points and most.clear:
         return Verdict(HELD, because)
@@ -47,7 +49,7 @@ VERDICTS = {**{claim: exact.exact(claim) for claim in LAWS}, "attention-as-memor
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Accuracy by number of pairs, a line a memory."""
+    """Draws the accuracy against the number of pairs, with one line for each kind of memory."""
     curves = {name: results.mean_list(memory, "measure.accuracies") for memory, name in MEMORIES.items()}
     curves = {name: curve for name, curve in curves.items() if curve}
     if not curves:
@@ -61,12 +63,12 @@ def draw(results: Results, folder: Path) -> Figure | None:
     axis.set_xticks(pairs, [str(count) for count in pairs])
     axis.set_ylim(0, 103)
     axis.set_xlabel("pairs in memory")
-    axis.set_ylabel("right, %")
+    axis.set_ylabel("accuracy, %")
     axis.legend(frameon=False)
     where = folder / "pairs.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{name} {', '.join(f'{100 * value:.0f}' for value in curve)} %" for name, curve in curves.items())
-    return Figure(where, "The value of a key", f"Right by pairs ({', '.join(map(str, pairs))}): {said}.")
+    return Figure(where, "Looking up the value of a key", f"Accuracy by pairs ({', '.join(map(str, pairs))}): {said}.")
 
 
 SIZES = {**exact.DRAWS, "pairs": (1, 2, 4, 8, 16, 32), "symbols": 32, "width": 64, "steps": 1500, "batch_size": 64,
@@ -82,10 +84,10 @@ STUDY = Study(
         "cpu": Scale(seeds=3, jobs=2, settings=SIZES),
         "gpu": Scale(seeds=3, settings={**SIZES, "pairs": (1, 4, 16, 64, 256), "symbols": 256, "steps": 20_000}),
     },
-    columns=(*exact.COLUMNS, Column("measure.most", "right of the most pairs, %", fixed(1, 100), better="higher")),
+    columns=(*exact.COLUMNS, Column("measure.most", "accuracy with the most pairs, %", fixed(1, 100), better="higher")),
     claims="../claims.csv",
     competence=(Competence("attention", "measure.most", line=0.9, higher=True),),
     verdicts=VERDICTS,
     figures=(draw,),
-    notes=(exact.NOTE, "The most pairs: 32 of 32 symbols; chance is 3.1 %."),
+    notes=(exact.NOTE, "The largest number of pairs is 32, with 32 symbols; chance is 3.1 %."),
 )  # fmt: skip

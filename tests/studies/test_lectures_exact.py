@@ -25,7 +25,7 @@ def test_a_law_holds_if_no_seed_broke_it(studies):
     judge = studies["lectures/attention_layer"].verdicts["cross-attention-memory"]
     row = lambda **numbers: results_of({"cross-attention-memory": law(**numbers)})
     held = judge(row(zero=1e-15))
-    assert held.status == HELD and "it: 1e-15; otherwise (not): 1" in held.because
+    assert held.status == HELD and "it: 1e-15; control (not): 1" in held.because
     assert judge(row(zero=1e-6)).status == FAILED and judge(row(zero=0.0, other=1e-9)).status == FAILED
 
 
@@ -165,7 +165,7 @@ def capacity(studies, **accuracies):
 def test_a_states_capacity_falls_with_length_and_grows_with_width(studies):
     judge = lambda **rows: studies["lectures/recurrent"].verdicts["rnn-one-state-capacity"](capacity(studies, **rows))
     held = judge(copying_8=(1.0, 0.4, 0.1), copying_64=(1.0, 0.9, 0.4))
-    assert held.status == HELD and "a state of 64: 100, 90, 40 % (below half from 32)" in held.because
+    assert held.status == HELD and "width 64: 100, 90, 40 % (below half from 32)" in held.because
     assert judge(copying_8=(1.0, 0.4, 0.1), copying_64=(1.0, 0.4, 0.1)).status == CONDITION
     assert judge(copying_8=(1.0, 1.0, 1.0), copying_64=(1.0, 1.0, 1.0)).status == FAILED
 

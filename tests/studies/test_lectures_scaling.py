@@ -47,5 +47,5 @@ def test_a_gradient_that_first_grows_is_a_condition(study):
 
     assert judged([0.2, 0.1, 0.05]).status == HELD
     found = judged([0.2, 0.3, 0.05])
-    assert found.status == CONDITION and found.because.startswith("held from a width of 16 on")
+    assert found.status == CONDITION and found.because.startswith("held from width 16 on")
     assert judged([0.2, 0.3, 0.15]).status == FAILED and judged([0.3, 0.05, 0.06]).status == FAILED

@@ -1,7 +1,8 @@
-"""Whether a translator picks the article's gender before it writes the noun, by how far away that noun stands.
+"""Measures whether a translation model chooses the gender of an article correctly, by the distance of its noun.
 
-Of a run on `data.articles`: the decoder reads the reference up to an article; it is right where the article's form has
-more probability than the other gender's. Chance is one half, whatever else the model can or cannot do.
+For a run on `data.articles`, the decoder reads the reference up to an article, before the noun is written. The model is
+right if it gives the correct form of the article a higher probability than the form of the other gender. Chance is one
+half.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _ROWS = 64
 
 
 def swapped(target: str, place: int) -> str:
-    """The target with the article at that place in the other gender.
+    """Returns the target with the article at position `place` replaced by the article of the other gender.
 
     >>> swapped("le petit chien trouve une maison", 4)
     'le petit chien trouve un maison'
@@ -36,7 +37,8 @@ def swapped(target: str, place: int) -> str:
 def of_pairs(
     trained: Trained, sources: Sequence[str], targets: Sequence[str]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """(log p of each target token [T], weights over source tokens [T S], the mean over layers and heads) a pair."""
+    """For each pair: log p of each target token [T], and weights over source tokens [T S], averaged over layers and
+    heads."""
     merge, length = trained.trainer.structure.merge, trained.config.resolved["data"]["max_length"]
 
     @jax.jit
@@ -57,7 +59,7 @@ def of_pairs(
 
 
 def by_distance(distances: Sequence[int], values: Sequence[float]) -> tuple[list[int], list[float]]:
-    """The distances there are, and the mean value of each.
+    """Returns the distances that occur, and the mean value at each distance.
 
     >>> by_distance([0, 2, 0], [1.0, 0.5, 0.0])
     ([0, 2], [0.5, 0.5])
@@ -68,9 +70,12 @@ def by_distance(distances: Sequence[int], values: Sequence[float]) -> tuple[list
 
 
 def measure_gender(*, workdir: Path, seed: int, examples: int, **_: Any) -> dict[str, Any]:
-    """Of a trained run, over the articles of test sentences: "gender", the share that is right; "gender_by_distance"
-    and "noun_mass" (the article's attention to its noun) for the "distances" there are, in words between the two;
-    "near" and "far", the shares of the shortest and the longest third of distances, and "drop", their difference."""
+    """Measures a trained run over the articles of test sentences.
+
+    "gender" is the share of articles with the right gender. "gender_by_distance" and "noun_mass" (the attention from
+    the article to its noun) have one value for each of "distances", the numbers of words between article and noun.
+    "near" and "far" are the shares for the shortest and the longest third of distances, and "drop" is their difference.
+    """
     del seed
     trained = Trained(workdir)
     sources, targets = trained.data.text("test")

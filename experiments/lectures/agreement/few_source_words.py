@@ -1,11 +1,11 @@
-"""How much of the source a translator consults for one target word: attention on the largest few weights, and without
-the others.
+"""Measures how many source words a translation model needs for one target word: the mass of the largest attention
+weights, and BLEU when all other weights are zero.
 
-The mass on the k largest weights of a step is their sum. Then every weight but the k largest of a step is set to 0
-while the model translates, the k staying as they are: they are not made to sum to 1. RNNsearch has one weight a source
-token and step. A Transformer has one a layer and head: there the k tokens of a layer are those with the largest mean
-over its heads, the others are hidden from all heads, and masses are means over layers. The end of the sentence is a
-token, too.
+The mass of the k largest weights of a step is their sum. For BLEU, all weights except the k largest of a step are set
+to 0 while the model translates. The k weights keep their values and are not normalized to sum to 1. RNNsearch has one
+weight for each source token and step. A Transformer has one weight for each source token, step, layer and head: the k
+tokens of a layer are those with the largest mean over its heads, all other tokens are hidden from all heads, and masses
+are averaged over layers. The end-of-sentence symbol counts as a token.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ MOST = (1, 2, 3)
 
 
 def largest(weights: Float[Array, "*Q S"], most: int) -> Bool[Array, "*Q S"]:
-    """Where the `most` largest of each row are; of equals the first."""
+    """Marks the `most` largest values of each row. Of equal values the first is chosen."""
     _, places = jax.lax.top_k(weights, min(most, weights.shape[-1]))
     return jnp.any(jax.nn.one_hot(places, weights.shape[-1], dtype=bool), axis=-2)
 
 
 class FewAlignment(GlobalAlignment):
-    """Global attention whose weights but the `most` largest are 0."""
+    """Global attention in which all weights except the `most` largest are 0."""
 
     most: int
 
     def __call__(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
-        """The average under what is left of the weights, and these."""
+        """Returns the sum of the values under the remaining weights, these weights, and the state."""
         _, weights, state = super().__call__(query, fixed, state, key=key)
         left = jnp.where(largest(weights, self.most), weights, 0.0)
         return average(left, fixed["values"]), left, state
 
 
 class FewAttention(StandardAttention):
-    """Standard attention whose weights but those of the `most` keys with the largest mean over heads are 0."""
+    """Standard attention in which only the `most` keys with the largest mean weight over heads keep their weights."""
 
     most: int
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
-        """The average under what is left of the weights, and these."""
+        """Returns the sum of the values under the remaining weights, and these weights."""
         weights = attention_weights(query, key, mask=where.mask, is_causal=where.is_causal)
         left = jnp.where(largest(weights.mean(axis=1, keepdims=True), self.most), weights, 0.0)
         return jnp.einsum("BNTS,BSNH->BTNH", left.astype(value.dtype), value), left
 
 
 def consulting_few(model: Any, most: int) -> Any:
-    """The model, its attention to the source hidden but for the `most` largest weights. It is changed in place.
+    """Restricts the model's attention to the source to the `most` largest weights. The model is changed in place.
 
-    Raises TypeError where that attention is of another kind than global alignment or standard attention.
+    Raises TypeError if this attention is neither global alignment nor standard attention.
     """
     if hasattr(model.decoder, "alignment"):
         model.decoder.alignment = _as(FewAlignment, model.decoder.alignment, most)
@@ -79,7 +79,7 @@ def consulting_few(model: Any, most: int) -> Any:
 
 
 def _as(kind: type, module: nnx.Module, most: int) -> Any:
-    """A module of that kind with another's parameters and settings."""
+    """Returns a module of type `kind` with the parameters and settings of `module`."""
     (base,) = kind.__bases__
     if type(module) is not base:
         raise TypeError(f"{type(module).__name__} is not {base.__name__}: which of its weights to leave is not known")
@@ -89,7 +89,10 @@ def _as(kind: type, module: nnx.Module, most: int) -> Any:
 
 
 def source_weights(collected: dict[str, Any]) -> Float[Array, "L B T S"]:
-    """Weights over source tokens, a layer each, from what a forward pass collects; of a Transformer the heads' mean."""
+    """Returns the weights over source tokens of each layer from the intermediates of a forward pass.
+
+    For a Transformer they are averaged over heads.
+    """
     decoder = collected["decoder"]
     if "alignment" in decoder:
         return decoder["alignment"][None]
@@ -103,14 +106,16 @@ def source_weights(collected: dict[str, Any]) -> Float[Array, "L B T S"]:
 
 
 def masses(weights: Float[Array, "L B T S"]) -> Float[Array, "B T K"]:
-    """The sum of the k largest weights of each step for each k of `MOST`, a mean over layers."""
+    """For each k of `MOST`, the sum of the k largest weights of each step, averaged over layers."""
     found, _ = jax.lax.top_k(weights, max(MOST))
     return jnp.cumsum(found, axis=-1).mean(axis=0)[..., jnp.asarray(MOST) - 1]
 
 
 def mean_masses(trained: Trained, examples: int) -> dict[str, float]:
-    """ "mass_1" and so on over the target tokens of test sentences, the decoder reading the references; "even_1" is
-    what weights that are all alike have."""
+    """Returns "mass_1" and so on, averaged over the target tokens of test sentences, and "even_1" and so on.
+
+    The decoder reads the references. The "even" values are the masses of uniform weights.
+    """
 
     @jax.jit
     def of_batch(arrays: Any, batch: dict[str, Array]) -> Array:
@@ -127,9 +132,12 @@ def mean_masses(trained: Trained, examples: int) -> dict[str, float]:
 
 
 def measure_few(*, workdir: Path, seed: int, examples: int, **_: Any) -> dict[str, Any]:
-    """Of a trained run: `mean_masses`; of test sentences that are no longer than those it was trained on "bleu_whole",
-    and for each k "bleu_k", with all but the k largest weights at 0, and "kept_k", that as a share of the whole (None
-    where that is 0)."""
+    """Measures a trained run: `mean_masses`, and BLEU with all and with few attention weights.
+
+    "bleu_whole" is BLEU with all weights. For each k, "bleu_k" is BLEU with all except the k largest weights at 0, and
+    "kept_k" is "bleu_k" divided by "bleu_whole" (None if that is 0). BLEU uses only test sentences that are not longer
+    than the training sentences.
+    """
     del seed
     trained = Trained(workdir)
     longest = trained.config.resolved["data"]["max_length"]

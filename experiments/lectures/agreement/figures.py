@@ -1,4 +1,4 @@
-"""The pictures of `lectures/agreement`."""
+"""The figures of `lectures/agreement`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ GENDER = {
 
 
 def draw_distances(results: Results, folder: Path) -> Figure | None:
-    """By the words between article and noun: how often the gender is right, and the article's attention to the noun;
-    a band is the range of the seeds."""
+    """Draws how often the gender is right, and the article's attention to its noun, by the number of words between.
+
+    The bands show the range over seeds.
+    """
     rows = {row: name for row, name in GENDER.items() if results.values(row, "measure.gender_by_distance")}
     if not rows:
         return None
@@ -39,9 +41,9 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
             if key == "gender_by_distance":
                 said.append(f"{name} {mean[0]:.0%} to {mean[-1]:.0%}")
     axes[0].axhline(0.5, color="#888888", linewidth=0.9, linestyle="--")
-    axes[0].set_ylabel("article's gender is right")
+    axes[0].set_ylabel("share of articles with the right gender")
     axes[0].set_ylim(0, 1.02)
-    axes[1].set_ylabel("attention to the noun at the article")
+    axes[1].set_ylabel("attention from the article to its noun")
     axes[1].set_ylim(0, 1.02)
     for axis in axes:
         axis.set_xlabel("adjectives between article and noun")
@@ -49,11 +51,15 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
             axis.legend(loc="best", fontsize=9)
     where = folder / "gender_by_distance.png"
     save(pyplot, figure, where)
-    return Figure(where, "An article's gender by the distance of its noun", f"From the nearest: {'; '.join(said)}.")
+    return Figure(
+        where,
+        "An article's gender by the distance of its noun",
+        f"Right from the nearest to the farthest noun: {'; '.join(said)}.",
+    )
 
 
 def draw_few(results: Results, folder: Path) -> Figure | None:
-    """The mass on the largest weights, and the BLEU that is left with these alone, a group of bars a model."""
+    """Draws the mass of the largest weights, and BLEU with only these weights, with one group of bars per model."""
     rows = [row for row in ATTENDING if results.values(row, "measure.mass_1")]
     if not rows:
         return None
@@ -72,8 +78,8 @@ def draw_few(results: Results, folder: Path) -> Figure | None:
         three = [results.mean(row, f"measure.{key}_3") for key in ("mass", "kept")]
         said.append(f"{ATTENDING[row]}: three words hold {three[0]:.0%}" + (
             f" and keep {three[1]:.0%} of the BLEU" if three[1] is not None else ""))  # fmt: skip
-    axes[0].set_ylabel("mass of attention (bars across: even weights)")
-    axes[1].set_ylabel("BLEU with these alone, share of the whole")
+    axes[0].set_ylabel("attention mass (horizontal marks: uniform weights)")
+    axes[1].set_ylabel("BLEU with only these weights / BLEU with all")
     for axis in axes:
         axis.set_axisbelow(True)
         axis.set_xticks(range(len(rows)), [ATTENDING[row].replace(", ", "\n") for row in rows])
@@ -81,4 +87,4 @@ def draw_few(results: Results, folder: Path) -> Figure | None:
     axes[0].legend(loc="upper right", fontsize=9)
     where = folder / "few_words.png"
     save(pyplot, figure, where)
-    return Figure(where, "How few source words a target word takes", f"{'; '.join(said)}.")
+    return Figure(where, "How many source words a target word needs", f"{'; '.join(said)}.")

@@ -1,15 +1,15 @@
-"""How few source words a target word needs, and an article that a distant noun decides: fixed vector against attention.
+"""How many source words a target word needs, and gender agreement with a distant noun: fixed vector against attention.
 
     attention-research reproduce lectures/agreement --scale=cpu
 
-Two languages: Bible verses, English to French, and generated sentences of which every source word becomes one target
-word, with 0 to 8 adjectives between an article and its noun (`data.articles`). Three models, 128 wide: RNNencdec, whose
-decoder has one fixed vector of the source (the last state of a reader from left to right), RNNsearch, and a Transformer
-of two layers a side.
+There are two data sets: Bible verses, English to French, and generated sentences with 0 to 8 adjectives between an
+article and its noun (`data.articles`). In the generated sentences every source word becomes one target word. Three
+models of width 128 are compared: RNNencdec, whose decoder gets one fixed vector of the source (the last state of a
+left-to-right encoder), RNNsearch, and a Transformer with two encoder and two decoder layers.
 
-Few words: the mass of attention on the largest one, two and three weights of a step, and BLEU with all others at 0
-(`few_source_words`). Gender: whether the article's form is likelier than the other gender's before the noun is
-written, by the number of words between the two (`article_gender`).
+`few_source_words` measures the attention mass of the largest one, two and three weights of a step, and BLEU with all
+other weights at 0. `article_gender` measures whether the right form of the article is more probable than the form of
+the other gender before the noun is written, by the number of words between article and noun.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FEW, GENDER = measure(measure_few), measure(measure_gender)
 
 
 def generated(id: str, name: str, changes: dict[str, Any], small: dict[str, Any], *stages: Stage) -> Row:
-    """A row of the generated language; `small` stands for the model's changes at smoke."""
+    """A row on generated sentences. At the scale smoke, `small` replaces the model's changes."""
     smoke = {**small, **GENERATED, "data": {**GENERATED["data"], "train_examples": 512}}
     return Row(f"{id}_generated", f"{name}, generated", {**changes, **GENERATED}, at={"smoke": smoke},
                stages=(train, evaluate, *stages))  # fmt: skip
@@ -68,14 +68,14 @@ STUDY = Study(
         PARAMETERS,
         LOSS,
         BLEU,
-        Column("measure.gender", "article's gender right, %", fixed(1, 100), better="higher"),
-        Column("measure.near", "noun near, %", fixed(1, 100), better="higher"),
-        Column("measure.far", "noun far, %", fixed(1, 100), better="higher"),
-        *(Column(f"measure.mass_{k}", f"mass on {k}", fixed(2)) for k in (1, 2, 3)),
-        *(Column(f"measure.kept_{k}", f"BLEU with {k} alone, % of whole", fixed(0, 100)) for k in (1, 2, 3)),
+        Column("measure.gender", "gender right, %", fixed(1, 100), better="higher"),
+        Column("measure.near", "right, near noun, %", fixed(1, 100), better="higher"),
+        Column("measure.far", "right, distant noun, %", fixed(1, 100), better="higher"),
+        *(Column(f"measure.mass_{k}", f"mass of top {k}", fixed(2)) for k in (1, 2, 3)),
+        *(Column(f"measure.kept_{k}", f"BLEU with top {k}, % of full", fixed(0, 100)) for k in (1, 2, 3)),
     ),
     claims="../../claims.csv",
-    # A generated sentence has one right translation.
+    # A generated sentence has exactly one correct translation.
     competence=(
         Competence("transformer_generated", "evaluate.bleu", line=90, higher=True, rows=("*_generated",)),
         Competence(
@@ -89,8 +89,10 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw_distances, draw_few),
     notes=(
-        "Gender: chance is 50 %; near and far are the shortest and the longest third of 0 to 8 words between.",
-        "Mass: of the largest weights of a step, of a Transformer those of the heads' mean, a mean over its layers. "
-        "BLEU with k alone: in each layer all weights but those on k tokens are 0, and are not made up for.",
+        "Gender right: the share of articles with the right gender; chance is 50 %. Near and distant nouns are the "
+        "shortest and the longest third of the distances, which are 0 to 8 words.",
+        "Mass of top k: the sum of the k largest attention weights of a step; for a Transformer the weights are "
+        "averaged over heads, and the sums over layers. BLEU with top k: in each layer all weights except those of k "
+        "tokens are set to 0, and the remaining weights are not normalized.",
     ),
 )  # fmt: skip

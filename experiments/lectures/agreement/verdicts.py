@@ -25,15 +25,17 @@ ATTENDING = {
     "transformer": "Transformer, verses",
 }
 MOST = (1, 2, 3)
-#: Few words are enough where three of them keep this share of the BLEU, and hold more than half of the mass.
+#: Few words are enough if three of them keep this share of BLEU and hold more than half of the attention mass.
 KEPT, HALF = 0.9, 0.5
-#: Of the gender that is right a model may lose so much with distance and still not find it harder.
+#: The accuracy on gender may drop by at most this much with distance for the claim to hold.
 LOST = 0.02
 
 
 def few_words(results: Results) -> Verdict:
-    """Three words hold more than half of each step's mass and keep nine tenths of the BLEU, in every seed of every
-    row; the rows of which that is so are the condition."""
+    """The top three words hold more than half of the attention mass and keep 90 % of BLEU in every seed of every row.
+
+    If this is true for some rows only, the claim holds for these rows.
+    """
     said, enough, measured = [], [], []
     for row, name in ATTENDING.items():
         masses, kept = ([results.values(row, f"measure.{key}_{k}") for k in MOST] for key in ("mass", "kept"))
@@ -43,8 +45,8 @@ def few_words(results: Results) -> Verdict:
         mean = lambda lists, digits: ", ".join(f"{statistics.fmean(values):.{digits}f}" for values in lists)
         bleu, even = results.mean(row, "measure.bleu_whole"), results.mean(row, "measure.even_3")
         said.append(
-            f"{name}: mass on 1, 2, 3 words {mean(masses, 2)} (on 3 of even weights {even:.2f}), BLEU {bleu:.1f}, "
-            f"of which 1, 2, 3 words keep {mean(kept, 2)}"
+            f"{name}: mass of the top 1, 2, 3 words {mean(masses, 2)} (uniform weights on 3 words: {even:.2f}), "
+            f"BLEU {bleu:.1f}, share kept with the top 1, 2, 3 words {mean(kept, 2)}"
         )
         if min(masses[-1]) > HALF and min(kept[-1]) >= KEPT:
             enough.append(name)
@@ -57,8 +59,8 @@ def few_words(results: Results) -> Verdict:
 
 
 def gender_at_distance(results: Results) -> Verdict:
-    """The fixed vector is right less often where the noun is far than where it is near, and loses more of it than
-    either model with attention, which lose at most `LOST`."""
+    """The fixed-vector model is right less often for distant nouns than for near ones, and its accuracy drops more than
+    that of either attention model. The attention models lose at most `LOST`."""
     fixed = "encdec_generated"
     cases: dict[str, Comparison] = {
         "fixed vector, near against far": against(results, fixed, "measure.near", "measure.far")
@@ -75,7 +77,7 @@ def gender_at_distance(results: Results) -> Verdict:
     verdict = verdict.beside(*(f"{name} loses {drop:.3f} with distance" for name, drop in lost))
     harder = [name for name, drop in lost if drop > LOST]
     if verdict.status == HELD and harder:
-        return Verdict(FAILED, f"it gets harder for {', '.join(harder)}, too; {verdict.because}")
+        return Verdict(FAILED, f"accuracy also drops with distance for {', '.join(harder)}; {verdict.because}")
     return verdict
 
 

@@ -1,9 +1,10 @@
-"""What projections and scores are worth to the general attention layer, on a lookup that raw dot products cannot do.
+"""Compares projections and scores of the general attention layer on a lookup that raw dot products cannot solve.
 
-A memory has S items. An item is an address a_j and a content, one of C classes, turned together by a fixed rotation; a
-query is one item's address under a fixed shuffle of its coordinates. Asked is the class of that item. The layer scores,
-averages by the softmax of the scores (`kernels.attend`), and a linear classifier reads the context. `projections` says
-which of queries, keys and values have a learned matrix [D D] first: none, "keys", "keys_values" or "all".
+A memory has S items. An item consists of an address a_j and a content, one of C classes; a fixed rotation is applied
+to both together. A query is the address of one item with its coordinates permuted in a fixed way, and the target is the
+class of that item. The layer computes scores and averages the values with the softmax of the scores
+(`kernels.attend`), and a linear classifier reads the context. `projections` says which of queries, keys and values are
+first multiplied by a learned matrix [D D]: "none", "keys", "keys_values" or "all".
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from attention_research.training.fitting import fit_best
 
 LADDER = {"none": (), "keys": ("key",), "keys_values": ("key", "value"), "all": ("query", "key", "value")}
 SCORES = ("dot", "scaled_dot", "cosine", "cosine_temperature", "additive")
-#: Examples that an accuracy is over.
+#: The number of examples for an accuracy.
 TEST = 4096
 
 
 class Lookup(NamedTuple):
-    """Sizes of the task; a vector has address + classes coordinates."""
+    """Sizes of the task. A vector has `address` + `classes` coordinates."""
 
     items: int = 12
     address: int = 12
@@ -41,7 +42,7 @@ class Lookup(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Queries, memories, and the class that is asked for."""
+    """Queries, memories, and target classes."""
 
     query: Float[Array, "B D"]
     memory: Float[Array, "B S D"]
@@ -49,7 +50,7 @@ class Batch(NamedTuple):
 
 
 def draw(lookup: Lookup, task: Key[Array, ""], key: Key[Array, ""], batch: int) -> Batch:
-    """Examples; `task` is what the rotation and the shuffle are drawn from."""
+    """Draws examples. The rotation and the permutation are drawn from the key `task`."""
     turned, mixed = jax.random.split(task)
     rotation = jnp.linalg.qr(jax.random.normal(turned, (lookup.width, lookup.width)))[0]
     shuffle = jax.random.permutation(mixed, lookup.address)
@@ -91,7 +92,7 @@ class Layer(nnx.Module):
         return self.classifier(attend(self.scores(query, keys), values)[0][:, 0])
 
     def scores(self, query: Float[Array, "B 1 D"], keys: Float[Array, "B S D"]) -> Float[Array, "B 1 S"]:
-        """By the kind of score."""
+        """Computes the scores of the kind `self.score`."""
         if self.score == "additive":
             weights = (self.additive_query[...], self.additive_key[...], self.additive_v[...])
             return additive_scores(query, keys, *weights)
@@ -103,8 +104,11 @@ class Layer(nnx.Module):
 def measure_lookup(
     *, score: str, projections: str, steps: int, batch_size: int, rates: tuple[float, ...], seed: int, **sizes: Any
 ) -> dict[str, Any]:
-    """ "accuracy" and "loss" on test examples at the best of `rates` by the loss on validation examples, "rate" (None:
-    no rate ends in a finite loss); "chance"; "parameters"."""
+    """Trains a layer with each of `rates` and keeps the one with the lowest loss on validation examples.
+
+    Returns "accuracy" and "loss" on test examples, "rate", "chance" and "parameters". Loss, accuracy, rate and
+    parameters are None if no learning rate ends with a finite loss.
+    """
     lookup = Lookup(**{name: value for name, value in sizes.items() if name in Lookup._fields})
     task, trained, tested, validated = jax.random.split(jax.random.key(seed), 4)
     make = lambda rngs: Layer(lookup, score, projections, rngs=rngs)

@@ -1,11 +1,11 @@
-"""The general attention layer: what it is exactly, and what its projections and its score are worth.
+"""The general attention layer: its exact properties, and the effect of its projections and its score.
 
     attention-research reproduce lectures/attention_layer --scale=cpu
 
-Exact: sixteen statements, each measured in float64 on random instances against sums written out in NumPy
-(`laws.attention`, `laws.layers`), beside what differs where the statement does not apply. Trained: a
-lookup whose keys have to be transformed before they match (`lookup_ladder`), by score and by which of queries,
-keys and values have a learned matrix.
+Exact: sixteen statements, each checked in float64 on random instances against sums written out in NumPy
+(`laws.attention`, `laws.layers`). Where possible the same difference is also measured where the statement does not
+apply. Trained: a lookup whose keys have to be transformed before they match (`lookup_ladder`), by score and by which of
+queries, keys and values have a learned matrix.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SCORES = {
     "cosine_temperature": "cosine, learned temperature",
     "additive": "additive",
 }
-#: Score -> the rungs of the ladder that it is trained on.
+#: Score -> the sets of projections with which it is trained.
 LADDERS = {
     "dot": tuple(PROJECTIONS),
     "scaled_dot": ("none", "all"),
@@ -60,7 +60,7 @@ STUDY = Study(
         Column("measure.parameters", "parameters", fixed(0)),
     ),
     claims="../../claims.csv",
-    # The cosine's failure is what a claim predicts.
+    # The cosine is left out: a claim predicts that it fails.
     competence=(
         Competence("dot_all", "measure.accuracy", line=0.9, higher=True, rows=("dot_*", "scaled_dot_*", "additive_*")),
     ),
@@ -68,6 +68,7 @@ STUDY = Study(
     figures=(draw,),
     notes=(
         exact.NOTE,
-        "Accuracy: the class of one of 12 items; chance is 12.5 %. The best of three learning rates by loss.",
+        "Accuracy: how often the class of the queried item, one of 12, is right; chance is 12.5 %. The learning rate "
+        "is the best of three by validation loss.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The verdicts and the picture of `lectures/attention_layer`."""
+"""The verdicts and the figure of `lectures/attention_layer`."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ LAWS = {
 }
 ACCURACY, LOSS = "measure.accuracy", "measure.loss"
 LADDER = ("dot_none", "dot_keys", "dot_keys_values", "dot_all")
-#: An accuracy within so much of another's is as good.
+#: Accuracies that differ by at most this much count as equally good.
 AS_GOOD = 0.01
 
 
 def matrix_form(results: Results) -> Verdict:
-    """The law, and how much longer the loop takes."""
+    """The verdict of the law, with how much longer the loop takes."""
     found = exact("matrix-form-equals-loop")(results)
     times = [said["times"] for said in results.values("matrix-form-equals-loop", "measure.said")]
     slower = [f"the loop takes {statistics.median(times):,.0f} times as long (64 tokens)"] if times else []
@@ -56,7 +56,10 @@ def matrix_form(results: Results) -> Verdict:
 
 
 def projections(results: Results) -> Verdict:
-    """Accuracy from rung to rung: held if the highest is clearly above raw inputs, what the rungs give is said."""
+    """Accuracy with projected keys and values is clearly above that with raw inputs.
+
+    The text also says how accuracy changes with each projection that is added.
+    """
     rungs = [compare(results, better, worse, ACCURACY, higher=True)
              for worse, better in zip(LADDER, LADDER[1:], strict=False)]  # fmt: skip
     whole = compare(results, "dot_keys_values", "dot_none", ACCURACY, higher=True)
@@ -64,8 +67,8 @@ def projections(results: Results) -> Verdict:
 
 
 def needs(results: Results) -> Verdict:
-    """The plain dot product: clearly below the additive score on raw inputs, as good once keys and values are
-    transformed."""
+    """The dot product is clearly worse than the additive score on raw inputs, and as good when keys and values are
+    projected."""
     raw, gained = together({
         "raw": compare(results, "additive_none", "dot_none", ACCURACY, higher=True),
         "gained": compare(results, "dot_keys_values", "dot_none", ACCURACY, higher=True),
@@ -74,17 +77,17 @@ def needs(results: Results) -> Verdict:
     if raw.clear is None or gained.clear is None or None in means:
         return Verdict(UNTESTED, f"{raw.text}; {gained.text}")
     left = means[0] - means[1]
-    because = f"{raw.text}; {gained.text}; with projections {left:+.3f} between additive and dot"
+    because = f"{raw.text}; {gained.text}; with projections, additive minus dot is {left:+.3f}"
     if not (raw.clear and gained.clear):
         return Verdict(FAILED, because)
     return Verdict(HELD if left <= AS_GOOD else CONDITION, because)
 
 
 def normalising(results: Results) -> Verdict:
-    """With projections the dot products are no worse than the cosine, with or without a learned temperature, within the
-    claim's margin; without projections the losses are said beside it.
+    """With projections the dot products are not worse than the cosine, with or without a learned temperature, by more
+    than the margin of the claim. The text also gives the losses without projections.
 
-    The margin, 0.01 nats, is `AS_GOOD` as a loss: the right item's probability 1 % lower.
+    The margin, 0.01 nats, is `AS_GOOD` as a loss: the probability of the right item is 1 % lower.
     """
     margin, cases = margin_of(results, "no-need-to-normalise"), {}
     for dot in ("dot", "scaled_dot"):
@@ -105,7 +108,7 @@ VERDICTS = {
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Accuracy of every trained row: a point a seed, a bar at the mean."""
+    """Draws the accuracy of every trained row: one point for each seed and a bar at the mean."""
     rows = [row for row in results.rows if results.values(row.id, ACCURACY)]
     if not rows:
         return None
@@ -123,4 +126,4 @@ def draw(results: Results, folder: Path) -> Figure | None:
     where = folder / "ladder.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{row.name} {100 * (results.mean(row.id, ACCURACY) or 0):.1f} %" for row in rows)
-    return Figure(where, "A lookup by score and projections", f"{said}.")
+    return Figure(where, "Accuracy on the lookup task by score and projections", f"{said}.")

@@ -1,4 +1,4 @@
-"""What `lectures/complexity` measures of a block: attention's share of it, and that attention is differentiable."""
+"""Measurements of a block for `lectures/complexity`: the share of attention in its cost, and its gradient."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Any
 
 
 def block_shapes(width: int, num_heads: int, length: int) -> tuple[Any, Any, Any]:
-    """(function, module's shapes, input's) of a block without its norms: attention and a feed-forward layer of 4 D."""
+    """Returns (function, shapes of the module, shape of the input) of a block without normalization layers.
+
+    The block is attention and a feed-forward layer of width 4 D.
+    """
     import jax
     import jax.numpy as jnp
     from flax import nnx
@@ -30,8 +33,11 @@ def block_shapes(width: int, num_heads: int, length: int) -> tuple[Any, Any, Any
 
 
 def block_counts(width: int, num_heads: int, length: int) -> dict[str, float]:
-    """{"block_operations", "scores", "attention"}: FLOPs of a block's products, and what share of them are scores and
-    weighted sums, and all of attention, projections included."""
+    """Counts the FLOPs of a block's matrix products.
+
+    Returns "block_operations", the FLOPs, "scores", the share of scores and weighted sums, and "attention", the share
+    of all of attention with its projections.
+    """
     from attention_research.accounting.flops import count_flops
 
     from ...vaswani2017.sequence_layers import Sizes, abstract_call
@@ -44,7 +50,7 @@ def block_counts(width: int, num_heads: int, length: int) -> dict[str, float]:
 
 
 def measure_length(*, width: int, num_heads: int, length: int, seconds: float, seed: int, **_: Any) -> dict[str, Any]:
-    """A block at one length: counts, the bytes of all heads' scores, and the time of a forward pass."""
+    """Measures a block at one length: FLOPs, the bytes of the scores of all heads, and the time of a forward pass."""
     import jax
 
     from attention_research.accounting.clock import measure_call
@@ -60,15 +66,18 @@ def measure_length(*, width: int, num_heads: int, length: int, seconds: float, s
 
 
 def measure_share(*, width: int, num_heads: int, layers: int, model_length: int, seed: int, **_: Any) -> dict[str, Any]:
-    """The shares of a published size, blocks alone."""
+    """Computes `block_counts` of a model of published size, without its embeddings."""
     del seed
     counts = block_counts(width, num_heads, model_length)
     return {**counts, "block_operations": layers * counts["block_operations"]}
 
 
 def measure_gradient(*, width: int, num_heads: int, length: int, seed: int, **_: Any) -> dict[str, float]:
-    """{"gradient_error"}: the derivative of a random projection of multi-head attention along random directions of all
-    weights and the input, against central differences in float64, as a share of the derivative."""
+    """Checks the gradient of multi-head attention against central differences in float64.
+
+    Compared are derivatives of a random projection of the output along random directions of all weights and the input.
+    "gradient_error" is the difference divided by the derivative.
+    """
     import jax
     import jax.numpy as jnp
     from flax import nnx

@@ -1,4 +1,4 @@
-"""The pictures of `lectures/complexity`."""
+"""The figures of `lectures/complexity`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attention_research.studies.results import Results
 
 
 def draw_costs(results: Results, folder: Path) -> Figure | None:
-    """Time of forward and backward against the length, a panel a width, and bytes against the length."""
+    """Draws the time of forward and backward against the length, with one panel for each width, and the bytes."""
     rows = [row for row in results.rows if results.values(row.id, "measure.times")]
     if not rows:
         return None
@@ -33,7 +33,7 @@ def draw_costs(results: Results, folder: Path) -> Figure | None:
     where = folder / "costs.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{row.name} ms ~ T^{results.values(row.id, 'measure.time_length_power')[0]:.2f}" for row in rows)
-    return Figure(where, "Forward and backward by length", f"At the largest width: {said}.")
+    return Figure(where, "Time of forward and backward by length", f"At the largest width: {said}.")
 
 
 def _logarithmic(axis: Any, title: str) -> None:
@@ -44,7 +44,7 @@ def _logarithmic(axis: Any, title: str) -> None:
 
 
 def draw_shares(results: Results, folder: Path) -> Figure | None:
-    """Which share of a block's operations are scores and sums, and other attention, by published size and by length."""
+    """Draws the shares of scores and sums, and of the rest of attention, in a block, by model size and by length."""
     share = lambda row, name: results.values(row.id, f"measure.{name}")
     rows = [row for row in results.rows if share(row, "scores")]
     if not rows:
@@ -65,4 +65,4 @@ def draw_shares(results: Results, folder: Path) -> Figure | None:
     where = folder / "shares.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{row.name} {100 * statistics.fmean(share(row, 'scores')):.1f} %" for row in rows)
-    return Figure(where, "Scores and weighted sums in a block", f"{said}.")
+    return Figure(where, "The share of scores and weighted sums in a block", f"{said}.")

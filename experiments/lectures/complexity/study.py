@@ -1,13 +1,19 @@
-"""What a layer costs by length and width, counted and timed, and what of a Transformer attention is.
+"""The cost of a layer by length and width, counted and timed, and the share of attention in a Transformer.
 
     attention-research reproduce lectures/complexity --scale=cpu
 
-Layers (those of `vaswani2017/table1`, and self-attention with its projections, its T x T scores held or not): powers of
-counted multiply-adds, chains of products forward and backward, time of forward and backward together by length and
-width, bytes beside arguments and results that the compiled gradient holds by length, and the length at which attention
-begins to cost more than another layer, counted and timed. Blocks of width 1,024 at the lectures' three lengths, 30, 512
-and 10,000. Blocks of published sizes at one length: the share of scores and weighted sums. And the gradient of
-multi-head attention against finite differences in float64.
+The layers are those of `vaswani2017/table1`, and self-attention with its projections, with the T x T scores kept in
+memory or not. For each layer the study measures:
+
+- the powers of length and width with which the number of multiply-adds grows;
+- the longest chains of dependent products, forward and backward;
+- the time of forward and backward together, by length and width;
+- the bytes that the compiled gradient allocates beside its arguments and results, by length;
+- the length from which attention costs more than another layer, counted and timed.
+
+It also measures blocks of width 1,024 at the three lengths of the lectures, 30, 512 and 10,000, the share of scores and
+weighted sums in blocks of published sizes at one length, and the gradient of multi-head attention against finite
+differences in float64.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from .blocks import measure_gradient, measure_length, measure_share
 from .figures import draw_costs, draw_shares
 from .verdicts import VERDICTS
 
-#: Layers that the crossover is counted against.
+#: The layers with which attention is compared to find the crossover.
 OTHERS = ("rnn", "lstm", "convolution")
 LAYERS = {**KINDS, "attention_dense": "self-attention with projections, scores held"}
 #: Brown et al. 2020 (arXiv 2005.14165), Table 2.1, and Radford et al. 2019, Table 2: width, heads, layers, parameters.
@@ -42,7 +48,8 @@ def measure_layer(
     *, kind: str, lengths: Sequence[int], widths: Sequence[int], chained: Sequence[int], counted: Sequence[int],
     seconds: float, seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """A layer's powers, chains, times [width][length], bytes by length at the last width but one, and crossovers."""
+    """Measures a layer: powers, chains, times [width][length], bytes by length at the second largest width, and
+    crossovers."""
     from attention_research.accounting.clock import measure_call
 
     found = count_powers(kind, counted, widths, (33, 65))
@@ -78,7 +85,7 @@ def _gradient(call: Any) -> Any:
 
 
 def compiled_bytes(kind: str, width: int, length: int) -> int:
-    """What the compiled gradient allocates beside its arguments and results, as the compiler says."""
+    """The bytes that the compiled gradient allocates beside its arguments and results, as reported by the compiler."""
     import jax
 
     from ...vaswani2017.sequence_layers import Sizes, abstract_call
@@ -88,8 +95,10 @@ def compiled_bytes(kind: str, width: int, length: int) -> int:
 
 
 def crossover(kind: str, other: str, width: int, longest: int = 2**20) -> int | None:
-    """The first length at which a forward pass counts more multiply-adds than the other's, by bisection; None if none
-    up to `longest` does, 1 if the first does."""
+    """The first length at which a forward pass needs more multiply-adds than that of layer `other`, by bisection.
+
+    It is None if there is no such length up to `longest`, and 1 if length 1 already needs more.
+    """
     from ...vaswani2017.sequence_layers import Sizes, multiply_adds
 
     dearer = lambda length: multiply_adds(kind, Sizes(width), length) > multiply_adds(other, Sizes(width), length)
@@ -130,32 +139,33 @@ STUDY = Study(
     rows=ROWS,
     scales={
         "smoke": Scale(seeds=1, jobs=2, settings=SMOKE),
-        "cpu": Scale(seeds=3, settings=CPU, note="ms of forward and backward at T = 2,048 and width 1,024, batch 1."),
+        "cpu": Scale(seeds=3, settings=CPU, note="ms: forward and backward at T = 2,048, width 1,024, batch 1."),
         "gpu": Scale(seeds=3, settings=CPU),
     },
     stages=(measure(measure_layer),),
     columns=(
         Column("measure.length_power", "operations ~ T^", fixed(2), spread=False),
-        Column("measure.width_power", "~ D^", fixed(2), spread=False),
-        Column("measure.reach_power", "~ k^", fixed(2), spread=False),
+        Column("measure.width_power", "operations ~ D^", fixed(2), spread=False),
+        Column("measure.reach_power", "operations ~ k^", fixed(2), spread=False),
         Column("measure.chain_power", "chain ~ T^", fixed(2), spread=False),
-        Column("measure.chain_backward_power", "backward ~ T^", fixed(2), spread=False),
+        Column("measure.chain_backward_power", "backward chain ~ T^", fixed(2), spread=False),
         Column("measure.milliseconds", "ms", significant(3), better="lower"),
         Column("measure.time_length_power", "ms ~ T^", fixed(2)),
         Column("measure.time_width_power", "ms ~ D^", fixed(2)),
         Column("measure.bytes_power", "bytes ~ T^", fixed(2), spread=False),
-        Column("measure.block_operations", "GFLOP forward", significant(3, 1e-9), spread=False),
+        Column("measure.block_operations", "forward GFLOPs", significant(3, 1e-9), spread=False),
         Column("measure.scores", "scores and sums, %", fixed(1, 100), spread=False),
         Column("measure.attention", "all attention, %", fixed(1, 100), spread=False),
         Column("measure.score_bytes", "MB of scores", significant(3, 1e-6), spread=False),
-        Column("measure.gradient_error", "gradient's error", lambda value: f"{value:.0e}", spread=False),
+        Column("measure.gradient_error", "gradient error", lambda value: f"{value:.0e}", spread=False),
     ),
     claims="../../claims.csv",
     competence=(),
     verdicts=VERDICTS,
     figures=(draw_costs, draw_shares),
     notes=(
-        "Powers are fitted around T = 256, D = 64 and k = 33; times and bytes are of forward and backward together.",
-        "Blocks of published sizes: attention and a feed-forward layer of 4 D at T = 2,048, without the vocabulary.",
+        "Powers are fitted around T = 256, D = 64 and k = 33. Times and bytes are those of forward and backward "
+        "together. Chain: the longest chain of dependent operations.",
+        "Blocks of published sizes: attention and a feed-forward layer of width 4 D, without embeddings, at T = 2,048.",
     ),
 )

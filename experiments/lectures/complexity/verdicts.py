@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
 
-#: How near a fitted power of a count is to what it stands for.
+#: The largest accepted difference between a fitted power and the expected power.
 NEAR = 0.05
-#: A crossover is at the width when it is not more than this share of it shorter: a layer has more than its products.
+#: A crossover counts as equal to the width if it is shorter by at most this share of the width. Layers do more than
+#: matrix products, which shifts the crossover a little.
 SHORT = 0.01
-#: A share of a block's operations that is called trivial, and one that hurts.
+#: The bounds of a trivial and of a dominant share of a block's operations.
 TRIVIAL, HURTS = 0.05, 0.5
 
 
@@ -29,7 +30,7 @@ def _all_near(powers: dict[str, float | None], wanted: Sequence[float], said: st
 
 
 def sequential(results: Results) -> Verdict:
-    """Chains of a recurrence grow as T both ways, those of attention do not."""
+    """The longest chains of recurrent layers grow as T, forward and backward; those of attention do not grow."""
     powers = {
         f"{row} {way}": results.mean(row, f"measure.{name}")
         for row in ("rnn", "lstm", "attention_core")
@@ -39,7 +40,7 @@ def sequential(results: Results) -> Verdict:
 
 
 def differentiable(results: Results) -> Verdict:
-    """Gradients are those of finite differences, and no chain grows with T."""
+    """Gradients equal finite differences, and the longest chains do not grow with T."""
     errors = results.values("gradient", "measure.gradient_error")
     powers = {way: results.mean("attention", f"measure.{name}") for way, name in
               (("forward", "chain_power"), ("backward", "chain_backward_power"))}  # fmt: skip
@@ -51,7 +52,7 @@ def differentiable(results: Results) -> Verdict:
 
 
 def table(results: Results) -> Verdict:
-    """Counted powers against the literature's: n^2 d, n d^2, k n d^2."""
+    """The counted powers equal those in the literature: `n^2 d`, `n d^2`, `k n d^2`."""
     wanted = {"attention_core": (2, 1), "rnn": (1, 2), "lstm": (1, 2), "convolution": (1, 2)}
     powers = {
         f"{row} ~ {letter}^": results.mean(row, f"measure.{name}")
@@ -62,7 +63,10 @@ def table(results: Results) -> Verdict:
 
 
 def cheaper_while_short(results: Results) -> Verdict:
-    """The length from which attention costs more, by width: counted, without and with projections, and timed."""
+    """Attention costs less than another layer as long as the length is below the width.
+
+    Compared are counted multiply-adds, without and with projections, and times.
+    """
     widths = results.study.scale(results.scale).settings.get("widths", ())
     said, held, cases = [], [], 0
     for row, name in (("attention_core", "without projections"), ("attention", "with projections")):
@@ -98,8 +102,10 @@ def _at(widths: Sequence[int], lengths: Sequence[float | None]) -> str:
 
 
 def timed_crossovers(results: Results, row: str, other: str) -> list[float]:
-    """By width: the length from which `row` is slower, on straight lines between the measured logarithms; 0 where it
-    always is, infinity where it never is. Times are means over seeds."""
+    """For each width, the length from which `row` is slower than `other`, by linear interpolation of logarithms.
+
+    It is 0 if `row` is always slower, and infinity if it never is. Times are means over seeds.
+    """
     lengths = results.study.scale(results.scale).settings.get("lengths", ())
     ours, theirs = (results.values(id, "measure.times") for id in (row, other))
     if not ours or not theirs:
@@ -114,7 +120,7 @@ def timed_crossovers(results: Results, row: str, other: str) -> list[float]:
 
 
 def _crossing(lengths: Sequence[int], ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Where the ratio of the two passes 1 for good.
+    """The length after which the ratio of the two times stays above 1.
 
     >>> round(_crossing([1, 4], [1, 8], [2, 4]), 6)
     2.0
@@ -131,7 +137,7 @@ def _crossing(lengths: Sequence[int], ours: Sequence[float], theirs: Sequence[fl
 
 
 def quadratic(results: Results) -> Verdict:
-    """Counted: 2 and 1. Timed beside it."""
+    """The counted powers of T are 2 for attention and 1 for the LSTM. The text also gives the powers of the times."""
     powers = {"attention's products": results.mean("attention_core", "measure.length_power"),
               "LSTM": results.mean("lstm", "measure.length_power")}  # fmt: skip
     timed = {row: results.mean(row, "measure.time_length_power") for row in ("attention_core", "attention", "lstm")}
@@ -139,7 +145,7 @@ def quadratic(results: Results) -> Verdict:
 
 
 def three_lengths(results: Results) -> Verdict:
-    """Scores and sums are a trivial share at 30 and most of the block at 10,000."""
+    """Scores and weighted sums are a trivial share of a block at length 30 and more than half of it at 10,000."""
     shares = {length: results.mean(f"length_{length}", "measure.scores") for length in (30, 512, 10_000)}
     if None in shares.values():
         return Verdict(UNTESTED, "a length is not measured")
@@ -147,17 +153,20 @@ def three_lengths(results: Results) -> Verdict:
     for length, share in shares.items():
         at = lambda name, length=length: results.mean(f"length_{length}", f"measure.{name}")
         said.append(
-            f"T = {length:,}: {at('block_operations') / 1e9:,.1f} GFLOP forward, {100 * share:.1f} % of them scores "
-            f"and sums, {at('score_bytes') / 1e6:,.1f} MB of scores, {at('milliseconds'):,.0f} ms"
+            f"T = {length:,}: {at('block_operations') / 1e9:,.1f} forward GFLOPs ({100 * share:.1f} % of them scores "
+            f"and sums), {at('score_bytes') / 1e6:,.1f} MB of scores, {at('milliseconds'):,.0f} ms"
         )
     good = shares[30] < TRIVIAL and shares[30] < shares[512] < HURTS < shares[10_000]
     return Verdict(HELD if good else FAILED, "; ".join(said))
 
 
 def memory(results: Results) -> Verdict:
-    """Bytes of the compiled gradient: held scores grow as T^2, the LSTM as T, and so does the blockwise kernel."""
+    """The bytes of the compiled gradient grow as T^2 for attention that keeps all scores, and as T for the LSTM.
+
+    If the blockwise kernel grows as T, the claim holds only for attention that keeps all scores.
+    """
     lengths = results.study.scale(results.scale).settings.get("lengths", ())
-    names = {"attention_dense": "scores held", "attention": "blockwise", "lstm": "LSTM"}
+    names = {"attention_dense": "all scores in memory", "attention": "blockwise", "lstm": "LSTM"}
     found = {name: results.values(row, "measure.bytes") for row, name in names.items()}
     if not all(found.values()):
         return Verdict(UNTESTED, "a layer is not measured")
@@ -172,12 +181,12 @@ def memory(results: Results) -> Verdict:
     if not (dense[-1] > lstm[-1] and last[0] > 1.5 and last[2] < 1.2):
         return Verdict(FAILED, said)
     return (
-        Verdict(CONDITION, f"held where all scores are held at once; {said}") if last[1] < 1.2 else Verdict(HELD, said)
+        Verdict(CONDITION, f"held if all scores are kept in memory; {said}") if last[1] < 1.2 else Verdict(HELD, said)
     )
 
 
 def outside(results: Results) -> Verdict:
-    """The share of scores and sums falls from each published size to the next wider one."""
+    """The share of scores and sums decreases from each published size to the next wider one."""
     rows = [row for row in results.rows if row.id.startswith("gpt") and results.values(row.id, "measure.scores")]
     if len(rows) < 2:
         return Verdict(UNTESTED, "fewer than two sizes are counted")
@@ -185,7 +194,7 @@ def outside(results: Results) -> Verdict:
     shares = [results.mean(row.id, "measure.scores") for row in by_width]
     said = "; ".join(f"{row.name}: {100 * share:.1f} %" for row, share in zip(by_width, shares, strict=True))
     falls = all(later < before for before, later in zip(shares, shares[1:], strict=False))
-    return Verdict(HELD if falls else FAILED, f"scores and weighted sums at one length; {said}")
+    return Verdict(HELD if falls else FAILED, f"share of scores and weighted sums at one length; {said}")
 
 
 VERDICTS = {

@@ -1,4 +1,4 @@
-"""The pictures of `lectures/efficient_at_scale`."""
+"""The figures of `lectures/efficient_at_scale`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .verdicts import AGAINST, NAMES, gaps
 
 
 def draw_gaps(results: Results, folder: Path) -> Figure | None:
-    """Left the loss by size, right the gap of each cheap attention to the full one, a mark a seed."""
+    """Draws the loss by model size, and the gap of each efficient attention to full attention, one mark per seed."""
     rows = [kind for kind in NAMES if results.values(kind, "measure.losses")]
     if not rows:
         return None
@@ -32,7 +32,7 @@ def draw_gaps(results: Results, folder: Path) -> Figure | None:
         right.plot(*zip(*points, strict=True), ".", color=looks[kind]["color"], alpha=0.6)
         said.append(f"{NAMES[kind]} {', '.join(f'{mean:+.3f}' for mean in means)}")
     right.axhline(0, color="grey", linewidth=0.8)
-    for axis, title in ((left, "loss, nats a token"), (right, "loss above full attention's")):
+    for axis, title in ((left, "loss, nats per token"), (right, "loss minus that of full attention")):
         axis.set_xscale("log")
         axis.set_xlabel("parameters")
         axis.set_title(title, loc="left", fontsize=11)
@@ -41,12 +41,14 @@ def draw_gaps(results: Results, folder: Path) -> Figure | None:
     where = folder / "sizes.png"
     save(pyplot, figure, where)
     return Figure(
-        where, "Cheap attention by size", f"Loss above full attention's, by size: {'; '.join(said) or 'none'}."
+        where,
+        "Loss of efficient attention by model size",
+        f"Loss minus that of full attention, by size: {'; '.join(said) or 'none'}.",
     )
 
 
 def draw_contexts(results: Results, folder: Path) -> Figure | None:
-    """Loss by context at one amount of compute, and how many tokens that paid for."""
+    """Draws the loss by context length at one compute budget, and the number of training tokens in that budget."""
     rows = [kind for kind in CAUSAL if results.values(kind, "measure.context_losses")]
     if not rows:
         return None
@@ -61,7 +63,7 @@ def draw_contexts(results: Results, folder: Path) -> Figure | None:
         left.plot(*zip(*points, strict=True), ".", color=look["color"], alpha=0.6)
         right.plot(contexts, results.mean_list(kind, "measure.context_tokens"), label=NAMES[kind], **look)
         said.append(f"{NAMES[kind]} {', '.join(f'{mean:.3f}' for mean in means)}")
-    for axis, title in ((left, "loss, nats a token"), (right, "tokens trained on at that compute")):
+    for axis, title in ((left, "loss, nats per token"), (right, "training tokens within the compute budget")):
         axis.set_xscale("log", base=2)
         axis.set_xticks(contexts, list(map(str, contexts)))
         axis.set_xlabel("context, tokens")
@@ -70,4 +72,6 @@ def draw_contexts(results: Results, folder: Path) -> Figure | None:
     right.set_ylim(bottom=0)
     where = folder / "contexts.png"
     save(pyplot, figure, where)
-    return Figure(where, "Loss by context", f"At contexts of {', '.join(map(str, contexts))}: {'; '.join(said)}.")
+    return Figure(
+        where, "Loss by context length", f"At contexts of {', '.join(map(str, contexts))}: {'; '.join(said)}."
+    )

@@ -1,8 +1,8 @@
-"""Full and cheap attention on real text: the loss by the size of the model, and at fixed compute by its context.
+"""Full and efficient attention on real text: the loss by model size, and by context length at fixed compute.
 
-Compute is counted on the program of one update (`accounting.flops`, matrix products, forward and backward). A model of
-a longer context reads fewer, longer rows, and so many that all contexts cost the same; what it is tested on is the same
-text, cut into rows of its context.
+Compute is counted on the program of one update (`accounting.flops`, matrix products, forward and backward). A model
+with a longer context reads fewer and longer rows, so that training costs the same at all contexts. All models are
+tested on the same text, cut into rows of the model's context length.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from attention_research.training.fitting import fit
 from .models import TextModel, losses, mean_loss
 
 CONFIG = "configs/language_modelling/transformer.py:cpu"
-#: Tokens that a test loss is of at a time.
+#: The number of tokens of a batch for the test loss.
 TOGETHER = 8192
 
 
 class Text(NamedTuple):
-    """Token ids of the training and the test split, documents one after the other, and the size of their vocabulary,
-    whose last id stands for what is hidden."""
+    """Token ids of the training and the test split, with all documents concatenated, and the size of the vocabulary.
+
+    The last id of the vocabulary is the mask token.
+    """
 
     train: Int[np.ndarray, "N"]
     test: Int[np.ndarray, "M"]
@@ -38,7 +40,7 @@ class Text(NamedTuple):
 
 
 def open_text(name: str, vocabulary_size: int) -> Text:
-    """A TFDS set of texts by its pieces."""
+    """Opens a TFDS data set of texts as word pieces."""
     section = {"data.name": name, "vocabulary_size": vocabulary_size}
     data = build(load(CONFIG).override(list(section.items())).resolved["data"], "data")().prepare()
     chunks = [data.chunks(split) for split in ("train", "test")]
@@ -48,14 +50,14 @@ def open_text(name: str, vocabulary_size: int) -> Text:
 
 
 def maker(kind: str, text: Text, size: Sequence[int], length: int, model: Mapping[str, Any]) -> Any:
-    """rngs -> the model of a size (layers, width)."""
+    """Returns a function from rngs to a model of the given size (layers, width)."""
     layers, width = size
     sizes: dict[str, Any] = {"vocabulary_size": text.size, "num_layers": layers, "width": width, "length": length}
     return lambda rngs: TextModel(kind, **sizes, **model, rngs=rngs)
 
 
 def step_flops(kind: str, make: Any, rows: int, length: int) -> int:
-    """Of one update's loss and gradient."""
+    """The FLOPs of the loss and the gradient of one update."""
     structure, arrays, _ = abstract(make)
     batch, key = jax.ShapeDtypeStruct((rows, length + 1), jnp.int32), jax.eval_shape(lambda: jax.random.key(0))
     gradient = jax.grad(lambda p, batch, key: mean_loss(structure.merge(p), kind, batch, key))
@@ -65,7 +67,10 @@ def step_flops(kind: str, make: Any, rows: int, length: int) -> int:
 def trained_loss(
     kind: str, make: Any, text: Text, *, length: int, rows: int, steps: int, rate: float, tested: int, seed: int
 ) -> float:
-    """The mean cross-entropy, in nats, of the first `tested` tokens of the test split, in rows of `length`."""
+    """Trains a model and returns its mean cross-entropy, in nats, on the first `tested` tokens of the test split.
+
+    The tokens are cut into rows of `length`.
+    """
     train = jnp.asarray(text.train)
 
     def draw(key: Array) -> tuple[Array, Array]:
@@ -80,7 +85,7 @@ def trained_loss(
 
 
 def held_out(run: Any, tokens: Int[np.ndarray, "M"], length: int, tested: int) -> float:
-    """The mean over the tokens that ``run(rows, key)`` [B T] is not 0 of, in rows that follow each other."""
+    """The mean of ``run(rows, key)`` [B T] over the tokens where it is not 0, for consecutive rows of the text."""
     count = min(tested, len(tokens) - 1) // length
     rows = np.stack([tokens[row * length : row * length + length + 1] for row in range(count)])
     together = max(1, TOGETHER // length)
@@ -95,7 +100,8 @@ def measure_sizes(
     *, kind: str, text: str, vocabulary_size: int, model: Mapping[str, Any], scales: Sequence[Sequence[int]],
     length: int, batch_tokens: int, steps: int, rate: float, tested: int, seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """By size, lists: "losses", "parameters", "flops" a token; "largest", the loss of the largest."""
+    """Returns lists by model size: "losses", "parameters" and "flops" per token; and "largest", the loss of the largest
+    model."""
     there = open_text(text, vocabulary_size)
     found: dict[str, list[float]] = {"losses": [], "parameters": [], "flops": []}
     for size in scales:
@@ -111,8 +117,11 @@ def measure_contexts(
     *, kind: str, text: str, vocabulary_size: int, model: Mapping[str, Any], contexts: Sequence[int],
     context_size: Sequence[int], compute: float, batch_tokens: int, rate: float, tested: int, seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """By context, lists: "context_losses" after updates of `compute` FLOPs in all, and how many "context_tokens" these
-    were; "longest", the loss of the longest."""
+    """Trains with `compute` FLOPs in total at each context length.
+
+    Returns lists by context: "context_losses" and "context_tokens", the number of training tokens; and "longest", the
+    loss at the longest context.
+    """
     there = open_text(text, vocabulary_size)
     found: dict[str, list[float]] = {"context_losses": [], "context_tokens": []}
     for length in contexts:

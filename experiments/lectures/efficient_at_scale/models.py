@@ -1,13 +1,13 @@
-"""Small Transformers on running text whose attention is full or one of its cheap stand-ins, of any size and context.
+"""Small Transformer language models with full attention or an efficient approximation, of any size and context.
 
     full        softmax over the past               cost T^2
     window      softmax over the last W positions   Beltagy et al. 2020, arXiv 2004.05150
     linear      phi(q) . sum phi(k) v, elu + 1      Katharopoulos et al. 2020, arXiv 2006.16236
     performer   positive random features            Choromanski et al. 2021, arXiv 2009.14794
 
-are causal language models. Linformer (Wang et al. 2020, arXiv 2006.04768) mixes all keys before any query sees them: it
-has no causal form, so that it is a masked language model, and has full attention as one, `full_masked`, beside it.
-Pre-norm blocks, sinusoids, a tied vocabulary.
+are causal language models. Linformer (Wang et al. 2020, arXiv 2006.04768) mixes all keys before a query attends to
+them, so it cannot be causal. It is trained as a masked language model and compared with `full_masked`, a masked
+language model with full attention. All models have pre-norm blocks, sinusoidal positions and tied embeddings.
 """
 
 from __future__ import annotations
@@ -42,21 +42,24 @@ CAUSAL = ("full", "window", "linear", "performer")
 MASKED = ("full_masked", "linformer")
 KINDS = (*CAUSAL, *MASKED)
 PRE_NORM = (("norm", "self_attention", "residual"), ("norm", "feed_forward", "residual"))
-#: The share of tokens that a masked model has to fill in.
+#: The share of tokens that a masked language model predicts.
 HIDDEN = 0.15
 Mix = Callable[..., Float[Array, "B T N H"]]
 
 
 @functools.cache
 def directions(num_features: int, width: int) -> np.ndarray:
-    """Performer's W, the same for every layer and seed."""
+    """The random directions W of Performer, the same for every layer and seed."""
     with jax.ensure_compile_time_eval():
         return np.asarray(orthogonal_features(jax.random.key(0), num_features, width))
 
 
 class CheapAttention(MultiHeadAttention):
-    """The projections of multi-head attention around one of `KINDS`; for `linformer` also keys' and values' own, by the
-    length. `cheap` says how cheap: the "window", the "features", the "rank"."""
+    """Multi-head attention with one of `KINDS` between its projections.
+
+    `linformer` also has projections of keys and values along the length. `cheap` holds the "window", the number of
+    "features", or the "rank".
+    """
 
     def __init__(self, kind: str, *, width: int, num_heads: int, length: int, cheap: Mapping[str, int], rngs: nnx.Rngs):
         super().__init__(width=width, num_heads=num_heads, head_width=None, use_bias=False, rngs=rngs)
@@ -71,7 +74,7 @@ class CheapAttention(MultiHeadAttention):
         return self.finish(self.by_kind()(self.queries(x), *self.keys_values(x))), {}
 
     def by_kind(self) -> Mix:
-        """(queries, keys, values) -> contexts."""
+        """Returns the function from queries, keys and values to contexts for this kind of attention."""
         match self.kind:
             case "window":
                 return partial(sliding_window_attention, window=self.window, is_causal=True)
@@ -116,8 +119,11 @@ class TextModel(nnx.Module):
 
 
 def losses(model: TextModel, kind: str, rows: Int[Array, "B U"], key: Key[Array, ""]) -> Float[Array, "B T"]:
-    """Cross-entropy of each token that is asked for in rows of T + 1 tokens, 0 elsewhere: of all but the first by a
-    causal model; by a masked one of the first T those that `key` hides, which it sees as the vocabulary's last."""
+    """The cross-entropy of each predicted token in rows of T + 1 tokens, and 0 at the other tokens.
+
+    A causal model predicts all tokens except the first. A masked model predicts those of the first T tokens that are
+    masked at random with `key`; in its input they are replaced by the last id of the vocabulary.
+    """
     if kind in CAUSAL:
         return optax.softmax_cross_entropy_with_integer_labels(model(rows[:, :-1]), rows[:, 1:])
     target = rows[:, :-1]
@@ -127,6 +133,6 @@ def losses(model: TextModel, kind: str, rows: Int[Array, "B U"], key: Key[Array,
 
 
 def mean_loss(model: TextModel, kind: str, rows: Int[Array, "B U"], key: Key[Array, ""]) -> Float[Array, ""]:
-    """The mean over the tokens that are asked for, of a masked model over as many as there are on average."""
+    """The mean loss over predicted tokens. For a masked model the sum is divided by their expected number."""
     asked = rows[:, 1:].size * (1.0 if kind in CAUSAL else HIDDEN)
     return losses(model, kind, rows, key).sum() / asked

@@ -1,11 +1,12 @@
-"""Cheap attention as models grow, and as contexts do: loss gaps to full attention by size, loss by context length.
+"""Efficient attention as models and contexts grow: loss gaps to full attention by size, and loss by context length.
 
     attention-research reproduce lectures/efficient_at_scale --scale=cpu
 
-Running text of BBC news by its pieces (`measures`). Causal language models with full attention, a
-sliding window, linear attention and Performer, and masked ones with full attention and Linformer, which has no causal
-form, at four sizes; and causal ones of one size with contexts from 32 tokens to a story's length, at one amount of
-compute. Trained by `training.fitting`: a row is a kind, its sizes and contexts are lists.
+The data are word pieces of BBC news (`measures`). At four sizes, the study trains causal language models with full
+attention, a sliding window, linear attention and Performer, and masked language models with full attention and
+Linformer, which has no causal form. It also trains causal models of one size with contexts from 32 tokens to the length
+of a story, all with the same compute. Models are trained by `training.fitting`: a row is one kind of attention, and its
+sizes and contexts are lists.
 """
 
 from __future__ import annotations
@@ -58,8 +59,11 @@ GPU = {
 
 
 def measure_trigram(*, text: str, vocabulary_size: int, tested: int, **_: Any) -> dict[str, float]:
-    """ "largest": the loss of an interpolated Kneser-Ney trigram of the training split on the tokens that the models
-    are tested on, in nats. Models that train inside a measurement have no floors of their own."""
+    """Returns "largest", the loss in nats of an interpolated Kneser-Ney trigram model on the test tokens of the models.
+
+    The trigram model is fitted on the training split. It is a row of its own because no baselines are computed for
+    models that are trained inside a measurement.
+    """
     there = open_text(text, vocabulary_size)
     model = KneserNey(TokenArray.join([there.train]), there.size, order=3)
     return {"largest": math.log(model.perplexity(TokenArray.join([there.test[: tested + 1]])))}
@@ -95,10 +99,12 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw_gaps, draw_contexts),
     notes=(
-        "Nats a token of test stories; masked models' of the 15 % that are hidden. At cpu a model of width 16 to 96 "
-        "sees 0.3 million tokens: nothing here says what large ones do; `gpu` is written for that, and is not run.",
-        "By context: the same compute (2e11 FLOPs at cpu) and the same test text, cut into rows of the context, so "
-        "that the early tokens of a row count with what little they have seen.",
-        "The trigram, fitted on the training stories, is what a model must beat: it sees two tokens.",
+        "Loss: nats per token of test stories; for masked models, per masked token (15 %). At the scale cpu, a model "
+        "of width 16 to 96 sees 0.3 million tokens. This says nothing about large models; the scale gpu is meant for "
+        "them but has not been run.",
+        "By context: all contexts have the same compute (2e11 FLOPs at cpu) and the same test text, cut into rows of "
+        "the context length. The early tokens of a row therefore have little context.",
+        "The trigram model is fitted on the training stories and sees two tokens of context. It is the baseline that "
+        "a model must beat.",
     ),
 )  # fmt: skip

@@ -20,12 +20,12 @@ NAMES = {
     "full_masked": "full, masked",
     "linformer": "Linformer, masked",
 }
-#: Cheap attention -> the full one that it stands in for.
+#: Efficient attention -> the full attention with which it is compared.
 AGAINST = {"window": "full", "linear": "full", "performer": "full", "linformer": "full_masked"}
 
 
 class Slope(NamedTuple):
-    """Of a straight line by least squares, with the bounds of its 95 % interval (Student's t)."""
+    """The slope of a least-squares line, with the bounds of its 95 % confidence interval (Student's t)."""
 
     value: float
     low: float
@@ -33,7 +33,7 @@ class Slope(NamedTuple):
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Slope:
-    """Needs three points or more that are not all at one x.
+    """Fits a line. At least three points are needed, and not all at the same x.
 
     >>> tuple(round(part, 6) for part in slope([0, 1, 2, 3], [1, 3, 5, 7]))
     (2.0, 2.0, 2.0)
@@ -46,7 +46,10 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Slope:
 
 
 def gaps(results: Results, kind: str) -> list[tuple[float, list[float]]]:
-    """(parameters of full attention's model, the gap of each seed's losses) by size; empty where one is missing."""
+    """For each size: (parameters of the model with full attention, the loss gap of each seed).
+
+    The list is empty if a measurement is missing.
+    """
     ours, theirs = (results.values(row, "measure.losses") for row in (kind, AGAINST[kind]))
     sizes = results.values(AGAINST[kind], "measure.parameters")
     if not ours or not theirs:
@@ -56,8 +59,11 @@ def gaps(results: Results, kind: str) -> list[tuple[float, list[float]]]:
 
 
 def falls_behind(results: Results) -> Verdict:
-    """The slope of the gap in the doublings of the model's parameters, over all sizes and seeds, is above 0 with its
-    whole interval: for each cheap attention."""
+    """For each efficient attention the gap grows with the model size.
+
+    The gap is regressed on log2 of the parameters, over all sizes and seeds. It grows if the whole 95 % interval of the
+    slope is above 0.
+    """
     said, good, measured = [], [], []
     for kind in AGAINST:
         points = [(math.log2(size), gap) for size, values in gaps(results, kind) for gap in values]
@@ -66,11 +72,11 @@ def falls_behind(results: Results) -> Verdict:
         measured.append(kind)
         line = slope(*zip(*points, strict=True))
         means = ", ".join(f"{statistics.fmean(values):+.3f}" for _, values in gaps(results, kind))
-        said.append(f"{NAMES[kind]}: gap {means} from the smallest on; {line.value:+.4f} a doubling "
-                    f"({line.low:+.4f} to {line.high:+.4f})")  # fmt: skip
+        said.append(f"{NAMES[kind]}: gap {means} from the smallest model to the largest; {line.value:+.4f} per "
+                    f"doubling of parameters ({line.low:+.4f} to {line.high:+.4f})")  # fmt: skip
         good += [kind] if line.low > 0 else []
     if not measured:
-        return Verdict(UNTESTED, "no cheap attention is measured beside the full one")
+        return Verdict(UNTESTED, "full attention and an efficient attention are not both measured")
     because = "; ".join(said)
     if len(good) == len(AGAINST):
         return Verdict(HELD, because)
@@ -80,14 +86,17 @@ def falls_behind(results: Results) -> Verdict:
 
 
 def unlocks(results: Results) -> Verdict:
-    """Some attention is clearly better with the longest context than with every shorter one, and than full attention
-    with any (itself aside), corrected for all of these pairs; only better with the longest than with the shortest: that
-    is its condition."""
+    """An attention is clearly better with the longest context than with every shorter context, and clearly better than
+    full attention with any context. The tests are corrected for all of these pairs.
+
+    If an attention is only better with the longest context than with the shortest, the claim holds under this
+    condition.
+    """
     contexts = results.study.scale(results.scale).settings.get("contexts", ())
     losses = {kind: list(zip(*results.values(kind, "measure.context_losses"), strict=True)) for kind in CAUSAL}
     losses = {kind: values for kind, values in losses.items() if values}
     if "full" not in losses or min(map(len, losses["full"])) < 2:
-        return Verdict(UNTESTED, "full attention is not measured by context over two seeds")
+        return Verdict(UNTESTED, "full attention is not measured by context with at least two seeds")
     said = [f"{NAMES[kind]} {', '.join(f'{statistics.fmean(values):.3f}' for values in by_context)}"
             for kind, by_context in losses.items()]  # fmt: skip
     because = f"loss at contexts of {', '.join(map(str, contexts))} tokens; {'; '.join(said)}"

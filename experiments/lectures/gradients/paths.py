@@ -1,8 +1,8 @@
-"""How far a loss at the end of a sequence reaches back: gradients by distance, through a recurrence and past it.
+"""Norms of gradients by distance in time, through a recurrence with and without attention.
 
 Through the recurrence alone the gradient at distance k is a product of k Jacobians (Pascanu, Mikolov & Bengio 2013,
-equation 5), so that its norm falls or grows about as a power of k's base. A readout that also attends to all states
-adds a path of one step from every position (Bahdanau, Cho & Bengio 2015).
+equation 5), so its norm decreases or increases about exponentially in k. A readout that also attends to all states adds
+a path of one step from every position (Bahdanau, Cho & Bengio 2015).
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from attention_research.kernels import attend, dot_scores
 from attention_research.layers.recurrent.scan import run
 from attention_research.layers.structure import split
 
-#: Below this a float32 norm has lost digits: a fit leaves it out.
+#: Smaller norms have lost precision in float32 and are left out of the fit.
 SMALLEST = 1e-30
 
 
 def with_gain(cell: Any, gain: float) -> Any:
-    """The cell with its recurrent weights times `gain`: orthogonal ones have all singular values equal to it."""
+    """Multiplies the recurrent weights of a cell by `gain`. If they are orthogonal, all singular values equal
+    `gain`."""
     structure, parameters, _ = split(cell)
     return structure.merge({name: x * gain if name.endswith("state_kernel") else x for name, x in parameters.items()})
 
 
 def readout(cell: Any, x: Float[Array, "B T I"], *, attention: bool) -> Float[Array, "B D"]:
-    """The last state h_T; with attention h_T + sum_t softmax_t(h_T . h_t / sqrt(D)) h_t."""
+    """Returns the last state `h_T`, or with attention `h_T + sum_t softmax_t(h_T . h_t / sqrt(D)) h_t`."""
     states, last = run(cell, x, cell.initial(x.shape[0], x.dtype))
     hidden = last["hidden"]
     if not attention:
@@ -42,17 +43,19 @@ def readout(cell: Any, x: Float[Array, "B T I"], *, attention: bool) -> Float[Ar
 def gradient_norms(
     cell: Any, x: Float[Array, "B T I"], direction: Float[Array, "B D"], *, attention: bool = False
 ) -> Float[Array, "B T"]:
-    """[b, k]: the norm of the gradient of <readout, direction> in the input k steps before the last."""
+    """At [b, k]: the norm of the gradient of `<readout, direction>` with respect to the input k steps before the
+    last."""
     gradient = jax.grad(lambda x: jnp.sum(readout(cell, x, attention=attention) * direction))(x)
     return jnp.linalg.norm(gradient, axis=-1)[:, ::-1]
 
 
 def summary(norms: np.ndarray) -> Mapping[str, Any]:
-    """What norms [B K] by distance say: "log_norms" (mean of log10 over the rows), "slope" of the line through them in
-    decades a step, "fit" (its share of the variance explained, R^2), "log_ratio" of the farthest to the nearest.
+    """Summarizes norms [B K] by distance.
 
-    Distances whose norm is too small for float32, or too large, stand as None and are left out of the line, the ratio
-    then being the line's.
+    Returns "log_norms" (the mean of log10 over rows), "slope" (of the line through them, in decades per step), "fit"
+    (R^2, the share of variance that the line explains) and "log_ratio" (log10 of the farthest to the nearest norm).
+    Where a norm is too small or too large for float32, "log_norms" is None and the distance is left out of the line;
+    "log_ratio" is then the ratio on the line.
 
     >>> found = summary(np.array([[8.0, 4.0, 2.0, 1.0]]))
     >>> round(10 ** found["slope"], 6), round(found["fit"], 6), round(10 ** found["log_ratio"], 6)

@@ -1,13 +1,15 @@
-"""Gradients through time: they vanish or explode with distance, and attention gives them a way of one step.
+"""Gradients through time vanish or explode with distance; attention gives them a path of one step.
 
     attention-research reproduce lectures/gradients --scale=cpu
 
-Two kinds of rows. The first train nothing: a cell as built, its recurrent weights times a gain (they are orthogonal, so
-that the gain is each one's every singular value), reads random vectors; the norm of the gradient of a random projection
-of its last state in the input k steps back, as a power of k: decades a step, how much of log norm a line in k explains,
-and the farthest against the nearest input. "With attention" the last state also attends to all states. The second train
-sequence-to-sequence models on delayed copying and on agreement with a distant noun (`data.copying`: generated, no real
-text): recall by distance.
+There are two kinds of rows. The first kind trains nothing: a cell at initialization reads random vectors. Its
+recurrent weights are orthogonal matrices times a gain, so the gain is every singular value. Measured is the norm of the
+gradient of a random projection of the last state with respect to the input k steps back. A line is fitted to the log
+norm; the table shows its slope in decades per step, its R^2, and the ratio of the farthest to the nearest input. "With
+attention" the last state also attends to all states.
+
+The second kind trains sequence-to-sequence models on delayed copying and on agreement with a distant noun
+(`data.copying`, generated text), and measures recall by distance.
 """
 
 from __future__ import annotations
@@ -42,15 +44,15 @@ AGREEMENT = {
     "training.checkpoint_every": 600,
 }
 GENERAL = {"kind": "global", "score": {"kind": "general"}}
-#: A line explains at least this share of log norm's variance where the change is called roughly exponential, and the
-#: norm changes over the whole distance at least by this many decades where it is called a change.
+#: The change of the norm counts as roughly exponential if a line explains at least the share EXPONENTIAL of the
+#: variance of the log norm, and if the norm changes by at least DECADES decades over the whole distance.
 EXPONENTIAL, DECADES = 0.9, 1.0
 
 
 def measure_path(
     *, cell: str, gain: float, attention: bool, width: int, length: int, rows: int, seed: int, **_: Any
 ) -> dict[str, Any]:
-    """`paths.summary` of a cell with that gain, on standard normal inputs."""
+    """Computes `paths.summary` of a cell with the given gain, on standard normal inputs."""
     import jax
     from flax import nnx
 
@@ -95,8 +97,8 @@ AGREEMENTS = tuple(recalling("agree", cell, attention=with_it) for cell in ("van
 
 
 def vanish_or_explode(results: Results) -> Verdict:
-    """Without attention and before training: a line in the distance explains log norm in every seed, and the norm
-    changes by a decade or more over the whole length, the same way in every seed."""
+    """Without attention and before training, the log norm is about linear in the distance in every seed. The norm
+    changes by at least one decade over the whole length, in the same direction in every seed."""
     said, held, measured = [], [], []
     for row in PATHS:
         slopes, fits, changes = (results.values(row.id, f"measure.{name}") for name in ("slope", "fit", "log_ratio"))
@@ -108,9 +110,9 @@ def vanish_or_explode(results: Results) -> Verdict:
         if changes and min(fits) >= EXPONENTIAL:
             held.append(f"{row.name} ({'vanishes' if max(slopes) < 0 else 'explodes'})")
         mean = sum(slopes) / len(slopes)
-        said.append(f"{row.name}: {mean:+.3f} decades a step, R^2 at least {min(fits):.2f}")
+        said.append(f"{row.name}: {mean:+.3f} decades per step, R^2 at least {min(fits):.2f}")
     if not measured:
-        return Verdict(UNTESTED, "no row measured")
+        return Verdict(UNTESTED, "no row is measured")
     because = "; ".join(said)
     if not held:
         return Verdict(FAILED, because)
@@ -120,7 +122,8 @@ def vanish_or_explode(results: Results) -> Verdict:
 
 
 def attention_shortens(results: Results) -> Verdict:
-    """The farthest against the nearest gradient where it vanishes, and recall over the longest third of delays."""
+    """Attention increases the ratio of the farthest to the nearest gradient where gradients vanish, and it increases
+    recall over the longest third of delays."""
     cases = {}
     for cell, name in CELLS.items():
         row = f"{cell}_small"
@@ -132,7 +135,7 @@ def attention_shortens(results: Results) -> Verdict:
 
 
 def draw_norms(results: Results, folder: Path) -> Figure | None:
-    """Log norm against distance: a panel a cell, a colour a gain, dashed with attention."""
+    """Draws the log norm against distance: one panel per cell, one colour per gain, dashed lines with attention."""
     curves = {row.id: c for row in PATHS if (c := results.mean_list(row.id, "measure.log_norms"))}
     if not curves:
         return None
@@ -148,18 +151,18 @@ def draw_norms(results: Results, folder: Path) -> Figure | None:
                     (named[label],) = axis.plot(*zip(*known, strict=True), color=colour, linestyle=line, linewidth=1.5)
         axis.set_title(name, loc="left", fontsize=11)
         axis.set_xlabel("steps back")
-    axes[0].set_ylabel("log10 of the gradient's norm, mean over seeds")
+    axes[0].set_ylabel("log10 of the gradient norm, mean over seeds")
     axes[-1].legend(named.values(), named.keys(), loc="center left", bbox_to_anchor=(1.01, 0.5))
     where = folder / "gradient_norms.png"
     save(pyplot, figure, where)
     slopes = "; ".join(
         f"{row.name} {sum(v) / len(v):+.3f}" for row in PATHS if (v := results.values(row.id, "measure.slope"))
     )
-    return Figure(where, "Gradient norm by distance before training", f"Decades a step: {slopes}.")
+    return Figure(where, "Gradient norm by distance before training", f"Decades per step: {slopes}.")
 
 
 def draw_recall(results: Results, folder: Path) -> Figure | None:
-    """Recall against delay after training: a panel a task, a colour a cell."""
+    """Draws the recall against the delay after training: one panel per task, one colour per cell."""
     lists = lambda row: [results.mean_list(row.id, f"measure.{name}") for name in ("delays", "recalls")]
     curves = [(row, *lists(row)) for row in (*COPIES, *AGREEMENTS) if lists(row)[0]]
     if not curves:
@@ -178,7 +181,7 @@ def draw_recall(results: Results, folder: Path) -> Figure | None:
         axis.set_xlabel("words between")
         if axis.get_legend_handles_labels()[0]:
             axis.legend(loc="center left", fontsize=8)
-    axes[0].set_ylabel("right, share of examples")
+    axes[0].set_ylabel("recall, share of examples")
     where = folder / "recall.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{row.name} {results.cell(row.id, FAR).text}" for row, *_ in curves)
@@ -195,7 +198,7 @@ STUDY = Study(
         "gpu": Scale(f"{CONFIG}:cpu", {"model.width": 256, "training.steps": 5000}, seeds=3, settings=SIZES),
     },
     columns=(
-        Column("measure.slope", "decades a step", fixed(3)),
+        Column("measure.slope", "decades per step", fixed(3)),
         Column("measure.fit", "R^2 of the line", fixed(2)),
         Column("measure.log_ratio", "log10 farthest / nearest", fixed(1), better="higher"),
         Column("measure.near", "recall, shortest third", fixed(2), better="higher"),
@@ -228,8 +231,8 @@ STUDY = Study(
     },
     figures=(draw_norms, draw_recall),
     notes=(
-        "Gradients: of a random projection of the last state, cells as built, inputs standard normal; norms are "
-        "geometric means over 8 sequences of 64.",
-        "Copying and agreement: generated text; chance is 1 in 512 and 1 in 2.",
+        "Gradients are those of a random projection of the last state of an untrained cell, with standard normal "
+        "inputs. Norms are geometric means over 8 sequences of length 64.",
+        "Copying and agreement use generated text; chance is 1/512 for copying and 1/2 for agreement.",
     ),
 )

@@ -1,9 +1,9 @@
-"""Hard against soft selection on one task: the lookup of `attention_layer.lookup_ladder`, keys and values projected.
+"""Hard against soft attention on the lookup of `attention_layer.lookup_ladder`, with projected keys and values.
 
-The layer reads one item, chosen by hard attention (Xu et al. 2015, section 4.1), or all of them by soft attention. Hard
-choices learn by their log-probability (REINFORCE), without a baseline or with the mean cost of the batch's other
-examples taken off, or, by argmax, not at all: then only what reads the chosen value learns. What is hard is tested by
-its argmax. `cost` is the cross-entropy of the class.
+The layer reads one item, chosen by hard attention (Xu et al. 2015, section 4.1), or all items by soft attention. Hard
+choices are trained by REINFORCE, without a baseline or with the mean cost of the other examples of the batch as the
+baseline. With the argmax the choice is not trained: only the layers that read the chosen value learn. In tests hard
+attention uses the argmax. `cost` is the cross-entropy of the class.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ..attention_layer.lookup_ladder import TEST, Batch, Layer, Lookup, draw
 
 MODES = ("soft", "argmax", "reinforce", "reinforce_baseline")
 
-#: Batches that the variance of a gradient is over.
+#: The number of batches for the variance of a gradient.
 DRAWS = 64
 
 
 class Keyed(NamedTuple):
-    """A batch, and what choices are drawn from."""
+    """A batch, and the random key for its choices."""
 
     batch: Batch
     key: Key[Array, ""]
 
 
 def read(layer: Layer, mode: str, keyed: Keyed, *, training: bool) -> tuple[Float[Array, "B C"], Float[Array, "B"]]:
-    """(scores of the classes, log-probability of the choice, 0 where nothing was drawn)."""
+    """Returns (scores of the classes, log-probability of the choice). The latter is 0 if nothing was drawn."""
     query, memory, _ = keyed.batch
     scores = layer.scores(query[:, None], layer.key(memory))
     values = layer.value(memory)
@@ -50,13 +50,13 @@ def read(layer: Layer, mode: str, keyed: Keyed, *, training: bool) -> tuple[Floa
 
 
 def costs(layer: Layer, mode: str, keyed: Keyed, *, training: bool) -> tuple[Float[Array, "B"], Float[Array, "B"]]:
-    """(cross-entropy, log-probability of the choice) of each example."""
+    """Returns (cross-entropy, log-probability of the choice) of each example."""
     logits, log_prob = read(layer, mode, keyed, training=training)
     return optax.softmax_cross_entropy_with_integer_labels(logits, keyed.batch.wanted), log_prob
 
 
 def loss(layer: Layer, mode: str, keyed: Keyed) -> Float[Array, ""]:
-    """Its value is the mean cost, its gradient the mode's estimate."""
+    """A loss whose value is the mean cost and whose gradient is the gradient estimate of the mode."""
     cost, log_prob = costs(layer, mode, keyed, training=True)
     others = (jnp.sum(cost) - cost) / (len(cost) - 1) if mode == "reinforce_baseline" else jnp.zeros_like(cost)
     advantage = jax.lax.stop_gradient(cost - others)[:, None]
@@ -67,10 +67,12 @@ def loss(layer: Layer, mode: str, keyed: Keyed) -> Float[Array, ""]:
 def measure_selection(
     *, mode: str, steps: int, batch_size: int, rates: tuple[float, ...], target: float, seed: int, **sizes: Any
 ) -> dict[str, Any]:
-    """At the best of `rates` by accuracy on validation examples, "rate": "accuracy" on test examples, "curve" of the
-    training cost (means over twentieths of the updates), "steps" until a twentieth's cost is below `target` (None:
-    never). "variance" of the projections' gradient at the start, over batches and draws, and "of_squares", as a share
-    of its mean's square."""
+    """Trains with each of `rates` and keeps the one ("rate") with the best accuracy on validation examples.
+
+    Returns "accuracy" on test examples; "curve", the training cost averaged over each twentieth of the updates;
+    "steps", the updates until such a mean is below `target` (None: never); "variance" of the gradient of the
+    projections before training, over batches and draws; and "of_squares", this variance divided by the squared mean.
+    """
     lookup = Lookup(**{name: value for name, value in sizes.items() if name in Lookup._fields})
     task, trained, tested, validated = jax.random.split(jax.random.key(seed), 4)
     make = lambda rngs: Layer(lookup, "scaled_dot", "keys_values", rngs=rngs)
@@ -99,7 +101,7 @@ def measure_selection(
 
 
 def _accuracy(layer: Layer, mode: str, keyed: Keyed) -> float:
-    """Share of the examples whose class has the highest score."""
+    """The share of examples whose class has the highest score."""
     logits, _ = read(layer, mode, keyed, training=False)
     return float(jnp.mean(jnp.argmax(logits, axis=-1) == keyed.batch.wanted))
 

@@ -1,10 +1,11 @@
-"""Hard attention: zero-one choices, which have no derivative, and what it takes to learn them.
+"""Hard attention: choices with weights 0 and 1, which have no derivative, and how they can be trained.
 
     attention-research reproduce lectures/hard_attention --scale=cpu
 
-Exact, in float64 (`laws.selection`): one-hot against shares, the gradient through an argmax and through a
-sample, the soft one's. Sampled: the mean of REINFORCE's estimates against the enumerated gradient. Trained
-(`selection_task`): one lookup by soft attention, by argmax, by REINFORCE with and without a baseline.
+Exact statements, in float64 (`laws.selection`): one-hot weights against softmax weights, and the gradients through an
+argmax, through a sample and through soft attention. Sampled: the mean of REINFORCE's estimates against the gradient
+computed by enumeration. Trained (`selection_task`): one lookup by soft attention, by argmax, and by REINFORCE with and
+without a baseline.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ STUDY = Study(
     },
     columns=(
         *exact.COLUMNS,
-        Column("measure.largest_z", "errors off", significant(2), better="lower"),
+        Column("measure.largest_z", "largest z", significant(2), better="lower"),
         Column("measure.accuracy", "accuracy, %", fixed(1, 100), better="higher"),
         Column("measure.steps", "updates to 0.5", fixed(0), better="lower"),
         Column("measure.of_squares", "variance / mean squared", significant(2), better="lower"),
@@ -51,10 +52,10 @@ STUDY = Study(
     figures=(draw,),
     notes=(
         exact.NOTE,
-        "Errors off: the largest difference of the estimates' mean from the gradient, in standard errors. Accuracy: "
-        "the class of one of 12 items, by the argmax where attention is hard, at the best of three learning rates by "
-        "validation examples.",
-        "Updates to 0.5: until a twentieth of them has a cost of 0.5 nats or less. Variance: of the key projection's "
-        "gradient before training.",
+        "Largest z: the largest difference between the mean of the estimates and the gradient, in standard errors. "
+        "Accuracy: the class of one of 12 items; hard attention uses the argmax. The learning rate is the best of "
+        "three on validation examples.",
+        "Updates to 0.5: the number of updates until the mean cost over a twentieth of all updates is 0.5 nats or "
+        "less. Variance / mean squared: of the gradient of the key projection before training.",
     ),
 )  # fmt: skip

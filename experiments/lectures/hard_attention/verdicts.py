@@ -1,4 +1,4 @@
-"""The verdicts and the picture of `lectures/hard_attention`."""
+"""The verdicts and the figure of `lectures/hard_attention`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ LAWS = {
     "hard-argmax-gradient-zero": "the gradient through a choice",
     "soft-gradient-smooth": "the gradient through shares",
 }
-#: An estimate is the gradient's where no score is off by more standard errors (one of 42 would be 0.3 % of times).
+#: An estimate agrees with the gradient if no score differs by more standard errors than this. If it is unbiased, at
+#: least one of 42 scores exceeds this in 0.3 % of cases.
 OFF = 4.0
 ACCURACY, VARIANCE = "measure.accuracy", "measure.of_squares"
 HARD = ("argmax", "reinforce", "reinforce_baseline")
 
 
 def smooth(results: Results) -> Verdict:
-    """The law, and that in each seed soft attention's cost fell from the first to the last twentieth of its updates."""
+    """The law holds, and in each seed the cost of soft attention is lower in the last twentieth of updates than in the
+    first."""
     found = exact("soft-gradient-smooth")(results)
     curves = results.values("soft", "measure.curve")
     if found.status != HELD or not curves:
@@ -35,22 +37,24 @@ def smooth(results: Results) -> Verdict:
 
 
 def reinforce(results: Results) -> Verdict:
-    """The mean of the estimates is the enumerated gradient within its standard errors, with a baseline and without."""
+    """The mean of the estimates equals the enumerated gradient within its standard errors, with and without
+    baseline."""
     plain, based = (results.values("estimate", f"measure.largest_z{suffix}") for suffix in ("", "_with_baseline"))
     if not plain:
         return Verdict(UNTESTED, "the estimate is not measured")
     shares = results.mean("estimate", "measure.share"), results.mean("estimate", "measure.share_with_baseline")
     variances = results.mean("estimate", "measure.variance"), results.mean("estimate", "measure.variance_with_baseline")
     because = (
-        f"largest difference in standard errors {max(plain):.2f}, with a baseline {max(based):.2f}; as a share of the "
-        f"gradient {shares[0]:.3f} and {shares[1]:.3f}; variances {variances[0]:.2g} and {variances[1]:.2g}"
+        f"without and with a baseline: largest difference in standard errors {max(plain):.2f} and {max(based):.2f}; as "
+        f"a share of the gradient {shares[0]:.3f} and {shares[1]:.3f}; variances {variances[0]:.2g} and "
+        f"{variances[1]:.2g}"
     )
     return Verdict(HELD if max(*plain, *based) <= OFF else FAILED, because)
 
 
 def harder(results: Results) -> Verdict:
-    """Every hard mode is clearly less accurate than soft, or as accurate but later at the set cost, with a larger
-    variance of its gradient."""
+    """Every hard mode is clearly less accurate than soft attention, or it is as accurate but reaches the target cost
+    later and has a larger gradient variance."""
     cases, said = {}, []
     for mode, accuracy in together(
         {mode: compare(results, "soft", mode, ACCURACY, higher=True) for mode in HARD}
@@ -63,9 +67,9 @@ def harder(results: Results) -> Verdict:
             len(steps[mode]) < seeds or min(steps[mode]) > max(steps["soft"])  # None: never
         )
         variance = [results.mean(row, VARIANCE) for row in ("soft", mode)]
-        said.append(f"{accuracy.text}; updates to the set cost {_steps(steps['soft'])} against {_steps(steps[mode])}"
-                    + (f"; variance over mean squared {variance[0]:.2g} against {variance[1]:.2g}"
-                       if None not in variance else "; no gradient at all"))  # fmt: skip
+        said.append(f"{accuracy.text}; updates to the target cost {_steps(steps['soft'])} against {_steps(steps[mode])}"
+                    + (f"; variance / mean squared {variance[0]:.2g} against {variance[1]:.2g}"
+                       if None not in variance else "; the gradient is zero"))  # fmt: skip
         noisier = None in variance or variance[1] > variance[0]
         cases[mode] = (accuracy.clear or late) and noisier
     because = "; ".join(said)
@@ -88,7 +92,7 @@ VERDICTS = {
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """The training cost by twentieths of the updates, a line a mode, its mean over seeds."""
+    """Draws the training cost by twentieths of the updates, with one line per mode: the mean over seeds."""
     curves = {row.name: results.mean_list(row.id, "measure.curve") for row in results.rows}
     curves = {name: curve for name, curve in curves.items() if curve}
     if not curves:
@@ -105,4 +109,4 @@ def draw(results: Results, folder: Path) -> Figure | None:
     where = folder / "selection.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{name.removeprefix('trained, ')} {curve[-1]:.2f}" for name, curve in curves.items())
-    return Figure(where, "Learning what to look at", f"Cost at the end: {said}.")
+    return Figure(where, "Training cost of soft and hard attention", f"Cost at the end: {said}.")

@@ -1,4 +1,4 @@
-"""The pictures of `lectures/heads`."""
+"""The figures of `lectures/heads`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from attention_research.studies.results import Results
 
 
 def draw_maps(results: Results, folder: Path) -> Figure | None:
-    """The best head at the name and the best at the subject on one held-out sentence."""
+    """Draws the maps of the best head for the name and the best head for the subject on one held-out sentence."""
     kept = results.values("blanks", "measure.maps")
     return heat_maps(results, folder / "maps.png", kept[0] if kept else [], "an entity head and a syntax head")
 
 
 def draw_heads(results: Results, folder: Path) -> Figure | None:
-    """Distance by layer before and after training, pointing by link, and what each head is worth."""
+    """Draws attention distance by layer before and after training, pointing accuracy by link, and the loss without each
+    head."""
     there = [row for row in ("blanks", "reviews") if results.values(row, "measure.distances")]
     if "blanks" not in there:
         return None
@@ -37,13 +38,13 @@ def draw_heads(results: Results, folder: Path) -> Figure | None:
         heights = [one(name.format(link)) for link in ("syntax", "entity", "local")]
         axes[1].bar(places, heights, width=0.25, color=COLOURS[number + 1], label=label)
     axes[1].set_xticks(range(3), ["verb -> subject", "pronoun -> name", "article -> next word"])
-    axes[1].set_ylabel("points at the deciding word")
+    axes[1].set_ylabel("accuracy of pointing at the deciding word")
     axes[1].legend(fontsize=8)
     pruned = results.values("blanks", "measure.pruned")[0]
     losses = sorted((loss for place in pruned.values() for row in place for loss in row), reverse=True)
     axes[2].bar(range(1, len(losses) + 1), losses, color=COLOURS[3])
-    axes[2].set(xlabel="heads, the dearest first (one seed)", ylabel="largest loss of a link without it")
-    for axis, title in zip(axes, ("how far", "at what", "at what price"), strict=True):
+    axes[2].set(xlabel="heads, most important first (one seed)", ylabel="largest loss of accuracy without it")
+    for axis, title in zip(axes, ("attention distance", "pointing accuracy", "importance of heads"), strict=True):
         axis.set_title(title, loc="left", fontsize=11)
     where = folder / "heads.png"
     save(pyplot, figure, where)
@@ -51,4 +52,4 @@ def draw_heads(results: Results, folder: Path) -> Figure | None:
         f"{link} {one(f'best_{link}'):.2f} (offset {one(f'offset_{link}'):.2f})"
         for link in ("syntax", "entity", "local")
     )
-    return Figure(where, "What heads do", f"Best head at the deciding word: {said}.")
+    return Figure(where, "Attention heads after training", f"Best head at the deciding word: {said}.")

@@ -1,4 +1,4 @@
-"""What `lectures/heads` measures of a trained run."""
+"""The measurements of `lectures/heads` on a trained run."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-#: A head is spared where no link loses more than this without it.
+#: A head can be removed if no link loses more accuracy than this without it.
 SPARED = 0.01
-#: The sentence whose maps are drawn.
+#: The number of the sentence whose maps are drawn.
 DRAWN = 1
 
 
 def measure_blanks(*, workdir: Path, seed: int, examples: int = 256, **_: Any) -> dict[str, Any]:
-    """Accuracy by link; "best_LINK" and "best_LINK_untrained", the best head's pointing, its fixed-offset baseline, and
-    the weight on the deciding word, of the head with most and as a mean; "divergence" of heads trained, untrained and
-    of copies; distances by encoder layer; "pruned", the largest loss of a link without each head; the maps of the best
-    heads. Of test examples; heads and offsets are chosen on as many validation examples."""
+    """Measures the heads of a trained run on test examples. Heads and offsets are chosen on validation examples.
+
+    Returns the accuracy of each link; "best_LINK" and "best_LINK_untrained", the pointing accuracy of the best head,
+    with its fixed-offset baseline; the weight on the deciding word, of the best head and averaged over heads; the
+    "divergence" of trained heads, of untrained heads and of copies; attention distances by encoder layer; "pruned", the
+    largest loss of accuracy of a link without each head; and the maps of the best heads.
+    """
     import numpy as np
 
     from attention_research.analysis.head_statistics import divergence, head_statistics
@@ -58,7 +61,8 @@ def measure_blanks(*, workdir: Path, seed: int, examples: int = 256, **_: Any) -
 
 
 class _Pointing(NamedTuple):
-    """Of a split: by place the examples' tokens with their maps, the gold links, and `pointing.pointing` by place."""
+    """For a split: by place, the tokens of the examples with their maps; the gold links; `pointing.pointing` by
+    place."""
 
     samples: dict[Any, list[Any]]
     gold: list[Any]
@@ -83,7 +87,7 @@ def _pointing(trained: Any, arrays: Any, split: str, examples: int) -> _Pointing
 
 
 def _drawn(trained: Any, samples: Any, best: Any) -> list[dict[str, Any]]:
-    """The maps of the best heads for the two far links on one held-out sentence."""
+    """Returns the maps of the best heads for the two distant links on one held-out sentence."""
     drawn = []
     for link in ("entity", "syntax"):
         place, (layer, head) = best[link]
@@ -96,7 +100,7 @@ def _drawn(trained: Any, samples: Any, best: Any) -> list[dict[str, Any]]:
 
 
 def _pruned(trained: Any, examples: int) -> dict[str, Any]:
-    """{"accuracy_LINK", "pruned" (place -> [L][N], the largest loss of a link without the head), "spared"}."""
+    """Returns "accuracy_LINK"; "pruned", place -> [L][N], the largest loss of a link without the head; and "spared"."""
     from . import pointing
 
     parameters, statistics = trained.model()
@@ -121,7 +125,8 @@ def _pruned(trained: Any, examples: int) -> dict[str, Any]:
 
 
 def measure_distances(*, workdir: Path, seed: int, examples: int = 64, **_: Any) -> dict[str, Any]:
-    """ "distances" and "distances_untrained" by layer of a language model, in tokens, and the first and the last."""
+    """Returns "distances" and "distances_untrained" in tokens, by layer of a language model, and those of the first and
+    the last layer."""
     from attention_research.analysis.example_maps import example_maps
     from attention_research.analysis.head_statistics import divergence, head_statistics
     from attention_research.analysis.teacher_forced import untrained

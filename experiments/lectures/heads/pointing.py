@@ -1,9 +1,11 @@
-"""Which heads point at the word that decides another: accuracy and weight by link and head, on sentences with gold
-links (`data.blanks`), and what the model loses without a head (Michel, Levy & Neubig 2019, arXiv 1905.10650).
+"""Measures which heads point at the word that decides another word, on sentences with gold links (`data.blanks`).
 
-A head points right where the largest weight of the query's row is on the deciding word. Queries are the blanks in the
-encoder, and the written words in the decoder's attention to the source. A fixed offset is the baseline: of all
-distances the one that is right most often. The best head and the best offset are chosen on validation examples.
+For each link and head it measures the accuracy and the weight on the deciding word. It also measures the loss of
+accuracy when a head is removed (Michel, Levy & Neubig 2019, arXiv 1905.10650).
+
+A head points correctly if the largest weight of the query's row is on the deciding word. Queries are the blanks in the
+encoder, and the generated words in the decoder's attention to the source. The baseline is a fixed offset: the distance
+that is right most often. The best head and the best offset are chosen on validation examples.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ Links = Mapping[str, tuple[int, int]]
 def pointing(
     maps: Sequence[Float[np.ndarray, "L N T S"]], links: Sequence[Links], *, written: bool = False
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Link -> {"accuracy", "mass"} [L N]: how often a head's largest weight is on the deciding word, and the weight
-    there. With `written` the query of the n-th link is row n: the word that is written for it."""
+    """Returns "accuracy" and "mass" [L N] for each link.
+
+    "accuracy" is how often the largest weight of a head is on the deciding word, and "mass" is the weight on that word.
+    With `written` the query of the n-th link is row n, which generates the word for the n-th blank.
+    """
     found = {}
     for number, link in enumerate(LINKS):
         right, mass = [], []
@@ -42,7 +47,8 @@ def pointing(
 
 
 def fixed_offset(validated: Sequence[Links], tested: Sequence[Links]) -> dict[str, float]:
-    """Link -> how often the distance that is right most often on validation examples is right on test examples.
+    """For each link, chooses the distance that is right most often on validation examples, and returns how often it is
+    right on test examples.
 
     >>> near = {"syntax": (5, 3), "entity": (9, 0), "local": (11, 12)}
     >>> far = {"syntax": (8, 3), "entity": (9, 0), "local": (14, 15)}
@@ -55,8 +61,10 @@ def fixed_offset(validated: Sequence[Links], tested: Sequence[Links]) -> dict[st
 
 
 def accuracy(trained: Trained, *, examples: int | None) -> Callable[[Any], dict[str, float]]:
-    """From (parameters, statistics): link -> share of its words that the model finds most likely, the words before read
-    from the reference. One program serves all parameters."""
+    """Returns a function from (parameters, statistics) to the accuracy of each link, with teacher forcing.
+
+    The function is compiled once for all parameters.
+    """
     structure = trained.trainer.structure
     batches = list(trained.data.evaluation_batches("test", 64, examples=examples))
 
@@ -83,7 +91,7 @@ def accuracy(trained: Trained, *, examples: int | None) -> Callable[[Any], dict[
 
 
 def without_head(parameters: Mapping[str, Any], name: str, layer: int, head: int, num_heads: int) -> dict[str, Any]:
-    """The parameters with one head's rows of an output projection [L, N*H, D] set to 0: the head adds nothing."""
+    """Removes a head: sets its rows of an output projection [L, N*H, D] to 0."""
     kernel = np.array(parameters[name])
     width = kernel.shape[1] // num_heads
     kernel[layer, head * width : (head + 1) * width] = 0.0
@@ -91,6 +99,6 @@ def without_head(parameters: Mapping[str, Any], name: str, layer: int, head: int
 
 
 def links_of(trained: Trained, tokens: Sequence[int]) -> Links:
-    """The gold links of an example's source tokens."""
+    """Returns the gold links between the source tokens of an example."""
     words = [int(token) for token in tokens if token != EOS]
     return trained.data.gold(trained.data.tokenizer.decode([words])[0])

@@ -16,7 +16,7 @@ def _values(results: Results, row: str, name: str) -> tuple[float, ...]:
 
 
 def _all(results: Results, cases: list[tuple[str, str, str]]) -> Verdict:
-    """A verdict on (row, more, less) cases: two numbers of the same runs."""
+    """Returns the verdict on (row, more, less) cases, each a comparison of two numbers of the same runs."""
     return conclude({
         f"{row}, {more} against {less}": against(results, row, f"measure.{more}", f"measure.{less}")
         for row, more, less in cases
@@ -24,26 +24,26 @@ def _all(results: Results, cases: list[tuple[str, str, str]]) -> Verdict:
 
 
 def differ(results: Results) -> Verdict:
-    """Divergence of heads: trained against untrained, and against copies of one head."""
+    """The divergence of trained heads is above that of untrained heads and above that of copies of one head."""
     cases = [(row, "divergence", "divergence_untrained") for row in ("blanks", "reviews")]
     verdict = _all(results, [*cases, ("blanks", "divergence", "divergence_copies")])
     spared = results.mean("blanks", "measure.spared")
-    return verdict.beside("" if spared is None else f"heads that can be spared one at a time: {100 * spared:.0f} %")
+    return verdict.beside("" if spared is None else f"heads that can be removed one at a time: {100 * spared:.0f} %")
 
 
 def specialise(results: Results) -> Verdict:
-    """The best head at each far link against the best fixed offset."""
+    """For each distant link the best head is better than the best fixed offset."""
     return _all(results, [("blanks", f"best_{link}", f"offset_{link}") for link in FAR_LINKS])
 
 
 def relevance(results: Results) -> Verdict:
-    """The largest weight of a head on the deciding word, after training and before."""
+    """The largest weight of a head on the deciding word is higher after training than before."""
     links = ("syntax", "entity", "local")
     return _all(results, [("blanks", f"mass_{link}", f"mass_{link}_untrained") for link in links])
 
 
 def maps_shown(results: Results) -> Verdict:
-    """The two maps are drawn, of heads that point at their link in more than half of the sentences."""
+    """The two maps are drawn, and their heads point at the deciding word in more than half of the sentences."""
     if not _values(results, "blanks", "maps"):
         return Verdict(UNTESTED, "no maps are kept")
     best = {link: results.mean("blanks", f"measure.best_{link}") for link in FAR_LINKS}
@@ -54,7 +54,10 @@ def maps_shown(results: Results) -> Verdict:
 
 
 def early_local(results: Results) -> Verdict:
-    """Distance grows from the first layer to the last, trained, and more than untrained; links by layer beside."""
+    """After training the distance grows from the first layer to the last, by more than before training.
+
+    The text also gives the pointing accuracy by layer.
+    """
     said, good, rows = [], [], 0
     for row in ("blanks", "reviews"):
         trained, before = (_values(results, row, name) for name in ("distances", "distances_untrained"))
@@ -72,7 +75,7 @@ def early_local(results: Results) -> Verdict:
     by_layer = _values(results, "blanks", "by_layer_entity")
     if by_layer:
         shares = ", ".join(f"{statistics.fmean(at):.2f}" for at in zip(*by_layer, strict=True))
-        said.append(f"best head at the pronoun's name by encoder layer: {shares}")
+        said.append(f"accuracy of the best head for pronoun -> name by encoder layer: {shares}")
     because = "; ".join(said)
     if not good:
         return Verdict(FAILED, because)

@@ -1,4 +1,4 @@
-"""The picture of `lectures/identity`."""
+"""The figure of `lectures/identity`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from .verdicts import ARMS, TARGETS, by_depth, middle, settings
 
 
 def draw_errors(results: Results, folder: Path) -> Figure | None:
-    """Error and updates to the tolerance against depth, for both targets: solid plain, dashed with shortcuts, a colour
-    an activation; the band is the seeds' range."""
+    """Draws the error against depth for both targets, and the updates to the tolerance.
+
+    Solid lines are plain stacks, dashed lines have shortcuts, and each activation has a colour. The bands show the
+    range over seeds.
+    """
     rows = [row.id for row in results.rows if results.values(row.id, "measure.identity_errors")]
     if not rows:
         return None
@@ -39,7 +42,7 @@ def draw_errors(results: Results, folder: Path) -> Figure | None:
     floors = results.values(rows[0], "measure.near_floor")
     axes[0].axhline(sizes["tolerance"], color="#888888", linewidth=0.8, linestyle=":")
     axes[1].axhline(sum(floors) / len(floors), color="#888888", linewidth=0.8, linestyle=":")
-    axes[1].annotate("the identity itself", (depths[0], sum(floors) / len(floors)), xytext=(0, 3),
+    axes[1].annotate("error of the identity", (depths[0], sum(floors) / len(floors)), xytext=(0, 3),
                      textcoords="offset points", fontsize=8, color="#555555")  # fmt: skip
     titles = (*(f"{name}: error after {sizes['steps']} updates" for name in TARGETS.values()),
               f"identity: updates to an error of {sizes['tolerance']:g}")  # fmt: skip

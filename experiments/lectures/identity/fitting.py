@@ -1,4 +1,4 @@
-"""How well a stack of dense layers learns to give back what it reads, with and without shortcuts.
+"""How well a stack of dense layers learns the identity, with and without shortcuts.
 
 He et al. 2016 (arXiv 1512.03385), section 3.1: "the degradation problem suggests that the solvers might have
 difficulties in approximating identity mappings by multiple nonlinear layers"; with a shortcut they may drive the
@@ -6,9 +6,10 @@ weights of these layers toward zero. A block of two dense layers is
 
     F(x) = act(x W1 + b1) W2 + b2,    x [B D], W1 [D 2D], W2 [2D D],
 
-and a stack applies F or x + F(x) in turn. With 2 D hidden units one block of ReLUs or GELUs can be the identity exactly
-(relu(x) - relu(-x) = x), one of tanh as nearly as one likes: what is measured is what Adam finds within a budget.
-Errors are of fresh random vectors, the mean squared error as a share of the target's mean square.
+and a stack applies x -> F(x), or x -> x + F(x) with shortcuts, block after block. With 2 D hidden units one block with
+ReLU or GELU can represent the identity exactly (relu(x) - relu(-x) = x), and one with tanh to any precision. The study
+measures what Adam finds within a budget. The error is the mean squared error on new random vectors, divided by the mean
+square of the target.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ from jaxtyping import Array, Float, Key
 from attention_research.training.fitting import adam, at_best, descend
 
 ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh}
-#: The part of a near-identity that is none: x + NEAR tanh(x A).
+#: The size of the nonlinear part of the near-identity x + NEAR tanh(x A).
 NEAR = 0.1
-#: Of so many of the last updates every second one chooses the learning rate; the mean over the others is the error.
+#: Every second one of this many last updates is used to choose the learning rate. The error is the mean over the
+#: others.
 LAST = 40
 
 Blocks = dict[str, Float[Array, "L _ _"]]
 
 
 def draw_blocks(key: Key[Array, ""], blocks: int, width: int) -> Blocks:
-    """Glorot's uniform kernels and biases of zero, stacked along a first axis."""
+    """Initializes kernels by Glorot's uniform distribution and biases by zero, stacked along the first axis."""
     glorot = jax.nn.initializers.glorot_uniform(batch_axis=0)
     first, second = jax.random.split(key)
     return {
@@ -45,7 +47,7 @@ def draw_blocks(key: Key[Array, ""], blocks: int, width: int) -> Blocks:
 
 
 def apply_blocks(weights: Blocks, x: Float[Array, "B D"], activation: str, *, residual: bool) -> Float[Array, "B D"]:
-    """The stack's output."""
+    """Returns the output of the stack."""
     act = ACTIVATIONS[activation]
 
     def block(x: Array, one: Blocks) -> tuple[Array, None]:
@@ -56,7 +58,7 @@ def apply_blocks(weights: Blocks, x: Float[Array, "B D"], activation: str, *, re
 
 
 def near_identity(matrix: Float[Array, "D D"]) -> Callable[[Array], Array]:
-    """x -> x + NEAR tanh(x A)."""
+    """Returns the function x -> x + NEAR tanh(x A)."""
     return lambda x: x + NEAR * jnp.tanh(x @ matrix)
 
 
@@ -64,8 +66,10 @@ def errors(
     key: Key[Array, ""], target: Callable[[Array], Array], *, blocks: int, width: int, activation: str,
     residual: bool, rates: Sequence[float], steps: int, batch_size: int,
 ) -> Float[np.ndarray, "R steps"]:  # fmt: skip
-    """The error before each of Adam's updates on standard normal vectors, a row a learning rate, all from one start
-    and on the same vectors."""
+    """The error before each update of Adam on standard normal vectors, with one row for each learning rate.
+
+    All learning rates use the same initialization and the same vectors.
+    """
     draws, start = jax.random.split(key)
 
     def trained(rate: Array) -> Array:
@@ -81,9 +85,11 @@ def errors(
 
 
 def best(found: Float[np.ndarray, "R steps"], tolerance: float) -> tuple[float | None, int | None]:
-    """(the last error at the best learning rate, the fewest updates after which an error is within `tolerance` at any
-    rate); None where no rate ends in a finite error, or where none gets there. The vectors of an update are fresh, so
-    that the updates that choose the rate say nothing of those that are reported.
+    """Returns (the final error at the best learning rate, the fewest updates after which the error of any learning rate
+    is within `tolerance`).
+
+    A number is None if no learning rate ends with a finite error, or if none reaches the tolerance. Each update uses
+    new vectors, so the errors that choose the learning rate are independent of those that are reported.
 
     >>> best(np.array([[1.0, 0.5, 0.2, 0.3], [1.0, 0.1, np.nan, np.nan]]), 0.3)
     (0.4, 1)
@@ -98,9 +104,12 @@ def measure_fit(
     *, activation: str, residual: bool, depths: Sequence[int], width: int, rates: Sequence[float], steps: int,
     batch_size: int, tolerance: float, seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """By depth in dense layers (two a block), lists: "identity_errors", "near_errors" and "identity_steps",
-    "near_steps" to the tolerance (None: not within the budget); of the deepest stack "identity", "near" and
-    "steps"; "near_floor", the error of the identity itself on the near-identity."""
+    """Fits both targets at every depth, counted in dense layers (two per block).
+
+    Returns lists by depth: "identity_errors", "near_errors", and the updates to the tolerance "identity_steps" and
+    "near_steps" (None: not within the budget). "identity", "near" and "steps" are the values of the deepest stack.
+    "near_floor" is the error of the identity function on the near-identity.
+    """
     matrix_key, *keys = jax.random.split(jax.random.key(seed), len(depths) + 1)
     matrix = jax.random.normal(matrix_key, (width, width)) * width**-0.5
     settings: dict[str, Any] = {

@@ -18,7 +18,8 @@ TARGETS = {"identity": "identity", "near": "near-identity"}
 
 
 def by_depth(results: Results, row: str, name: str) -> list[list[float]]:
-    """The numbers of all seeds at each depth; what is None, no end in a number or never, counts as infinite."""
+    """The values of all seeds at each depth. None (a loss that is not finite, or a tolerance never reached) counts as
+    infinite."""
     lists = results.values(row, f"measure.{name}")
     return [[math.inf if value is None else value for value in at] for at in zip(*lists, strict=True)]
 
@@ -29,17 +30,17 @@ def middle(values: Sequence[Sequence[float]]) -> list[float]:
 
 
 def said(values: Sequence[float]) -> str:
-    """Numbers in words."""
+    """Formats numbers; an infinite one becomes "never"."""
     return ", ".join(f"{value:.2g}" if math.isfinite(value) else "never" for value in values)
 
 
 def settings(results: Results) -> dict[str, Any]:
-    """The scale's sizes."""
+    """The sizes of the scale."""
     return dict(results.study.scale(results.scale).settings)
 
 
 def hard(results: Results) -> Verdict:
-    """Plain stacks: from which depth on no seed is within the tolerance, by activation."""
+    """From some depth on, no seed of a plain stack is within the tolerance. The depth is given by activation."""
     depths, tolerance = (settings(results).get(name, ()) for name in ("depths", "tolerance"))
     words, always, cases = [], [], []
     measured = 0
@@ -66,9 +67,9 @@ def hard(results: Results) -> Verdict:
 
 
 def easy(results: Results) -> Verdict:
-    """Residual stacks: within the tolerance in every seed, and where plain ones are so too not later than they.
+    """Residual stacks are within the tolerance in every seed, and if plain stacks are too, not later than those.
 
-    The near-identity is learned where the error is also below the identity's own on it.
+    The near-identity counts as learned only if the error is also below that of the identity function.
     """
     sizes = settings(results)
     depths, tolerance = (sizes.get(name, ()) for name in ("depths", "tolerance"))

@@ -1,4 +1,4 @@
-"""How often a question about a collage is answered right, by its form, and where its words looked for the answer."""
+"""Measures how often questions about a collage are answered correctly, by form, and where the words attend."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from ...xu2015.caption_measures import places
 
 
 def measure_questions(*, workdir: Path, seed: int, examples: int = 1000, drawn: int = 4, **_: Any) -> dict[str, Any]:
-    """Of test questions: "right" and "right_FORM", shares; of those whose answer is in one cell "mass", the weight
-    there (mean over heads and words), "best_head", that of the head with most, "even", what even weights have; "drawn",
-    the first of them: "image", "question", "answer", "said", and the "map" of the mean over heads and words."""
+    """Measures a trained run on test questions.
+
+    "right" and "right_FORM" are shares of correct answers. The following are over questions whose answer is in one
+    cell: "mass" is the weight on that cell, averaged over heads and words; "best_head" is that of the head with the
+    largest weight; "even" is that of uniform weights. "drawn" holds the first of these questions, each with "image",
+    "question", "answer", "said" (the model's answer), and "map", the mean over heads and words.
+    """
     from attention_research.data.collage_questions import FORMS
     from attention_research.training.evaluation import Trained
 
@@ -53,7 +57,7 @@ def measure_questions(*, workdir: Path, seed: int, examples: int = 1000, drawn: 
 
 
 def _shown(trained: Any, batch: Any, row: int, said: Any, weights: np.ndarray) -> dict[str, Any]:
-    """One question as it is drawn."""
+    """Returns the data of one question for the figure."""
     side = round(len(weights) ** 0.5)
     return {
         "image": batch["image"][row].tolist(),

@@ -1,10 +1,11 @@
-"""Questions about pictures: text queries over image features against one pooled image vector.
+"""Questions about images: cross-attention from text to image features against one pooled image vector.
 
     attention-research reproduce lectures/image_qa --scale=cpu
 
-Collages of two to six coloured digits in nine cells (`data.collage_questions`): which digit is at a place, which has a
-colour, how many there are. The words of the question read the map of a convolutional network by cross-attention, or
-its mean. Right answers by form of question; how much weight lies on the cell that was asked for, and its maps.
+The images are collages of two to six coloured digits in nine cells (`data.collage_questions`). Questions ask which
+digit is at a place, which digit has a colour, or how many there are. The words of the question read the feature map of
+a convolutional network by cross-attention, or read its mean. The study measures the share of correct answers by form of
+question and the weight on the cell that holds the answer, and draws the attention maps.
 """
 
 from __future__ import annotations
@@ -31,17 +32,20 @@ STUDY = Study(
     columns=(
         PARAMETERS,
         LOSS,
-        Column("measure.right", "right, %", fixed(1, 100), better="higher"),
-        Column("measure.right_place", "by place", fixed(1, 100), better="higher"),
-        Column("measure.right_colour", "by colour", fixed(1, 100), better="higher"),
-        Column("measure.right_count", "counts", fixed(1, 100), better="higher"),
-        Column("measure.mass", "weight on the asked cell, %", fixed(1, 100), better="higher"),
-        Column("measure.best_head", "of the best head, %", fixed(1, 100), better="higher"),
+        Column("measure.right", "accuracy, %", fixed(1, 100), better="higher"),
+        Column("measure.right_place", "accuracy, place, %", fixed(1, 100), better="higher"),
+        Column("measure.right_colour", "accuracy, colour, %", fixed(1, 100), better="higher"),
+        Column("measure.right_count", "accuracy, count, %", fixed(1, 100), better="higher"),
+        Column("measure.mass", "weight on the right cell, %", fixed(1, 100), better="higher"),
+        Column("measure.best_head", "weight of the best head, %", fixed(1, 100), better="higher"),
     ),
     claims="../../claims.csv",
-    # A picture has one right answer to a question.
+    # Each question about an image has exactly one correct answer.
     competence=(Competence("cross_attention", "measure.right", line=0.9, higher=True),),
     verdicts=VERDICTS,
     figures=(draw_maps,),
-    notes=("Even weights have 11.1 % on a cell. Answers are the ten digits; 44 % of the counts are zero.",),
+    notes=(
+        "Uniform attention would give 11.1 % of its weight to a cell. Answers are the ten digits; 44 % of the counts "
+        "are zero.",
+    ),
 )

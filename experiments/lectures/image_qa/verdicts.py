@@ -1,4 +1,4 @@
-"""The verdicts and the picture of `lectures/image_qa`."""
+"""The verdicts and the figure of `lectures/image_qa`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ FORMS = ("place", "colour", "count")
 
 
 def picks(results: Results) -> Verdict:
-    """Clearly more right answers by cross-attention, and in every seed more weight on the asked cell than even ones."""
+    """Cross-attention answers clearly more questions correctly, and in every seed its weight on the right cell is above
+    that of uniform attention."""
     case = compare(results, "cross_attention", "pooled", "measure.right", higher=True)
     masses = results.values("cross_attention", "measure.mass")
     if case.clear is None or not masses:
@@ -24,19 +25,19 @@ def picks(results: Results) -> Verdict:
     said = [case.text]
     said += [compare(results, "cross_attention", "pooled", f"measure.right_{form}", higher=True).said for form in FORMS]
     best = results.mean("cross_attention", "measure.best_head") or 0.0
-    said.append(f"weight on the asked cell {100 * np.mean(masses):.0f} %, of the best head {100 * best:.0f} %")
-    said.append(f"even weights {100 * even:.0f} %")
+    said.append(f"weight on the right cell {100 * np.mean(masses):.0f} %, of the best head {100 * best:.0f} %")
+    said.append(f"uniform attention {100 * even:.0f} %")
     looks = min(masses) > even
     if case.clear and looks:
         return Verdict(HELD, "; ".join(said))
     if case.clear or looks:
-        what = "answers, not the weights" if case.clear else "the weights, not the answers"
+        what = "the answers, but not for the weights" if case.clear else "the weights, but not for the answers"
         return Verdict(CONDITION, "; ".join([f"held for {what}", *said]))
     return Verdict(FAILED, "; ".join(said))
 
 
 def maps(results: Results) -> Verdict:
-    """Maps of held-out questions, which decide nothing."""
+    """The maps of held-out questions are drawn. They decide nothing."""
     drawn = results.values("cross_attention", "measure.drawn")
     if not drawn:
         return Verdict(UNTESTED, "no map is measured")
@@ -45,7 +46,7 @@ def maps(results: Results) -> Verdict:
 
 
 def draw_maps(results: Results, folder: Path) -> Figure | None:
-    """Held-out pictures with their question, and what cross-attention of the first seed lit."""
+    """Draws held-out images with their questions and the cross-attention maps of the first seed."""
     found = results.values("cross_attention", "measure.drawn")
     if not found or not found[0]:
         return None
@@ -57,13 +58,13 @@ def draw_maps(results: Results, folder: Path) -> Figure | None:
         above.imshow(image)
         above.set_title(one["question"].replace(" at ", "\nat ").replace(" is ", " is\n", 1), fontsize=8)
         lit(below, image, np.asarray(one["map"]))
-        below.set_title(f"said {one['said']}, right {one['answer']}", fontsize=8)
+        below.set_title(f"output {one['said']}, answer {one['answer']}", fontsize=8)
     for axis in axes.ravel():
         axis.axis("off")
     where = folder / "question_maps.png"
     save(pyplot, figure, where)
-    said = "; ".join(f"{one['question']} said {one['said']}, right {one['answer']}" for one in shown)
-    return Figure(where, "What a question lights", f"{said}.")
+    said = "; ".join(f"{one['question']} output {one['said']}, answer {one['answer']}" for one in shown)
+    return Figure(where, "Attention from questions to images", f"{said}.")
 
 
 VERDICTS = {"cross-attention-two-modalities": picks, "image-qa-figure": maps}

@@ -1,8 +1,9 @@
-"""What a translation relied on, against where the model looked: source tokens erased one at a time, and gradients.
+"""Compares attention weights with the effect of erasing source tokens one at a time, and with gradients.
 
-Erasing (Li, Monroe & Jurafsky 2016) replaces a source token by padding: nothing attends to it and no recurrence reads
-it; the others stay where they are. Saliency (Simonyan et al. 2014) is the norm of the gradient of a token's
-log-probability in a source embedding. Jain & Wallace 2019 and Wiegreffe & Pinter 2019 argue over such comparisons.
+Erasing (Li, Monroe & Jurafsky 2016) replaces a source token by padding, so that nothing attends to it and no recurrence
+reads it; the other tokens keep their positions. Saliency (Simonyan et al. 2014) is the norm of the gradient of a
+token's log-probability with respect to a source embedding. Jain & Wallace 2019 and Wiegreffe & Pinter 2019 discuss such
+comparisons.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from attention_research.tokens import PAD
 
 from ..static_attention import token_weights
 
-#: Effects of the tokens ranked by attention are given for this many ranks.
+#: The number of attention ranks for which the effect of erasing is reported.
 RANKS = 8
-#: Rows with fewer real source tokens say nothing of ranks.
+#: Sentences with fewer source tokens are too short for ranks.
 FEWEST = 4
 
 
 def source_weights(collected: Mapping[str, Any]) -> Float[Array, "B T S"]:
-    """Weights over source tokens, from what a forward pass collects: a recurrent decoder's alignment, or a
-    Transformer's cross-attention, the mean over its layers and heads."""
+    """Returns the weights over source tokens from the intermediates of a forward pass.
+
+    They are the alignment of a recurrent decoder, or the cross-attention of a Transformer, averaged over layers and
+    heads.
+    """
     decoder = collected["decoder"]
     if "alignment" in decoder:
         return decoder["alignment"]
@@ -43,7 +47,7 @@ def source_weights(collected: Mapping[str, Any]) -> Float[Array, "B T S"]:
 
 
 def erasure_effects(model: Any, batch: Mapping[str, Array]) -> Float[Array, "B T S"]:
-    """[b, t, j]: how far log p of target token t falls when source token j is erased (negative: it rises)."""
+    """At [b, t, j]: how far log p of target token t falls when source token j is erased (negative: it rises)."""
     whole = model.log_likelihood(batch)[0]["log_likelihood"]
 
     def without(j: Array) -> Array:
@@ -54,10 +58,10 @@ def erasure_effects(model: Any, batch: Mapping[str, Array]) -> Float[Array, "B T
 
 
 def saliency(model: Any, batch: Mapping[str, Array]) -> Float[Array, "B T S"]:
-    """[b, t, j]: the norm of the gradient of log p of target token t in the embedding of source token j."""
+    """At [b, t, j]: the norm of the gradient of log p of target token t by the embedding of source token j."""
 
     def prices(shift: Array) -> Array:
-        shifted = object.__new__(type(model))  # a model of the same parts: the given one stays as it is
+        shifted = object.__new__(type(model))  # a new model with the same parts, so that the given model is not changed
         vars(shifted).update(vars(model), vocabulary=_Shifted(model.vocabulary, shift))
         return shifted.log_likelihood(batch)[0]["log_likelihood"]
 
@@ -72,7 +76,7 @@ def saliency(model: Any, batch: Mapping[str, Array]) -> Float[Array, "B T S"]:
 
 
 class _Shifted:
-    """A vocabulary whose source embeddings have something added: the place at which a gradient is taken."""
+    """A vocabulary that adds an array to the source embeddings. Gradients are taken with respect to this array."""
 
     def __init__(self, vocabulary: Any, shift: Array):
         self._vocabulary, self._shift = vocabulary, shift
@@ -85,13 +89,14 @@ class _Shifted:
 
 
 def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Spearman's, with 0 where one side is constant."""
+    """Spearman's rank correlation, or 0 if one side is constant."""
     found = token_weights.rank_correlation(first, second)
     return 0.0 if math.isnan(found) else found
 
 
 def _tokens(*given: np.ndarray, source: np.ndarray, target: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
-    """The rows over real source tokens of every real target token of sentences long enough to rank."""
+    """Yields one row over the source tokens for every target token, without padding, of sentences with at least
+    `FEWEST` source tokens."""
     for row in range(len(source)):
         real = source[row] != PAD
         if real.sum() >= FEWEST:
@@ -100,7 +105,7 @@ def _tokens(*given: np.ndarray, source: np.ndarray, target: np.ndarray) -> Itera
 
 
 class Reliance:
-    """Gathers, over batches, what attention says of the effects of erasure and of saliency."""
+    """Accumulates, over batches, comparisons of attention with the effects of erasure and with saliency."""
 
     def __init__(self) -> None:
         self.most: list[float] = []
@@ -117,7 +122,7 @@ class Reliance:
         source: np.ndarray,
         target: np.ndarray,
     ) -> None:
-        """One batch. A random token is one of the others, each as likely: its effect is their mean."""
+        """Adds a batch. The effect of a random token is the mean over all tokens except the most attended one."""
         given = (np.asarray(values, np.float64) for values in (weights, effects, gradients))
         for weight, effect, gradient in _tokens(*given, source=source, target=target):
             order = np.argsort(-weight, kind="stable")
@@ -130,8 +135,11 @@ class Reliance:
             self.with_effect.append(rank_correlation(weight, effect))
 
     def summary(self) -> dict[str, Any]:
-        """Means over target tokens: "most_attended" and "random" (how far log p falls), "larger" (how
-        often the first falls further), rank correlations "with_saliency" and "with_erasure"; "by_rank", a list."""
+        """Returns means over target tokens.
+
+        "most_attended" and "random" are the falls of log p; "larger" is how often the former is larger; "with_saliency"
+        and "with_erasure" are rank correlations; "by_rank" is the list of falls by rank.
+        """
         most, other = np.asarray(self.most), np.asarray(self.random)
         at = [effects[~np.isnan(effects)] for effects in np.stack(self.by_rank, axis=1)]
         return {
@@ -146,7 +154,7 @@ class Reliance:
 
 
 def cut(tokens: np.ndarray) -> np.ndarray:
-    """Without the columns in which all rows are padding, to a multiple of 16 columns."""
+    """Removes columns in which all rows are padding, and keeps a multiple of 16 columns."""
     longest = max(1, int((np.asarray(tokens) != PAD).any(axis=0).sum()))
     width = min(tokens.shape[1], -(-longest // 16) * 16)
     return np.asarray(tokens)[:, :width]

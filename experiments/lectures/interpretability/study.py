@@ -1,14 +1,16 @@
-"""Does attention say what a translator relied on? The most attended source token is erased, and any other.
+"""Do attention weights show which source tokens a translation relies on? Compares erasing the most attended token with
+erasing another token.
 
     attention-research reproduce lectures/interpretability --scale=cpu
 
-A trained model translates test sentences (greedily) and reads its own translation again, once whole and once without
-each source token (`erasure`). How far does the log-probability of a token that it wrote fall when the source
-token with the most weight is missing, against one of the others? And does the order of the weights agree with that of
-the falls, and of the gradients in the source embeddings? RNNsearch has one weight a source token; of the Transformer it
-is the mean over the heads and layers of cross-attention, which is one way of many to read it.
+A trained model translates test sentences greedily. Then it scores its own translations, once with the whole source and
+once without each source token (`erasure`). The study measures how far the log-probability of a target token falls when
+the source token with the largest weight is missing, compared with the other tokens. It also measures the rank
+correlation of the weights with these falls, and with the gradients with respect to the source embeddings. RNNsearch has
+one weight for each source token. For the Transformer the weight is the mean over heads and layers of cross-attention,
+which is one of several possible choices.
 
-On verses these models are far from good; the generated language is one that they learn.
+The models translate the verses poorly; they learn the generated language well.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ GENERATED = {
 
 
 def transformer(width: int) -> dict[str, Any]:
-    """The overrides of a Transformer, with the rate and schedule of configs/translation/transformer.py."""
+    """The overrides of a Transformer, with the learning rate and schedule of configs/translation/transformer.py."""
     return {
         "model": {
             "kind": "transformer",
@@ -59,7 +61,7 @@ def transformer(width: int) -> dict[str, Any]:
 
 
 def measure_reliance(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dict[str, Any]:
-    """`erasure.Reliance` of a trained run, over its own translations of test sentences."""
+    """Computes `erasure.Reliance` for a trained run, over its own translations of test sentences."""
     import jax
     import numpy as np
 
@@ -98,8 +100,8 @@ ROWS = (
 
 
 def attention_interpretable(results: Results) -> Verdict:
-    """Erasing the most attended token costs more log p than erasing another, and the rank correlation of the
-    weights with gradient saliency is above 0, in every row."""
+    """In every row, log p falls more when the most attended token is erased than when another token is, and the rank
+    correlation of the weights with gradient saliency is above 0."""
     cases = {}
     for row in ROWS:
         cases[f"erasing, {row.name}"] = against(results, row.id, "measure.most_attended", "measure.random")
@@ -108,7 +110,7 @@ def attention_interpretable(results: Results) -> Verdict:
 
 
 def draw_falls(results: Results, folder: Path) -> Figure | None:
-    """How far log p falls by the rank in attention of the token that is erased."""
+    """Draws how far log p falls, by the attention rank of the erased token."""
     curves = {}
     for row in ROWS:
         lists = [e.result["stages"].get("measure", {}).get("by_rank") for e in results.of(row.id) if e.result]
@@ -126,15 +128,15 @@ def draw_falls(results: Results, folder: Path) -> Figure | None:
     for (name, points), style in zip(curves.items(), styles(), strict=False):
         axis.plot(*zip(*points, strict=True), label=name, linewidth=1.4, markersize=5, **style)
     axis.axhline(0, color="#333333", linewidth=0.8)
-    axis.set_xlabel("rank in attention of the source token that is erased (1: the most attended)")
-    axis.set_ylabel("fall of the written token's log p")
+    axis.set_xlabel("attention rank of the erased source token (1: the most attended)")
+    axis.set_ylabel("fall of log p of the target token")
     axis.legend(loc="upper right")
     axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
     where = folder / "falls_by_rank.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{name} {points[0][1]:.2f} at rank 1, {points[-1][1]:.2f} at the last" for name, points in
                      curves.items())  # fmt: skip
-    return Figure(where, "Fall of log p by the attention rank of what is erased", f"Falls in nats: {said}.")
+    return Figure(where, "Fall of log p by the attention rank of the erased token", f"Falls in nats: {said}.")
 
 
 STUDY = Study(
@@ -145,16 +147,16 @@ STUDY = Study(
     },
     stages=(train, evaluate, measure(measure_reliance)),
     columns=(
-        Column("measure.most_attended", "most attended erased", fixed(2), better="higher"),
-        Column("measure.random", "another erased", fixed(2)),
-        Column("measure.larger", "first falls further", fixed(2), better="higher"),
+        Column("measure.most_attended", "fall, most attended erased", fixed(2), better="higher"),
+        Column("measure.random", "fall, another erased", fixed(2)),
+        Column("measure.larger", "share with larger fall", fixed(2), better="higher"),
         Column("measure.with_saliency", "rank correlation, gradients", fixed(2), better="higher"),
         Column("measure.with_erasure", "rank correlation, erasure", fixed(2), better="higher"),
         LOSS,
         BLEU,
     ),
     claims="../../claims.csv",
-    # A generated sentence has one right translation.
+    # A generated sentence has exactly one correct translation.
     competence=(
         Competence("transformer_generated", "evaluate.bleu", line=90, higher=True, rows=("*_generated",)),
         Competence("transformer", "evaluate.perplexity", "trigram", rows=("rnnsearch", "transformer")),
@@ -162,7 +164,8 @@ STUDY = Study(
     verdicts={"attention-interpretable": attention_interpretable},
     figures=(draw_falls,),
     notes=(
-        "Falls of log p in nats, means over the tokens of the models' own translations of 128 test sentences.",
-        "Another: each of the other source tokens, equally likely.",
+        "Falls of log p are in nats, averaged over the tokens of each model's own translations of 128 test sentences.",
+        "Another: the mean over all other source tokens. Share with larger fall: how often log p falls more without "
+        "the most attended token than without another.",
     ),
 )

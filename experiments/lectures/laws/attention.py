@@ -1,6 +1,6 @@
 """Laws of attention as a function of arrays: scores, softmax, weighted sum (Bahdanau et al. 2015; Vaswani et al. 2017).
 
-Oracles are written in NumPy, as sums over one query and one key after the other.
+The reference implementations are NumPy loops over queries and keys.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Random = np.random.Generator
 
 
 def draw(random: Random, *shape: int) -> Array:
-    """Standard normal numbers in float64."""
+    """Draws standard normal numbers in float64."""
     return jnp.asarray(random.standard_normal(shape))
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Over the last axis, in NumPy."""
+    """The softmax over the last axis, in NumPy."""
     shifted = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
 def by_hand(scores: Float[Array, "B T S"], values: Float[Array, "B S Dv"]) -> Float[np.ndarray, "B T Dv"]:
-    """One query and one key after the other."""
+    """Attention as a loop over queries and keys, in NumPy."""
     scores, values = np.asarray(scores), np.asarray(values)
     context = np.zeros((*scores.shape[:2], values.shape[-1]))
     for example, query in np.ndindex(*scores.shape[:2]):
@@ -50,7 +50,7 @@ def by_hand(scores: Float[Array, "B T S"], values: Float[Array, "B S Dv"]) -> Fl
 
 
 def all_scores(random: Random) -> dict[str, Array]:
-    """Scores [B T S] of every form, of one draw of queries and keys."""
+    """Draws queries and keys, and returns their scores [B T S] for every score function."""
     query, keys = draw(random, B, T, D), draw(random, B, S, D)
     return {
         "dot": dot_scores(query, keys),
@@ -63,7 +63,7 @@ def all_scores(random: Random) -> dict[str, Array]:
 
 
 def three_steps(random: Random) -> Found:
-    """Whatever the score, the rest is a softmax and a weighted sum; the fused kernel is the three of them too."""
+    """For every score function, attention is scores, softmax and weighted sum. The fused kernel computes the same."""
     values = draw(random, B, S, DV)
     zero = {
         name: gap(attend(scores, values)[0], by_hand(scores, values)) for name, scores in all_scores(random).items()
@@ -77,7 +77,8 @@ def three_steps(random: Random) -> Found:
 
 
 def weights_sum(random: Random) -> Found:
-    """Weights are in [0, 1] and sum to one over what may be seen; the rest, and a row that sees nothing, has 0."""
+    """Weights are in [0, 1] and sum to one over the visible keys. Other keys have weight 0, and so have all keys of a
+    query that may attend to nothing."""
     mask = random.random((B, T, S)) < 0.6
     mask[0, 0], mask[0, 1] = False, True
     zero = {}
@@ -90,7 +91,7 @@ def weights_sum(random: Random) -> Found:
 
 
 def fixed_size(random: Random) -> Found:
-    """1, 7 and 101 values give an output of one size, and padding changes none of it; another query does."""
+    """1, 7 and 101 values give outputs of the same size. Padding does not change the output; another query does."""
     query, shapes, zero = draw(random, B, T, D), set(), {}
     for count in (1, 7, 101):
         keys, values = draw(random, B, count, D), draw(random, B, count, DV)
@@ -104,7 +105,7 @@ def fixed_size(random: Random) -> Found:
 
 
 def keys_are_a_set(random: Random) -> Found:
-    """Keys shuffled with their values: the same context; with positions added to them, another."""
+    """Permuting keys together with their values does not change the context, unless positions are added to the keys."""
     query, keys, values = draw(random, B, T, D), draw(random, B, S, D), draw(random, B, S, DV)
     order = np.roll(random.permutation(S), 1)
     order = order if (order != np.arange(S)).any() else order[::-1]
@@ -117,7 +118,7 @@ def keys_are_a_set(random: Random) -> Found:
 
 
 def one_output_per_query(random: Random) -> Found:
-    """All queries at once are one at a time, and none has a gradient from another."""
+    """All queries at once give the same as one query at a time, and no output has a gradient from another query."""
     query, keys, values = draw(random, B, T, D), draw(random, B, S, D), draw(random, B, S, DV)
     of = lambda query: attend(scaled_dot_scores(query, keys), values)[0]
     alone = jnp.concatenate([of(query[:, t : t + 1]) for t in range(T)], axis=1)
@@ -128,7 +129,7 @@ def one_output_per_query(random: Random) -> Found:
 
 
 def output_width(random: Random) -> Found:
-    """As many outputs as queries, as wide as the values, whatever the width of the keys."""
+    """There are as many outputs as queries, as wide as the values, whatever the width of the keys."""
     zero = {}
     for queries, width, out in ((1, 2, 3), (5, 11, 2), (13, 3, 17)):
         query, keys = draw(random, B, queries, width), draw(random, B, S, width)
@@ -138,7 +139,7 @@ def output_width(random: Random) -> Found:
 
 
 def matrix_form(random: Random) -> Found:
-    """softmax(Q K^T / sqrt(D)) V is the sum written out; how much longer the sum takes is said."""
+    """`softmax(Q K^T / sqrt(D)) V` equals the loop. "times" says how many times as long the loop takes."""
     count, width = 64, 32
     query, keys, values = (draw(random, 1, count, width) for _ in range(3))
     whole = jax.jit(lambda *x: attend(scaled_dot_scores(*x[:2]), x[2])[0])
@@ -156,7 +157,7 @@ def matrix_form(random: Random) -> Found:
 
 
 def dot_and_cosine(random: Random) -> Found:
-    """One key made longer: its dot products change, its cosines do not; of unit vectors the two are one."""
+    """Scaling a key changes its dot products but not its cosines. For unit vectors both are equal."""
     query, keys = draw(random, B, T, D), draw(random, B, S, D)
     longer = keys.at[:, 2].multiply(3.0)
     unit = lambda x: x / jnp.linalg.norm(x, axis=-1, keepdims=True)
@@ -169,7 +170,7 @@ def dot_and_cosine(random: Random) -> Found:
 
 
 def roles(random: Random) -> Found:
-    """Weights do not know the values, and the output is linear in them; other keys, other weights."""
+    """Weights do not depend on the values, and the output is linear in the values. Weights depend on the keys."""
     query, keys = draw(random, B, T, D), draw(random, B, S, D)
     one, other = draw(random, B, S, DV), draw(random, B, S, DV)
     of = lambda keys, values: attend(dot_scores(query, keys), values)

@@ -15,16 +15,16 @@ from .attention import draw
 from .law import Found, Law, gap
 
 B, Y, X, C, F = 2, 6, 7, 3, 5
-#: How sharp soft heads are, whose weights then round to hard ones in float64.
+#: A sharpness at which the weights of soft heads equal those of hard heads after rounding to float64.
 SHARP = 1e3
-#: The filter whose heads are drawn: Sobel's, across and down.
+#: The filter whose heads are drawn: a Sobel filter.
 SOBEL = np.array([[1.0, 2.0, 1.0], [0.0, 0.0, 0.0], [-1.0, -2.0, -1.0]])
 
 
 def convolution(random: np.random.Generator) -> Found:
-    """A K x K convolution against K^2 heads, each with weight 1 on the pixel at its offset, 0 on all others and a value
-    matrix of its own, summed; and against soft heads of dot products that are so sharp that nothing else is left.
-    Without one of the heads, and with soft ones of sharpness 1, it is another function."""
+    """A K x K convolution equals the sum of K^2 heads, each with its own value matrix, with weight 1 on the pixel at
+    its offset and 0 on all others. It also equals the sum of soft heads whose scores are very sharp. The controls leave
+    out one head, or use soft heads of low sharpness."""
     size = int(random.choice([3, 5]))
     x, kernel = draw(random, B, Y, X, C), draw(random, size, size, C, F)
     offsets = head_offsets(size, size)
@@ -49,7 +49,7 @@ def convolution(random: np.random.Generator) -> Found:
 
 
 def _soft(x: Any, values: Any, offsets: Any, weights: Any, sharpness: float) -> jax.Array:
-    """Heads by softmax over -sharpness |k - q - offset|^2; a head whose pixel does not exist attends to nothing."""
+    """Heads with a softmax over `-sharpness |k - q - offset|^2`. A head whose pixel is outside attends to nothing."""
     heads, pixels = len(offsets), x.reshape(B, Y * X, C)
     many = jnp.broadcast_to(pixels[:, :, None], (B, Y * X, heads, C))
     there = jnp.broadcast_to((weights.sum(axis=-1) > 0)[None, :, :, None], (1, heads, Y * X, Y * X))
@@ -62,8 +62,11 @@ LAWS: dict[str, Law] = {"convolution-is-hard-attention": convolution}
 
 
 def measure_heads(*, example: int = 0, pixel: tuple[int, int] = (4, 6), seed: int, **_: Any) -> dict[str, Any]:
-    """For the picture: a handwritten digit of 14 x 14 pixels ("image"), the maps of the nine heads of a 3 x 3 filter at
-    one query ("maps", "query"), the filter, what the heads sum to ("output"), its "difference" from a convolution."""
+    """Computes the data of the figure.
+
+    "image" is a handwritten digit of 14 x 14 pixels. "maps" are the attention maps of the nine heads of the 3 x 3
+    "filter" at the pixel "query". "output" is the sum of the heads, and "difference" its difference from a convolution.
+    """
     from attention_research.data.pixels import Pixels
 
     del seed

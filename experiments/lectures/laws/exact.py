@@ -1,4 +1,4 @@
-"""Rows and verdicts of claims that are exactly true or false: a law each (`law`)."""
+"""Rows and verdicts of claims that are exactly true or false. Each claim has one law (`law`)."""
 
 from __future__ import annotations
 
@@ -12,39 +12,43 @@ from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict
 from .law import holds, measure_law
 
 COLUMNS = (
-    Column("measure.zero", "differs by", lambda value: f"{value:.0e}" if value else "0", spread=False),
-    Column("measure.other", "otherwise by", significant(2), spread=False),
+    Column("measure.zero", "largest difference", lambda value: f"{value:.0e}" if value else "0", spread=False),
+    Column("measure.other", "difference of the control", significant(2), spread=False),
 )
-#: Random instances of each law and seed.
+#: The number of random instances for each law and seed.
 DRAWS = {"draws": 8}
 
 NOTE = (
-    "Differs by: the largest difference, over all instances, that the statement says is none (float64); otherwise by: "
-    "the smallest that there has to be where it does not apply."
+    "Largest difference: the largest value, over all random instances, of a difference that should be exactly 0 "
+    "(computed in float64). Difference of the control: the smallest difference in cases to which the statement does "
+    "not apply, so that it should not be 0."
 )
 
 
 def row(claim: str, name: str) -> Row:
-    """The law of a claim."""
+    """The row that measures the law of a claim."""
     return Row(claim, name, settings={"claim": claim}, stages=(measure(measure_law),))
 
 
 def exact(claim: str) -> Callable[[Results], Verdict]:
-    """Whether every instance of the claim's law held, with the largest differences by name."""
+    """Returns a verdict function: the claim holds if its law holds for every instance.
+
+    The text gives the largest differences by name.
+    """
 
     def judge(results: Results) -> Verdict:
         zeros = _worst(results, claim, "zeros", max)
         if not zeros:
-            return Verdict(UNTESTED, "the law is not measured")
+            return Verdict(UNTESTED, "the law has not been measured")
         others = _worst(results, claim, "others", min)
         said = [f"{name}: {value:.2g}" for name, value in zeros.items()]
-        said += [f"otherwise ({name}): {value:.2g}" for name, value in others.items()]
+        said += [f"control ({name}): {value:.2g}" for name, value in others.items()]
         return Verdict(HELD if holds(zeros, others) else FAILED, f"largest differences in float64: {'; '.join(said)}")
 
     return judge
 
 
 def _worst(results: Results, claim: str, name: str, choose: Callable[..., float]) -> dict[str, float]:
-    """Name -> the number of the worst seed."""
+    """Maps each name to the value of the worst seed."""
     found = results.values(claim, f"measure.{name}")
     return {key: choose(one[key] for one in found) for key in (found[0] if found else {})}

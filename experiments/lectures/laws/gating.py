@@ -1,10 +1,15 @@
-"""Attention as a gate: tokens are multiplied with one another, which no fixed mixing of positions can do.
+"""Attention as a gate: it multiplies tokens with one another, which no fixed mixing of positions can do.
 
-Three ways to mix T tokens of width D: self-attention with learned queries, keys and values; a learned matrix over
-positions, sum_s M_ts x_s W (Tay et al. 2021's random Synthesizer without its softmax; an MLP-Mixer's spatial part);
-and the same times a gate of the token itself, (sum_s M_ts x_s W) * x_t U (Liu et al. 2021, gMLP, arXiv 2105.08050,
-equation 4). The product task: of each token the product, coordinate by coordinate, of its own and its predecessor's
-features under fixed matrices is asked for; a linear map reads the mixer's output.
+There are three ways to mix T tokens of width D:
+
+- self-attention with learned queries, keys and values;
+- a learned matrix over positions, `sum_s M_ts x_s W` (the random Synthesizer of Tay et al. 2021 without its softmax;
+  the spatial part of an MLP-Mixer);
+- the same times a gate of the token itself, `(sum_s M_ts x_s W) * x_t U` (Liu et al. 2021, gMLP, arXiv 2105.08050,
+  equation 4).
+
+In the product task the target of each token is the elementwise product of its own features and those of its
+predecessor, each under a fixed matrix. A linear map reads the output of the mixer.
 """
 
 from __future__ import annotations
@@ -25,13 +30,13 @@ from .attention import draw
 from .law import Found, Law
 
 MIXERS = ("attention", "gated", "ungated")
-#: Examples that an error is over.
+#: The number of examples for an error.
 TEST = 2048
 Tokens = Float[Array, "B T D"]
 
 
 class Mixer(nnx.Module):
-    """x [B T D] -> [B T D]. Raises ValueError for an unknown kind."""
+    """A mixer from x [B T D] to [B T D]. Raises ValueError for an unknown kind."""
 
     def __init__(self, kind: str, *, length: int, width: int, num_heads: int = 1, rngs: nnx.Rngs):
         if kind not in MIXERS:
@@ -52,7 +57,8 @@ class Mixer(nnx.Module):
 
 
 def interactions(random: np.random.Generator) -> Found:
-    """d^2 y_t / d x_s d x_u of two tokens s and u: exactly 0 for fixed mixing, not for a gate nor for attention."""
+    """The mixed second derivative `d^2 y_t / d x_s d x_u` with respect to two tokens s and u is exactly 0 for fixed
+    mixing. It is not 0 for a gate or for attention."""
     found = {}
     x = draw(random, 1, 3, 4)
     for kind in MIXERS:
@@ -75,9 +81,11 @@ def measure_product(
     seed: int,
     **_: Any,
 ) -> dict[str, Any]:
-    """ "error" on test sequences as a share of the target's variance, at the best of `rates` on validation sequences,
-    "rate" (None: no rate ends in a finite error); "parameters". Positions are one-hot beside the features, so that
-    attention can tell them apart."""
+    """Trains a mixer on the product task with each of `rates` and keeps the best one on validation sequences.
+
+    Returns "error" on test sequences divided by the variance of the target; "rate" (None: no rate ends with a finite
+    error); and "parameters". One-hot positions are concatenated to the features, so that attention can use them.
+    """
     task, trained, tested, validated = jax.random.split(jax.random.key(seed), 4)
     first, second = jax.random.normal(task, (2, width, width)) * width**-0.5
 

@@ -1,8 +1,8 @@
-"""Statements about attention that are exactly true or false, each as a function that draws an instance and measures it.
+"""Statements about attention that are exactly true or false. Each is a function that draws and measures an instance.
 
-A law gives named numbers in float64: those of "zero" are differences that the statement says are none, those of
-"other" are what has to differ where the statement would mean nothing otherwise (the same difference without the
-condition that it names). A law is broken by one instance.
+A law returns named numbers in float64. The differences in "zero" are 0 if the statement is true. Those in "other" are
+controls that must not be 0, for instance the same difference without the condition that the statement names. One
+instance is enough to break a law.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-#: Rounding in float64, of sums over some hundred numbers of order one.
+#: The bound on rounding errors in float64, for sums over some hundred numbers of order one.
 ROUNDING = 1e-11
-#: What has to differ differs by more than this.
+#: A difference that must not be 0 must be larger than this.
 CLEAR = 1e-3
-#: The modules here whose LAWS have one for each claim.
+#: The modules in this folder that define laws. Each has a dict ``LAWS`` from claim to law.
 MODULES = ("attention", "layers", "masks", "selection", "recurrence", "gating", "convolution")
 
 
 class Found(NamedTuple):
-    """One instance: "zero" and "other" by name, and numbers that are neither ("said")."""
+    """The numbers of one instance by name: "zero", "other", and "said" for numbers that are only reported."""
 
     zero: Mapping[str, float]
     other: Mapping[str, float] = {}
@@ -34,7 +34,7 @@ Law = Callable[[np.random.Generator], Found]
 
 
 def gap(one: Any, other: Any) -> float:
-    """The largest absolute difference; infinite where shapes differ.
+    """The largest absolute difference. It is infinite if the shapes differ.
 
     >>> gap([1.0, 2.0], [1.0, 2.5]), gap([1.0], [[1.0]])
     (0.5, inf)
@@ -49,12 +49,12 @@ def largest(x: Any) -> float:
 
 
 def holds(zeros: Mapping[str, float], others: Mapping[str, float]) -> bool:
-    """Whether what should be none is rounding, and what should differ does."""
+    """Whether all differences that should be 0 are rounding errors, and all that should not be 0 are not."""
     return max(zeros.values()) <= ROUNDING and all(value > CLEAR for value in others.values())
 
 
 def law_of(claim: str) -> Law:
-    """The law of a claim. Raises KeyError for one that has none."""
+    """Returns the law of a claim. Raises KeyError if the claim has no law."""
     for name in MODULES:
         laws = importlib.import_module(f".{name}", __package__).LAWS
         if claim in laws:
@@ -63,8 +63,12 @@ def law_of(claim: str) -> Law:
 
 
 def measure_law(*, claim: str, draws: int, seed: int, **_: Any) -> dict[str, Any]:
-    """Of `draws` instances of a claim's law: "zero", the largest of all differences that should be none, "other", the
-    smallest that should not (None without any), "holds", 1 or 0; "zeros", "others" and "said" the same by name."""
+    """Measures `draws` instances of a claim's law.
+
+    "zero" is the largest of all differences that should be 0. "other" is the smallest difference that should not be 0
+    (None if the law has none). "holds" is 1 or 0. "zeros", "others" and "said" give the values by name; "said" are
+    medians.
+    """
     law = law_of(claim)
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):  # indices are int32 in the layers, int64 here
         found = [law(np.random.default_rng([seed, number])) for number in range(draws)]

@@ -1,6 +1,6 @@
-"""Laws of attention as a layer: projections, heads, what a block mixes, and a memory (Vaswani et al. 2017, section 3).
+"""Laws of attention layers: projections, heads, mixing in a block, and memory (Vaswani et al. 2017, section 3).
 
-The layers are the package's own, drawn at random and computed in float64.
+The layers are those of the package, with random parameters and in float64.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ Random = np.random.Generator
 
 
 def make(random: Random, family: str = "encoder_attention", kind: str = "standard", **settings: Any) -> Any:
-    """A layer of the registry with every parameter drawn anew, in float64."""
+    """Builds a layer of the registry with random parameters in float64."""
     layer = lookup(family, kind)(**settings, rngs=nnx.Rngs(0))
     draws = lambda x: draw(random, *x.shape) * x.shape[0] ** -0.5
     return jax.tree.map(draws, layer)
 
 
 def attention(random: Random, **changed: Any) -> Any:
-    """Three heads of four."""
+    """Multi-head attention with three heads of width four."""
     return make(random, **{"width": D, "num_heads": N, "head_width": None, **changed})
 
 
 def equivariant(random: Random) -> Found:
-    """Permuted inputs give outputs permuted alike; with positions added by place they do not."""
+    """Permuting the inputs permutes the outputs in the same way, unless positions are added to the inputs."""
     layer, x = attention(random), draw(random, B, T, D)
     order = np.roll(np.arange(T), int(random.integers(1, T)))
     places = sinusoidal_positions(T, D).astype(x.dtype)
@@ -50,7 +50,7 @@ def equivariant(random: Random) -> Found:
 
 
 def self_is_general(random: Random) -> Found:
-    """Self-attention is attention over a memory, the queries and the memory being one; of another memory it is not."""
+    """Self-attention equals general attention whose queries, keys and values come from one sequence."""
     layer, x, other = attention(random), draw(random, B, T, D), draw(random, B, S, D)
     key, value = layer.keys_values(x)
     by_queries = []
@@ -66,7 +66,8 @@ def self_is_general(random: Random) -> Found:
 
 
 def heads(random: Random) -> Found:
-    """All heads together are each alone, side by side through the output matrix; no head reads another's weights."""
+    """Multi-head attention equals single heads, concatenated and multiplied by the output matrix. The context of a head
+    does not depend on the weights of another head."""
     layer, x = attention(random, use_bias=False), draw(random, B, T, D)
     width = D // N
     alone = []
@@ -90,7 +91,8 @@ def heads(random: Random) -> Found:
 
 
 def head_width(random: Random) -> Found:
-    """Of every number of heads that divides 60, width / heads wide: 4 D^2 parameters and outputs of width D."""
+    """For every number of heads that divides the width 60, with heads of width 60 / heads, a layer has `4 D^2`
+    parameters and outputs of width D."""
     del random  # counted from shapes
     width, zero = 60, {}
     x = jax.ShapeDtypeStruct((1, 2, width), jnp.float32)
@@ -111,7 +113,7 @@ def head_width(random: Random) -> Found:
 
 
 def only_attention_mixes(random: Random) -> Found:
-    """Norm and feed-forward give a token no gradient from another; attention does."""
+    """In normalization and feed-forward layers an output has no gradient from other tokens; in attention it has."""
     x = draw(random, 1, T, D)
     parts = {
         "norm": make(random, "norm", "layer_norm", width=D),
@@ -130,8 +132,10 @@ def only_attention_mixes(random: Random) -> Found:
 
 
 def memory(random: Random) -> Found:
-    """Cross-attention reads a memory through its keys and values alone: kept once, they give the same, one vector a
-    query, and where both matrices are zero no memory is seen; else another memory is another output."""
+    """Cross-attention reads a memory only through its keys and values. Cached keys and values give the same output,
+    with one vector for each query. If both projections are zero, the memory does not change the output; otherwise it
+    does.
+    """
     layer, x, encoded = attention(random, use_bias=False), draw(random, B, T, D), draw(random, B, S, D)
     fresh, recalled = layer(x, encoded)[0], layer.attend_cached(x, layer.cache_memory(encoded, mask=None))[0]
     silent = jax.tree.map(lambda leaf: leaf, layer)
@@ -145,8 +149,8 @@ def memory(random: Random) -> Found:
 
 
 def parameters(random: Random) -> Found:
-    """softmax(X X^T) X takes X alone; queries, keys and values bring three matrices, 3 D^2 numbers (the output
-    projection of heads is a fourth)."""
+    """`softmax(X X^T) X` has no parameters. Projections of queries, keys and values are three matrices with `3 D^2`
+    parameters; the output projection is a fourth matrix."""
     layer, x = attention(random, num_heads=1, use_bias=False), draw(random, B, T, D)
     three = sum(one.kernel[...].size for one in (layer.query, layer.key, layer.value))
     every = sum(leaf.size for leaf in jax.tree.leaves(layer))
@@ -157,7 +161,7 @@ def parameters(random: Random) -> Found:
 
 
 def embedding(random: Random) -> Found:
-    """A row of the table is a one-hot vector times it, and its gradient goes to that row alone."""
+    """Looking up a row of a table equals multiplying the table by a one-hot vector. Only this row gets a gradient."""
     table, ids = draw(random, 9, D), jnp.asarray(random.integers(0, 9, (B, T)))
     ones, direction = jnp.asarray(np.eye(9)[np.asarray(ids)]), draw(random, B, T, D)
     looked_up = jax.grad(lambda table: jnp.sum(table[ids] * direction))(table)

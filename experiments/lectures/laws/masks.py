@@ -1,4 +1,5 @@
-"""Laws of the causal mask (Vaswani et al. 2017, section 3.2.3): no weight on the future, and one pass for all steps."""
+"""Laws of the causal mask (Vaswani et al. 2017, section 3.2.3): future positions get no weight, and one pass computes
+all steps."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ Random = np.random.Generator
 
 
 def minus_infinity(random: Random) -> Found:
-    """Scores of the future at minus infinity: their weights and all gradients from them are exactly 0, without the mask
-    they are not; what is left is the softmax of the past."""
+    """With scores of future positions at minus infinity, their weights and all gradients from them are exactly 0. The
+    other weights are the softmax over the past. Without the mask the gradients from the future are not 0."""
     layer, x = attention(random), draw(random, B, T, D)
     future = np.triu(np.ones((T, T), bool), 1)
     masked = lambda x: layer(x, is_causal=True)
@@ -43,7 +44,7 @@ def minus_infinity(random: Random) -> Found:
 
 
 def truncation(random: Random) -> Found:
-    """One masked pass of a block is each step on its past alone; without the mask it is not."""
+    """One masked pass of a block equals computing each step from its past only. Without the mask it does not."""
     block, x = decoder_block(random), draw(random, B, T, D)
     whole = block(x, True)
     steps = [block(x[:, : t + 1], False)[:, -1] for t in range(T)]
@@ -52,7 +53,7 @@ def truncation(random: Random) -> Found:
 
 
 def encoder(random: Random) -> Found:
-    """The decoder's self-attention with a mask that hides nothing is the encoder's, weights alike."""
+    """The decoder's self-attention with a mask that hides nothing equals the encoder's with the same weights."""
     settings: dict[str, Any] = {"width": D, "num_heads": N, "head_width": None}
     ours, x = make(random, "encoder_attention", **settings), draw(random, B, T, D)
     theirs = jax.tree.unflatten(jax.tree.structure(make(random, "causal_attention", **settings)), jax.tree.leaves(ours))
@@ -66,7 +67,7 @@ def encoder(random: Random) -> Found:
 
 
 def decoder_block(random: Random) -> Any:
-    """(x, whether to mask) -> x + attention, then x + feed-forward, both of a normed input."""
+    """Returns a pre-norm block, a function of (x, whether to mask): x + attention, then x + feed-forward."""
     layer, norms = attention(random), [make(random, "norm", "layer_norm", width=D) for _ in range(2)]
     feed_forward = make(random, "feed_forward", "dense", width=D, hidden_width=2 * D)
 
@@ -79,10 +80,10 @@ def decoder_block(random: Random) -> Any:
 
 def measure_truncation(*, lengths: Sequence[int], width: int, num_heads: int, seconds: float, seed: int, **_: Any
                        ) -> dict[str, Any]:  # fmt: skip
-    """Milliseconds of one masked pass ("masked") and of as many passes as there are steps, each over its past alone
-    ("truncated"), by length; "ratios" of the second to the first and "ratio", the last of them.
+    """Times one masked pass against one pass for each step over its past only, by length.
 
-    The truncated passes have static shapes: one program for each length, all in one.
+    Returns the milliseconds "masked" and "truncated", their "ratios" (truncated / masked), and "ratio", the last of
+    them. The truncated passes have static shapes and are compiled together into one program.
     """
     with jax.enable_x64(True):
         random = np.random.default_rng(seed)

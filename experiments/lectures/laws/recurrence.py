@@ -1,4 +1,4 @@
-"""Laws of recurrent networks and of models that write one token after the other (Sutskever et al. 2014, section 2)."""
+"""Laws of recurrent networks and of autoregressive models (Sutskever et al. 2014, section 2)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ CELLS = ("vanilla", "gru", "lstm")
 RECURRENT = {"kind": "recurrent", "width": D, "num_layers": 1, "decoder": {"kind": "luong"}}
 TRANSFORMER = {"kind": "transformer", "width": D, "num_heads": 2, "num_layers": 1, "dropout_rate": 0.0,
                "feed_forward": {"hidden_width": 7}}  # fmt: skip
-#: Central differences of the sixth order, of a function at 1, 2 and 3 steps on either side.
+#: Coefficients of central differences of the sixth order, at 1, 2 and 3 steps on either side, and the step size.
 STENCIL, STEP = (45 / 60, -9 / 60, 1 / 60), 0.01
 Random = np.random.Generator
 
 
 def constructor_of(section: dict[str, Any], length: int = 4) -> Any:
-    """The model's constructor, for a vocabulary of six tokens."""
+    """Returns the constructor of the model for a vocabulary of six tokens."""
     return build_model(section, max_length=length, vocabulary_size=V)
 
 
 def model(random: Random, section: dict[str, Any]) -> tuple[Structure, dict[str, Any]]:
-    """(structure, parameters drawn anew, in float64); its embeddings are float64 too."""
+    """Returns (structure, random parameters in float64). The embeddings are in float64 too."""
     constructor = constructor_of(section)
 
     def make(rngs: nnx.Rngs) -> Any:
@@ -50,8 +50,8 @@ def model(random: Random, section: dict[str, Any]) -> tuple[Structure, dict[str,
 
 
 def ahead_and_behind(function: Any, x: Any) -> tuple[float, float]:
-    """The largest derivative of an output by an input after it; and by its own input and the one before, where that is
-    smallest."""
+    """Returns the largest derivative of an output by a later input, and the smallest value, over steps, of the largest
+    derivative by the step's own input and the input before it."""
     jacobian = np.asarray(jax.jacobian(lambda x: function(x)[0])(x))[:, :, 0]  # [T D T I]
     of = lambda pairs: [largest(jacobian[t, :, u]) for t, u in pairs]
     times = range(x.shape[1])
@@ -63,18 +63,18 @@ def ahead_and_behind(function: Any, x: Any) -> tuple[float, float]:
 
 
 def cell(random: Random, kind: str) -> Any:
-    """A cell of the registry, drawn at random."""
+    """Builds a cell of the registry with random parameters."""
     made = lookup("recurrent_cell", kind)(width=D, input_width=D, rngs=nnx.Rngs(0))
     return jax.tree.map(lambda x: 0.7 * draw(random, *x.shape), made)
 
 
 def over(one: Any, x: Any, *, reverse: bool = False) -> Any:
-    """A cell's states over a sequence."""
+    """Returns the states of a cell over a sequence."""
     return run(one, x, one.initial(x.shape[0], x.dtype), reverse=reverse)[0]
 
 
 def blind(random: Random) -> Found:
-    """No state has a derivative by an input after it, each has one by what stands before."""
+    """The derivative of each state by later inputs is 0; that by earlier inputs is not."""
     zero, other = {}, {}
     for kind in CELLS:
         one, x = cell(random, kind), draw(random, 1, 4, D)
@@ -83,7 +83,7 @@ def blind(random: Random) -> Found:
 
 
 def both_directions(random: Random) -> Found:
-    """A second cell that reads from the end gives every state a derivative by all inputs; one direction does not."""
+    """With a second cell that reads from the end, every state depends on all inputs. With one direction it does not."""
     one, other, x = cell(random, "gru"), cell(random, "gru"), draw(random, 1, 4, D)
     both = lambda x: jnp.concatenate([over(one, x), over(other, x, reverse=True)], axis=-1)
     ahead = ahead_and_behind(lambda x: over(one, x), x)[0]
@@ -92,7 +92,8 @@ def both_directions(random: Random) -> Found:
 
 
 def backprop(random: Random) -> Found:
-    """The gradient through time of a language model's log-likelihood against differences along random directions."""
+    """The gradient of a language model's log-likelihood, through time, equals finite differences along random
+    directions."""
     structure, parameters = model(random, {"kind": "recurrent_language_model", "width": D, "num_layers": 2})
     batch = {"target": jnp.asarray(random.integers(4, V, (B, 4)), jnp.int32)}
 
@@ -116,7 +117,7 @@ def backprop(random: Random) -> Found:
 
 
 def free_of_length(random: Random) -> Found:
-    """An RNN has as many parameters for texts of 5, 50 and 500; a Transformer's table of positions grows."""
+    """An RNN has the same number of parameters for 5, 50 and 500 tokens. The position table of a Transformer grows."""
     del random  # counted from shapes
 
     def count(section: dict[str, Any], length: int) -> int:
@@ -134,7 +135,7 @@ def free_of_length(random: Random) -> Found:
 
 
 def stepwise(module: Any, source: Any, target: Any) -> Any:
-    """log p [B T V] of every next token, by `start` and `step`, fed with the target."""
+    """Computes log p [B T V] of every next token with `start` and `step`, fed with the target."""
     cache, previous, found = module.start(module.encode({"tokens": source})), jnp.full(len(target), BOS, jnp.int32), []
     for place in range(target.shape[1]):
         cache, log_p, _ = module.step(cache, previous)
@@ -144,7 +145,8 @@ def stepwise(module: Any, source: Any, target: Any) -> Any:
 
 
 def factorisation(random: Random) -> Found:
-    """A string's log-probability is the sum of its steps', and all strings of three tokens have probability one."""
+    """The log-probability of a string is the sum over its steps, and the probabilities of all strings of three tokens
+    sum to 1."""
     strings = jnp.asarray(list(itertools.product(range(V), repeat=3)), jnp.int32)
     source = jnp.asarray(np.repeat(random.integers(4, V, (1, 4)), len(strings), axis=0), jnp.int32)
     zero = {}
@@ -166,7 +168,7 @@ def factorisation(random: Random) -> Found:
 
 
 def feeds_itself(random: Random) -> Found:
-    """What a model writes by feeding itself has, scored in one pass, the probabilities that it was written with."""
+    """If a generated text is scored in one pass, its tokens have the same probabilities as during generation."""
     source = jnp.asarray(random.integers(4, V, (B, 4)), jnp.int32)
     zero = {}
     for name, section in (("recurrent", RECURRENT), ("transformer", TRANSFORMER)):

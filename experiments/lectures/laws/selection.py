@@ -1,4 +1,4 @@
-"""Laws of choosing: soft shares, hard choices, and which of them have a derivative (Xu et al. 2015, section 4)."""
+"""Laws of soft and hard attention weights and their derivatives (Xu et al. 2015, section 4)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from .attention import draw, softmax
 from .law import Found, Law, gap, largest
 
 B, T, S, DV = 2, 3, 7, 5
-#: Sharpness of a lookup that counts as hard, and of one that is soft.
+#: The sharpness of a lookup that is hard up to rounding, and of a soft one.
 SHARP, SOFT = 1e4, 0.3
 STEP = 1e-6
 Random = np.random.Generator
 
 
 def zero_one(random: Random) -> Found:
-    """Hard weights are one 1 and zeros, the context one of the values; soft ones lie strictly between, of sum one."""
+    """Hard weights are one-hot, and the context is one of the values. Soft weights are strictly between 0 and 1 and sum
+    to 1."""
     scores, values = draw(random, B, T, S), draw(random, B, S, DV)
     zero = {}
     for name, key in (("sampled", jax.random.key(int(random.integers(2**31)))), ("argmax", None)):
@@ -38,8 +39,8 @@ def zero_one(random: Random) -> Found:
 
 
 def no_gradient(random: Random) -> Found:
-    """Through an argmax, and through a sample, the scores' gradient is exactly 0 at every point; through soft weights
-    it is not."""
+    """The gradient with respect to the scores is exactly 0 everywhere through an argmax and through a sample. Through
+    soft weights it is not."""
     scores, values, direction = draw(random, B, T, S), draw(random, B, S, DV), draw(random, B, T, DV)
     key = jax.random.key(int(random.integers(2**31)))
     through = lambda layer: largest(jax.grad(lambda scores: jnp.sum(layer(scores) * direction))(scores))
@@ -51,7 +52,8 @@ def no_gradient(random: Random) -> Found:
 
 
 def smooth(random: Random) -> Found:
-    """d context / d score_j = weight_j (value_j - context), nowhere 0; central differences beside it are said."""
+    """`d context / d score_j = weight_j (value_j - context)`, which is nowhere 0. The difference from central
+    differences is reported too."""
     scores, values, direction = draw(random, 1, 1, S), draw(random, 1, S, DV), draw(random, 1, 1, DV)
     of = lambda scores: jnp.sum(attend(scores, values)[0] * direction)
     gradient = np.asarray(jax.grad(of)(scores))[0, 0]
@@ -64,7 +66,8 @@ def smooth(random: Random) -> Found:
 
 
 def sharp_lookup(random: Random) -> Found:
-    """Of a stored key, the soft lookup becomes the value as scores sharpen; the hard lookup has no gradient."""
+    """For a stored key, the soft lookup converges to the value as scores become sharper. The hard lookup has gradient
+    0."""
     keys, values = draw(random, S, DV), draw(random, S, DV)
     query, wanted = keys[2], values[2]
 
@@ -84,11 +87,11 @@ def sharp_lookup(random: Random) -> Found:
 
 
 def measure_reinforce(*, samples: int, seed: int, **_: Any) -> dict[str, Any]:
-    """The mean of `samples` REINFORCE estimates of d E[cost] / d scores against the enumerated gradient ("exact").
+    """Compares the mean of `samples` REINFORCE estimates of d E[cost] / d scores with the enumerated gradient.
 
-    "largest_z", the largest difference in standard errors, "within", the share of scores within two of them, "share",
-    how much of the gradient's length the difference is, "variance" of an estimate; each "_with_baseline" too, where the
-    mean cost is taken off.
+    "largest_z" is the largest difference in standard errors, "within" the share of scores within two standard errors,
+    "share" the norm of the difference divided by that of the gradient, and "variance" the variance of an estimate. Each
+    also comes as "_with_baseline", where the mean cost is subtracted.
     """
     with jax.enable_x64(True):
         random = np.random.default_rng(seed)

@@ -1,12 +1,12 @@
-"""The causal mask: exactly what it hides, what it saves, and what a model learns without it.
+"""The causal mask: what it hides, how much time it saves, and what a model learns without it.
 
     attention-research reproduce lectures/masking --scale=cpu
 
-Exact: no weight on the future and no gradient from it, one masked pass against every step on its past, an encoder's
-self-attention against a decoder's whose mask hides nothing (`laws.masks`). Timed: one masked pass against as
-many passes as there are steps, by length. Trained: the Transformer of `lectures/positions` copies letters (generated
-text) with its decoder's mask and without, loss with the answer given against what it writes; an encoder fills in hidden
-words of film reviews from both sides and from what stands before alone.
+Exact statements (`laws.masks`): future positions get no weight and no gradient; one masked pass equals computing every
+step from its past; an encoder's self-attention equals that of a decoder whose mask hides nothing. Timed: one masked
+pass against one pass for each step, by length. Trained: the Transformer of `lectures/positions` copies letters
+(generated text) with and without the mask of its decoder, and the study compares the loss under teacher forcing with
+the generated output. An encoder predicts masked words of film reviews from both sides, and from preceding words only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HIDDEN = {"two_sided": ("hidden words, both sides", "standard"), "one_sided": ("
 
 
 def copying(kind: str) -> dict[str, Any]:
-    """The Transformer that copies, with this self-attention in its decoder."""
+    """The overrides of the Transformer that copies, with the given self-attention in its decoder."""
     overrides = ordered("sinusoidal", "sinusoidal")
     decoder = {**overrides["model"]["decoder"], "self_attention": {"kind": kind}}
     return {**overrides, "model": {**overrides["model"], "decoder": decoder}}
@@ -57,9 +57,9 @@ STUDY = Study(
     },
     columns=(
         *exact.COLUMNS,
-        Column("measure.ratio", "times as long", significant(2)),
+        Column("measure.ratio", "time ratio", significant(2)),
         LOSS,
-        Column("measure.recall", "written right, %", fixed(1, 100), better="higher"),
+        Column("measure.recall", "correct outputs, %", fixed(1, 100), better="higher"),
         PERPLEXITY,
     ),
     claims="../../claims.csv",
@@ -80,8 +80,8 @@ STUDY = Study(
     figures=(draw,),
     notes=(
         exact.NOTE,
-        "Times as long: a pass for each of 128 steps on its past, against one masked pass over all of them.",
-        "The loss of a copying row is that of the last updates, with the answer given; perplexity is of hidden words. "
-        "The trials of a trained row were trained as replicas on the same batches.",
+        "Time ratio: the time of one pass for each of 128 steps over its past, divided by the time of one masked pass.",
+        "The loss of a copying row is the training loss of the last updates, with teacher forcing. Perplexity is that "
+        "of masked words. The seeds of a trained row were trained together on the same batches.",
     ),
 )  # fmt: skip

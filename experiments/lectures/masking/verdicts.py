@@ -1,4 +1,4 @@
-"""The verdicts and the picture of `lectures/masking`."""
+"""The verdicts and the figure of `lectures/masking`."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ LAWS = {
     "mask-equals-truncation": "one pass is every step alone",
     "encoder-is-unmasked-decoder": "an encoder is a mask that hides nothing",
 }
-#: Written right below this share: it cannot generate.
+#: A model cannot generate if its share of correct outputs is below this.
 FAILS = 0.5
 
 
 def truncation(results: Results) -> Verdict:
-    """The law, and that one pass is faster at every length."""
+    """The law holds, and one pass is faster at every length."""
     found = exact("mask-equals-truncation")(results)
     ratios = results.mean_list("truncation", "measure.ratios")
     if found.status != HELD or not ratios:
         return found if ratios or found.status != HELD else Verdict(UNTESTED, f"{found.because}; not timed")
     lengths = results.study.scale(results.scale).settings.get("lengths", ())
     said = ", ".join(f"{ratio:.1f} at {length}" for length, ratio in zip(lengths, ratios, strict=True))
-    return Verdict(HELD if min(ratios) > 1 else CONDITION, f"{found.because}; steps alone take times as long: {said}")
+    return Verdict(HELD if min(ratios) > 1 else CONDITION, f"{found.because}; time of single steps / one pass: {said}")
 
 
 def cheats(results: Results) -> Verdict:
-    """Without the mask: a clearly lower loss with the answer given, and clearly less that is written right, less than
-    half of it."""
+    """Without the mask the loss under teacher forcing is clearly lower, but clearly fewer outputs are correct, and less
+    than half of them."""
     loss, written = together({
         "loss": compare(results, "unmasked", "masked", "train.loss"),
         "written": compare(results, "masked", "unmasked", "measure.recall", higher=True),
@@ -48,7 +48,7 @@ def cheats(results: Results) -> Verdict:
 
 
 def encoder(results: Results) -> Verdict:
-    """The law; and hidden words are recovered clearly better from both sides."""
+    """The law holds, and masked words are predicted clearly better from both sides."""
     found = exact("encoder-is-unmasked-decoder")(results)
     sides = compare(results, "two_sided", "one_sided", "evaluate.perplexity")
     because = f"{found.because}; {sides.text}"
@@ -66,7 +66,7 @@ VERDICTS = {
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Milliseconds by length: one masked pass, and a pass for each step."""
+    """Draws milliseconds by length: one masked pass, and one pass for each step."""
     lengths = results.study.scale(results.scale).settings.get("lengths", ())
     times = {name: results.mean_list("truncation", f"measure.{name}") for name in ("masked", "truncated")}
     if not all(times.values()):
@@ -74,7 +74,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(6, 4))
     for (name, values), colour in zip(times.items(), COLOURS, strict=False):
-        label = {"masked": "one masked pass", "truncated": "a pass for each step"}[name]
+        label = {"masked": "one masked pass", "truncated": "one pass for each step"}[name]
         axis.plot(lengths, values, "o-", color=colour, label=label)
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
@@ -86,4 +86,4 @@ def draw(results: Results, folder: Path) -> Figure | None:
     save(pyplot, figure, where)
     said = ", ".join(f"{length}: {slow / fast:.1f}" for length, slow, fast in
                      zip(lengths, times["truncated"], times["masked"], strict=True))  # fmt: skip
-    return Figure(where, "One masked pass against a pass for each step", f"Times as long, by steps: {said}.")
+    return Figure(where, "One masked pass against one pass for each step", f"Time ratio by number of steps: {said}.")

@@ -1,4 +1,4 @@
-"""The pictures of `lectures/nonlinearity`."""
+"""The figures of `lectures/nonlinearity`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SIDES = {"with": "feed-forward", "without": "three times the heads"}
 
 
 def draw_distances(results: Results, folder: Path) -> Figure | None:
-    """Distance from the mean vector by depth: as drawn, and of the deepest trained models (dotted: before)."""
+    """Draws the distance from the mean vector by depth, for random weights and for the deepest trained models.
+
+    Dotted lines are the trained models before training.
+    """
     drawn = [row for row in results.rows if "residual" in row.settings and mean_curve(results, row.id)]
     if not drawn:
         return None
@@ -27,8 +30,8 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
         said.append(f"{row.name} {curve[-1]:.2g}")
     axes[0, 0].set_yscale("log")
     axes[0, 0].axhline(LOST, color="#888888", linewidth=0.8)
-    axes[0, 0].text(0, LOST * 1.3, "float32 ends here", fontsize=8, color="#555555")
-    axes[0, 0].set_title("as drawn", loc="left", fontsize=11)
+    axes[0, 0].text(0, LOST * 1.3, "float32 precision", fontsize=8, color="#555555")
+    axes[0, 0].set_title("random weights", loc="left", fontsize=11)
     axes[0, 0].set_ylabel("distance from the mean vector / norm")
     axes[0, 0].legend(fontsize=9)
     for (side, curve), colour in zip(trained.items(), COLOURS[1:], strict=False):
@@ -42,12 +45,17 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
         axis.set_xlabel("layer (0: input)")
     where = folder / "distances.png"
     save(pyplot, figure, where)
-    return Figure(where, "How alike vectors grow by depth", f"At the last layer as drawn: {'; '.join(said)}.")
+    return Figure(
+        where, "Distance from the mean vector by depth", f"At the last layer with random weights: {'; '.join(said)}."
+    )
 
 
 def draw_quality(results: Results, folder: Path) -> Figure | None:
-    """Perplexity and accuracy by depth, with the network and without: every seed a point, a line through the means."""
-    keys = {"evaluate.perplexity": "perplexity", "measure.accuracy": "share of next tokens right"}
+    """Draws perplexity and accuracy by depth, with and without the feed-forward network.
+
+    Each seed is a point; the line goes through the means.
+    """
+    keys = {"evaluate.perplexity": "perplexity", "measure.accuracy": "next-token accuracy"}
     if not any(results.values(f"{side}_{depth}", "measure.accuracy") for side in SIDES for depth in DEPTHS):
         return None
     pyplot = canvas()

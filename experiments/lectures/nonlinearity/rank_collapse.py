@@ -1,11 +1,11 @@
-"""How alike the vectors of a sequence are, by depth of a stack: Dong, Cordonnier & Loukas 2021 (arXiv 2103.03404).
+"""Similarity of the vectors of a sequence by depth (Dong, Cordonnier & Loukas 2021, arXiv 2103.03404).
 
 The residual of a matrix X [T D] is its distance from the nearest matrix whose rows are all equal,
 
     res(X) = X - 1 x^T,   x = argmin |X - 1 x^T|,   the mean over positions in the Frobenius norm,
 
-and is given as a share of |X| (the paper takes other norms). Stacked attention alone takes it to 0 doubly
-exponentially; float32 has lost it at about 1e-7.
+and is divided by |X| here (the paper uses other norms). In a stack of attention layers alone it decreases to 0 doubly
+exponentially; in float32 its precision ends at about 1e-7.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from attention_research.layers.feed_forward.dense import DenseFeedForward
 from attention_research.models.sequences import sequence
 from attention_research.training.evaluation import Trained
 
-#: Vectors are taken for alike where what tells them apart is under this share of them.
+#: The vectors of a sequence count as alike if their distance from the mean is below this share of their norm.
 ALIKE = 0.01
 
 
 def distance_to_mean(x: Float[Array, "*B T D"]) -> Float[Array, "*B"]:
-    """|X - 1 x^T| / |X|: 0 where all rows are one, 1 where they cancel out.
+    """Computes `|X - 1 x^T| / |X|`: 0 if all rows are equal, 1 if the rows sum to zero.
 
     >>> distance_to_mean(jnp.array([[[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0], [-1.0, -2.0]]])).tolist()
     [0.0, 1.0]
@@ -46,10 +46,10 @@ def stack_distances(
     key: Key[Array, ""], x: Float[Array, "B T D"], *, depth: int, num_heads: int, hidden_width: int | None,
     residual: bool,
 ) -> Float[Array, "M"]:  # fmt: skip
-    """The mean distance of the input and after each of `depth` layers as they are drawn: M = depth + 1.
+    """The mean distance of the input and after each of `depth` layers with random weights: M = depth + 1.
 
-    A layer is self-attention and, with a `hidden_width`, a feed-forward network; with `residual` each adds to what it
-    reads. No normalisation and no dropout.
+    A layer is self-attention and, with a `hidden_width`, a feed-forward network; with `residual` each has a residual
+    connection. The stack has no normalization and no dropout.
     """
     width = x.shape[-1]
     children: dict[str, Callable[[nnx.Rngs], Any]] = {
@@ -72,8 +72,11 @@ def measure_stack(
     *, num_heads: int, hidden_width: int | None, residual: bool, depth: int, width: int, tokens: int, sequences: int,
     seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """ "distances" of random vectors by depth, a list from the input on, "distance", the last, and "alike", the first
-    depth at which they are under `ALIKE` (None: at none)."""
+    """Measures a stack with random weights on random vectors.
+
+    "distances" is the list by depth, beginning with the input, "distance" its last value, and "alike" the first depth
+    with a distance below `ALIKE` (None if there is none).
+    """
     first, second = jax.random.split(jax.random.key(seed))
     x = jax.random.normal(first, (sequences, tokens, width))
     sizes: dict[str, Any] = {"depth": depth, "num_heads": num_heads, "hidden_width": hidden_width, "residual": residual}
@@ -83,8 +86,11 @@ def measure_stack(
 
 
 def measure_states(*, workdir: Path, seed: int, examples: int | None = None, **_: Any) -> dict[str, Any]:
-    """Of a trained language model on test text: "accuracy", the share of next tokens that it holds most likely;
-    "distances" of its layers' states, a list from the embeddings on, "distance", the last; "distances_untrained"."""
+    """Measures a trained language model on test text.
+
+    "accuracy" is the share of next tokens that get the highest probability. "distances" is the list by layer, beginning
+    with the embeddings, "distance" its last value, and "distances_untrained" the list before training.
+    """
     del seed
     trained = Trained(workdir)
 

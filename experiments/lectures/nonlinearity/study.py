@@ -1,12 +1,13 @@
-"""What feed-forward networks give to attention: tokens that grow alike by depth, and loss at equal parameters.
+"""The effect of feed-forward networks between attention layers: similarity of tokens by depth, and loss at equal
+parameters.
 
     attention-research reproduce lectures/nonlinearity --scale=cpu
 
-As drawn (`rank_collapse`, after Dong et al. 2021): stacks of self-attention on random vectors, alone, with a
-residual connection, with a feed-forward network, with both, without normalisation: the distance of the outputs from
-their mean vector by depth. Trained: causal language models of film reviews, one, two and four layers deep, with the
-feed-forward network or with three times the heads in its place, for which the parameters agree within 0.2 %;
-loss, accuracy of the next token, and the same distance by layer.
+With random weights (`rank_collapse`, after Dong et al. 2021), the study measures the distance of the outputs from their
+mean vector by depth, for stacks of self-attention on random vectors: attention alone, with a residual connection, with
+a feed-forward network, and with both, without normalization. Trained are causal language models of film reviews with
+one, two and four layers, with the feed-forward network or with three times the heads instead, which makes the
+parameters agree within 0.2 %. Measured are the loss, the next-token accuracy, and the same distance by layer.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ TRAINED = (train, evaluate, measure(measure_states))
 
 
 def without(heads: int, head_width: int) -> dict[str, Any]:
-    """No feed-forward network: its parameters are those of 2 x `heads` more heads (4 D H each, of 8 D^2)."""
+    """The overrides without a feed-forward network. Its `8 D^2` parameters go to `2 heads` more heads of `4 D H`
+    each."""
     return {"model.decoder.steps": (ATTENTION,), "model.num_heads": 3 * heads, "model.head_width": head_width}
 
 
 def model(depth: int, *, feed_forward: bool) -> Row:
-    """A language model of `depth` layers."""
+    """The row of a language model with `depth` layers."""
     name = f"{depth} layer{'s' * (depth > 1)}, " + ("feed-forward" if feed_forward else "three times the heads")
     changed = {"model.num_layers": depth, **({} if feed_forward else without(4, 16))}
     small = {} if feed_forward else without(2, 8)
@@ -72,10 +74,10 @@ STUDY = Study(
     columns=(
         PARAMETERS,
         Column("measure.alike", "alike at depth", fixed(0)),
-        Column("measure.distance", "distance, last", significant(2)),
+        Column("measure.distance", "distance, last layer", significant(2)),
         LOSS,
         PERPLEXITY,
-        Column("measure.accuracy", "next token, %", fixed(1, 100), better="higher"),
+        Column("measure.accuracy", "next-token accuracy, %", fixed(1, 100), better="higher"),
     ),
     claims="../../claims.csv",
     competence=(
@@ -87,8 +89,9 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw_distances, draw_quality),
     notes=(
-        "Distance: of a sequence's vectors from their mean, as a share of their norm; alike is under 1 %. As drawn: 32 "
-        "random vectors of 64 through 12 layers; trained: the states after the last layer, 64 tokens of test text.",
-        "The trials of a trained row were trained as replicas on the same batches.",
+        "Distance: that of a sequence's vectors from their mean, divided by their norm. Alike: the distance is below "
+        "1 %. Rows with random weights: 32 random vectors of width 64 through 12 layers. Trained rows: the states "
+        "after the last layer for 64 tokens of test text.",
+        "The seeds of a trained row were trained together on the same batches.",
     ),
 )  # fmt: skip

@@ -7,21 +7,22 @@ import statistics
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
 
-#: Layers of the trained models.
+#: The numbers of layers of the trained models.
 DEPTHS = (1, 2, 4)
-#: Vectors are alike under this share, and no more alike than they were above that one of where they began.
+#: Vectors count as alike if their distance is below ALIKE, and as not more alike than at the input if their distance is
+#: above KEPT times that of the input.
 ALIKE, KEPT = 0.01, 0.5
-#: Where float32 holds no difference any more, a distance need not fall on.
+#: Below this, float32 cannot represent the difference, and the distance does not have to decrease further.
 LOST = 1e-6
 
 
 def curves(results: Results, row: str, name: str = "distances") -> list[list[float]]:
-    """The distances by depth, a list a seed."""
+    """Returns the distances by depth, one list for each seed."""
     return [list(curve) for curve in results.values(row, f"measure.{name}")]
 
 
 def mean_curve(results: Results, row: str, name: str = "distances") -> list[float]:
-    """Means over seeds, depth by depth; empty where nobody measured."""
+    """Returns the means over seeds by depth; the list is empty if nothing is measured."""
     return [statistics.fmean(at) for at in zip(*curves(results, row, name), strict=True)]
 
 
@@ -30,8 +31,10 @@ def _numbers(values: list[float]) -> str:
 
 
 def averages(results: Results) -> Verdict:
-    """Attention alone ends alike, having come nearer with every layer, in every seed; and so does it with a residual
-    connection, or without one only."""
+    """With attention alone the distance decreases at every layer, and the vectors end alike, in every seed.
+
+    The claim holds without a condition if this is also true with a residual connection.
+    """
     alone = curves(results, "attention")
     if not alone:
         return Verdict(UNTESTED, "attention alone is not measured")
@@ -46,7 +49,7 @@ def averages(results: Results) -> Verdict:
         return Verdict(FAILED, said)
     residual = curves(results, "attention_residual")
     if not residual:
-        return Verdict(CONDITION, f"held without a residual connection, with one not measured; {said}")
+        return Verdict(CONDITION, f"held without a residual connection; not measured with one; {said}")
     if max(one[-1] for one in residual) < ALIKE:
         return Verdict(HELD, said)
     slower = "slower with one" if max(one[-1] / one[0] for one in residual) < KEPT else "not with one"
@@ -54,8 +57,10 @@ def averages(results: Results) -> Verdict:
 
 
 def repairs(results: Results) -> Verdict:
-    """Loss, and accuracy of the next token, with the feed-forward network against more heads, at every depth; what it
-    does to the distances as drawn and trained is said beside."""
+    """Perplexity and next-token accuracy are better with the feed-forward network than with more heads, at every depth.
+
+    The text also gives the distances with random weights and after training.
+    """
     cases = {}
     for depth in DEPTHS:
         pair = f"with_{depth}", f"without_{depth}"
@@ -68,8 +73,8 @@ def repairs(results: Results) -> Verdict:
     if alone and repaired:
         nearer = sum(ours > theirs for ours, theirs in zip(repaired[1:], alone[1:], strict=True))
         said.append(
-            f"as drawn, the vectors are further apart with the network than without at {nearer} of {len(alone) - 1} "
-            "depths"
+            "with random weights, the vectors are further apart with the network than without it at "
+            f"{nearer} of {len(alone) - 1} depths"
         )
     for row in (f"{side}_{DEPTHS[-1]}" for side in ("with", "without")):
         if curve := mean_curve(results, row):

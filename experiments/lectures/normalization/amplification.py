@@ -1,13 +1,13 @@
-"""How a small change of the first layer's weights grows through a deep network, and how large its activations get.
+"""Growth of a small change of the first layer's weights through a deep network, and growth of its activations.
 
-A stack of dense layers h_l = act(N(h_{l-1} W_l)), N nothing or layer norm without gain and bias, weights normal with
-variance gain^2 / D. Of a random direction dW of the first weights, the derivative dh_l of every layer's output is exact
-(a product of Jacobians, `jax.jvp`), and its amplification is
+The network is a stack of dense layers h_l = act(N(h_{l-1} W_l)). N is the identity or layer norm without gain and bias;
+the weights are normal with variance gain^2 / D. For a random direction dW of the first weights, the derivative dh_l of
+every layer's output is computed exactly (by `jax.jvp`), and its amplification is
 
     (|dh_l| / |h_l|) / (|dW| / |W_1|),
 
-the relative change that a layer sees for one of the weights. Where nothing is amplified it stays near that of layer 1
-(order and chaos of random networks: Poole et al. 2016, arXiv 1606.05340).
+the relative change of a layer's output divided by the relative change of the weights. Without amplification it stays
+near that of layer 1 (order and chaos in random networks: Poole et al. 2016, arXiv 1606.05340).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 def outputs(
     weights: Float[Array, "L D D"], x: Float[Array, "B D"], activation: str, *, normalised: bool
 ) -> Float[Array, "L B D"]:
-    """Every layer's output."""
+    """Returns the output of every layer."""
 
     def layer(x: Array, weight: Array) -> tuple[Array, Array]:
         y = x @ weight
@@ -46,7 +46,7 @@ def amplification(
     weights: Float[Array, "L D D"], change: Float[Array, "D D"], x: Float[Array, "B D"], activation: str, *,
     normalised: bool,
 ) -> tuple[Float[Array, "L"], Float[Array, "L"]]:  # fmt: skip
-    """(the amplification at every layer, the root mean square of its activations)."""
+    """Returns (the amplification, the root mean square of the activations) at every layer."""
     run = lambda first: outputs(weights.at[0].set(first), x, activation, normalised=normalised)
     found, moved = jax.jvp(run, (weights[0],), (change,))
     size = lambda y: jnp.sqrt(jnp.sum(jnp.square(y), axis=(1, 2)))
@@ -57,7 +57,7 @@ def amplification(
 def drawn(
     key: Key[Array, ""], activation: str, *, gain: float, depth: int, width: int, samples: int, normalised: bool
 ) -> tuple[Float[Array, "L"], Float[Array, "L"]]:
-    """`amplification` of a random network, change and vectors."""
+    """Computes `amplification` for a random network, a random change and random inputs."""
     first, second, third = jax.random.split(key, 3)
     weights = jax.random.normal(first, (depth, width, width)) * gain * width**-0.5
     change, x = jax.random.normal(second, (width, width)), jax.random.normal(third, (samples, width))
@@ -68,8 +68,12 @@ def measure_amplification(
     *, activation: str, normalised: bool, gains: Sequence[float], depth: int, width: int, samples: int, seed: int,
     **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Lists by gain and layer: "amplified", as a multiple of the first layer's, and "ranges"; by gain alone
-    "last_amplified" and "growth", the last layer's range as a multiple of the first one's (None where one is lost)."""
+    """Measures amplification and range by gain and layer.
+
+    "amplified" (as a multiple of the first layer's) and "ranges" are lists by gain and layer. "last_amplified" and
+    "growth" are lists by gain: the last layer's amplification and range as multiples of the first layer's (None where a
+    number is not finite).
+    """
     sizes: dict[str, Any] = {"depth": depth, "width": width, "samples": samples, "normalised": normalised}
     run = jax.jit(lambda key, gain: drawn(key, activation, gain=gain, **sizes))
     found: dict[str, list[Any]] = {"amplified": [], "ranges": [], "last_amplified": [], "growth": []}

@@ -1,13 +1,14 @@
-"""How a network's loss depends on the batch size that it is trained with, by the norm inside it.
+"""The loss of a network by the batch size of its training, with batch norm and with layer norm.
 
-Batch norm (Ioffe & Szegedy 2015, arXiv 1502.03167) estimates each feature's mean and variance from the batch, so that
-a small one adds noise; in use it reads running averages instead (algorithm 2). Layer norm (Ba et al. 2016) knows of one
-sample alone. Wu & He 2018 (arXiv 1803.08494, figure 1) print the error of image classifiers by batch size: batch norm's
-rises as the batch shrinks, theirs does not.
+Batch norm (Ioffe & Szegedy 2015, arXiv 1502.03167) estimates the mean and variance of each feature from the batch, so a
+small batch adds noise. At inference it uses running averages (algorithm 2). Layer norm (Ba et al. 2016) uses a single
+sample. Wu & He 2018 (arXiv 1803.08494, figure 1) report the error of image classifiers by batch size: with batch norm
+it rises as the batch shrinks, with their group norm it does not.
 
-The network: dense layers of ReLUs with a norm, gain and bias before each ReLU, fitted by Adam to a fixed random network
-of tanh units. Every batch size sees as many samples, so a small one makes more updates. Errors are of test samples,
-the mean squared error as a share of the target's variance, at the best of several learning rates on validation samples.
+The network consists of dense layers with a norm, gain and bias before each ReLU. It is fitted by Adam to a fixed random
+network of tanh units. All batch sizes see the same number of samples, so smaller batches make more updates. The error
+is the mean squared error on test samples divided by the variance of the target, at the best of several learning rates
+on validation samples.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from attention_research.training.fitting import adam, at_best, descend_with_stat
 from .formulas import NORMS
 
 LAYERS = 3
-#: What a running average keeps of itself at each update.
+#: The decay of the running averages at each update.
 DECAY = 0.99
-#: Samples that an error is over, of validation and of the test.
+#: The number of samples for an error, in validation and in the test.
 TEST = 4096
 EPSILON = 1e-6
 
 Weights = dict[str, Array]
-#: (means, variances) of each hidden layer's features, [L D].
+#: (means, variances) of the features of each hidden layer, [L D].
 Statistics = tuple[Float[Array, "L D"], Float[Array, "L D"]]
 
 
 def draw_weights(key: Key[Array, ""], width: int) -> Weights:
-    """He et al.'s normal kernels; gain one, bias zero."""
+    """Initializes kernels by He et al.'s normal distribution, gains by one and biases by zero."""
     normal = jax.nn.initializers.he_normal(batch_axis=0)
     return {
         "hidden": normal(key, (LAYERS, width, width)),
@@ -51,7 +52,7 @@ def draw_weights(key: Key[Array, ""], width: int) -> Weights:
 def apply(
     weights: Weights, x: Float[Array, "B D"], norm: str, kept: Statistics | None = None
 ) -> tuple[Float[Array, "B"], Statistics]:
-    """(outputs, the batch's statistics by layer); batch norm reads `kept` instead of the batch's where it is given."""
+    """Returns (outputs, statistics of the batch by layer). If `kept` is given, batch norm uses it instead."""
     means, variances = [], []
     for layer in range(LAYERS):
         y = x @ weights["hidden"][layer]
@@ -66,21 +67,24 @@ def apply(
 
 
 def draw_teacher(key: Key[Array, ""], width: int) -> tuple[Array, Array]:
-    """x -> tanh(x A) b with outputs of variance near one."""
+    """Draws A and b of the function x -> tanh(x A) b, whose outputs have a variance near one."""
     first, second = jax.random.split(key)
     return 2 * jax.random.normal(first, (width, width)) * width**-0.5, jax.random.normal(second, (width,)) * width**-0.5
 
 
 def teach(teacher: tuple[Array, Array], x: Float[Array, "B D"]) -> Float[Array, "B"]:
-    """The teacher's outputs."""
+    """Returns the outputs of the teacher network."""
     return jnp.tanh(x @ teacher[0]) @ teacher[1]
 
 
 def train_errors(
     key: Key[Array, ""], *, norm: str, width: int, batch_size: int, samples: int, rates: Sequence[float]
 ) -> Float[np.ndarray, "R 2 2"]:
-    """By learning rate, all from one start and on the same samples: of validation and of test samples, the error with
-    running averages and with the samples' own statistics (the same for layer norm)."""
+    """For each learning rate, the errors on validation and test samples, with running averages and with the statistics
+    of the samples themselves.
+
+    Both errors are equal for layer norm. All learning rates use the same initialization and the same samples.
+    """
     start, taught, draws, tested, validated = jax.random.split(key, 5)
     teacher = draw_teacher(taught, width)
     steps = samples // batch_size
@@ -112,9 +116,12 @@ def measure_batch_sizes(
     *, norm: str, width: int, batch_sizes: Sequence[int], trained_samples: int, rates: Sequence[float], seed: int,
     **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """By batch size, lists: "losses" with what the norm reads in use, "own_losses" with the test samples' own
-    statistics, each at the best rate by the same loss of validation samples; "loss_ratio" of the smallest batch to the
-    largest. None where no learning rate ends in a finite loss."""
+    """Returns lists by batch size, and the ratio of the smallest to the largest batch.
+
+    "losses" uses the running averages and "own_losses" the statistics of the test samples themselves, each at the best
+    learning rate by the same loss on validation samples. "loss_ratio" is the loss of the smallest batch size divided by
+    that of the largest. A value is None if no learning rate ends with a finite loss.
+    """
     key = jax.random.key(seed)
     settings: dict[str, Any] = {"norm": norm, "width": width, "samples": trained_samples, "rates": rates}
     found = [train_errors(key, batch_size=size, **settings) for size in batch_sizes]

@@ -1,4 +1,4 @@
-"""The verdicts of `lectures/normalization` on how a small change of early weights grows with depth."""
+"""The verdicts of `lectures/normalization` on the growth of a small change of early weights with depth."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTE
 from .amplification import ACTIVATIONS
 from .verdicts import sooner
 
-#: Relative changes are amplified above the first multiple, activations of huge range above the second.
+#: Relative changes count as amplified above the first multiple, and the range of activations as huge above the second.
 AMPLIFIED, HUGE = 2.0, 10.0
 
 Case = tuple[str, float]
 
 
 def cases_of(results: Results, row: str, name: str) -> dict[float, list[float | None]]:
-    """Gain -> the numbers of all seeds under a list by gain."""
+    """Maps each gain to the values of all seeds."""
     gains = results.study.scale(results.scale).settings.get("gains", ())
     lists = results.values(row, f"measure.{name}")
     return {gain: [one[place] for one in lists] for place, gain in enumerate(gains)} if lists else {}
 
 
 def above(values: list[float | None], bound: float) -> bool:
-    """Whether every seed is above; a number that overflowed is."""
+    """Whether the values of all seeds are above the bound. A value that overflowed counts as above."""
     return bool(values) and all(value is None or value > bound for value in values)
 
 
@@ -34,7 +34,7 @@ def _middle(values: list[float | None]) -> str:
 
 
 def amplified_cases(results: Results) -> tuple[list[Case], list[Case], list[str]]:
-    """((activation, gain) whose relative changes are amplified, those of huge range, what was measured)."""
+    """Returns the (activation, gain) cases whose changes are amplified, those with a huge range, and the texts."""
     amplified, huge, said = [], [], []
     for activation in ACTIVATIONS:
         row = f"changes_{activation}"
@@ -42,7 +42,7 @@ def amplified_cases(results: Results) -> tuple[list[Case], list[Case], list[str]
         for gain, values in cases_of(results, row, "last_amplified").items():
             amplified += [(activation, gain)] if above(values, AMPLIFIED) else []
             huge += [(activation, gain)] if above(growth[gain], HUGE) else []
-            said.append(f"{activation} at gain {gain:g}: change times {_middle(values)}, range times "
+            said.append(f"{activation} at gain {gain:g}: change x {_middle(values)}, range x "
                         f"{_middle(growth[gain])}")  # fmt: skip
     return amplified, huge, said
 
@@ -52,7 +52,10 @@ def _names(cases: list[Case]) -> str:
 
 
 def changes(results: Results) -> Verdict:
-    """Some activation amplifies a relative change and lets the range grow; or some the one, some the other."""
+    """In some case a relative change is amplified and the range is huge.
+
+    If both occur but not in the same case, or if only one occurs, the claim holds in part.
+    """
     amplified, huge, said = amplified_cases(results)
     if not said:
         return Verdict(UNTESTED, "no activation is measured")
@@ -61,15 +64,14 @@ def changes(results: Results) -> Verdict:
     if both:
         return Verdict(HELD, because)
     if amplified and huge:
-        return Verdict(CONDITION, f"held in two parts, no activation does both; {because}")
+        return Verdict(CONDITION, f"held in two parts, but not for the same activation and gain; {because}")
     if amplified or huge:
         return Verdict(CONDITION, f"held in one part; {because}")
     return Verdict(FAILED, because)
 
 
 def stops(results: Results) -> Verdict:
-    """With layer norm no change is amplified and no range grows, neither where it did without nor where it did not;
-    and the set loss comes sooner."""
+    """With layer norm no change is amplified and no range is huge, and the target loss is reached sooner."""
     amplified, huge, _ = amplified_cases(results)
     cured, left, new, normed = [], [], [], []
     for before, name, bound in ((amplified, "last_amplified", AMPLIFIED), (huge, "growth", HUGE)):
@@ -79,20 +81,22 @@ def stops(results: Results) -> Verdict:
                 case, grows = (activation, gain), above(values, bound)
                 if grows or case in before:
                     (new if case not in before else left if grows else cured).append(case)
-                    normed.append(f"{activation} at gain {gain:g} with layer norm: {what} times {_middle(values)}")
+                    normed.append(f"{activation} at gain {gain:g} with layer norm: {what} x {_middle(values)}")
     speed = sooner(results, "layer_norm", "none")
     because = "; ".join([*normed, speed.text])
     if not cured and not left:
-        return Verdict(UNTESTED, f"nothing that is amplified is measured with layer norm; {because}")
+        return Verdict(UNTESTED, f"no amplified case is measured with layer norm; {because}")
     if not cured:
         return Verdict(FAILED, because)
     if not left and not new and speed.clear:
         return Verdict(HELD, because)
     parts = [f"stops for {_names(cured)}"]
     parts += [f"not for {_names(left)}"] * bool(left) + [f"begins for {_names(new)}"] * bool(new)
-    parts += {None: ["steps not tested"], False: ["no sooner at the set loss"], True: ["sooner at the set loss"]}[
-        speed.clear
-    ]
+    parts += {
+        None: ["steps not tested"],
+        False: ["target loss not reached sooner"],
+        True: ["target loss reached sooner"],
+    }[speed.clear]
     return Verdict(CONDITION, f"held in part, growth {', '.join(parts)}; {because}")
 
 

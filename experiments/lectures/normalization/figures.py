@@ -1,4 +1,4 @@
-"""The pictures of `lectures/normalization`."""
+"""The figures of `lectures/normalization`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .verdicts import KEY, mean
 
 
 def _curve(results: Results, row: str, name: str, place: int | None = None) -> list[float]:
-    """Medians over seeds, layer by layer, nan where one is lost; of a list by gain those at a place."""
+    """Returns medians over seeds by layer, NaN where a value is missing. `place` selects a gain of a list by gain."""
     lists = results.values(row, f"measure.{name}")
     lists = lists if place is None else [one[place] for one in lists]
     return [math.nan if None in at else statistics.median(at) for at in zip(*lists, strict=True)]
 
 
 def draw_gradients(results: Results, folder: Path) -> Figure | None:
-    """The gradient by layer as drawn and after training, a line a model."""
+    """Draws the gradient by layer before and after training, one line per model."""
     rows = [row for row in results.rows if _curve(results, row.id, "start_gradients") and "rate" not in row.name]
     if not rows:
         return None
@@ -32,7 +32,7 @@ def draw_gradients(results: Results, folder: Path) -> Figure | None:
         for axis, name in zip(axes, ("start_gradients", "gradients"), strict=True):
             curve = _curve(results, row.id, name)
             axis.plot(range(1, len(curve) + 1), curve, label=row.name, linewidth=1.4, markersize=5, **style)
-    for axis, title in zip(axes, ("as drawn", "after training"), strict=True):
+    for axis, title in zip(axes, ("before training", "after training"), strict=True):
         axis.set_yscale("log")
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_xlabel("layer")
@@ -43,11 +43,11 @@ def draw_gradients(results: Results, folder: Path) -> Figure | None:
     save(pyplot, figure, where)
     ratios = {row.name: mean(results, row.id, "start_ratio") for row in rows}
     said = "; ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items() if ratio is not None)
-    return Figure(where, "Gradients by layer", f"Last layer's over the first's as drawn: {said}.")
+    return Figure(where, "Gradients by layer", f"Last layer / first layer, before training: {said}.")
 
 
 def draw_amplification(results: Results, folder: Path) -> Figure | None:
-    """Relative change and range of activations by layer, a column a gain, dashed with layer norm."""
+    """Draws the relative change and the range of activations by layer, one column per gain, dashed with layer norm."""
     gains = results.study.scale(results.scale).settings.get("gains", ())
     there = [activation for activation in ACTIVATIONS
              if results.values(f"changes_{activation}", "measure.ranges")
@@ -67,7 +67,7 @@ def draw_amplification(results: Results, folder: Path) -> Figure | None:
                         said.append(f"{label}, gain {gain:g}: {curve[-1]:.2g}")
         axes[0, column].set_title(f"gain {gain:g}", loc="left", fontsize=11)
         axes[1, column].set_xlabel("layer")
-    for axis, label in zip(axes[:, 0], ("relative change / first layer's", "root mean square of activations"),
+    for axis, label in zip(axes[:, 0], ("relative change / that of layer 1", "root mean square of activations"),
                            strict=True):  # fmt: skip
         axis.set_ylabel(label)
     for axis in axes.flat:
@@ -75,11 +75,11 @@ def draw_amplification(results: Results, folder: Path) -> Figure | None:
     axes[0, -1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
     where = folder / "amplification.png"
     save(pyplot, figure, where)
-    return Figure(where, "A small change of the first weights by depth", f"At the last layer: {'; '.join(said)}.")
+    return Figure(where, "Growth of a small change of the weights by depth", f"At the last layer: {'; '.join(said)}.")
 
 
 def draw_batch_sizes(results: Results, folder: Path) -> Figure | None:
-    """The error of a small network by the batch size that it was trained with, a line a norm."""
+    """Draws the error of a small network by the batch size of its training, one line per norm."""
     sizes = results.study.scale(results.scale).settings.get("batch_sizes", ())
     curves = {norm: _curve(results, f"loss_{norm}", "losses") for norm in NORMS}
     if not any(curves.values()):
@@ -92,7 +92,7 @@ def draw_batch_sizes(results: Results, folder: Path) -> Figure | None:
     axis.set_xscale("log", base=2)
     axis.set_xticks(sizes, [str(size) for size in sizes])
     axis.set_ylim(bottom=0)
-    axis.set_xlabel("samples a batch in training")
+    axis.set_xlabel("training batch size")
     axis.set_ylabel("error / variance of the target")
     axis.legend(frameon=False)
     where = folder / "batch_sizes.png"
@@ -103,7 +103,8 @@ def draw_batch_sizes(results: Results, folder: Path) -> Figure | None:
 
 
 def draw_training(results: Results, folder: Path) -> Figure | None:
-    """Perplexity of every trained row: a point a seed, a bar at the mean; what diverged has none."""
+    """Draws the perplexity of every trained row: one point per seed and a bar at the mean. Diverged runs are left
+    out."""
     rows = [row for row in results.rows if results.values(row.id, KEY)]
     if not rows:
         return None
@@ -120,7 +121,7 @@ def draw_training(results: Results, folder: Path) -> Figure | None:
     axis.invert_yaxis()
     axis.set_xscale("log")
     mark_plainly(axis.xaxis)
-    axis.set_xlabel("perplexity a piece")
+    axis.set_xlabel("perplexity per word piece")
     where = folder / "perplexity.png"
     save(pyplot, figure, where)
     return Figure(where, "Perplexity by norm", f"{'; '.join(said)}.")

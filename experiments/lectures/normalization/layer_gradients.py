@@ -1,8 +1,9 @@
-"""The gradient by layer of a language model, as it is drawn and after training: Xiong et al. 2020 (arXiv 2002.04745).
+"""The gradient by layer of a language model, before and after training (Xiong et al. 2020, arXiv 2002.04745).
 
-Their section 3: with the norm after the residual connection the expected gradient of the last layer's second
-feed-forward matrix is O(D sqrt(log D)) whatever the depth L, with the norm before it O(D sqrt(log D / L)), so that the
-former wants a warm-up. The norm here is Frobenius's, of the mean loss of one batch in that matrix of each layer.
+Section 3 of the paper: with post-norm the expected gradient of the last layer's second feed-forward matrix is
+O(D sqrt(log D)) for any depth L; with pre-norm it is O(D sqrt(log D / L)). Post-norm therefore needs a warm-up.
+Measured here is the Frobenius norm of the gradient of the mean loss of one batch with respect to that matrix of each
+layer.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from jaxtyping import Array, Float
 from attention_research.analysis.teacher_forced import untrained
 from attention_research.training.evaluation import Trained
 
-#: The matrix that the paper looks at, stacked over layers.
+#: The matrix that the paper studies, stacked over layers.
 MATRIX = "feed_forward.output.kernel"
 
 
 def gradient_norms(
     structure: Any, parameters: Mapping[str, Array], statistics: Mapping[str, Array], batch: Mapping[str, Array]
 ) -> Float[Array, "L"]:
-    """Of the mean loss a token in every layer's `MATRIX`. Raises KeyError if the model has none."""
+    """The norms of the gradient of the mean loss per token with respect to `MATRIX` of every layer.
+
+    Raises KeyError if the model has no such matrix.
+    """
     (name,) = (name for name in parameters if name.endswith(MATRIX))
 
     def loss(matrix: Array) -> Array:
@@ -37,8 +41,11 @@ def gradient_norms(
 
 
 def measure_gradients(*, workdir: Path, seed: int, rows: int = 16, **_: Any) -> dict[str, Any]:
-    """ "gradients" by layer of a trained run on a batch of test text, and "start_gradients" before training, lists;
-    "start_last" and "start_ratio" of the latter: the last layer's norm, and it over the first layer's."""
+    """Measures a trained run on a batch of test text.
+
+    "gradients" and, before training, "start_gradients" are lists by layer. "start_last" is the last layer's norm before
+    training, and "start_ratio" is that divided by the first layer's.
+    """
     del seed
     trained = Trained(workdir)
     _, batch = next(iter(trained.data.evaluation_batches("test", rows, examples=rows)))

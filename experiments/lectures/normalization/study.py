@@ -1,14 +1,18 @@
-"""Layer normalisation: its formula, against batch norm, what it does to small changes, gradients and training.
+"""Layer normalization: its formula, a comparison with batch norm, and its effect on gradients and training.
 
     attention-research reproduce lectures/normalization --scale=cpu
 
-Exact: the formula beside the slips that one meets (`formulas`), and whose output moves when a sample's
-batch neighbours change. A small network's error by batch size with either norm (`batch_sizes`). As drawn: how
-the relative change of the first weights grows through 32 dense layers, with and without layer norm, by activation and
-gain (`amplification`). Trained: causal language models of film reviews,
-eight layers deep, with no norm, layer norm, RMS norm, layer norm without gain and bias and with its statistics detached
-from the gradient (Xu et al. 2019), norms before and after the residual connection, each with and without a warm-up
-(Xiong et al. 2020), no norm and layer norm at three learning rates; gradients by layer before and after training.
+The study has four parts:
+
+- Exact (`formulas`): the formula against common mistakes, and the change of a sample's output when the other samples of
+  its batch change.
+- The error of a small network by batch size with either norm (`batch_sizes`).
+- Random networks (`amplification`): the growth of a relative change of the first weights through 32 dense layers, with
+  and without layer norm, by activation and gain.
+- Trained causal language models of film reviews with eight layers: without norm, with layer norm, with RMS norm, with
+  layer norm without gain and bias, and with layer norm whose statistics are detached from the gradient (Xu et al.
+  2019); pre-norm and post-norm, each with and without a warm-up (Xiong et al. 2020); without norm and with layer norm
+  at three learning rates. Gradients by layer are measured before and after training.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ POST = {
     "model.decoder.final_norm": False,
 }
 SAID = {"right": "formula", "sum": "mean without 1/D", "root": "root taken twice", "both": "both slips"}
-#: Row -> name, overrides; the learning rate is the scale's where none is said.
+#: Row -> name, overrides. The learning rate is that of the scale unless a row sets it.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("no norm", NONE),
     "layer_norm": ("layer norm", {}),
@@ -51,7 +55,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "post_no_warmup": ("after, no warm-up", {**POST, **NO_WARMUP}),
     "pre_no_warmup": ("layer norm, no warm-up", NO_WARMUP),
 }
-#: Other learning rates of the first two.
+#: Further learning rates for the first two rows.
 RATES = {"low": 0.001, "high": 0.01}
 
 
@@ -81,7 +85,7 @@ SIZES = {
     "rates": (0.001, 0.003, 0.01),
     "trained_samples": 65_536,
 }
-#: Width of the networks that are fitted with one norm or the other.
+#: The width of the networks that are fitted with batch norm or layer norm.
 FITTED = 32
 SHORT = {
     "max_length": 64,
@@ -120,14 +124,14 @@ STUDY = Study(
     },
     columns=(
         Column("measure.mean", "mean", significant(2), spread=False),
-        Column("measure.deviation", "deviation", significant(3), spread=False),
-        Column("measure.change", "neighbours' change", significant(2)),
-        Column("measure.loss_ratio", "error at 2 / 64", significant(2)),
-        Column("measure.amplification", "amplified", significant(2)),
-        Column("measure.range", "range grows", significant(2)),
+        Column("measure.deviation", "standard deviation", significant(3), spread=False),
+        Column("measure.change", "change by other samples", significant(2)),
+        Column("measure.loss_ratio", "error at batch 2 / 64", significant(2)),
+        Column("measure.amplification", "amplification", significant(2)),
+        Column("measure.range", "growth of range", significant(2)),
         PARAMETERS,
         Column("measure.start_last", "gradient, last layer", significant(2)),
-        Column("measure.start_ratio", "last / first", significant(2)),
+        Column("measure.start_ratio", "gradient, last / first", significant(2)),
         LOSS,
         PERPLEXITY,
     ),
@@ -137,10 +141,12 @@ STUDY = Study(
     verdicts={**verdicts.VERDICTS, **changes.VERDICTS},
     figures=(draw_training, draw_gradients, draw_amplification, draw_batch_sizes),
     notes=(
-        "Mean and deviation of the formula's outputs for vectors of 128 numbers of mean 200 and deviation 100. "
-        "Amplified and range: of the last of 32 dense layers, as multiples of the first one's, at gain 2.",
-        "Error at 2 / 64: of a network trained on batches of 2 samples, as a multiple of one trained on 64.",
-        "Gradients as drawn, before any update, in each layer's second feed-forward matrix.",
-        "The trials of a trained row were trained as replicas on the same batches.",
+        "Mean and standard deviation: those of the outputs of the formula, for vectors of 128 numbers with mean 200 "
+        "and standard deviation 100. Change by other samples: the largest relative change of a sample's output when "
+        "the other samples of its batch are replaced. Amplification and growth of range: values of the last of 32 "
+        "dense layers divided by those of the first, at gain 2.",
+        "Error at batch 2 / 64: the error of a network trained with batches of 2 samples, divided by that with 64.",
+        "Gradients: norms for each layer's second feed-forward matrix, before training.",
+        "The seeds of a trained row were trained together on the same batches.",
     ),
 )  # fmt: skip

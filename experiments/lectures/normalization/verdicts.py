@@ -23,16 +23,17 @@ from attention_research.studies.verdicts import (
 )
 
 KEY = "evaluate.perplexity"
-#: Means that should be 0, deviations that should be 1 (the smallest scale leaves epsilon some), outputs that agree.
+#: The tolerances for means that should be 0, for standard deviations that should be 1 (at the smallest scale epsilon
+#: changes them a little), and for outputs that should agree.
 ZERO, ONE, SAME = 1e-4, 1e-3, 1e-4
-#: The loss whose step is looked for: this many nats a token below the unigram model's.
+#: The target loss is this many nats per token below the loss of the unigram model.
 BELOW = 0.5
-#: A cost, as a share of the perplexity, that is none worth the name.
+#: An increase of the perplexity by at most this share counts as negligible.
 SLIGHT = 0.01
 
 
 def mean(results: Results, row: str, name: str) -> float | None:
-    """Over seeds; None where nobody measured."""
+    """The mean over seeds, or None if nothing is measured."""
     values = results.values(row, f"measure.{name}")
     return statistics.fmean(values) if values else None
 
@@ -42,7 +43,8 @@ def _numbers(values: list[float]) -> str:
 
 
 def formula(results: Results) -> Verdict:
-    """Mean 0 and deviation 1 at every scale by the formula, equal to the package's; by a slip not."""
+    """The formula gives mean 0 and standard deviation 1 at every scale and equals the package's layer norm; the
+    formulas with a mistake do not."""
     said, wrong, right = [], [], None
     for slip in ("right", "sum", "root", "both"):
         lists = results.values(f"formula_{slip}", "measure.deviations")
@@ -54,18 +56,18 @@ def formula(results: Results) -> Verdict:
         good = off[0] < ONE and off[1] < ZERO and agrees < SAME
         right = good if slip == "right" else right
         wrong += [slip] if slip != "right" and not good else []
-        said.append(f"{slip}: deviations {_numbers(list(lists[0]))}, largest mean {off[1]:.2g}, "
-                    f"{agrees:.2g} from the package's")  # fmt: skip
+        said.append(f"{slip}: standard deviations {_numbers(list(lists[0]))}, largest mean {off[1]:.2g}, "
+                    f"difference from the package's layer norm {agrees:.2g}")  # fmt: skip
     if right is None:
         return Verdict(UNTESTED, "the formula is not measured")
     slips = len(said) - 1
-    said.append(f"{len(wrong)} of {slips} slips show")
+    said.append(f"{len(wrong)} of {slips} mistakes change the output")
     return Verdict(HELD if right and len(wrong) == slips else FAILED, "; ".join(said))
 
 
 def against_batch(results: Results) -> Verdict:
-    """A sample's output when its neighbours change: exactly the same by layer norm, another by batch norm; the error by
-    batch size is told beside it."""
+    """When the other samples of a batch change, a sample's output stays exactly the same with layer norm and changes
+    with batch norm. The text also gives the error by batch size."""
     layer, batch = (mean(results, f"batch_{norm}", "change") for norm in ("layer_norm", "batch_norm"))
     if layer is None or batch is None:
         return Verdict(UNTESTED, "a norm is not measured")
@@ -82,7 +84,7 @@ def against_batch(results: Results) -> Verdict:
 
 
 def by_batch_size(results: Results) -> str:
-    """The error of a small network by batch size, with either norm."""
+    """Describes the error of a small network by batch size, with either norm."""
     said = []
     for norm in ("layer_norm", "batch_norm"):
         losses = results.mean_list(f"loss_{norm}", "measure.losses")
@@ -91,13 +93,13 @@ def by_batch_size(results: Results) -> str:
 
 
 def set_loss(results: Results) -> float | None:
-    """`BELOW` nats under the unigram model's loss on the test text."""
+    """The target loss: `BELOW` nats below the loss of the unigram model on the test text."""
     floors = results.values("layer_norm", "evaluate.unigram_perplexity")
     return math.log(floors[0]) - BELOW if floors else None
 
 
 def steps_to(results: Results, row: str, loss: float) -> list[float]:
-    """The first logged step of each seed at which the training loss is that or below; infinite if none is."""
+    """For each seed, the first logged step whose training loss is at most `loss`, or infinity if there is none."""
     found = []
     for entry in results.of(row):
         result = entry.result or {}
@@ -108,11 +110,11 @@ def steps_to(results: Results, row: str, loss: float) -> list[float]:
 
 
 def sooner(results: Results, better: str, worse: str) -> Comparison:
-    """Steps to the set loss; a run that never gets there counts as one that diverged."""
+    """Compares the steps to the target loss. A run that never reaches it counts as diverged."""
     loss = set_loss(results)
     ours, theirs = ([] if loss is None else steps_to(results, row, loss) for row in (better, worse))
     if min(len(ours), len(theirs)) < 2:
-        return Comparison(better, worse, None, f"steps of {better} and {worse} not measured in two seeds")
+        return Comparison(better, worse, None, f"steps of {better} and {worse} not measured for two seeds")
     words = [_steps(values) for values in (ours, theirs)]
     said = f"steps to a loss of {loss:.2f}: {words[0]} ({better}) against {words[1]} ({worse})"
     return dataclasses.replace(between(better, worse, ours, theirs, "steps", higher=False), said=said)
@@ -126,7 +128,7 @@ def _steps(values: list[float]) -> str:
 
 
 def faster(results: Results) -> Verdict:
-    """Steps to the set loss with layer norm and without any, at each learning rate."""
+    """Layer norm needs fewer steps to the target loss than no norm, at each learning rate."""
     cases = {f"rate {name or 'of the config'}": sooner(results, f"layer_norm{suffix}", f"none{suffix}")
              for name, suffix in (("0.001", "_low"), ("", ""), ("0.01", "_high"))}  # fmt: skip
     found, said = conclude(cases), []
@@ -137,7 +139,7 @@ def faster(results: Results) -> Verdict:
 
 
 def gradients(results: Results) -> Verdict:
-    """What is left of layer norm's gain over no norm when its statistics are detached: under half, held."""
+    """Less than half of the gain of layer norm over no norm remains when its statistics are detached."""
     rows = {row: results.values(row, KEY) for row in ("layer_norm", "detached", "none")}
     if not all(rows.values()):
         return Verdict(UNTESTED, f"not measured: {', '.join(row for row, values in rows.items() if not values)}")
@@ -148,24 +150,24 @@ def gradients(results: Results) -> Verdict:
         if at:
             norms = [statistics.fmean(layer) for layer in zip(*at, strict=True)]
             perplexity = statistics.fmean(results.values(row, KEY) or (math.nan,))
-            said.append(f"{row}: perplexity {perplexity:.4g}, gradients by layer as drawn {_numbers(norms)}")
+            said.append(f"{row}: perplexity {perplexity:.4g}, gradients by layer before training {_numbers(norms)}")
     if gain.clear is None or lost.clear is None:
         return Verdict(UNTESTED, "; ".join(said))
     if not gain.clear:
         return Verdict(FAILED, "; ".join(["layer norm has no clear gain to explain", *said]))
     if not math.isfinite(lost.gain):
-        return Verdict(HELD, "; ".join(["with statistics detached it diverges", *said]))
-    kept = 1 - lost.gain / gain.gain  # all of it where no norm diverges
-    said.insert(0, f"{kept:.0%} of the gain is left with statistics detached")
+        return Verdict(HELD, "; ".join(["with detached statistics training diverges", *said]))
+    kept = 1 - lost.gain / gain.gain  # the whole gain if the model without norm diverges
+    said.insert(0, f"{kept:.0%} of the gain remains with detached statistics")
     if not lost.clear:
         return Verdict(FAILED, "; ".join(said))
     if kept >= 0.5:
-        return Verdict(CONDITION, "; ".join(["held in part: the forward normalisation alone does most of it", *said]))
+        return Verdict(CONDITION, "; ".join(["held in part: forward normalization gives most of the gain", *said]))
     return Verdict(HELD, "; ".join(said))
 
 
 def optional(results: Results) -> Verdict:
-    """Without gain and bias the perplexity is no higher but for a `SLIGHT` share."""
+    """Without gain and bias the perplexity increases by at most the share `SLIGHT`."""
     return conclude({"perplexity": no_worse(results, "simple", "layer_norm", KEY, Margin(SLIGHT, relative=True))})
 
 

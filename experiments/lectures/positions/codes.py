@@ -1,8 +1,9 @@
-"""What a code of positions promises: a vector [T D] for each step, drawn, measured and turned.
+"""Position encodings, with one vector for each step [T D], and measurements of their properties.
 
-Four wishes (Kazemnejad 2019, "Transformer architecture: the positional encoding"): a code of its own for every step;
-the same distance for the same offset, wherever and however long the text; bounded values; nothing random. The sinusoid
-is `kernels.sinusoidal_positions` (Vaswani et al. 2017, section 3.5); the others are those that it is compared with.
+Four properties are desired (Kazemnejad 2019, "Transformer architecture: the positional encoding"): a unique encoding
+for every step; the same distance for the same offset, at all positions and text lengths; bounded values; and
+determinism. The sinusoid is `kernels.sinusoidal_positions` (Vaswani et al. 2017, section 3.5). The other encodings are
+compared with it.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ def learned(length: int, width: int, seed: int = 0) -> Codes:
 
 
 def index(length: int, width: int) -> Codes:
-    """The step's number in every feature."""
+    """The number of the step in every feature."""
     return np.repeat(np.arange(length, dtype=np.float64)[:, None], width, axis=1)
 
 
 def fraction(length: int, width: int) -> Codes:
-    """The step's number as a share of the length."""
+    """The number of the step divided by the length."""
     return index(length, width) / max(length - 1, 1)
 
 
 def binary(length: int, width: int) -> Codes:
-    """The bits of the step's number, the fastest first; with fewer features than bits numbers repeat."""
+    """The bits of the step's number, lowest bit first. If there are fewer features than bits, encodings repeat."""
     return (np.arange(length)[:, None] >> np.minimum(np.arange(width), 62) & 1).astype(np.float64)
 
 
 def sinusoidal(length: int, width: int) -> Codes:
-    """The kernel's, in float64."""
+    """The sinusoidal encoding of the kernel, in float64."""
     return np.asarray(sinusoidal_positions(length, width), np.float64)
 
 
@@ -54,7 +55,7 @@ SCHEMES: dict[str, Callable[[int, int], Codes]] = {
 
 
 def smallest_distance(codes: Codes) -> float:
-    """Between two different steps.
+    """The smallest distance between the encodings of two different steps.
 
     >>> smallest_distance(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]))
     1.0
@@ -65,13 +66,13 @@ def smallest_distance(codes: Codes) -> float:
         rows = codes[first : first + _ROWS]
         apart = squares[first : first + _ROWS, None] + squares - 2 * rows @ codes.T
         apart[np.arange(len(rows)), first + np.arange(len(rows))] = np.inf
-        nearest = np.argmin(apart, axis=1)  # the sum above loses digits: the nearest pair is measured anew
+        nearest = np.argmin(apart, axis=1)  # the sum above loses precision, so the nearest pair is measured again
         smallest = min(smallest, float(np.linalg.norm(rows - codes[nearest], axis=1).min()))
     return smallest
 
 
 def offset_distances(codes: Codes, offsets: Sequence[int]) -> list[tuple[float, float]]:
-    """(smallest, largest) distance of two steps so far apart, over all places."""
+    """For each offset, the (smallest, largest) distance of two steps at this offset, over all positions."""
     found = [np.linalg.norm(codes[offset:] - codes[:-offset], axis=1) for offset in offsets]
     return [(float(one.min()), float(one.max())) for one in found]
 
@@ -79,7 +80,10 @@ def offset_distances(codes: Codes, offsets: Sequence[int]) -> list[tuple[float, 
 def inconsistency(
     scheme: Callable[[int, int], Codes], lengths: Sequence[int], width: int, offsets: Sequence[int]
 ) -> float:
-    """How far the distance at one offset moves over places and lengths, as a share of its largest; the worst offset."""
+    """How much the distance at one offset varies over positions and lengths, divided by the largest distance.
+
+    The value is that of the worst offset.
+    """
     spans = [offset_distances(scheme(length, width), offsets) for length in lengths]
     worst = 0.0
     for at_offset in zip(*spans, strict=True):
@@ -89,13 +93,14 @@ def inconsistency(
 
 
 def wavelengths(codes: Codes) -> Float[np.ndarray, "P"]:
-    """Of each pair (sine, cosine), from the mean turn a step."""
+    """The wavelength of each pair (sine, cosine), from its mean rotation per step."""
     turns = np.unwrap(np.arctan2(codes[:, 0::2], codes[:, 1::2]), axis=0)
     return 2 * np.pi * (len(codes) - 1) / (turns[-1] - turns[0])
 
 
 def rotation(width: int, offset: int, base: float = 10000.0) -> Float[np.ndarray, "D D"]:
-    """R with p(t + offset) = R p(t) for every t: a turn of each pair (sine, cosine) by offset times its frequency."""
+    """Returns R with p(t + offset) = R p(t) for every t. It rotates each pair (sine, cosine) by offset times its
+    frequency."""
     turned = np.zeros((width, width))
     for pair in range(width // 2):
         angle = offset * base ** (-2 * pair / width)
@@ -106,13 +111,13 @@ def rotation(width: int, offset: int, base: float = 10000.0) -> Float[np.ndarray
 
 
 def along_diagonals(products: Float[np.ndarray, "T T"]) -> tuple[list[float], float]:
-    """(mean of each diagonal from the main one on, the largest variation along one)."""
+    """Returns (the mean of each diagonal, beginning with the main diagonal; the largest variation along a diagonal)."""
     diagonals = [np.diagonal(products, offset) for offset in range(len(products))]
     return [float(one.mean()) for one in diagonals], max(float(one.max() - one.min()) for one in diagonals)
 
 
 def sign_changes(codes: Codes) -> list[int]:
-    """How often each feature passes the middle of its range.
+    """How often each feature crosses the middle of its range.
 
     >>> sign_changes(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
     [3, 1]
@@ -131,8 +136,12 @@ def measure_codes(
     seed: int,
     **_: Any,
 ) -> dict[str, Any]:
-    """ "smallest_distance" up to `code_length` steps, "inconsistency" over `lengths`, "largest" value at the shortest
-    and longest of these ("largest_short"), "repeatable" (1 where a second call gives the same bits)."""
+    """Measures an encoding.
+
+    "smallest_distance" is over `code_length` steps, and "inconsistency" over `lengths`. "largest_short" and "largest"
+    are the largest values at the shortest and the longest of `lengths`. "repeatable" is 1 if a second call gives the
+    same bits.
+    """
     code = SCHEMES[scheme]
     make = (lambda length, width: learned(length, width, seed)) if scheme == "learned" else code
     short, long = (float(np.abs(make(length, code_width)).max()) for length in (min(lengths), max(lengths)))

@@ -1,4 +1,4 @@
-"""The pictures of `lectures/positions`."""
+"""The figures of `lectures/positions`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attention_research.studies.results import Results
 
 
 def draw_sinusoid(results: Results, folder: Path) -> Figure | None:
-    """The heat map, the counter's bits, the dot products by offset, and how often signs change."""
+    """Draws the heat map of the sinusoid, the bits of a counter, the dot products by offset, and the sign changes."""
     if not results.values("sinusoid", "measure.heat"):
         return None
     one = lambda name: results.values("sinusoid", f"measure.{name}")[0]
@@ -29,29 +29,31 @@ def draw_sinusoid(results: Results, folder: Path) -> Figure | None:
     for name, label, marker in (("changes", "sinusoid, sines", "o"), ("changes_of_bits", "bits", "s")):
         axes[4].plot(range(len(one(name))), one(name), marker=marker, markersize=4, linestyle="none", label=label)
     axes[4].set_yscale("symlog", base=2)
-    axes[4].set(xlabel="feature or bit, the fastest first", ylabel="sign changes in 1,024 steps")
+    axes[4].set(xlabel="feature or bit, fastest first", ylabel="sign changes in 1,024 steps")
     axes[4].legend(fontsize=9)
     for axis in axes[:3]:
         axis.grid(visible=False)
-    titles = ("sinusoid", "a counter's bits", "dot products", "by offset", "alternation")
+    titles = ("sinusoid", "bits of a counter", "dot products", "dot products by offset", "sign changes")
     for axis, title in zip(axes, titles, strict=True):
         axis.set_title(title, loc="left", fontsize=11)
     where = folder / "sinusoid.png"
     save(pyplot, figure, where)
     products = one("by_offset")
     said = ", ".join(f"{products[offset]:.1f}" for offset in (0, 1, 10, 100) if offset < len(products))
-    varies = f"they vary along a diagonal by {one('diagonal_variation'):.0e}"
-    return Figure(where, "The sinusoid beside a counter", f"Dot products at offsets 0, 1, 10, 100: {said}; {varies}.")
+    varies = f"largest variation along a diagonal {one('diagonal_variation'):.0e}"
+    return Figure(
+        where, "The sinusoid and a binary counter", f"Dot products at offsets 0, 1, 10, 100: {said}; {varies}."
+    )
 
 
 def draw_codes(results: Results, folder: Path) -> Figure | None:
-    """What the codes promise, a panel a wish: a bar a code."""
+    """Draws the properties of the encodings: one panel per property and one bar per encoding."""
     rows = [row for row in results.rows if results.values(row.id, "measure.smallest_distance")]
     if not rows:
         return None
     panels = {
-        "smallest_distance": "nearest two codes",
-        "inconsistency": "distance at one offset moves by",
+        "smallest_distance": "smallest distance of two steps",
+        "inconsistency": "variation of distance at one offset",
         "largest": "largest value",
     }
     pyplot = canvas()
@@ -72,4 +74,4 @@ def draw_codes(results: Results, folder: Path) -> Figure | None:
     mean = lambda row, name: results.mean(row.id, f"measure.{name}")
     of_row = lambda row: ", ".join(f"{title} {mean(row, name):.3g}" for name, title in panels.items())
     said = "; ".join(f"{row.name}: {of_row(row)}" for row in rows)
-    return Figure(where, "What codes of positions promise", f"{said}.")
+    return Figure(where, "Properties of position encodings", f"{said}.")

@@ -1,4 +1,4 @@
-"""What `lectures/positions` measures of the sinusoid, of identities between forms, and of shifted text."""
+"""The measurements of `lectures/positions` on the sinusoid, on equivalent forms, and on shifted text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from typing import Any
 
 
 def measure_sinusoid(*, code_width: int, code_length: int, drawn: int, seed: int, **_: Any) -> dict[str, Any]:
-    """ "wavelength_error" (largest relative difference from 2 pi 10000^(2i/D) of those that turn at least once within
-    the length), "rotation_error" (largest of p(t + k) - R_k p(t)), "diagonal_variation" and "by_offset" of the dot
-    products, "changes" and "changes_of_bits" of signs, and "heat" and "bits", the pictures' numbers."""
+    """Measures the sinusoid.
+
+    - "wavelength_error": the largest relative difference from `2 pi 10000^(2i/D)`, over features with at least one
+      period within the length;
+    - "rotation_error": the largest absolute value of p(t + k) - R_k p(t);
+    - "diagonal_variation" and "by_offset": of the dot products;
+    - "changes" and "changes_of_bits": the numbers of sign changes of the sines and of the bits;
+    - "heat" and "bits": the data of the figures.
+    """
     import numpy as np
 
     from . import codes
@@ -35,9 +41,12 @@ def measure_sinusoid(*, code_width: int, code_length: int, drawn: int, seed: int
 
 
 def measure_identities(*, code_width: int, seed: int, **_: Any) -> dict[str, float]:
-    """ "tied": the largest difference of q, k and v between positions concatenated under tied blocks and added, and
-    "untied" under blocks that differ; "inside": between positions added to a layer's input, and their projections
-    added to its queries, keys and values; "bare": p itself added to q, k and v instead."""
+    """Measures the largest differences of q, k and v between equivalent forms of position encodings.
+
+    "tied" is between concatenated positions, with equal weight blocks for tokens and positions, and added positions;
+    "untied" is the same with different blocks. "inside" is between positions added to the input of a layer and their
+    projections added to its queries, keys and values; "bare" adds p itself to q, k and v instead.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -63,7 +72,8 @@ def measure_identities(*, code_width: int, seed: int, **_: Any) -> dict[str, flo
 
 
 def measure_shift(*, attention: str, seed: int, **_: Any) -> dict[str, float]:
-    """ "moved": the largest change of an untrained layer's weights when the same tokens stand 37 places further on."""
+    """Returns "moved", the largest change of the attention weights of an untrained layer when the same tokens are
+    shifted by 37 positions."""
     import jax
     import jax.numpy as jnp
     from flax import nnx

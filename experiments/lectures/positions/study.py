@@ -1,13 +1,18 @@
-"""What codes of positions promise, drawn, measured and trained.
+"""Position encodings: their properties, drawn and measured, and their effect on trained models.
 
     attention-research reproduce lectures/positions --scale=cpu
 
-Codes (nothing is trained): sinusoid, a learned table before training, the bare index, the index divided by the length,
-the index's bits; how near two steps come within 10,000, how far the distance at one offset moves with place and length,
-how large values grow. The sinusoid: wavelengths, dot products, the rotation that a shift is, the bits of a counter
-beside it. Identities: concatenated positions with tied blocks, positions in queries, keys and values. Layers: whether
-weights move when the whole text is shifted. Order: the Transformer of `lectures/scaling` copies letters (generated
-text) with positions in both stacks, one, or none. Language models of film reviews, 128 tokens a row, by scheme.
+The study has five parts:
+
+- Encodings, without training: the sinusoid, a learned table before training, the index, the index divided by the
+  length, and the bits of the index. Measured are the smallest distance of two of 10,000 steps, the variation of the
+  distance at one offset over positions and lengths, and the largest value. For the sinusoid the study also measures
+  wavelengths, dot products, and the rotation that corresponds to a shift, and compares it with a binary counter.
+- Equivalent forms: concatenated positions with tied blocks, and positions in queries, keys and values.
+- Layers: whether attention weights change when the whole text is shifted.
+- Order: the Transformer of `lectures/scaling` copies letters (generated text) with positions in both stacks, in one, or
+  in none.
+- Language models of film reviews with each position scheme, with rows of 128 tokens.
 """
 
 from __future__ import annotations
@@ -36,8 +41,8 @@ CODES = {
 SHIFTED = {"absolute": "sinusoid added to embeddings", "relative": "Shaw, k = 16", "t5": "T5 bias", "rotary": "rotary",
            "alibi": "ALiBi"}  # fmt: skip
 
-#: Absolute or relative, fixed or learned; concatenated has 2 D^2 parameters more, for which the added sinusoid has 16
-#: hidden units more in each of its four layers.
+#: Schemes that are absolute or relative, fixed or learned. Concatenation has 2 D^2 more parameters; to match it, the
+#: row `added` has 16 more hidden units in each of its four layers.
 LANGUAGE: dict[str, tuple[str, dict[str, Any]]] = {
     "none": SCHEMES["none"],
     "sinusoidal": SCHEMES["sinusoidal"],
@@ -63,7 +68,7 @@ COPYING = {
 
 
 def ordered(encoder: str, decoder: str) -> dict[str, Any]:
-    """A Transformer that copies, with these positions in its stacks."""
+    """The overrides of a Transformer that copies, with the given positions in its encoder and decoder."""
     stack = lambda kind: {"unroll": True, "positions": {"kind": kind}}
     model = {"kind": "transformer", "num_layers": 2, "width": 64, "num_heads": 4, "dropout_rate": 0.0}
     model |= {"feed_forward": {"kind": "dense", "hidden_width": 128}}
@@ -99,10 +104,10 @@ STUDY = Study(
     },
     columns=(
         PARAMETERS,
-        Column("measure.smallest_distance", "nearest codes", significant(2)),
-        Column("measure.inconsistency", "distance moves, %", fixed(1, 100)),
+        Column("measure.smallest_distance", "smallest distance", significant(2)),
+        Column("measure.inconsistency", "variation of distance, %", fixed(1, 100)),
         Column("measure.largest", "largest value", significant(3)),
-        Column("measure.moved", "weights move by", lambda value: f"{value:.0e}"),
+        Column("measure.moved", "change of weights", lambda value: f"{value:.0e}"),
         Column("measure.recall", "recall", fixed(2), better="higher"),
         LOSS,
         PERPLEXITY,
@@ -124,8 +129,9 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw_codes, draw_sinusoid),
     notes=(
-        "Codes of width 128: the nearest two of 10,000 steps; how far the distance at offsets 1, 4 and 16 moves over "
-        "places and texts of 50, 500 and 5,000 steps; the largest value at 5,000.",
-        "Copying is generated text; chance is 1 in 512. Perplexities are of test reviews in rows of 128 tokens.",
+        "Encodings have width 128. Smallest distance: between two of 10,000 steps. Variation of distance: that at "
+        "offsets 1, 4 and 16 over positions and over texts of 50, 500 and 5,000 steps. Largest value: at 5,000 steps.",
+        "Change of weights: the largest change of an attention weight when the text is shifted by 37 positions.",
+        "Copying uses generated text; chance is 1/512. Perplexity is that of test reviews in rows of 128 tokens.",
     ),
 )

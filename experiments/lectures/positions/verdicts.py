@@ -19,28 +19,28 @@ from attention_research.studies.verdicts import (
     margin_of,
 )
 
-#: float32 sums of a few hundred numbers.
+#: The tolerance for sums of a few hundred numbers in float32.
 EXACT = 1e-3
-#: A distance that moves by less than this share does not move.
+#: A distance that varies by less than this share counts as constant.
 STEADY = 0.01
-#: Over how many steps signs were counted.
+#: The number of steps over which sign changes are counted.
 STEPS = 1024
 PERPLEXITY = "evaluate.perplexity"
 
 
 def _codes(results: Results, name: str) -> dict[str, float]:
-    """Code -> its number."""
+    """Maps each encoding to its value."""
     found = {row.id: results.mean(row.id, f"measure.{name}") for row in results.rows if row.id.startswith("code_")}
     return {row.removeprefix("code_"): value for row, value in found.items() if value is not None}
 
 
 def _of_codes(name: str, good: Callable[[dict[str, float]], bool]) -> Callable[[Results], Verdict]:
-    """A verdict on one number of every code."""
+    """Returns a verdict function that tests one value of every encoding."""
 
     def verdict(results: Results) -> Verdict:
         found = _codes(results, name)
         if "sinusoidal" not in found or len(found) < 2:
-            return Verdict(UNTESTED, "codes are not measured")
+            return Verdict(UNTESTED, "the encodings are not measured")
         said = "; ".join(f"{code} {value:.3g}" for code, value in found.items())
         return Verdict(HELD if good(found) else FAILED, f"{name.replace('_', ' ')}: {said}")
 
@@ -48,7 +48,7 @@ def _of_codes(name: str, good: Callable[[dict[str, float]], bool]) -> Callable[[
 
 
 def _of_sinusoid(names: dict[str, str], good: Callable[..., bool]) -> Callable[[Results], Verdict]:
-    """A verdict on what is measured of the sinusoid itself: name -> words."""
+    """Returns a verdict function on measurements of the sinusoid. `names` maps their names to descriptions."""
 
     def verdict(results: Results) -> Verdict:
         found = {name: results.values("sinusoid", f"measure.{name}") for name in names}
@@ -68,8 +68,8 @@ def _spelled(value: float | list[float]) -> str:
 
 
 def _fades(by_offset: list[float], diagonal_variation: float) -> bool:
-    """The band: nothing moves along a diagonal; the first offset is nearest, and the means of ever longer stretches of
-    offsets fall."""
+    """Dot products are constant along diagonals, largest at offset 0, and their means over longer and longer ranges of
+    offsets decrease."""
     edges = [0, 1, 4, 16, 64, len(by_offset)]
     stretches = [statistics.fmean(by_offset[a:b]) for a, b in zip(edges, edges[1:], strict=False) if by_offset[a:b]]
     falls = all(later < before for before, later in zip(stretches, stretches[1:], strict=False))
@@ -77,7 +77,8 @@ def _fades(by_offset: list[float], diagonal_variation: float) -> bool:
 
 
 def _slows(changes: list[int], changes_of_bits: list[int]) -> bool:
-    """Bits alternate half as often from one to the next; sines fall too, by the steady ratio of their frequencies."""
+    """Each bit changes half as often as the one before. Sines also change less and less often, by the constant ratio of
+    their frequencies."""
     halves = changes_of_bits == [(STEPS - 1) // 2**bit for bit in range(len(changes_of_bits))]
     often = [count for count in changes if count >= 16]
     ratios = [before / later for before, later in zip(often, often[1:], strict=False)]
@@ -85,7 +86,7 @@ def _slows(changes: list[int], changes_of_bits: list[int]) -> bool:
 
 
 def count_parameters(results: Results) -> Verdict:
-    """T times D against none, from the modules."""
+    """A learned table has T times D parameters and the sinusoid has none, counted from the modules."""
     from attention_research.layers.positions.learned import LearnedPositions
     from attention_research.layers.positions.sinusoidal import SinusoidalPositions
     from attention_research.layers.structure import abstract
@@ -106,14 +107,14 @@ def count_parameters(results: Results) -> Verdict:
 
 
 def order_needs(results: Results) -> Verdict:
-    """Copying letters in order with positions in both stacks, against one and none."""
+    """Letters are copied in order better with positions in both stacks than with positions in one or none."""
     rivals = {"nowhere": "none", "decoder": "the decoder alone", "encoder": "the encoder alone"}
     pair = lambda worse: compare(results, "order_both", f"order_{worse}", "measure.recall", higher=True)
     return conclude({f"both stacks against {name}": pair(row) for row, name in rivals.items()})
 
 
 def tied(results: Results) -> Verdict:
-    """The largest differences of q, k and v between the two forms."""
+    """Concatenation with tied blocks gives the same q, k and v as addition."""
     same, other = results.mean("identities", "measure.tied"), results.mean("identities", "measure.untied")
     if same is None or other is None:
         return Verdict(UNTESTED, "the identities are not measured")
@@ -122,18 +123,19 @@ def tied(results: Results) -> Verdict:
 
 
 def add_or_concatenate(results: Results) -> Verdict:
-    """Perplexity of added and concatenated at equal parameters: whether either may be chosen, within the margin.
+    """At equal parameters the perplexities of added and concatenated positions agree within the margin.
 
-    The margin, 3 %, is the difference that Haviv et al. 2022 call competitive: printed 20.97 without positions, 20.42
-    with learned ones.
+    The margin, 3 %, is the difference that Haviv et al. 2022 call competitive: they report 20.97 without positions and
+    20.42 with learned positions.
     """
     margin = margin_of(results, "add-against-concatenate")
     same = equivalent(results, "lm_added", "lm_concatenated", PERPLEXITY, margin)
-    return conclude({"perplexity": same}).beside("adding is what the papers do")
+    return conclude({"perplexity": same}).beside("the papers use addition")
 
 
 def inside(results: Results) -> Verdict:
-    """One layer's forms, and language models with positions at the input, in q, k, v of every layer, and nowhere."""
+    """Both forms agree for one layer, and language models with positions at the input, or in q, k and v of every layer,
+    are better than without positions."""
     same, bare = results.mean("identities", "measure.inside"), results.mean("identities", "measure.bare")
     cases = {
         "at the input, against none": compare(results, "lm_sinusoidal", "lm_none", PERPLEXITY),
@@ -143,12 +145,16 @@ def inside(results: Results) -> Verdict:
     if same is None or verdict.status == UNTESTED:
         return Verdict(UNTESTED, verdict.because)
     between = compare(results, "lm_in_attention", "lm_sinusoidal", PERPLEXITY).said
-    forms = f"one layer, x + p at its input against p W added to q, k, v: {same:.1e}; p itself added: {bare:.2g}"
+    forms = (
+        f"largest difference for one layer between x + p at its input and p W added to q, k, v: {same:.1e}; "
+        f"with p itself added: {bare:.2g}"
+    )
     return verdict.beside(between, forms)
 
 
 def four_cells(results: Results) -> Verdict:
-    """Each cell's scheme against none; relative ones do not move when the text is shifted, absolute ones do."""
+    """The scheme of each cell is better than none. The weights of relative schemes do not change when the text is
+    shifted; those of absolute schemes do."""
     moved = {
         row.id.removeprefix("shift_"): results.mean(row.id, "measure.moved")
         for row in results.rows
@@ -159,7 +165,7 @@ def four_cells(results: Results) -> Verdict:
     cells = {"sinusoidal": "fixed, absolute", "learned": "learned, absolute", "alibi": "fixed, relative",
              "relative": "learned, relative"}  # fmt: skip
     verdict = conclude({name: compare(results, f"lm_{row}", "lm_none", PERPLEXITY) for row, name in cells.items()})
-    said = f"weights move under a shift by {', '.join(f'{name} {value:.0e}' for name, value in moved.items())}"
+    said = f"change of weights under a shift: {', '.join(f'{name} {value:.0e}' for name, value in moved.items())}"
     divided = moved.get("absolute", 0.0) > EXACT and all(v < EXACT for name, v in moved.items() if name != "absolute")
     if not divided:
         return Verdict(FAILED, f"{said}; {verdict.because}")

@@ -1,11 +1,13 @@
-"""Recurrent networks: what they see, hold and compute, exactly and trained.
+"""Recurrent networks: what their states depend on, how much they store, and exact properties.
 
     attention-research reproduce lectures/recurrent --scale=cpu
 
-Exact, in float64 (`laws.recurrence`): no state knows what comes after it, with a second direction it does; the
-gradient through time; parameters at any length; probabilities of strings as products of steps, and all strings' sum;
-writing by feeding oneself. Trained (`tasks`, gated recurrent units): copying random symbols through
-one state by its width and their number; tags that later symbols decide, read in one direction or in both.
+Exact statements, in float64 (`laws.recurrence`): a state does not depend on later inputs, but with a second direction
+it does; the gradient through time equals finite differences; the number of parameters does not depend on the length;
+the probability of a string is the product over steps, and the probabilities of all strings sum to 1; a generated text
+has the same probability in generation and in scoring. Trained with gated recurrent units (`tasks`): copying random
+symbols through one state, by the width of the state and the number of symbols; and tagging where later symbols
+determine the tag, in one direction or in both.
 """
 
 from __future__ import annotations
@@ -47,12 +49,12 @@ STUDY = Study(
     },
     columns=(
         *exact.COLUMNS,
-        Column("measure.longest", "right at the longest, %", fixed(1, 100), better="higher"),
-        Column("measure.half", "below half from", fixed(0), better="higher"),
-        Column("measure.accuracy", "tags right, %", fixed(1, 100), better="higher"),
+        Column("measure.longest", "accuracy at longest, %", fixed(1, 100), better="higher"),
+        Column("measure.half", "first length below half", fixed(0), better="higher"),
+        Column("measure.accuracy", "tag accuracy, %", fixed(1, 100), better="higher"),
     ),
     claims="../../claims.csv",
-    # Copying: at the number of symbols that is copied best.
+    # For copying, the accuracy at the number of symbols that is copied best.
     competence=(
         Competence(
             "copying_64",
@@ -75,7 +77,8 @@ STUDY = Study(
     figures=(draw,),
     notes=(
         exact.NOTE,
-        "Copying: of 16 random symbols, each given the one before it; below half from: the shortest length of which "
-        "less than half is right. A tag is the symbol three places later, of the last three places their own.",
+        "Copying: random symbols out of 16, with teacher forcing. First length below half: the shortest length with an "
+        "accuracy below one half. A tag is the symbol three positions later; for the last three positions it is their "
+        "own symbol.",
     ),
 )  # fmt: skip

@@ -1,10 +1,12 @@
-"""What one state can hold, and what a second direction is worth: small networks on symbols drawn as they are needed.
+"""The capacity of one recurrent state and the effect of a second direction, on small networks and random symbols.
 
-Copying: an encoder reads L random symbols, a decoder that starts from its last state alone writes them again, each
-symbol given the one before (which tells nothing: they are independent). Tagging: position t is to be given the symbol
-that stands `ahead` places later, by a network that reads in one direction or in both. Pairs: M keys with their values,
-then a key; its value is asked for, of attention over the pairs, or of the last state of a recurrent network that read
-them. The gated recurrent unit of Cho et al. 2014 throughout.
+- Copying: an encoder reads L random symbols. A decoder that starts from the last state only writes them again, with
+  teacher forcing. The previous symbol gives no information, because the symbols are independent.
+- Tagging: the label of position t is the symbol `ahead` positions later. The network reads in one direction or in both.
+- Pairs: the input is M keys with their values, and then one key; the target is the value of that key. The model is
+  attention over the pairs, or the last state of a recurrent network that has read the pairs.
+
+All recurrent networks are gated recurrent units (Cho et al. 2014).
 """
 
 from __future__ import annotations
@@ -24,23 +26,23 @@ from attention_research.layers.recurrent.scan import run
 from attention_research.registry import lookup
 from attention_research.training.fitting import fit
 
-#: Examples that an accuracy is over.
+#: The number of examples for an accuracy.
 TEST = 1024
 Tokens = Int[Array, "B T"]
 
 
 def cell(width: int, input_width: int, rngs: nnx.Rngs) -> nnx.Module:
-    """A gated recurrent unit."""
+    """Builds a gated recurrent unit."""
     return lookup("recurrent_cell", "gru")(width=width, input_width=input_width, rngs=rngs)
 
 
 def over(one: Any, x: Float[Array, "B T D"], state: Any = None, *, reverse: bool = False) -> tuple[Array, Any]:
-    """(states, the last one) of a cell over a sequence."""
+    """Returns (all states, the last state) of a cell over a sequence."""
     return run(one, x, one.initial(x.shape[0], x.dtype) if state is None else state, reverse=reverse)
 
 
 class Copier(nnx.Module):
-    """Encoder and decoder of one width, the state between them."""
+    """An encoder and a decoder of the same width, connected only by the last state."""
 
     def __init__(self, symbols: int, width: int, *, rngs: nnx.Rngs):
         self.embedding = nnx.Param(jax.random.normal(rngs.params(), (symbols + 1, width)))
@@ -55,7 +57,7 @@ class Copier(nnx.Module):
 
 
 class Tagger(nnx.Module):
-    """States of one direction or of both, then a classifier."""
+    """Recurrent states of one direction or of both, followed by a classifier."""
 
     def __init__(self, symbols: int, width: int, directions: int, *, rngs: nnx.Rngs):
         self.embedding = nnx.Param(jax.random.normal(rngs.params(), (symbols, width)))
@@ -71,7 +73,7 @@ class Tagger(nnx.Module):
 
 
 class Memory(nnx.Module):
-    """Pairs [B 2M] and a key -> scores of the values, by attention over the pairs or by a state that read them."""
+    """From pairs and a key to scores of the values, by attention over the pairs or by a recurrent state."""
 
     def __init__(self, kind: str, symbols: int, width: int, *, rngs: nnx.Rngs):
         normal = lambda: nnx.Param(jax.random.normal(rngs.params(), (symbols, width)))
@@ -94,7 +96,10 @@ class Memory(nnx.Module):
 def fitted(
     make: Any, examples: Any, key: Key[Array, ""], *, steps: int, batch_size: int, rate: float
 ) -> dict[str, Any]:
-    """ "accuracy" on fresh examples, "parameters". ``examples(key, count)`` gives (arguments, wanted)."""
+    """Trains a model and returns its "accuracy" on new examples, and "parameters".
+
+    ``examples(key, count)`` returns (arguments, labels).
+    """
 
     def loss(module: Any, batch: Any) -> Float[Array, ""]:
         given, wanted = batch
@@ -112,8 +117,11 @@ def fitted(
 def measure_copying(
     *, width: int, lengths: tuple[int, ...], symbols: int, steps: int, batch_size: int, rate: float, seed: int, **_: Any
 ) -> dict[str, Any]:
-    """Of a state of `width`: "accuracies" by length, lists; "half", the first length whose accuracy is below one half
-    (None: none), "longest", the accuracy at the last."""
+    """Measures copying through a state of `width`.
+
+    "accuracies" is a list by length, "half" the first length with an accuracy below one half (None if there is none),
+    and "longest" the accuracy at the last length.
+    """
     found = []
     for length in lengths:
 
@@ -132,7 +140,7 @@ def measure_tagging(
     *, directions: int, tag_width: int, ahead: int, tag_length: int, symbols: int, steps: int, batch_size: int,
     rate: float, seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """ "accuracy" at naming the symbol `ahead` places later, "parameters", "chance"."""
+    """Returns "accuracy" on the symbol `ahead` positions later, "parameters" and "chance"."""
 
     def examples(key: Key[Array, ""], count: int) -> Any:
         tokens = jax.random.randint(key, (count, tag_length + ahead), 0, symbols)
@@ -147,7 +155,7 @@ def measure_pairs(
     *, memory: str, pairs: tuple[int, ...], symbols: int, width: int, steps: int, batch_size: int, rate: float,
     seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """By number of pairs, "accuracies"; "most", the last of them. A "table" is Python's dictionary."""
+    """Returns "accuracies" by number of pairs, and "most", the last of them. The memory "table" is a Python dict."""
     found = []
     for count in pairs:
 

@@ -1,4 +1,4 @@
-"""The verdicts and the picture of `lectures/recurrent`."""
+"""The verdicts and the figure of `lectures/recurrent`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAWS = {
 
 
 def widths(results: Results) -> dict[int, list[list[float]]]:
-    """Width of the state -> the accuracies by length of each seed."""
+    """Maps each width of the state to the accuracies by length of each seed."""
     rows = {row.id: row.id.split("_")[1] for row in results.rows if row.id.startswith("copying_")}
     found = {
         int(width): [list(one) for one in results.values(row, "measure.accuracies")] for row, width in rows.items()
@@ -33,8 +33,8 @@ def widths(results: Results) -> dict[int, list[list[float]]]:
 
 
 def capacity(results: Results) -> Verdict:
-    """At every width less is right of the longest text than of the shortest, in every seed; and the length at which it
-    falls below one half is no shorter for a wider state."""
+    """At every width the accuracy at the longest length is below that at the shortest, in every seed. The first length
+    with an accuracy below one half is not shorter for a wider state."""
     found = widths(results)
     if not found:
         return Verdict(UNTESTED, "copying is not measured")
@@ -45,8 +45,10 @@ def capacity(results: Results) -> Verdict:
         half = next((length for length, mean in zip(lengths, means, strict=True) if mean < 0.5), None)
         halves.append(math.inf if half is None else half)
         by_length = ", ".join(f"{100 * mean:.0f}" for mean in means)
-        said.append(f"a state of {width}: {by_length} % (below half {'nowhere' if half is None else f'from {half}'})")
-    because = f"right of {', '.join(map(str, lengths))} symbols; {'; '.join(said)}"
+        said.append(
+            f"width {width}: {by_length} % ({'never below half' if half is None else f'below half from {half}'})"
+        )
+    because = f"accuracy at {', '.join(map(str, lengths))} symbols; {'; '.join(said)}"
     falls = all(one[-1] < one[0] for lists in found.values() for one in lists)
     grows = all(a <= b for a, b in zip(halves, halves[1:], strict=False)) and halves[-1] > halves[0]
     if falls and grows:
@@ -55,7 +57,7 @@ def capacity(results: Results) -> Verdict:
 
 
 def directions(results: Results) -> Verdict:
-    """The law, and that tags which later symbols decide are named clearly better in both directions."""
+    """The law holds, and tags that later symbols determine are predicted clearly better with both directions."""
     found = exact("bidirectional-sees-later-steps")(results)
     tags = compare(results, "tagging_2", "tagging_1", "measure.accuracy", higher=True)
     because = f"{found.because}; {tags.text}"
@@ -72,7 +74,7 @@ VERDICTS = {
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Accuracy of copying by length, a line a width."""
+    """Draws the accuracy of copying by length, one line per width."""
     found = widths(results)
     if not found:
         return None
@@ -81,13 +83,13 @@ def draw(results: Results, folder: Path) -> Figure | None:
     figure, axis = pyplot.subplots(figsize=(6.4, 4))
     for (width, lists), style in zip(found.items(), styles(), strict=False):
         means = [100 * statistics.fmean(at) for at in zip(*lists, strict=True)]
-        axis.plot(lengths, means, label=f"a state of {width}", **style)
+        axis.plot(lengths, means, label=f"width {width}", **style)
         said.append(f"{width}: {', '.join(f'{mean:.0f}' for mean in means)}")
     axis.axhline(50, color="grey", linewidth=1)
     axis.set_ylim(0, 102)
     axis.set_xlabel("symbols to copy")
-    axis.set_ylabel("right, %")
+    axis.set_ylabel("accuracy, %")
     axis.legend(frameon=False)
     where = folder / "capacity.png"
     save(pyplot, figure, where)
-    return Figure(where, "Copying through one state", f"Right, % by length, by width of the state: {'; '.join(said)}.")
+    return Figure(where, "Copying through one state", f"Accuracy in % by length, for each width: {'; '.join(said)}.")

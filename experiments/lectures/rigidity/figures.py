@@ -1,4 +1,4 @@
-"""The pictures of `lectures/rigidity`."""
+"""The figures of `lectures/rigidity`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .verdicts import ENCODERS, INPUTS, KINDS, READERS
 
 
 def draw_layers(results: Results, folder: Path) -> Figure | None:
-    """By vectors, from the words to the last layer: agreement of weights with cosines, basic and learned; the cosine of
-    two tokens before and after basic attention; the weight of a token on itself."""
+    """Draws, from the word vectors to the last layer: the agreement of weights with cosines, for basic and for learned
+    attention; the cosine of two tokens before and after basic attention; and the weight of a token on itself."""
     rows = [row for row in ENCODERS if results.values(row, "measure.agreement")]
     if not rows:
         return None
@@ -37,15 +37,15 @@ def draw_layers(results: Results, folder: Path) -> Figure | None:
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1.04)
         axis.set_xticks(range(count), ["w", "in", *map(str, range(1, count - 1))])
-        axis.set_xlabel("of words (w), of the first layer's input, after each layer")
+        axis.set_xlabel("words (w), input of the first layer, output of each layer")
         axis.legend(fontsize=8)
     where = folder / "layers.png"
     save(pyplot, figure, where)
-    return Figure(where, "Whom basic attention hears", f"{'; '.join(said)}.")
+    return Figure(where, "Weights of basic attention and similarity of tokens", f"{'; '.join(said)}.")
 
 
 def draw_accuracies(results: Results, folder: Path) -> Figure | None:
-    """Accuracy, a mark a seed: at the most and the least similar token, and on each kind of input."""
+    """Draws the accuracy at the most and the least similar token and on each kind of input, one mark per seed."""
     tasks = {"most similar token": ("unlike", "similar"), "least similar token": ("unlike", "dissimilar")}
     tasks |= {said: (inputs, "accuracy") for inputs, said in INPUTS.items()}
     kinds = {kind: name for kind, name in KINDS.items() if kind in READERS or kind == "shared"}
@@ -69,8 +69,8 @@ def draw_accuracies(results: Results, folder: Path) -> Figure | None:
     axis.set_yticks(range(len(tasks)), list(tasks))
     axis.set_ylim(len(tasks) - 0.5, -0.5)
     axis.set_xlim(0, 103)
-    axis.set_xlabel("right, % (a mark a seed)")
+    axis.set_xlabel("accuracy, % (one mark per seed)")
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=4, fontsize=8)
     where = folder / "accuracies.png"
     save(pyplot, figure, where)
-    return Figure(where, "What each attention gets right", f"{'; '.join(said)}.")
+    return Figure(where, "Accuracy of each kind of attention", f"{'; '.join(said)}.")

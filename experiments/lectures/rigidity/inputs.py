@@ -1,11 +1,12 @@
-"""Inputs of `readers` as the vectors that they come with, none of which is learned: text, images and sets of numbers.
+"""Inputs of `readers` as fixed vectors that are not learned: text, images and sets of numbers.
 
-    sentences   the word vectors of a pre-trained encoder   of a film review's sentence: negative or positive
-    digits      the pixels of patches of 4 x 4              of a handwritten digit (MNIST): which it is
-    largest, count, duplicate   the sinusoids of a number   of a set of numbers (`sets.tasks`)
+    name                        vectors                                 task
+    sentences                   word vectors of a pre-trained encoder   sentiment of a sentence of a film review
+    digits                      pixels of 4 x 4 patches                 class of a handwritten digit (MNIST)
+    largest, count, duplicate   sinusoids of a number                   question about a set of numbers (`sets.tasks`)
 
-Two of the sinusoids' vectors are the more alike the nearer their numbers are. A patch and a word also carry where they
-stand, beside their own coordinates (row and column of a patch), again as sinusoids.
+The sinusoids of two numbers are more similar if the numbers are closer. A word and a patch also have their position
+(row and column of a patch) as sinusoids, concatenated to their own coordinates.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ from attention_research.weights.packaged import folder_of
 from ..sets import tasks as set_tasks
 
 INPUTS = ("sentences", "digits", *set_tasks.TASKS)
-#: Coordinates that say where a word or patch stands, and those of a number.
+#: The numbers of coordinates for the position of a word or patch, and for a number.
 PLACE, NUMBER = 16, 16
 PATCH = 4
-#: Test examples that are read at a time.
+#: The batch size of test examples.
 TOGETHER = 256
 
 
 class Inputs(NamedTuple):
-    """``draw(key, rows)`` gives {"x" [B T D], "real" [B T], "label" [B]}, `test` such batches of the test examples."""
+    """Inputs of a task: ``draw(key, rows)`` returns a dict of "x" [B T D], "real" [B T] and "label" [B]; `test` holds
+    such batches of the test examples."""
 
     width: int
     classes: int
@@ -47,7 +49,8 @@ class Inputs(NamedTuple):
 def open_inputs(
     name: str, *, checkpoint: str, sentences: str, longest: int, sets: tuple[int, int, int], examples: int, **_: Any
 ) -> Inputs:
-    """Inputs by name. `examples` test sets of numbers are drawn; of text and digits the test split is taken whole.
+    """Opens inputs by name. For sets of numbers, `examples` test sets are drawn; for text and digits the whole test
+    split is used.
 
     Raises ValueError for an unknown name.
     """
@@ -61,7 +64,7 @@ def open_inputs(
 
 
 def patches(images: Float[np.ndarray, "E 784"]) -> Float[np.ndarray, "E 49 16"]:
-    """Squares of 4 x 4 pixels, row by row."""
+    """Cuts images into patches of 4 x 4 pixels, row by row."""
     across = SIDE // PATCH
     cut = images.reshape(-1, across, PATCH, across, PATCH).transpose(0, 1, 3, 2, 4)
     return cut.reshape(-1, across * across, PATCH * PATCH)
@@ -104,7 +107,7 @@ def _stored(
     labels: Int[np.ndarray, "E"],
     held_out: Bool[np.ndarray, "E"],
 ) -> Inputs:
-    """Of examples that are there: ``vectors(rows)`` [B T width], beside them the places."""
+    """Inputs from stored examples: ``vectors(rows)`` [B T width], concatenated with the positions."""
     train, test = (jnp.asarray(np.flatnonzero(held_out == held), jnp.int32) for held in (False, True))
     seen, answers, where = jnp.asarray(real), jnp.asarray(labels), jnp.asarray(places)
 

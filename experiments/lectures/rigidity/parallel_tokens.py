@@ -1,9 +1,9 @@
-"""Whom basic self-attention, softmax(X X^T) X, listens to and where it moves its tokens, on vectors of a real encoder.
+"""The weights of basic self-attention, softmax(X X^T) X, and the similarity of its outputs, on vectors of an encoder.
 
-A weight follows the dot product, |x_i| |x_j| cos(x_i, x_j): for one token it ranks the others by their direction only
-as far as their lengths do not say otherwise. Compared are the ranks of the weights with those of the cosines, for the
-encoder's word vectors, for what its first layer reads and for what each layer gives; beside it the encoder's own
-learned weights over the same states, the mean of its heads.
+A weight depends on the dot product |x_i| |x_j| cos(x_i, x_j), so a token ranks the others by direction and by length.
+The ranks of the weights are compared with those of the cosines, for the word vectors of the encoder, for the input of
+its first layer and for the output of each layer. For comparison, the same is done for the encoder's own learned weights
+over these states, averaged over heads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..static_attention.token_weights import rank_correlation
 
 
 def basic(x: Float[np.ndarray, "T D"]) -> tuple[Float[np.ndarray, "T D"], Float[np.ndarray, "T T"]]:
-    """(softmax(X X^T) X, the weights), in float64."""
+    """Returns (`softmax(X X^T) X`, the weights) in float64."""
     x = np.asarray(x, np.float64)
     scores = x @ x.T
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -34,20 +34,21 @@ def basic(x: Float[np.ndarray, "T D"]) -> tuple[Float[np.ndarray, "T D"], Float[
 
 
 def cosines(x: Float[np.ndarray, "T D"], y: Float[np.ndarray, "S D"]) -> Float[np.ndarray, "T S"]:
-    """Of each row of x with each of y."""
+    """The cosines of each row of x with each row of y."""
     unit = lambda z: z / np.linalg.norm(z, axis=1, keepdims=True)
     return unit(np.asarray(x, np.float64)) @ unit(np.asarray(y, np.float64)).T
 
 
 def agreement(weights: Float[np.ndarray, "T T"], x: Float[np.ndarray, "T D"]) -> float:
-    """Spearman's rank correlation of a token's weights on the others with its cosines with them, the tokens' mean."""
+    """Spearman's rank correlation of a token's weights on the other tokens with its cosines with them, averaged over
+    tokens."""
     near, others = cosines(x, x), ~np.eye(len(x), dtype=bool)
     return float(np.mean([rank_correlation(weights[i][row], near[i][row]) for i, row in enumerate(others)]))
 
 
 def pulled(x: Float[np.ndarray, "T D"]) -> dict[str, float]:
-    """What basic attention does to the tokens: "before" and "after", the mean cosine of two of them as they go in and
-    as they come out; "own", the mean weight of a token on itself."""
+    """Measures the effect of basic attention on the tokens: "before" and "after" are the mean cosines of two tokens in
+    the input and in the output; "own" is the mean weight of a token on itself."""
     y, weights = basic(x)
     others = ~np.eye(len(x), dtype=bool)
     before, after = (float(cosines(z, z)[others].mean()) for z in (x, y))
@@ -57,7 +58,8 @@ def pulled(x: Float[np.ndarray, "T D"]) -> dict[str, float]:
 def states_of(
     loaded: Loaded, parameters: Any, rows: Sequence[Sequence[int]]
 ) -> tuple[Float[np.ndarray, "M E T D"], Float[np.ndarray, "L E T T"]]:
-    """(word vectors, the first layer's input and each layer's output; the mean over heads of each layer's weights)."""
+    """Returns (word vectors, input of the first layer and output of each layer; weights of each layer, averaged over
+    heads)."""
 
     @jax.jit
     def run(tokens: Array) -> tuple[Array, Array]:
@@ -75,9 +77,12 @@ def states_of(
 def measure_parallel(
     *, checkpoint: str, trained: bool, news: str, stories: int, longest: int, seed: int, **_: Any
 ) -> dict[str, Any]:
-    """By vectors (words, input, each layer), lists: "agreement" of basic attention's weights with the cosines, and the
-    parts of `pulled`; "learned": the agreement of the weights of the layer that reads them, from the input on. The
-    same of the word vectors alone under names that begin with "words_". The seed draws the stories."""
+    """Returns lists over vectors (words, input, each layer).
+
+    "agreement" is that of the weights of basic attention with the cosines; the values of `pulled` follow. "learned" is
+    the agreement of the weights of the layer that reads the vectors, beginning with the input. Names that begin with
+    "words_" are the values for the word vectors. The seed chooses the stories.
+    """
     sources.prepare(news)
     loaded = load(folder_of(checkpoint))
     there, tokenizer = sources.open_split(news, "test"), loaded.tokenizer()

@@ -1,9 +1,14 @@
-"""What a rule that always rewards similarity can read: basic self-attention against learned projections.
+"""What basic self-attention, which always favours similar tokens, can learn in comparison with learned projections.
 
-Of a token x_i the reader has x_i and a context y_i, and from both one hidden layer of ReLUs says what is asked of the
-token, or of all tokens by the mean of the hidden layers. The context is none at all, basic attention softmax(X X^T) X,
-the same after one learned projection of X (whose scores x^T W^T W x reward similarity as much), or one head of learned
-queries, keys and values. Attention is the only place where a token hears of another.
+For a token x_i the reader has x_i and a context y_i. One hidden layer of ReLUs on both predicts the answer for the
+token, or, averaged over tokens, the answer for the whole input. The context is one of the following:
+
+- nothing;
+- basic attention, softmax(X X^T) X;
+- the same after one learned projection of X, whose scores x^T W^T W x also favour similar tokens;
+- one head with learned queries, keys and values.
+
+Only attention lets a token receive information from other tokens.
 """
 
 from __future__ import annotations
@@ -28,14 +33,17 @@ from ..static_attention.token_weights import rank_correlation
 from .inputs import open_inputs
 
 KINDS = ("none", "basic", "shared", "learned")
-#: Task -> which of a token's scores with the others it has to find.
+#: Task -> the function that selects the target among a token's scores with the other tokens.
 WANTED = {"similar": jnp.argmax, "dissimilar": jnp.argmin}
-#: Examples that an accuracy is over.
+#: The number of examples for an accuracy.
 TEST = 2048
 
 
 class Reader(nnx.Module):
-    """Vectors [B T D] -> answers, [B T C] a token or, `pooled`, [B C]. Raises ValueError for an unknown kind."""
+    """A model from vectors [B T D] to answers [B T C] for each token or, if `pooled`, [B C] for the input.
+
+    Raises ValueError for an unknown kind.
+    """
 
     def __init__(self, kind: str, *, width: int, inner: int, hidden: int, classes: int, pooled: bool, rngs: nnx.Rngs):
         if kind not in KINDS:
@@ -51,7 +59,7 @@ class Reader(nnx.Module):
     def attention(
         self, x: Float[Array, "B T D"], mask: Bool[Array, "#B #T T"]
     ) -> tuple[Float[Array, "B T Dv"], Float[Array, "B T T"]]:
-        """(context, weights); without attention the weights are those of nobody."""
+        """Returns (context, weights). Without attention the weights are 0."""
         if self.kind == "none":
             return x[..., :0], jnp.zeros((*x.shape[:2], x.shape[1]), x.dtype)
         if self.query is not None and self.key is not None and self.value is not None:
@@ -69,8 +77,11 @@ class Reader(nnx.Module):
 
 
 def draw(wanted: str, key: Key[Array, ""], rows: int, *, tokens: int, directions: int, codes: int) -> dict[str, Array]:
-    """{"x" [B T D], "label" [B T]}: a token is a direction of length sqrt(directions) and, one-hot, a code of its own;
-    its label is the code of the other token with which it has the largest or the smallest dot product."""
+    """Draws "x" [B T D] and "label" [B T].
+
+    A token consists of a direction of length sqrt(directions) and a one-hot code. Its label is the code of the other
+    token with which it has the largest or the smallest dot product.
+    """
     first, second = jax.random.split(key)
     ways = jax.random.normal(first, (rows, tokens, directions))
     ways = ways * directions**0.5 / jnp.linalg.norm(ways, axis=-1, keepdims=True)
@@ -85,8 +96,11 @@ def measure_unlike(
     *, kind: str, task: Mapping[str, int], sizes: Mapping[str, int], steps: int, batch_size: int, rate: float,
     seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """For each task of `WANTED`, on fresh examples: its accuracy under its name, and "agreement_..." of the trained
-    weights on the others with the dot products (nothing without attention). A token does not hear itself."""
+    """Trains a reader on each task of `WANTED`.
+
+    Returns the accuracy on new examples under the name of the task, and, with attention, "agreement_..." of the trained
+    weights on the other tokens with the dot products. A token does not attend to itself.
+    """
     others = ~jnp.eye(task["tokens"], dtype=bool)[None]
     width = task["directions"] + task["codes"]
     make = lambda rngs: Reader(kind, width=width, classes=task["codes"], pooled=False, rngs=rngs, **sizes)
@@ -105,7 +119,7 @@ def measure_unlike(
 
 
 def agreement(reader: Reader, x: Float[Array, "B T D"], others: Bool[Array, "1 T T"]) -> float:
-    """Spearman's rank correlation of a token's weights on the others with its dot products with them, the mean."""
+    """Spearman's rank correlation of a token's weights on the others with its dot products, averaged over tokens."""
     weights = np.asarray(reader.attention(x, others)[1], np.float64)
     scores, seen = np.einsum("btd,bsd->bts", x, x), np.asarray(others[0])
     pairs = [(weights[b, t][seen[t]], scores[b, t][seen[t]]) for b in range(len(x)) for t in range(x.shape[1])]
@@ -123,8 +137,8 @@ def measure_inputs(
     seed: int,
     **more: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Accuracy in the test examples of `inputs.open_inputs`, "accuracy", and of the most frequent class,
-    "majority"; "loss" at the end of training."""
+    """Returns "accuracy" on the test examples of `inputs.open_inputs`, "majority", that of the most frequent class, and
+    "loss" at the end of training."""
     given = open_inputs(inputs, **more)
     make = lambda rngs: Reader(kind, width=given.width, classes=given.classes, pooled=True, rngs=rngs, **sizes)
     keys = jax.random.split(jax.random.key(seed))

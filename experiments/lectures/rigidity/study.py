@@ -1,12 +1,13 @@
-"""Basic self-attention, softmax(X X^T) X, as a rule that always rewards similarity: whom it hears, and what it cannot.
+"""Basic self-attention, softmax(X X^T) X, always favours similar tokens: which tokens get weight, and what it cannot
+do.
 
     attention-research reproduce lectures/rigidity --scale=cpu
 
-Beginnings of BBC stories in the vectors of a real encoder (all-MiniLM-L6-v2, fetched from the package registry),
-trained and as drawn: do weights rank tokens by their direction, and do outputs come out more alike
-(`parallel_tokens`)? Trained (`readers`): each token names its most and its least similar other
-token; and one layer of attention over vectors as they come (`inputs`): words of film reviews, patches of
-MNIST, sets of numbers.
+`parallel_tokens` reads the beginnings of BBC stories as vectors of an encoder (all-MiniLM-L6-v2, fetched from the
+package registry), trained and with random weights. It measures whether attention weights rank tokens by their direction
+and whether the outputs are more similar than the inputs. `readers` trains two kinds of models: models in which each
+token names its most or its least similar other token, and models with one layer of attention over fixed vectors
+(`inputs`) of words of film reviews, patches of MNIST, and sets of numbers.
 """
 
 from __future__ import annotations
@@ -52,15 +53,15 @@ STUDY = Study(
     },
     columns=(
         Column("measure.words_agreement", "weight ~ cosine, words", fixed(2)),
-        Column("measure.words_before", "cosine of two tokens, before", fixed(2)),
-        Column("measure.words_after", "after", fixed(2)),
+        Column("measure.words_before", "cosine before attention", fixed(2)),
+        Column("measure.words_after", "cosine after attention", fixed(2)),
         Column("measure.similar", "most similar, %", fixed(1, 100), better="higher"),
         Column("measure.dissimilar", "least similar, %", fixed(1, 100), better="higher"),
         Column("measure.accuracy", "accuracy, %", fixed(1, 100), better="higher"),
-        Column("measure.majority", "one answer always, %", fixed(1, 100), spread=False),
+        Column("measure.majority", "majority class, %", fixed(1, 100), spread=False),
     ),
     claims="../../claims.csv",
-    # The first claim reads a published encoder.
+    # The first claim uses a published encoder.
     competence=(
         Competence(
             "unlike_learned",
@@ -116,10 +117,12 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw_layers, draw_accuracies),
     notes=(
-        "weight ~ cosine: Spearman's rank correlation of a token's weights on the others with its cosines with them.",
-        "Most and least similar: by dot product, of the other seven tokens, which of eight codes it has; no token "
-        "hears itself. Without attention a token knows its own code alone, which is what chance is here.",
-        "Accuracy: Rotten Tomatoes (our split), 5,000 digits of MNIST (500 for test), sets of 4 to 10 numbers up to "
-        "16. The vectors are given and not learned; each kind has the same reader behind it.",
+        "weight ~ cosine: Spearman's rank correlation of a token's weights on the other tokens with its cosines with "
+        "them. Cosine before and after attention: the mean cosine of two tokens.",
+        "Most and least similar, %: accuracy of predicting which of eight codes the most or least similar of the other "
+        "seven tokens has, by dot product. A token does not attend to itself. Without attention a token knows only its "
+        "own code, which gives the chance level.",
+        "Accuracy: Rotten Tomatoes (own split), 5,000 digits of MNIST (500 for testing), sets of 4 to 10 numbers up to "
+        "16. The vectors are fixed; all kinds of attention have the same layers after them.",
     ),
 )  # fmt: skip

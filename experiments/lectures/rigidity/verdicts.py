@@ -23,7 +23,7 @@ KINDS = {
     "shared": "X X^T of a learned projection",
     "learned": "learned queries, keys, values",
 }
-#: What reads the inputs that come as vectors.
+#: The kinds of attention for inputs that are vectors.
 READERS = ("none", "basic", "learned")
 INPUTS = {
     "sentences": "words (film reviews)",
@@ -33,15 +33,15 @@ INPUTS = {
     "duplicate": "numbers, any twice",
 }
 LANGUAGE = "sentences"
-#: Weights that go with cosines so well are said to favour tokens that point one way.
+#: Weights favour tokens of the same direction if their agreement with cosines is above this.
 FAVOURS = 0.5
-#: Tokens whose mean cosine grows by so much come out more alike.
+#: Outputs are more similar than inputs if the mean cosine grows by more than this.
 MOVED = 0.01
 
 
 def favours(results: Results) -> Verdict:
-    """Weights agree with cosines and outputs are more alike than inputs, in every seed: of the trained word vectors,
-    and then of what each layer of the encoder reads or gives."""
+    """Weights agree with cosines, and outputs are more similar than inputs, in every seed: for the trained word
+    vectors, and for the input and the output of each layer of the encoder."""
     lists = {name: results.values("encoder", f"measure.{name}") for name in ("agreement", "before", "after")}
     if not lists["agreement"]:
         return Verdict(UNTESTED, "the trained encoder's vectors are not measured")
@@ -54,8 +54,8 @@ def favours(results: Results) -> Verdict:
     gains = [min(values) for values in zip(*moved, strict=True)]
     before, after = (results.mean_list("encoder", f"measure.{name}") for name in ("before", "after"))
     own = results.mean_list("encoder", "measure.own")
-    said = [f"{name}: agreement {least:.2f} or more, cosine of two tokens {first:.2f}, then {second:.2f}, "
-            f"own weight {self:.2f}"
+    said = [f"{name}: agreement at least {least:.2f}, cosine of two tokens {first:.2f} before and {second:.2f} after, "
+            f"weight on itself {self:.2f}"
             for name, least, first, second, self in zip(names, worst, before, after, own, strict=True)]  # fmt: skip
     good = [name for name, least, gain in zip(names, worst, gains, strict=True) if least >= FAVOURS and gain >= MOVED]
     because = "; ".join(said)
@@ -67,11 +67,12 @@ def favours(results: Results) -> Verdict:
 
 
 def rigid(results: Results) -> Verdict:
-    """At the least similar token learned projections are better than both forms of X X^T, and these as good as no
-    attention within the claim's margin; at the most similar one X X^T is better than none, or the task is not it.
+    """At the least similar token, learned projections are better than both forms of X X^T, and these are as good as no
+    attention within the margin of the claim. At the most similar token X X^T must be better than no attention, which
+    shows that the task itself can be learned.
 
-    The margin is 0.1 of accuracy: the study counts 0.1 short of all answers as a learned task (its line of 0.9), and so
-    0.1 above no attention as nothing learned.
+    The margin is an accuracy of 0.1: the study counts an accuracy of 0.9 as a learned task, 0.1 below the maximum, and
+    in the same way at most 0.1 above no attention as nothing learned.
     """
     margin, least = margin_of(results, "basic-is-rigid"), "measure.dissimilar"
     cases = {"X X^T at the most similar token": compare(
@@ -85,7 +86,7 @@ def rigid(results: Results) -> Verdict:
 
 
 def fails_outside(results: Results) -> Verdict:
-    """The gap of learned to basic attention is clear on each input that is no language, and larger than on words."""
+    """The gap of learned to basic attention is clear on each input other than language, and larger than on words."""
     gaps = together({
         inputs: compare(results, f"{inputs}_learned", f"{inputs}_basic", "measure.accuracy", higher=True)
         for inputs in INPUTS

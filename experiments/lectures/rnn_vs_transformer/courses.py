@@ -1,6 +1,6 @@
-"""Training as time goes by, for `lectures/rnn_vs_transformer`: BLEU of every checkpoint against the clock.
+"""BLEU of every checkpoint against the time of training, for `lectures/rnn_vs_transformer`.
 
-No study: what is measured of a run, what is read of the results, and their picture.
+This module holds the measurement of a run, functions that read the results, and the figure. It defines no study.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from attention_research.studies.verdicts import Comparison, between
 
 
 def measure_course(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dict[str, Any]:
-    """BLEU of every checkpoint on some test sentences against the seconds of training until then, how many target
-    tokens a second, and the chain of one update's gradient."""
+    """Measures BLEU of every checkpoint on some test sentences with the seconds of training until then, the target
+    tokens per second, and the longest chain of dependent matrix products in the gradient of one update."""
     import jax
     import jax.numpy as jnp
 
@@ -55,7 +55,8 @@ def measure_course(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dic
 
 
 def at_equal_time(results: Results, better: str, worse: str) -> Comparison:
-    """BLEU of two rows at the last moment that both reached, seed by seed, between checkpoints on a straight line."""
+    """Compares BLEU of two rows for each seed at the last time that both reached, with linear interpolation between
+    checkpoints."""
     gains = []
     for ours, theirs in zip(courses(results, better), courses(results, worse), strict=False):
         moment = min(ours[-1][0], theirs[-1][0])
@@ -63,11 +64,11 @@ def at_equal_time(results: Results, better: str, worse: str) -> Comparison:
     if not gains:
         return Comparison(better, worse, None, f"BLEU over time of {better} and {worse} not measured")
     none = [0.0] * len(gains)
-    return between("the difference", "none", gains, none, f"BLEU of {better} less {worse}", in_pairs=True)
+    return between("the difference", "none", gains, none, f"BLEU of {better} minus {worse}", in_pairs=True)
 
 
 def courses(results: Results, row: str) -> list[list[tuple[float, float]]]:
-    """Of each finished seed, (seconds of training, BLEU) of its checkpoints."""
+    """For each finished seed, (seconds of training, BLEU) of its checkpoints."""
     found = [entry.result["stages"].get("measure", {}) for entry in results.of(row) if entry.result]
     return [list(zip(one["clock"], one["bleus"], strict=True)) for one in found if one.get("clock", [None])[-1]]
 
@@ -81,8 +82,8 @@ def _between(course: list[tuple[float, float]], moment: float) -> float:
 
 
 def seconds_to_loss(results: Results, row: str, wanted: float) -> list[float]:
-    """Of each seed, the seconds of training until the mean of five logged losses is at most `wanted` (infinite where it
-    never is)."""
+    """For each seed, the seconds of training until the mean of five logged losses is at most `wanted`, or infinity if
+    it never is."""
     found = []
     for entry in results.of(row):
         if entry.result and (speed := entry.result["stages"].get("train", {}).get("steps_per_second")):
@@ -94,7 +95,7 @@ def seconds_to_loss(results: Results, row: str, wanted: float) -> list[float]:
 
 
 def draw_course(results: Results, folder: Path) -> Figure | None:
-    """BLEU of the checkpoints against seconds of training, a line a seed."""
+    """Draws BLEU of the checkpoints against seconds of training, one line per seed."""
     found = {row.name: c for row in results.study.rows if (c := courses(results, row.id))}
     if not found:
         return None
@@ -111,4 +112,4 @@ def draw_course(results: Results, folder: Path) -> Figure | None:
     where = folder / "bleu_over_time.png"
     save(pyplot, figure, where)
     last = "; ".join(f"{name} {seeds[0][-1][1]:.1f} after {seeds[0][-1][0]:.0f} s" for name, seeds in found.items())
-    return Figure(where, "BLEU over time of training", f"First seeds end at: {last}.")
+    return Figure(where, "BLEU against training time", f"First seeds end at: {last}.")

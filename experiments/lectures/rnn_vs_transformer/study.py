@@ -1,15 +1,16 @@
-"""Recurrent networks against the Transformer at equal parameters: cost, speed, translation, recall by distance.
+"""Recurrent networks against the Transformer at equal parameters: cost, speed, translation and recall by distance.
 
     attention-research reproduce lectures/rnn_vs_transformer --scale=cpu
 
-Translation: English verses to French, the same data, batches and number of updates for a vanilla RNN and an LSTM
-without attention, an LSTM with it (Luong et al. 2015), RNNsearch (Bahdanau et al. 2015) and a Transformer, of about
-1,810,000 parameters each; learning rates of each kind's own. Operations are counted of one update; "chain" is how many
-matrix products of it wait for each other, "parallel" the share of operations outside loops that wait
-(`accounting.depth`). BLEU over time is that of checkpoints on the clock of this machine, evaluation left out.
+Translation of English verses to French: a vanilla RNN and an LSTM without attention, an LSTM with attention (Luong et
+al. 2015), RNNsearch (Bahdanau et al. 2015) and a Transformer, with about 1,810,000 parameters each. All get the same
+data, batches and number of updates; each architecture has its own learning rate. Operations are counted for one update.
+"Chain" is the longest chain of dependent matrix products of an update, and "parallel" the share of operations outside
+sequential loops (`accounting.depth`). BLEU over time is BLEU of checkpoints against the training time on this machine,
+without evaluation.
 
 Recall: delayed copying, and agreement of a verb with the first noun of a sentence (distant) or its last one (local),
-from 1,000 examples (`data.copying`: generated, no real text).
+from 1,000 examples of generated text (`data.copying`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ GENERAL = {"kind": "global", "score": {"kind": "general"}}
 
 
 def transformer(width: int, **settings: Any) -> dict[str, Any]:
-    """The overrides of a Transformer with 4 heads, with the rate and schedule of configs/translation/transformer.py."""
+    """The overrides of a Transformer with 4 heads and the learning rate and schedule of
+    configs/translation/transformer.py."""
     model = {
         "kind": "transformer",
         "num_layers": 2,
@@ -61,7 +63,8 @@ def transformer(width: int, **settings: Any) -> dict[str, Any]:
 
 
 def recurrent(width: int, cell: str, *, attention: bool) -> dict[str, Any]:
-    """One layer a side from left to right, Luong's decoder with the general score and input feeding, or no context."""
+    """The overrides of a unidirectional encoder and a decoder with one layer each. The decoder is Luong's with the
+    general score and input feeding, or has no context."""
     return {
         "model": {
             "kind": "recurrent",
@@ -84,7 +87,7 @@ TRANSLATION = {
 
 
 def translating(id: str, name: str, overrides: dict[str, Any], small: dict[str, Any] | None = None) -> Row:
-    """A row of translation models; at smoke `small`, or none."""
+    """A row of a translation model. It is run at the scale smoke only if `small` is given."""
     scales = ("cpu",) if small is None else None
     stages = (train, evaluate, measure(measure_course))
     return Row(id, name, {**TRANSLATION, **overrides}, at={"smoke": small or {}}, scales=scales, stages=stages)
@@ -99,7 +102,7 @@ ROWS = (
     translating("transformer", "Transformer", transformer(148), transformer(16)),
 )  # fmt: skip
 
-#: The small models of recall, about 75,000 parameters each.
+#: The small models of the recall tasks, with about 75,000 parameters each.
 SMALL = {
     "vanilla": recurrent(114, "vanilla", attention=False),
     "lstm": recurrent(64, "lstm", attention=False),
@@ -119,7 +122,7 @@ ONE_LENGTH = {"kind": "buckets", "boundaries": (48,)}
 
 
 def recalling(task: str, kind: str) -> Row:
-    """A row of small models on generated text: copying, or agreement with the first or last noun."""
+    """A row of a small model on generated text: copying, or agreement with the first or last noun."""
     copying = {"kind": "copying", "max_delay": 40, "batching": ONE_LENGTH}
     agreeing = {"kind": "agreement", "max_delay": 40, "subject": task, "train_examples": 1000, "batching": ONE_LENGTH}
     steps = 1500 if task == "copy" else 400
@@ -153,7 +156,8 @@ def _higher(results: Results, better: str, worse: str, key: str) -> Comparison:
 
 
 def locality(results: Results) -> Verdict:
-    """Agreement from few examples: the LSTM against attention on neighbours, and against itself on the distant noun."""
+    """From few examples, the LSTM learns agreement with a neighbouring noun better than attention does, and better than
+    it learns agreement with a distant noun."""
     return conclude(
         {
             "neighbours, LSTM against attention without positions": _higher(
@@ -168,19 +172,19 @@ def locality(results: Results) -> Verdict:
 
 
 def lstm_on_long(results: Results) -> Verdict:
-    """Recall over the longest third of delays, beside the vanilla RNN's."""
+    """Over the longest third of delays, the recall of the LSTM is above that of the vanilla RNN."""
     return conclude({"far recall, LSTM against vanilla": _higher(results, "copy_lstm", "copy_vanilla", "measure.far")})
 
 
 def transformer_on_long(results: Results) -> Verdict:
-    """Recall over the longest third of delays, beside the LSTM's."""
+    """Over the longest third of delays, the recall of the Transformer is above that of the LSTM."""
     return conclude(
         {"far recall, Transformer against LSTM": _higher(results, "copy_transformer", "copy_lstm", "measure.far")}
     )
 
 
 def attention_joined(results: Results) -> Verdict:
-    """The LSTM with attention against the LSTM, in translation and in copying."""
+    """The LSTM with attention is better than the LSTM, in translation and in copying."""
     return conclude(
         {
             "BLEU": _higher(results, "lstm_attention", "lstm", "evaluate.bleu"),
@@ -190,7 +194,7 @@ def attention_joined(results: Results) -> Verdict:
 
 
 def replaces_recurrence(results: Results) -> Verdict:
-    """The Transformer against each recurrent model, after as many updates and after as much time."""
+    """The Transformer is better than each recurrent model, after the same number of updates and after equal time."""
     cases = {}
     for row in ("vanilla", "lstm", "lstm_attention", "rnnsearch"):
         cases[f"BLEU, {row}"] = _higher(results, "transformer", row, "evaluate.bleu")
@@ -199,9 +203,10 @@ def replaces_recurrence(results: Results) -> Verdict:
 
 
 def more_compute_but_faster(results: Results) -> Verdict:
-    """Operations of one update, and seconds to the worst of the final losses, against both models with attention.
+    """The Transformer needs more operations per update than both recurrent models with attention, but fewer seconds to
+    the worst of the final losses.
 
-    A smoothed and an unsmoothed loss are not compared: all rows optimise the same one.
+    All rows optimize the same loss, so a smoothed loss is never compared with an unsmoothed one.
     """
     cases = {}
     for row in ("lstm_attention", "rnnsearch"):
@@ -210,7 +215,7 @@ def more_compute_but_faster(results: Results) -> Verdict:
         if not all(flops) or not all(losses):
             continue
         more = flops[0][0] / flops[1][0]
-        said = f"{more:.2f} times {row}'s operations an update"
+        said = f"{more:.2f} times the operations per update of {row}"
         cases[f"operations, {row}"] = certain("transformer", row, more - 1, said)
         wanted = max(max(values) for values in losses)
         ours, theirs = (seconds_to_loss(results, one, wanted) for one in ("transformer", row))
@@ -220,7 +225,7 @@ def more_compute_but_faster(results: Results) -> Verdict:
 
 
 def draw_recall(results: Results, folder: Path) -> Figure | None:
-    """Recall against delay: a panel a task."""
+    """Draws recall against delay, one panel per task."""
     panels = {"copy": "copying", "last": "agreement with the last noun", "first": "agreement with the first noun"}
     found: dict[str, list[tuple[str, list[int], list[float]]]] = {task: [] for task in panels}
     for row in RECALL:
@@ -242,7 +247,7 @@ def draw_recall(results: Results, folder: Path) -> Figure | None:
         axis.set_ylim(-0.03, 1.03)
         if found[task]:
             axis.legend(loc="best", fontsize=8)
-    axes[0].set_ylabel("right, share of examples")
+    axes[0].set_ylabel("recall, share of examples")
     where = folder / "recall_by_distance.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{row.name} {text}" for row in RECALL if (text := results.cell(row.id, FAR).text))
@@ -250,15 +255,15 @@ def draw_recall(results: Results, folder: Path) -> Figure | None:
 
 
 def no_pretraining(results: Results) -> Verdict:
-    """Needs models that are pre-trained for an equal time and then fine-tuned."""
+    """Not tested: it would need models that are pre-trained for an equal time and then fine-tuned."""
     del results
-    return Verdict(UNTESTED, "no row is pre-trained: tokens a second stand in the table, scores after it do not")
+    return Verdict(UNTESTED, "no row is pre-trained: the table has tokens per second, but no scores after pre-training")
 
 
 def one_size(results: Results) -> Verdict:
-    """Needs several tasks of real text at several sizes and equal compute."""
+    """Not tested: it would need several tasks on real text at several sizes and equal compute."""
     del results
-    return Verdict(UNTESTED, "the rows have one size, and one task of real text")
+    return Verdict(UNTESTED, "the rows have only one size and one task on real text")
 
 
 FAR = Column("measure.far", "recall, longest third", fixed(2), better="higher")
@@ -327,7 +332,8 @@ STUDY = Study(
     },
     figures=(draw_course, draw_recall),
     notes=(
-        "Recall: generated text; chance is 1 in 512 for copying and 1 in 2 for agreement.",
-        "Chain: matrix products of one update that wait for each other; parallel: share of operations in no such loop.",
+        "Recall: generated text; chance is 1/512 for copying and 1/2 for agreement.",
+        "Chain: the longest chain of dependent matrix products of one update. Parallel: the share of operations "
+        "outside sequential loops.",
     ),
 )

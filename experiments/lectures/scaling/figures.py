@@ -1,4 +1,4 @@
-"""The picture of `lectures/scaling`."""
+"""The figure of `lectures/scaling`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PANELS = {
     "logit_variances": "variance of the logits",
     "entropys": "entropy / log S",
     "largests": "largest weight",
-    "jacobians": "norm of the softmax's Jacobian",
+    "jacobians": "norm of the softmax Jacobian",
 }
 
 
 def draw_by_width(results: Results, folder: Path) -> Figure | None:
-    """What random vectors give by width, a line a score; last the Jacobian by a factor on the logits."""
+    """Draws the measurements on random vectors by width, one line per score, and the Jacobian by a factor on logits."""
     rows = [row for row in results.rows if results.values(row.id, "measure.logit_variances")]
     if not rows:
         return None
@@ -28,10 +28,10 @@ def draw_by_width(results: Results, folder: Path) -> Figure | None:
         for axis, name in zip(axes, PANELS, strict=False):
             axis.plot(settings["random_widths"], mean(row, name), label=row.name.partition(", ")[2], **style)
         axes[-1].plot(settings["factors"], mean(row, "jacobian_by_factor"), **style)
-    for axis, title in zip(axes, (*PANELS.values(), "Jacobian's norm by factor"), strict=True):
+    for axis, title in zip(axes, (*PANELS.values(), "norm of the Jacobian by factor"), strict=True):
         axis.set_xscale("log", base=10 if axis is axes[-1] else 2)
         axis.set_title(title, loc="left", fontsize=11)
-        axis.set_xlabel("logits of deviation 1 times" if axis is axes[-1] else "width")
+        axis.set_xlabel("factor on logits of standard deviation 1" if axis is axes[-1] else "width")
     axes[0].set_yscale("log")
     axes[0].legend(fontsize=9)
     where = folder / "by_width.png"

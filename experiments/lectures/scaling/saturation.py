@@ -1,8 +1,8 @@
-"""How far a softmax is from a plain mean: spread of its logits, entropy, largest weight, gradient let through.
+"""Measures of the saturation of a softmax: variance of logits, entropy, largest weight, and norm of the Jacobian.
 
 Vaswani et al. 2017, section 3.2.1: the dot product of two vectors of H independent numbers of variance 1 has variance
-H, and a softmax of large logits "has extremely small gradients". The gradient that a row p of weights lets through to
-its logits is its Jacobian diag(p) - p p^T.
+H, and a softmax of large logits "has extremely small gradients". The Jacobian of a row p of weights with respect to its
+logits is diag(p) - p p^T.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from jaxtyping import Bool, Float
 
-#: Weights below this are taken for it: float32 has no smaller ones.
+#: Smaller weights are replaced by this value, about the smallest normal number of float32.
 SMALLEST = 1e-38
 
 
 def saturation(weights: Float[np.ndarray, "R S"], seen: Bool[np.ndarray, "R S"] | None = None) -> dict[str, float]:
-    """Means over the rows that see two keys or more.
+    """Means over the rows with at least two visible keys.
 
-    "logit_variance": of log p over the keys, which is that of the logits; "entropy": as a share of the largest, log of
-    the number of keys seen; "largest": the largest weight; "jacobian": Frobenius norm of diag(p) - p p^T.
+    "logit_variance" is the variance of log p over the keys, which equals that of the logits. "entropy" is divided by
+    its maximum, the log of the number of visible keys. "largest" is the largest weight. "jacobian" is the Frobenius
+    norm of `diag(p) - p p^T`.
 
     >>> {name: round(value, 6) for name, value in saturation(np.full((1, 4), 0.25)).items()}
     {'logit_variance': 0.0, 'entropy': 1.0, 'largest': 0.25, 'jacobian': 0.433013}
@@ -43,7 +44,7 @@ def saturation(weights: Float[np.ndarray, "R S"], seen: Bool[np.ndarray, "R S"] 
 
 
 def of_maps(maps: Iterable[Float[np.ndarray, "T S"]]) -> Mapping[str, float]:
-    """Of maps of several shapes together, every row counting once."""
+    """Computes `saturation` over maps of several shapes together; every row counts once."""
     parts = [(saturation(one), len(one)) for one in maps if one.shape[1] > 1]
     total = sum(rows for _, rows in parts)
     return {name: sum(found[name] * rows for found, rows in parts) / total for name in parts[0][0]}

@@ -1,13 +1,17 @@
-"""Why dot products are divided by the root of the width: logits, entropy and gradients by width, drawn and trained.
+"""Why dot products are divided by the square root of the width: logits, entropy and gradients by width.
 
     attention-research reproduce lectures/scaling --scale=cpu
 
-Random vectors: queries and keys of standard normal numbers, scores by dot product, scaled or not, and by an additive
-score as it is built, over 64 keys; variance of the logits, entropy, largest weight and the norm of the softmax's
-Jacobian by width, and the latter by a factor on the logits at one width. Heads: a width of 512 in 1 to 64 heads. Both
-train nothing. Copying (`data.copying`: generated text): a Transformer with one head as wide as itself, scaled or not,
-and a vanilla RNN that finds its letters by dot, scaled dot or additive score, narrow and wide: the same numbers of the
-weights that it decodes by, before and after training, and recall.
+The study has three parts:
+
+- Random vectors, without training: queries and keys are standard normal, and there are 64 keys. Scores are dot
+  products, scaled or not, and an additive score at initialization. Measured by width are the variance of the logits,
+  the entropy, the largest weight and the norm of the softmax Jacobian. At one width the latter is also measured by a
+  factor on the logits.
+- Heads, without training: a width of 512 divided into 1 to 64 heads.
+- Copying (`data.copying`, generated text): a Transformer with one head as wide as the model, scaled or not, and a
+  vanilla RNN with a dot, scaled dot or additive score, narrow and wide. Measured are recall, and the same quantities
+  for the weights of the decoder over the source, before and after training.
 """
 
 from __future__ import annotations
@@ -32,8 +36,11 @@ FACTS = ("logit_variance", "entropy", "largest", "jacobian")
 def measure_random(
     *, score: str, random_widths: Sequence[int], keys: int, rows: int, factors: Sequence[float], seed: int, **_: Any
 ) -> dict[str, Any]:
-    """The facts of `saturation` by width, lists; the power of the variance in the width; the facts at the
-    largest width; "jacobian_by_factor" on the logits of the first width."""
+    """Measures `saturation` on random vectors.
+
+    Returns lists by width, the power of the width with which the variance grows, the values at the largest width, and
+    "jacobian_by_factor" by a factor on the logits of the first width.
+    """
     import jax
     import numpy as np
     from flax import nnx
@@ -74,8 +81,11 @@ def _softmax(logits: Any) -> Any:
 def measure_heads(
     *, divisor: str, model_width: int, heads: Sequence[int], keys: int, rows: int, seed: int, **_: Any
 ) -> dict[str, Any]:
-    """Variance of a head's logits by the number of heads of one model's width, lists; "agreement": the largest
-    difference of the kernel's weights, which asks for no scale, from the formula with that divisor in float64."""
+    """Measures the variance of a head's logits by the number of heads at one model width, as lists.
+
+    "agreement" is the largest difference between the weights of the kernel with its default scale and the formula with
+    the given divisor in float64.
+    """
     import jax
     import numpy as np
 
@@ -96,8 +106,8 @@ def measure_heads(
 
 
 def measure_trained(*, workdir: Path, seed: int, examples: int | None = None, **_: Any) -> dict[str, Any]:
-    """Recall of a trained run, and the facts of its decoder's weights over the source, after training and ("start_")
-    before."""
+    """Measures recall of a trained run, and `saturation` of the decoder's weights over the source, after training and
+    ("start_...") before."""
     from attention_research.analysis.example_maps import example_maps
     from attention_research.analysis.teacher_forced import untrained
     from attention_research.training.evaluation import Trained
@@ -117,7 +127,7 @@ def measure_trained(*, workdir: Path, seed: int, examples: int | None = None, **
 
 
 def transformer(width: int, attention: str) -> dict[str, Any]:
-    """A Transformer of one head as wide as itself, on the study's data."""
+    """The overrides of a Transformer with one head as wide as the model, on the data of the study."""
     model = {"kind": "transformer", "num_layers": 2, "width": width, "num_heads": 1, "dropout_rate": 0.0}
     model |= {"feed_forward": {"kind": "dense", "hidden_width": 2 * width}, "self_attention": {"kind": attention}}
     model |= {"encoder": {"unroll": True}, "decoder": {"unroll": True}}
@@ -126,7 +136,7 @@ def transformer(width: int, attention: str) -> dict[str, Any]:
 
 
 def recurrent(width: int, score: str) -> dict[str, Any]:
-    """A vanilla RNN, which without attention copies nothing, and Luong's decoder."""
+    """The overrides of a vanilla RNN with Luong's decoder. Without attention such an RNN does not learn to copy."""
     return {"model.width": width, "model.cell": {"kind": "vanilla"},
             "model.alignment": {"kind": "global", "score": {"kind": score}}}  # fmt: skip
 
@@ -170,14 +180,14 @@ STUDY = Study(
         Column("measure.logit_variance", "logit variance", significant(3)),
         Column("measure.entropy", "entropy / log S", fixed(2)),
         Column("measure.largest", "largest weight", fixed(2)),
-        Column("measure.jacobian", "Jacobian's norm", significant(2)),
+        Column("measure.jacobian", "norm of Jacobian", significant(2)),
         Column("measure.start_entropy", "entropy before training", fixed(2)),
-        Column("measure.start_jacobian", "Jacobian before", significant(2)),
+        Column("measure.start_jacobian", "Jacobian before training", significant(2)),
         Column("measure.recall", "recall", fixed(2), better="higher"),
         Column("train.loss", "loss", significant(2), better="lower"),
     ),
     claims="../../claims.csv",
-    # The claims are judged on random vectors; trained models stand beside them.
+    # The claims are judged on random vectors; the trained models are shown for comparison.
     competence=(
         Competence("transformer_scaled_32", "measure.recall", line=0.9, higher=True, rows=("transformer_*",)),
         Competence("rnn_dot_32", "measure.recall", line=0.9, higher=True, rows=("rnn_*",)),
@@ -186,8 +196,9 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw_by_width,),
     notes=(
-        "Random vectors: at the largest width, 1,024, 64 keys; heads: at 64 heads of 8. Trained: of the decoder's "
-        "weights over the source, on test examples of which the reference is read.",
-        "Copying is generated text; chance is 1 in 512.",
+        "Rows with random vectors: values at the largest width, 1,024, with 64 keys. Rows with heads: values at 64 "
+        "heads of width 8. Trained rows: values of the decoder's weights over the source, on test examples with "
+        "teacher forcing.",
+        "Copying uses generated text; chance is 1/512.",
     ),
 )

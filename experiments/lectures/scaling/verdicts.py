@@ -5,11 +5,11 @@ from __future__ import annotations
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
 
-#: How near a fitted power, or a variance that should be 1, is to it.
+#: The tolerance for a fitted power, and for a variance that should be 1.
 NEAR = 0.1
-#: A saturated softmax passes at most this share of what the scaled one does.
+#: The Jacobian of a saturated softmax has at most this share of the norm of the scaled one.
 LITTLE = 0.5
-#: Differences of float32 weights from float64 ones.
+#: The tolerance for differences between weights in float32 and in float64.
 EXACT = 1e-5
 
 
@@ -18,7 +18,7 @@ def _numbers(values: list[float]) -> str:
 
 
 def variance(results: Results) -> Verdict:
-    """Powers of the width: 1 of dot products, 0 of scaled ones."""
+    """The logit variance grows with the width to the power 1 for dot products and 0 for scaled dot products."""
     powers = {row: results.mean(f"random_{row}", "measure.variance_power") for row in ("dot", "scaled_dot", "additive")}
     if powers["dot"] is None or powers["scaled_dot"] is None:
         return Verdict(UNTESTED, "a score is not measured")
@@ -28,7 +28,7 @@ def variance(results: Results) -> Verdict:
 
 
 def _by_width(results: Results, name: str, *, falls: bool) -> tuple[bool, bool, str] | None:
-    """(moves with the width unscaled, stays within NEAR scaled, what was measured)."""
+    """Returns (whether the unscaled value changes with the width, whether the scaled value stays within NEAR, text)."""
     dot, scaled = (results.mean_list(f"random_{row}", f"measure.{name}") for row in ("dot", "scaled_dot"))
     if not dot or not scaled:
         return None
@@ -40,7 +40,11 @@ def _by_width(results: Results, name: str, *, falls: bool) -> tuple[bool, bool, 
 
 
 def entropy(results: Results) -> Verdict:
-    """Unscaled, entropy falls and the largest weight grows with every width; scaled, both stay; in training beside."""
+    """Without scaling, entropy decreases and the largest weight grows with every width; with scaling both stay
+    constant.
+
+    The text also gives the values of trained models.
+    """
     found = [_by_width(results, name, falls=name == "entropys") for name in ("entropys", "largests")]
     if None in found:
         return Verdict(UNTESTED, "a score is not measured")
@@ -53,14 +57,16 @@ def entropy(results: Results) -> Verdict:
 
 
 def gradient(results: Results) -> Verdict:
-    """The Jacobian's norm of unscaled products falls with the width, to under half the scaled ones'; by factor and in
-    trained models beside."""
+    """Without scaling, the norm of the Jacobian decreases with the width, to less than half of that with scaling.
+
+    The text also gives the values by factor and those of trained models.
+    """
     dot, scaled = (results.mean_list(f"random_{row}", "measure.jacobians") for row in ("dot", "scaled_dot"))
     factors = results.mean_list("random_scaled_dot", "measure.jacobian_by_factor")
     if not dot or not scaled or not factors:
         return Verdict(UNTESTED, "a score is not measured")
     said = f"norm of the Jacobian by width: dot product {_numbers(dot)}; scaled {_numbers(scaled)}"
-    said += f"; by a factor on logits of deviation 1: {_numbers(factors)}"
+    said += f"; by a factor on logits of standard deviation 1: {_numbers(factors)}"
     for row in ("transformer_scaled_256", "transformer_unscaled_256"):
         before, after = (results.mean(row, f"measure.{name}") for name in ("start_jacobian", "jacobian"))
         if before is not None and after is not None:
@@ -72,20 +78,22 @@ def gradient(results: Results) -> Verdict:
     if peak == 0:
         return Verdict(HELD, said)
     width = results.study.scale(results.scale).settings["random_widths"][peak]
-    return Verdict(CONDITION, f"held from a width of {width} on, below which a sharper softmax passes more; {said}")
+    return Verdict(
+        CONDITION, f"held from width {width} on; at smaller widths a sharper softmax has a larger Jacobian; {said}"
+    )
 
 
 def head_width(results: Results) -> Verdict:
-    """The kernel's own scale is the head's, and leaves every head a variance of one."""
+    """The default scale of the kernel uses the width of the head, and gives every head a logit variance of one."""
     agreement, other = (results.mean(f"heads_{divisor}", "measure.agreement") for divisor in ("head", "model"))
     variances = results.mean_list("heads_head", "measure.variances")
     if agreement is None or not variances:
         return Verdict(UNTESTED, "heads are not measured")
-    said = f"weights differ by {agreement:.0e} from the formula with the head's width"
-    said += "" if other is None else f", by {other:.2g} from that with the model's"
+    said = f"weights differ by {agreement:.0e} from the formula with the width of the head"
+    said += "" if other is None else f", by {other:.2g} from that with the width of the model"
     said += f"; variance by heads: {_numbers(variances)}"
     by_model = results.mean_list("heads_model", "measure.variances")
-    said += f"; divided by the root of the model's width: {_numbers(by_model)}" if by_model else ""
+    said += f"; divided by the root of the width of the model: {_numbers(by_model)}" if by_model else ""
     good = agreement < EXACT and all(abs(value - 1) <= NEAR for value in variances)
     return Verdict(HELD if good else FAILED, said)
 

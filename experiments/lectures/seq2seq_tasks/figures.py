@@ -1,4 +1,4 @@
-"""The pictures of `lectures/seq2seq_tasks`."""
+"""The figures of `lectures/seq2seq_tasks`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
 
-#: Row -> title, edges of its cells in words.
+#: Row -> title, and the edges of its cells, in words.
 CELLS = {
     "lengths": ("any lengths: run-length codes", (1, 3, 5, 7, 9, 11, 13)),
     "parsing": ("parsing: sentences and their trees", tuple(range(1, 34, 4))),
 }
-#: Row -> title, the number, what it is, [(floor, what it is)].
+#: Row -> title, key of the score, name of the score, [(key of a baseline, name of the baseline)].
 TASKS = {
     "summaries": ("stories to titles", "measure.rougeL", "ROUGE-L",
                   (("measure.lead_rougeL", "lead sentence"), ("measure.words_rougeL", "lead words"),
-                   ("measure.other_rougeL", "another's title"))),
-    "dialogue": ("histories to replies", "measure.own", "perplexity (less is better)",
+                   ("measure.other_rougeL", "title of another story"))),
+    "dialogue": ("histories to replies", "measure.own", "perplexity (lower is better)",
                  (("measure.shuffled", "another history"), ("evaluate.unigram_perplexity", "unigrams"))),
     "parsing": ("sentences to trees", "evaluate.f1", "bracket F1", (("evaluate.flat_f1", "one bracket"),)),
     "code": ("descriptions to Python", "measure.passes", "programs that pass, %",
@@ -27,7 +27,7 @@ TASKS = {
 
 
 def draw_cells(results: Results, folder: Path) -> Figure | None:
-    """Exact match by length of source and target, a panel a task, the mean over seeds with its numbers."""
+    """Draws the exact match by length of source and target, averaged over seeds, with one panel per task."""
     found = {row: results.values(row, "measure.cells") for row in CELLS}
     found = {row: tables for row, tables in found.items() if tables}
     if not found:
@@ -67,7 +67,7 @@ def _mean(values: list[float | None]) -> float | None:
 
 
 def draw_floors(results: Results, folder: Path) -> Figure | None:
-    """Each task's score beside its floors, a panel a task; a cross for each seed."""
+    """Draws the score of each task with its baselines, one panel per task; a cross marks each seed."""
     rows = [row for row, (_, key, *_) in TASKS.items() if results.values(row, key)]
     if not rows:
         return None
@@ -90,4 +90,4 @@ def draw_floors(results: Results, folder: Path) -> Figure | None:
     figure.tight_layout()
     where = folder / "floors.png"
     save(pyplot, figure, where)
-    return Figure(where, "Each task beside what is had without doing it", f"{'; '.join(said)}.")
+    return Figure(where, "Scores and simple baselines by task", f"{'; '.join(said)}.")

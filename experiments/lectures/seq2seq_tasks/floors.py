@@ -1,8 +1,9 @@
-"""What each task of text to text gives to one who does not do it: the floors of `lectures/seq2seq_tasks`.
+"""Baselines of `lectures/seq2seq_tasks` that do not solve the tasks.
 
-summarization   the first sentence of the text, and its first words, as many as a summary has on average
-dialogue        the same reply after another example's history
-code            the program of the training description that shares most words with the one that is asked for
+task            baseline
+summarization   the first sentence of the text; its first words, as many as an average summary has
+dialogue        the same reply after the history of another example
+code            the program whose training description shares most words with the given description
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ KINDS = ("rouge1", "rouge2", "rougeL")
 
 
 def measure_lead(*, workdir: Path, seed: int, prefix: str, examples: int | None = None, **_: Any) -> dict[str, Any]:
-    """Of a trained run on texts and summaries: ROUGE of what it writes ("rouge1", ...), of lead sentences ("lead_..."),
-    of lead words ("words_..."), and of what it writes against another text's summary ("other_...")."""
+    """Measures ROUGE of a trained run on texts and summaries.
+
+    The scores are those of its outputs ("rouge1", ...), of lead sentences ("lead_..."), of lead words ("words_..."),
+    and of its outputs against the summary of another text ("other_...").
+    """
     del seed
     trained = Trained(workdir)
     texts = trained.translations(trained.model(), trained.data.evaluation_batches("test", 64, examples))
@@ -45,8 +49,11 @@ def measure_lead(*, workdir: Path, seed: int, prefix: str, examples: int | None 
 
 
 def measure_history(*, workdir: Path, seed: int, examples: int, **_: Any) -> dict[str, Any]:
-    """Of a trained run on dialogues: perplexity of the replies after their own histories ("own") and after those of
-    their neighbours in a batch ("shuffled"), which are about as long; both are of the same replies."""
+    """Measures the perplexity of a trained run on dialogues.
+
+    "own" is the perplexity of replies after their own histories. "shuffled" is that of the same replies after the
+    histories of their neighbours in the batch, which have about the same length.
+    """
     del seed
     trained = Trained(workdir)
 
@@ -69,8 +76,9 @@ def measure_history(*, workdir: Path, seed: int, examples: int, **_: Any) -> dic
 
 
 def nearest(questions: Sequence[str], known: Sequence[str]) -> list[int]:
-    """For each question the known text that shares most words with it, as a share of both texts' words (Dice's
-    coefficient of bags of words); of equals the first.
+    """For each question, finds the known text with the largest Dice coefficient of the two bags of words.
+
+    Of equal texts the first is chosen.
 
     >>> nearest(["double them and sort"], ["count them", "sort", "double them"])
     [2]
@@ -86,7 +94,7 @@ def nearest(questions: Sequence[str], known: Sequence[str]) -> list[int]:
         return found
 
     ours, theirs = bags(questions), bags(known)
-    # The overlap of two bags is a sum of minima: of counts from 1 up, one product for each count that there is.
+    # The overlap of two bags is a sum of minima, computed with one matrix product for each count from 1 up.
     most = int(max(ours.max(), theirs.max()))
     shared = sum((ours >= n).astype(np.float32) @ (theirs >= n).astype(np.float32).T for n in range(1, most + 1))
     sizes = [np.asarray([len(text.split()) for text in texts], np.float32) for texts in (questions, known)]
@@ -94,8 +102,8 @@ def nearest(questions: Sequence[str], known: Sequence[str]) -> list[int]:
 
 
 def measure_nearest(*, workdir: Path, seed: int, examples: int | None = None, **_: Any) -> dict[str, Any]:
-    """Of a trained run on described programs: `tasks.programs.program_scores` of what it writes, and of the nearest
-    training descriptions' programs ("nearest_...")."""
+    """Measures `tasks.programs.program_scores` of a trained run on described programs, and of the programs of the
+    nearest training descriptions ("nearest_...")."""
     del seed
     trained = Trained(workdir)
     texts = trained.translations(trained.model(), trained.data.evaluation_batches("test", 64, examples))

@@ -1,4 +1,4 @@
-"""Exact match of a trained model by the length of the source and that of the target, both in words."""
+"""Exact match of a trained model by the lengths of source and target, both in words."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from attention_research.training.evaluation import Trained
 def cells(
     right: Sequence[bool], sources: Sequence[int], targets: Sequence[int], edges: Sequence[int]
 ) -> tuple[list[list[float | None]], list[list[int]]]:
-    """(share that is right, number of pairs) of each cell: rows are lengths of the source from edges[i] to below
-    edges[i + 1], columns the target's; an empty cell has no share.
+    """Returns (share of correct pairs, number of pairs) of each cell.
+
+    Rows are lengths of the source from edges[i] to below edges[i + 1]; columns are those of the target. The share of an
+    empty cell is None.
 
     >>> cells([True, False, True], [1, 1, 3], [2, 2, 4], (1, 3, 5))
     ([[0.5, None], [None, 1.0]], [[2, 0], [0, 1]])
@@ -31,8 +33,11 @@ def cells(
 
 
 def measure_cells(*, workdir: Path, seed: int, edges: Sequence[int], examples: int | None = None, **_: Any) -> dict:
-    """Of a trained run on its test split: "exact" of all pairs, "exact_unequal" of those whose sides differ in length,
-    "cells" and "counts" by `edges`, and "worst", the least share of a cell."""
+    """Measures the exact match of a trained run on its test split.
+
+    "exact" is over all pairs, "exact_unequal" over pairs whose sides differ in length. "cells" and "counts" are by
+    `edges`, and "worst" is the smallest share of a cell.
+    """
     del seed
     trained = Trained(workdir)
     written = trained.translations(trained.model(), trained.data.evaluation_batches("test", 64, examples))

@@ -1,14 +1,14 @@
-"""One encoder-decoder on five tasks that are not translation: lengths at will, summaries, replies, parse trees, code.
+"""One encoder-decoder on five tasks other than translation: any lengths, summaries, replies, parse trees and code.
 
     attention-research reproduce lectures/seq2seq_tasks --scale=cpu
 
-The model is RNNsearch of configs/translation/recurrent_generated.py in every row: a source text in, a target text out.
-What differs is the data, how long texts may be, and the vocabulary. Beside each score stands what is had without doing
-the task: the first sentence of a story, a reply after another's history, one bracket around all words, the program of
-the most similar description (`floors`).
+In every row the model is RNNsearch of configs/translation/recurrent_generated.py, from a source text to a target text.
+The rows differ in the data, the longest text and the vocabulary. Each score is compared with a baseline that does not
+solve the task (`floors`): the first sentence of a story, a reply after the history of another example, one bracket
+around all words, and the program of the most similar description.
 
-BBC stories and their titles, and the dialogues, are real; sentences with trees, described programs and run lengths are
-generated. Programs that a model wrote are never executed (`tasks.restricted_python`).
+BBC stories with their titles, and dialogues, are real text; sentences with trees, described programs and run lengths
+are generated. Programs that a model generates are never executed (`tasks.restricted_python`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CONFIG = "configs/translation/recurrent_generated.py"
 WORDS, PIECES = {"kind": "words"}, {"kind": "sentencepiece"}
 SUMMARIZE = "summarize: "
 TRANSLATION = {"kind": "translation", "label_smoothing": 0.0}
-#: At smoke each task has so few examples.
+#: The number of training examples of each task at the scale smoke.
 FEW = {"train_examples": 512}
 
 
 def task(id: str, name: str, data: dict[str, Any], changes: dict[str, Any], stage: Stage, *, smoke: bool = True) -> Row:
-    """A row: its data, its sizes and steps, and what is measured of the trained run."""
+    """A row, with its data, its sizes and steps, and the measurement of the trained run."""
     overrides = {**changes, "data": data, "decoding.extra_length": 40}
     steps = {"training.steps": 4, "training.checkpoint_every": 4, "training.eval_every": 4}
     scored = {**changes["evaluation"], "examples": 16, "batch_size": 16}
@@ -43,14 +43,14 @@ def task(id: str, name: str, data: dict[str, Any], changes: dict[str, Any], stag
 
 
 def pairs(name: str, source: str, target: str, tokenizer: dict[str, Any], *boundaries: int) -> dict[str, Any]:
-    """A data section of pairs."""
+    """The data section for text pairs."""
     languages = {"source_language": source, "target_language": target}
     batching = {"kind": "buckets", "boundaries": boundaries}
     return {"kind": "pairs", "name": name, **languages, "tokenizer": tokenizer, "batching": batching}
 
 
 def sizes(length: int, vocabulary: int, steps: int, **evaluation: Any) -> dict[str, Any]:
-    """The longest text, the vocabulary, the number of updates, and the evaluation."""
+    """The overrides for the longest text, the vocabulary, the number of updates and the evaluation."""
     training = {"training.steps": steps, "training.checkpoint_every": steps, "training.eval_every": steps}
     return {"max_length": length, "vocabulary_size": vocabulary, **training, "evaluation": evaluation}
 
@@ -93,16 +93,16 @@ STUDY = Study(
         PERPLEXITY,
         Column("measure.exact", "exact match, %", fixed(1, 100), better="higher"),
         Column("measure.rougeL", "ROUGE-L", fixed(1), better="higher"),
-        Column("measure.lead_rougeL", "of the lead sentence", fixed(1)),
+        Column("measure.lead_rougeL", "ROUGE-L of lead sentence", fixed(1)),
         Column("measure.own", "perplexity of replies", significant(4), better="lower"),
-        Column("measure.shuffled", "after another history", significant(4)),
+        Column("measure.shuffled", "perplexity, other history", significant(4)),
         Column("evaluate.f1", "bracket F1", fixed(1), better="higher"),
-        Column("evaluate.flat_f1", "of one bracket", fixed(1), spread=False),
-        Column("evaluate.malformed", "no trees, %", fixed(1), better="lower"),
-        Column("measure.exact_match", "programs exact, %", fixed(1), better="higher"),
-        Column("measure.runs", "run, %", fixed(1), better="higher"),
-        Column("measure.passes", "pass, %", fixed(1), better="higher"),
-        Column("measure.nearest_passes", "of the nearest", fixed(1), spread=False),
+        Column("evaluate.flat_f1", "F1 of one bracket", fixed(1), spread=False),
+        Column("evaluate.malformed", "malformed trees, %", fixed(1), better="lower"),
+        Column("measure.exact_match", "exact programs, %", fixed(1), better="higher"),
+        Column("measure.runs", "programs that run, %", fixed(1), better="higher"),
+        Column("measure.passes", "programs that pass, %", fixed(1), better="higher"),
+        Column("measure.nearest_passes", "nearest that pass, %", fixed(1), spread=False),
     ),
     claims="../../claims.csv",
     competence=(
@@ -129,7 +129,9 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw_cells, draw_floors),
     notes=(
-        "One model, RNNsearch, 128 wide; test splits throughout. Lead: the first sentence of the story as its title.",
-        "Dialogue, stories: real text in pieces; trees, programs and run lengths: generated, a token a word.",
+        "The model is RNNsearch with width 128. All scores are on test splits. Lead sentence: the first sentence of "
+        "the story as its title. Nearest: the program of the training description that shares most words.",
+        "Dialogues and stories are real text in word pieces; trees, programs and run lengths are generated, with one "
+        "token per word.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The verdicts of `lectures/seq2seq_tasks`: each task against what is had without doing it."""
+"""The verdicts of `lectures/seq2seq_tasks`: each task against a baseline that does not solve it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from attention_research.studies.verdicts import (
     conclude,
 )
 
-#: A cell of lengths is done where so many of its targets are right.
+#: A cell of lengths counts as solved if at least this share of its targets is right.
 DONE = 0.9
-#: So many outputs at least have to be trees, or programs that run.
+#: At least this percentage of outputs must be trees, or programs that run.
 MOSTLY = 90.0
 
 
 def any_lengths(results: Results) -> Verdict:
-    """Every cell of lengths is done, by the mean over seeds; some alone are the condition."""
+    """Every cell of lengths is solved, averaged over seeds. If only some are, the claim holds for these."""
     tables = results.values("lengths", "measure.cells")
     if not tables:
         return Verdict(UNTESTED, "exact match by lengths is not measured")
@@ -36,8 +36,8 @@ def any_lengths(results: Results) -> Verdict:
     done = [cell for cell, share in known.items() if share >= DONE]
     exact, unequal = (results.mean("lengths", f"measure.{name}") for name in ("exact", "exact_unequal"))
     because = (
-        f"exact match {exact:.1%}, of pairs whose lengths differ {unequal:.1%}; {len(done)} of {len(known)} cells of "
-        f"source and target length at {DONE:.0%} or more, the worst {min(known.values()):.1%}"
+        f"exact match {exact:.1%}, for pairs whose lengths differ {unequal:.1%}; {len(done)} of {len(known)} cells of "
+        f"source and target length reach {DONE:.0%}; the worst has {min(known.values()):.1%}"
     )
     if len(done) == len(known):
         return Verdict(HELD, because)
@@ -45,8 +45,11 @@ def any_lengths(results: Results) -> Verdict:
 
 
 def summarization(results: Results) -> Verdict:
-    """ROUGE above the lead sentence's; the lead words' and that of the same titles with another's story are only said:
-    they tell a title that is worse than copying from one that has nothing to do with its story."""
+    """ROUGE is above that of the lead sentence.
+
+    The text also gives ROUGE of the lead words, and of the titles against those of other stories. They tell apart
+    titles that are worse than copying and titles that do not depend on their story.
+    """
     kinds = ("rouge1", "rouge2", "rougeL")
     to = lambda floor, kind: against(results, "summaries", f"measure.{kind}", f"measure.{floor}_{kind}")
     verdict = conclude({f"{kind} against the lead sentence": to("lead", kind) for kind in kinds})
@@ -55,14 +58,15 @@ def summarization(results: Results) -> Verdict:
 
 
 def dialogue(results: Results) -> Verdict:
-    """The true reply is likelier after its own history than after another's."""
+    """The true reply has a lower perplexity after its own history than after that of another example."""
     return conclude({
         "perplexity of replies": against(results, "dialogue", "measure.own", "measure.shuffled", higher=False)
     })  # fmt: skip
 
 
 def parsing(results: Results) -> Verdict:
-    """F1 above that of one bracket, and nearly all outputs are trees; the first alone is a condition."""
+    """F1 is above that of one bracket, and nearly all outputs are trees. If only the first is true, the claim holds
+    under a condition."""
     above = conclude({"labelled brackets": against(results, "parsing", "evaluate.f1", "evaluate.flat_f1")})
     malformed = results.values("parsing", "evaluate.malformed")
     if not malformed or above.status == UNTESTED:
@@ -73,8 +77,10 @@ def parsing(results: Results) -> Verdict:
 
 
 def code_generation(results: Results) -> Verdict:
-    """More programs pass, and more are exactly the reference, than of the nearest descriptions; nearly all run, or
-    that is the condition."""
+    """More programs pass, and more equal the reference, than programs of the nearest descriptions, and nearly all run.
+
+    If only the last is not true, the claim holds under a condition.
+    """
     keys = ("exact_match", "passes")
     better = conclude({key: against(results, "code", f"measure.{key}", f"measure.nearest_{key}") for key in keys})
     runs = results.values("code", "measure.runs")

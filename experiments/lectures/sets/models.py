@@ -1,9 +1,12 @@
-"""Models that answer a question about a set, from this package's layers: embeddings, a mixer, one vector, a classifier.
+"""Models that answer a question about a set: embeddings, a mixer that gives one vector, and a classifier.
 
-`attention`: two pre-norm Transformer blocks, then the mean over the elements; without positions its answer cannot
-depend on their order (queries, keys and values of a permuted row are permuted, and so is what comes out).
-`attention_positions`: the same with sinusoids added to the embeddings. `rnn`: a gated recurrent unit, its last state.
-`mean`: the mean of the embeddings, the set as a bag of symbols. The classifier has one hidden layer of ReLUs.
+- `attention`: two pre-norm Transformer blocks, then the mean over the elements. Without positions its answer cannot
+  depend on the order of the elements, because attention is permutation equivariant.
+- `attention_positions`: the same with sinusoids added to the embeddings.
+- `rnn`: the last state of a gated recurrent unit.
+- `mean`: the mean of the embeddings, that is the set as a bag of symbols.
+
+The classifier has one hidden layer of ReLUs.
 """
 
 from __future__ import annotations
@@ -29,12 +32,15 @@ from .tasks import Sets, answers, ascending, classes, draw, shuffled
 
 MODELS = ("attention", "attention_positions", "rnn", "mean")
 PRE_NORM = (("norm", "self_attention", "residual"), ("norm", "feed_forward", "residual"))
-#: In what order the sets of training stand.
+#: The order of the elements in training.
 ORDERS = {"any": shuffled, "sorted": lambda tokens, key: ascending(tokens)}
 
 
 class SetClassifier(nnx.Module):
-    """Rows of symbols [B T], 0 for none, -> scores of the answers [B C]. Raises ValueError for an unknown kind."""
+    """A model from rows of symbols [B T], padded with 0, to scores of the answers [B C].
+
+    Raises ValueError for an unknown kind.
+    """
 
     def __init__(
         self,
@@ -87,10 +93,11 @@ class SetClassifier(nnx.Module):
 def by_order(
     classify: Any, tokens: Int[Array, "B T"], right: Int[Array, "B"], orders: int, key: Key[Array, ""]
 ) -> dict[str, Any]:
-    """What ``classify(rows)``, scores, gets right of the same sets in several orders.
+    """Measures the accuracy of ``classify(rows)``, which returns scores, on the same sets in several orders.
 
-    "by_order": accuracy, each time in other random orders; "accuracy" their mean; "spread" from the worst to the best;
-    "changed": the share of sets whose answer is not the same in all; "ascending": accuracy in ascending order.
+    "by_order" is the list of accuracies, each with new random orders; "accuracy" is their mean and "spread" the
+    difference between best and worst. "changed" is the share of sets whose answer is not the same in all orders.
+    "ascending" is the accuracy in ascending order.
     """
     keys = jax.random.split(key, orders)
     said = jnp.stack([jnp.argmax(classify(shuffled(tokens, one)), axis=1) for one in keys])
@@ -108,8 +115,11 @@ def measure_sets(
     *, model: str, task: str, seed: int, steps: int, batch_size: int, learning_rate: float, examples: int, orders: int,
     sizes: dict[str, int], sets: Sequence[int], **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """`by_order` of a model trained on sets in any order, and under names with "sorted_" of one trained on sets in
-    ascending order alone, "parameters", and "majority": what always saying the most frequent answer gets."""
+    """Measures `by_order` for a model trained on sets in any order, and, with names that begin with "sorted_", for a
+    model trained only on sets in ascending order.
+
+    Also returns "parameters", and "majority", the accuracy of always giving the most frequent answer.
+    """
     kinds = Sets(*sets)
     make = lambda rngs: SetClassifier(model, kinds, num_classes=classes(task, kinds), rngs=rngs, **sizes)
     keys = jax.random.split(jax.random.key(seed), 4)

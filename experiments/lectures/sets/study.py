@@ -1,12 +1,12 @@
-"""Attention on unordered sets, and a recurrence: accuracy on questions about a set, in the same sets' other orders.
+"""Attention and recurrence on unordered sets: accuracy on questions about a set, in several orders of its elements.
 
     attention-research reproduce lectures/sets --scale=cpu
 
-The largest element, how often one symbol occurs, whether any occurs twice (`tasks`): two blocks of
-self-attention without positions and with sinusoids, a gated recurrent unit, and the mean of the embeddings, each
-trained once on sets in any order and once on sets in ascending order alone, and asked about the same test sets in
-several random orders. Trained by `training.fitting` on sets drawn as they are needed: there is no
-text here, and every seed draws its own test sets.
+The tasks (`tasks`) are the largest element, how often one symbol occurs, and whether any symbol occurs twice. The
+models are two blocks of self-attention without positions and with sinusoids, a gated recurrent unit, and the mean of
+the embeddings. Each is trained once on sets in any order and once only on sets in ascending order, and tested on the
+same test sets in several random orders. Models are trained by `training.fitting` on randomly drawn sets, and every seed
+draws its own test sets.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ STUDY = Study(
     columns=(
         Column("measure.parameters", "parameters", fixed(0), spread=False),
         Column("measure.accuracy", "accuracy, %", fixed(1, 100), better="higher"),
-        Column("measure.spread", "spread over orders", fixed(1, 100), better="lower"),
-        Column("measure.changed", "answers that change, %", fixed(1, 100), better="lower"),
-        Column("measure.sorted_ascending", "trained on sorted, in order", fixed(1, 100), better="higher"),
-        Column("measure.sorted_accuracy", "trained on sorted, any order", fixed(1, 100), better="higher"),
-        Column("measure.sorted_changed", "trained on sorted, answers that change, %", fixed(1, 100), better="lower"),
-        Column("measure.majority", "one answer always", fixed(1, 100), spread=False),
+        Column("measure.spread", "spread over orders, %", fixed(1, 100), better="lower"),
+        Column("measure.changed", "changed answers, %", fixed(1, 100), better="lower"),
+        Column("measure.sorted_ascending", "sorted training, sorted test, %", fixed(1, 100), better="higher"),
+        Column("measure.sorted_accuracy", "sorted training, any order, %", fixed(1, 100), better="higher"),
+        Column("measure.sorted_changed", "sorted training, changed answers, %", fixed(1, 100), better="lower"),
+        Column("measure.majority", "majority answer, %", fixed(1, 100), spread=False),
     ),
     claims="../../claims.csv",
     competence=(
@@ -62,8 +62,9 @@ STUDY = Study(
     verdicts={"attention-learns-on-sets": suits_sets},
     figures=(draw_orders,),
     notes=(
-        "Sets of 4 to 10 of 16 symbols; eight random orders of each of 1,024 test sets. An answer changes if it is not "
-        "the same in all eight; the spread is from the best order to the worst.",
-        "Trained on sorted: on sets in ascending order alone; asked about test sets in that order, and in random ones.",
+        "Sets have 4 to 10 elements out of 16 symbols; each of 1,024 test sets is tested in eight random orders. An "
+        "answer counts as changed if it is not the same in all eight orders. The spread is the difference between the "
+        "best and the worst order.",
+        "Sorted training: trained only on sets in ascending order, tested in ascending order and in random orders.",
     ),
 )

@@ -1,9 +1,9 @@
-"""Questions about unordered sets, drawn with their answers: the largest element, how often one symbol occurs, whether
-any occurs twice (after Zaheer et al. 2017, arXiv 1703.06114: a function of a set does not change with the order in
-which it is read).
+"""Random questions about unordered sets with their answers: the largest element, how often one symbol occurs, and
+whether any symbol occurs twice.
 
-A set (with repetitions) is a row of symbols 1 .. V, its size drawn between two bounds, 0 behind it. Sizes, largest
-elements and counts are uniform, a duplicate is there half of the time.
+The tasks follow Zaheer et al. 2017 (arXiv 1703.06114): a function of a set does not depend on the order of its
+elements. A set (with repetitions) is a row of symbols 1 .. V, padded with 0. Its size is drawn between two bounds.
+Sizes, largest elements and counts are uniform, and half of the sets of the duplicate task have a duplicate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COUNTED = 1
 
 
 class Sets(NamedTuple):
-    """How many symbols there are and how many elements a set has; `symbols` is at least `largest`."""
+    """The number of symbols and the bounds of the size of a set. `symbols` is at least `largest`."""
 
     symbols: int = 16
     smallest: int = 4
@@ -30,12 +30,12 @@ class Sets(NamedTuple):
 
 
 def classes(task: str, sets: Sets) -> int:
-    """How many answers a task has; they are 0, 1, ..."""
+    """The number of answers of a task. The answers are 0, 1, ..."""
     return {"largest": sets.symbols + 1, "count": sets.largest + 1, "duplicate": 2}[task]
 
 
 def answers(task: str, tokens: Int[Array, "B T"]) -> Int[Array, "B"]:
-    """The right answer about each row."""
+    """Returns the right answer for each row."""
     if task == "largest":
         return tokens.max(axis=1)
     if task == "count":
@@ -46,7 +46,7 @@ def answers(task: str, tokens: Int[Array, "B T"]) -> Int[Array, "B"]:
 
 
 def draw(task: str, sets: Sets, rows: int, key: Key[Array, ""]) -> Int[Array, "B T"]:
-    """Rows of a task, in no order that says anything. Raises ValueError for a task that is none of `TASKS`."""
+    """Draws rows of a task. Their order is random. Raises ValueError for a task that is not in `TASKS`."""
     keys = jax.random.split(key, 4)
     T, V = sets.largest, sets.symbols
     size = jax.random.randint(keys[0], (rows, 1), sets.smallest, T + 1)
@@ -67,12 +67,12 @@ def draw(task: str, sets: Sets, rows: int, key: Key[Array, ""]) -> Int[Array, "B
 
 
 def shuffled(tokens: Int[Array, "B T"], key: Key[Array, ""]) -> Int[Array, "B T"]:
-    """The elements of each row in a random order of its own, padding behind them."""
+    """Shuffles the elements of each row independently; the padding stays at the end."""
     return _by(tokens, jax.random.uniform(key, tokens.shape))
 
 
 def ascending(tokens: Int[Array, "B T"]) -> Int[Array, "B T"]:
-    """The elements of each row from the smallest to the largest, padding behind them."""
+    """Sorts the elements of each row in ascending order; the padding stays at the end."""
     return _by(tokens, tokens.astype(jnp.float32))
 
 

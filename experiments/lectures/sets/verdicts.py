@@ -1,4 +1,4 @@
-"""The verdict and the picture of `lectures/sets`."""
+"""The verdict and the figure of `lectures/sets`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MODELS = {
     "rnn": "recurrent",
     "mean": "mean of embeddings",
 }
-#: A model whose answers change with the order for more than this share of sets does not take them as sets.
+#: A model depends on the order if its answers change for more than this share of sets.
 CHANGED = 0.001
-#: What it was trained on -> the key of its accuracy on sets in any order.
+#: The training data -> the key of the accuracy on sets in any order.
 TRAINED = {"trained on any order": "accuracy", "trained on ascending sets": "sorted_accuracy"}
 
 
 def suits_sets(results: Results) -> Verdict:
-    """Self-attention without positions answers alike in every order, and better than the recurrence, for every task and
-    both ways of training; the case of any order is that of a recurrence that was shown every order."""
+    """Self-attention without positions gives the same answers in every order, and is better than the recurrence, for
+    every task and for training on any order and on ascending sets."""
     cases = {
         f"{task}, {how}": compare(results, f"{task}_attention", f"{task}_rnn", f"measure.{key}", higher=True)
         for task in TASKS
@@ -38,7 +38,7 @@ def suits_sets(results: Results) -> Verdict:
             found = [results.values(f"{task}_{model}", f"measure.{key}") for key in ("changed", "sorted_changed")]
             if all(found):
                 means = [statistics.fmean(values) for values in found]
-                said.append(f"{task}, {name}: {means[0]:.1%} of answers change, {means[1]:.1%} trained on ascending")
+                said.append(f"{task}, {name}: {means[0]:.1%} of answers change, {means[1]:.1%} with ascending training")
                 changes += means if model == "attention" else []
     verdict = verdict.beside(*said)
     if changes and max(changes) > CHANGED:
@@ -47,8 +47,12 @@ def suits_sets(results: Results) -> Verdict:
 
 
 def draw_orders(results: Results, folder: Path) -> Figure | None:
-    """Accuracy in every order of the test sets, a panel a task, and below it the share of answers that change: trained
-    on any order (filled), on ascending sets (open), and the latter asked in that order (crosses)."""
+    """Draws the accuracy in every order of the test sets, one panel per task, and below it the share of answers that
+    change.
+
+    Filled marks are models trained on any order, open marks are models trained on ascending sets, and crosses are the
+    latter tested in ascending order.
+    """
     tasks = [task for task in TASKS if any(results.values(f"{task}_{model}", "measure.accuracy") for model in MODELS)]
     if not tasks:
         return None
@@ -77,11 +81,15 @@ def draw_orders(results: Results, folder: Path) -> Figure | None:
         for axis in axes[:, column]:
             axis.set_xlim(-0.5, len(MODELS) - 0.5)
             axis.set_ylim(-0.04, 1.04)
-    axes[0, 0].set_ylabel("accuracy; a point an order and seed")
+    axes[0, 0].set_ylabel("accuracy (one point per order and seed)")
     axes[1, 0].set_ylabel("share of answers that change")
-    legend = "filled: trained on any order; open: on ascending sets (x: asked in that order); dashed: one answer always"
+    legend = "filled: trained on any order; open: on ascending sets (x: tested on them); dashed: majority answer"
     figure.suptitle(legend, fontsize=10)
     where = folder / "orders.png"
     save(pyplot, figure, where)
     said = "; ".join(said)
-    return Figure(where, "Accuracy on sets in other orders", f"Trained on any order, and on ascending sets: {said}.")
+    return Figure(
+        where,
+        "Accuracy on sets in other orders",
+        f"Accuracy after training on any order and on ascending sets: {said}.",
+    )

@@ -1,5 +1,9 @@
-"""Reads text classifiers: how much each term of the vocabulary counts, which terms speak for a class, marked texts;
-and what the same classifier reaches with fewer training texts, or TF-IDF with logistic regression on the same ones."""
+"""Inspects text classifiers: the weight of each term, the terms that are evidence for a class, and texts with their
+weights.
+
+It also measures the accuracy of the same classifier with fewer training texts, and that of TF-IDF with logistic
+regression on the same texts.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from .token_weights import (
 
 
 def on_fewer(config: Config, examples: int, steps: int) -> dict[str, Any]:
-    """The scores of a config trained anew, in memory, for some steps on that many training texts."""
+    """Trains a config from scratch, in memory, for `steps` on `examples` training texts, and returns its scores."""
     trainer = Trainer(config.override([("data.train_examples", examples), ("training.steps", steps)]))
     settings, evaluation = trainer.settings, trainer.parts.evaluation()
     data = trainer.data.prepare()
@@ -44,8 +48,11 @@ def on_fewer(config: Config, examples: int, steps: int) -> dict[str, Any]:
 
 
 def term_weights(trained: Trained, examples: int = 2000) -> tuple[np.ndarray, np.ndarray]:
-    """(weight [V], occurrences [V]) over training texts: the mean, over a term's occurrences, of its share of the
-    text's weights times the text's length. 1 is what every token has under the mean."""
+    """Returns (weight [V], occurrences [V]) over training texts.
+
+    The weight of a term is averaged over its occurrences. For one occurrence it is the share of the text's weights
+    times the length of the text, so that uniform weights are 1.
+    """
     total, count = np.zeros(trained.data.vocabulary_size), np.zeros(trained.data.vocabulary_size, int)
     batches = trained.data.evaluation_batches("train", 128, examples=examples)
     for _, batch, outputs in trained.outputs(trained.model(), batches):
@@ -57,9 +64,11 @@ def term_weights(trained: Trained, examples: int = 2000) -> tuple[np.ndarray, np
 
 
 def read_terms(trained: Trained, *, minimum: int = 10, examples: int = 2000) -> dict[str, Any]:
-    """Of the terms that stand at least `minimum` times among the texts looked at, the most frequent first: "word",
-    "idf", "weight" (`term_weights`), "bits" (of mutual information with the label), each a list; and the rank
-    correlations of weight with IDF and with the bits. None where all weights are equal."""
+    """Describes the terms that occur at least `minimum` times in the texts that are read, most frequent first.
+
+    Returns the lists "word", "idf", "weight" (`term_weights`) and "bits" (mutual information with the label), and the
+    rank correlations of the weight with IDF and with the bits. A correlation is None if all weights are equal.
+    """
     data = trained.data
     texts, label, size = data.tokens("train"), data.labels("train"), data.vocabulary_size
     weight, count = term_weights(trained, examples)
@@ -80,13 +89,16 @@ def read_terms(trained: Trained, *, minimum: int = 10, examples: int = 2000) -> 
 
 
 def words(data: Any, terms: Any) -> list[str]:
-    """The text of each term."""
+    """Returns the text of each term."""
     return data.tokenizer.decode([[int(term)] for term in terms])
 
 
 def speaking_terms(trained: Trained, count: int = 10, minimum: int = 10) -> dict[str, list[str]]:
-    """Class -> the terms that speak most for it, of an average of embeddings: weight times what the head makes of the
-    term's embedding, above the mean of the classes. Empty for a pooling whose vector is no such average."""
+    """Maps each class to the terms that are the strongest evidence for it, for a weighted average of embeddings.
+
+    The evidence of a term is its weight times the score that the output layer gives to its embedding, minus the mean
+    over classes. The dict is empty for a pooling that is not such an average.
+    """
     model = trained.trainer.structure.merge(*trained.model())
     table, kernel = np.asarray(model.embedding.table[...]), np.asarray(model.head.kernel[...])
     if any(hasattr(model.pooling, name) for name in ("value", "forward_cell")):
@@ -99,13 +111,14 @@ def speaking_terms(trained: Trained, count: int = 10, minimum: int = 10) -> dict
 
 
 def marked_texts(trained: Trained, count: int = 4, longest: int = 60) -> list[dict[str, Any]]:
-    """The first short test texts in a fixed order, with each token's relative weight, the class and what was said."""
+    """Returns the first short test texts in a fixed order, with the relative weight of each token, the class and the
+    prediction."""
     found: dict[int, dict[str, Any]] = {}
     batches = trained.data.evaluation_batches(trained.evaluation.split, 64, examples=256)
     classes = trained.data.classes
     for ids, batch, outputs in trained.outputs(trained.model(), batches):
         for row in np.flatnonzero(ids >= 0):
-            length = int((batch["source"][row] != 0).sum()) - 1  # without the end of sentence
+            length = int((batch["source"][row] != 0).sum()) - 1  # without the end-of-sentence symbol
             if 5 <= length <= longest:
                 found[int(ids[row])] = {
                     "words": words(trained.data, batch["source"][row, :length]),
@@ -117,8 +130,11 @@ def marked_texts(trained: Trained, count: int = 4, longest: int = 60) -> list[di
 
 
 def bag_of_words(data: Any, split: str, *, penalty: float = 0.1, steps: int = 100) -> dict[str, Any]:
-    """TF-IDF vectors of length 1 and multinomial logistic regression, fitted on the training texts: "predicted" and
-    "label" of a split, and the "kernel" [V C] times IDF, what an occurrence of a term adds, up to the text's length."""
+    """Fits multinomial logistic regression on TF-IDF vectors of length 1 of the training texts.
+
+    Returns "predicted" and "label" of a split, and "kernel" [V C], multiplied by IDF: the contribution of an occurrence
+    of a term, up to the normalization of the text.
+    """
     size, texts = data.vocabulary_size, data.tokens("train")
     idf = inverse_document_frequency(document_frequency(texts, size), len(texts))
 
@@ -134,8 +150,8 @@ def bag_of_words(data: Any, split: str, *, penalty: float = 0.1, steps: int = 10
 
 
 def formula_difference(data: Any, examples: int = 300) -> float | None:
-    """The largest difference between TF log(N / df) of some training texts and what scikit-learn's `TfidfTransformer`
-    with norm=None and smooth_idf=False gives less the count; None where scikit-learn is not installed."""
+    """The largest difference, over some training texts, between TF log(N / df) and the output of scikit-learn's
+    `TfidfTransformer` (norm=None, smooth_idf=False) minus the count. None if scikit-learn is not installed."""
     try:
         from sklearn.feature_extraction.text import TfidfTransformer
     except ModuleNotFoundError:

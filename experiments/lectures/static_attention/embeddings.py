@@ -1,6 +1,7 @@
-"""Embeddings made before a task is known: latent semantic analysis, skip-gram; and one word's embedding in context.
+"""Embeddings that do not depend on a task: latent semantic analysis and skip-gram; and the embedding of a word in
+context.
 
-The tables are for `layers.embeddings.from_file` (`numpy.save`), and for looking at.
+The tables can be saved with `numpy.save` and loaded by `layers.embeddings.from_file`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ Tokens = Sequence[np.ndarray]
 
 
 def latent_semantic_analysis(texts: Tokens, size: int, width: int, *, seed: int = 0, rounds: int = 4) -> np.ndarray:
-    """[V width]: U S of the truncated singular value decomposition of the term-document TF-IDF matrix, each text of
-    length 1 (Deerwester et al. 1990), by randomized subspace iteration (Halko et al. 2011, algorithm 4.4).
+    """Computes U S [V width] of the truncated singular value decomposition of the term-document TF-IDF matrix.
+
+    The TF-IDF vector of each text has length 1 (Deerwester et al. 1990). The decomposition uses randomized subspace
+    iteration (Halko et al. 2011, algorithm 4.4).
 
     The sign of each column is such that its largest entry is positive.
     """
@@ -55,11 +58,13 @@ def skip_gram(
     texts: Tokens, size: int, width: int, *, seed: int = 0, steps: int = 3000, batch_size: int = 4096, window: int = 5,
     negatives: int = 5, subsample: float = 1e-3, learning_rate: float = 0.01,
 ) -> np.ndarray:  # fmt: skip
-    """[V width]: skip-gram with negative sampling (Mikolov et al. 2013b, equation 4), by Adam; the input vectors.
+    """Trains skip-gram with negative sampling (Mikolov et al. 2013b, equation 4) by Adam; returns the input vectors
+    [V width].
 
-    A pair is a random position and another at most `window` away in its text, nearer ones the more often, as a window
-    of random width gives. Noise words are drawn by their count to the power 3/4; of a frequent word an occurrence is
-    left out with probability 1 - sqrt(subsample / frequency) (equation 5). The end of sentence is no word.
+    A pair is a random position and another one at most `window` away in the same text. Nearer positions are drawn more
+    often, as with a window of random width. Noise words are drawn in proportion to their count to the power 3/4. An
+    occurrence of a frequent word is left out with probability 1 - sqrt(subsample / frequency) (equation 5). The
+    end-of-sentence symbol is not used.
     """
     texts = [ids[ids != EOS] for ids in texts]
     words = np.concatenate(texts)
@@ -96,14 +101,14 @@ def skip_gram(
 
 
 def nearest(table: np.ndarray, term: int, count: int) -> list[int]:
-    """The terms whose vectors have the largest cosine with a term's, without itself."""
+    """Returns the terms whose vectors have the largest cosines with the vector of the given term, without that term."""
     unit = unit_length(table)
     order = np.argsort(-(unit @ unit[term]), kind="stable")
     return [int(other) for other in order if other != term][:count]
 
 
 def in_context(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """[S D] what basic self-attention makes of each token of a text: softmax(X X^T) X."""
+    """Returns the output [S D] of basic self-attention, `softmax(X X^T) X`, for the tokens of a text."""
     x = table[ids].astype(np.float64)
     scores = x @ x.T
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -111,7 +116,7 @@ def in_context(table: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 def principal_components(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(mean [D], directions [count D], projections [n count]) of the directions of largest variance."""
+    """Returns (mean [D], directions of largest variance [count D], projections on them [n count])."""
     mean = vectors.mean(axis=0)
     _, _, directions = np.linalg.svd(vectors - mean, full_matrices=False)
     directions = directions[:count]

@@ -1,6 +1,6 @@
-"""The pictures of `lectures/static_attention`: weights against IDF, marked texts, accuracy by size, a word in contexts.
+"""The figures of `lectures/static_attention`: weights against IDF, marked texts, accuracy by size, a word in contexts.
 
-No study: what its rows are called, and what is drawn of what they measured.
+This module holds the names of the rows and draws their measurements. It defines no study.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ REAL = ("imdb", "bbc")
 
 
 def first(results: Results, row: str, name: str) -> Any:
-    """What the first seed of a row measured under a name."""
+    """Returns the measurement `name` of the first seed of a row."""
     return next(iter(results.values(row, f"measure.{name}")), None)
 
 
 def draw_weights(results: Results, folder: Path) -> Figure | None:
-    """Learned weight against IDF, a point a term, its colour what the term tells; the farthest terms are named."""
+    """Draws learned weights against IDF with one point per term.
+
+    The colour shows the mutual information with the label, and the farthest terms are named.
+    """
     rows = [(set_, kind) for set_ in REAL for kind in ("token_weight", "query")]
     found = [(set_, kind, terms) for set_, kind in rows if (terms := first(results, f"{set_}_{kind}", "terms"))]
     if not found:
@@ -56,8 +59,8 @@ def draw_weights(results: Results, folder: Path) -> Figure | None:
         said.append(title)
         axis.set_title(title, loc="left", fontsize=10)
         axis.set_xlabel("IDF")
-        axis.set_ylabel("learned weight, 1 = the mean's")
-        figure.colorbar(points, ax=axis, label="thousandths of a bit about the label")
+        axis.set_ylabel("learned weight (1: uniform weights)")
+        figure.colorbar(points, ax=axis, label="mutual information with the label, millibits")
     for axis in axes.flat[len(found) :]:
         axis.remove()
     figure.tight_layout()
@@ -66,7 +69,7 @@ def draw_weights(results: Results, folder: Path) -> Figure | None:
 
 
 def _name_apart(axis: Any, words: dict[str, tuple[float, float]]) -> None:
-    """Names points; a name that would lie on an earlier one (in points of the page, at this size) is left out."""
+    """Labels points. A label that would overlap an earlier one (in points of the page, at this size) is left out."""
     taken: list[tuple[float, float, float]] = []
     for word, place in words.items():
         across, up = axis.transData.transform(place) * 72 / axis.figure.dpi
@@ -77,7 +80,8 @@ def _name_apart(axis: Any, words: dict[str, tuple[float, float]]) -> None:
 
 
 def draw_marked(results: Results, folder: Path) -> Figure | None:
-    """Test texts with each word on a ground as dark as its weight, and the terms that speak for each class."""
+    """Draws test texts, each word with a background as dark as its weight, and the terms that are evidence for each
+    class."""
     rows = [row for set_ in REAL for kind in ("idf", "token_weight", "query")
             for row in results.rows if row.id == f"{set_}_{kind}" and first(results, row.id, "marked")]  # fmt: skip
     if not rows:
@@ -94,14 +98,14 @@ def draw_marked(results: Results, folder: Path) -> Figure | None:
             axis.text(0, place, f"for {name}: {', '.join(words)}", fontsize=8, va="top", color="#0072B2")
             place -= 0.075
     save(pyplot, figure, folder / "marked.png")
-    title = "Test texts marked by the weight of each word, and the words that speak most for each class"
+    title = "Test texts with the weight of each word, and the words that are the strongest evidence for each class"
     return Figure(folder / "marked.png", title, f"{title}: {'; '.join(row.name for row in rows)}")
 
 
 def _write(axis: Any, text: dict[str, Any], place: float) -> float:
-    """A text's words in lines from `place` down; the height at which the last line stands."""
-    across, step = 0.0, 0.0076  # of the width, a character at this size
-    head = f"[{text['class']}, taken for {text['predicted']}]"
+    """Writes the words of a text in lines, downwards from `place`, and returns the height of the last line."""
+    across, step = 0.0, 0.0076  # the width of a character at this size, as a share of the page width
+    head = f"[{text['class']}, predicted {text['predicted']}]"
     for word, weight in [(head, 0.0), *zip(text["words"], text["weights"], strict=True)]:
         size = step * (len(word) + 1.4)
         if across + size > 1:
@@ -113,7 +117,7 @@ def _write(axis: Any, text: dict[str, Any], place: float) -> float:
 
 
 def draw_sizes(results: Results, folder: Path) -> Figure | None:
-    """Accuracy against the number of training texts, a panel a real set."""
+    """Draws the accuracy against the number of training texts, with one panel for each real data set."""
     size = results.study.scale(results.scale).settings
     keys = [f"accuracy_{count}" for count in size["sizes"]] + ["accuracy"]
     names = [f"{count:,}" for count in size["sizes"]] + ["all"]
@@ -142,12 +146,12 @@ def draw_sizes(results: Results, folder: Path) -> Figure | None:
     handles = axes[0, 0].get_legend_handles_labels()
     axes[0, -1].legend(*handles, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
     save(pyplot, figure, folder / "sizes.png")
-    title = "Accuracy against the number of training texts, mean over seeds; the band is the seeds' range"
+    title = "Accuracy against the number of training texts, mean and range over seeds"
     return Figure(folder / "sizes.png", title, f"{title}. With all: {'; '.join(drawn)}.")
 
 
 def draw_moved(results: Results, folder: Path) -> Figure | None:
-    """A word's vector alone and in two contexts, on two principal components."""
+    """Draws the vector of a word alone and in two contexts, projected on two principal components."""
     points = first(results, "imdb_self_attention", "moved")
     if not points:
         return None
@@ -167,5 +171,5 @@ def draw_moved(results: Results, folder: Path) -> Figure | None:
     axis.set_xlabel("first principal component")
     axis.set_ylabel("second principal component")
     save(pyplot, figure, folder / "moved.png")
-    title = f"The embedding of '{word}', and what self-attention X X^T makes of it in two contexts"
+    title = f"The embedding of '{word}', and the output of self-attention X X^T for it in two contexts"
     return Figure(folder / "moved.png", title, f"{title}: {one[0]}; {two[0]}")

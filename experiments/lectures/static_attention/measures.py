@@ -1,6 +1,8 @@
-"""What a study of text classifiers measures of a trial: accuracy on fewer texts, weights of terms, bags of words,
-ready-made embeddings, one word in two contexts. Each is for a `measure` stage: from the trial's folder to a flat dict.
-JAX is imported where it is used, so that a study is read without it.
+"""Measurements of text classifiers: accuracy with fewer texts, weights of terms, bags of words, pre-trained embeddings,
+and one word in two contexts.
+
+Each function is for a `measure` stage: it reads the folder of a trial and returns a flat dict. JAX is imported inside
+the functions, so that a study can be loaded without it.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ import numpy as np
 
 from attention_research.config import Config, build_experiment, resolve
 
-#: A word whose vector is followed into two contexts.
+#: The word whose vector is shown in two contexts, and these contexts.
 WORD, CONTEXTS = "fun", ("this film is fun and great", "this film is no fun and a bore")
 
 
 def _config(workdir: Path) -> Config:
-    """The config of a trial, which need not have been trained."""
+    """Returns the config of a trial, which may be untrained."""
     return resolve(json.loads((workdir / "trial.json").read_text(encoding="utf-8"))["given"])
 
 
 def fewer_texts(*, workdir: Path, sizes: Sequence[int], steps: int, **settings: Any) -> dict[str, Any]:
-    """What `evaluate` found, and the accuracy with fewer training texts."""
+    """Returns the results of `evaluate` and the accuracies with fewer training texts."""
     from . import classifiers
 
     full = json.loads((workdir / "evaluation.json").read_text(encoding="utf-8"))
@@ -34,8 +36,10 @@ def fewer_texts(*, workdir: Path, sizes: Sequence[int], steps: int, **settings: 
 
 
 def weights(*, workdir: Path, seed: int, terms: int, kept: bool = False, **settings: Any) -> dict[str, Any]:
-    """How the weights of terms go with IDF and with what the terms tell; where they are to be `kept`, the weights of
-    the most frequent terms, and of seed 0 what the pictures show."""
+    """Measures the correlation of the weights of terms with IDF and with their mutual information with the label.
+
+    With `kept` it also returns the weights of the most frequent terms and, for seed 0, the data of the figures.
+    """
     from attention_research.training.evaluation import Trained
 
     from . import classifiers
@@ -53,7 +57,8 @@ def weights(*, workdir: Path, seed: int, terms: int, kept: bool = False, **setti
 
 
 def bag_of_words(*, workdir: Path, sizes: Sequence[int], terms: int, **settings: Any) -> dict[str, Any]:
-    """TF-IDF and logistic regression on the row's texts; what terms tell by their IDF; the formula's difference."""
+    """Measures TF-IDF with logistic regression on the texts of the row, the information of terms by their IDF, and the
+    difference of the IDF formula from scikit-learn's."""
     from attention_research.tasks.classification import confusion, macro_f1
 
     from . import classifiers, token_weights
@@ -72,7 +77,7 @@ def bag_of_words(*, workdir: Path, sizes: Sequence[int], terms: int, **settings:
     frequency = token_weights.document_frequency(texts, size)
     idf = token_weights.inverse_document_frequency(frequency, len(texts))
     kept = np.flatnonzero((frequency >= 10) & (np.arange(size) > 2))
-    in_all = idf[frequency == len(texts)]  # the end of sentence is in all
+    in_all = idf[frequency == len(texts)]  # every text has the end-of-sentence symbol
     found["idf_of_all_texts"] = float(np.abs(in_all).max()) if len(in_all) else None
     options = {"size": size, "classes": len(data.classes)}
     for name, function in (("text", token_weights.mutual_information), ("occurrence", token_weights.occurrence_bits)):
@@ -86,7 +91,7 @@ def bag_of_words(*, workdir: Path, sizes: Sequence[int], terms: int, **settings:
 
 
 def make_embedding(*, workdir: Path, method: str, method_steps: int, **settings: Any) -> dict[str, Any]:
-    """Write the table that the row's config names, from the training texts, unless it is there."""
+    """Writes the embedding table that the config of the row names, from the training texts, unless it exists."""
     from . import embeddings
 
     config = _config(workdir)
@@ -98,7 +103,7 @@ def make_embedding(*, workdir: Path, method: str, method_steps: int, **settings:
             table = embeddings.latent_semantic_analysis(texts, size, width)
         else:
             table = embeddings.skip_gram(texts, size, width, steps=method_steps)
-        # Of unit variance a row, so that no method starts longer than another.
+        # Rows have unit variance, so that all methods start with vectors of the same length.
         table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-9)
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(f".{os.getpid()}-{file.name}")
@@ -108,7 +113,8 @@ def make_embedding(*, workdir: Path, method: str, method_steps: int, **settings:
 
 
 def moved(*, workdir: Path, seed: int, **settings: Any) -> dict[str, Any]:
-    """Of seed 0: a word's vector alone and after X X^T in two contexts, on two principal components of all of these."""
+    """For seed 0, projects a word's vector, alone and after X X^T in two contexts, on their two principal
+    components."""
     from attention_research.training.evaluation import Trained
 
     from . import embeddings
@@ -127,5 +133,5 @@ def moved(*, workdir: Path, seed: int, **settings: Any) -> dict[str, Any]:
 
 
 def scores(*, workdir: Path, **settings: Any) -> dict[str, Any]:
-    """What `evaluate` found."""
+    """Returns the results of `evaluate`."""
     return fewer_texts(workdir=workdir, **{**settings, "sizes": ()})

@@ -1,12 +1,14 @@
-"""Static against learned token weights: mean, IDF, TF-IDF, a weight a token, a query, attention, on real labelled text.
+"""Static against learned token weights for text classification: mean, IDF, TF-IDF, one weight per token, a query, and
+attention.
 
     attention-research reproduce lectures/static_attention --scale=cpu
     attention-research reproduce lectures/static_attention --scale=cpu --rows=imdb_mean,imdb_idf,imdb_token_weight
 
-A text is one vector, sum_j a_j e_j over its tokens' embeddings, and a linear layer; a row says where a_j comes from.
-IMDB's reviews (10,000 for training) and the BBC's news (1,942), split by text (no official test set, so no published
-number stands beside these); generated texts in which class-bearing words are frequent, or rare; and texts whose class
-is whether two unlike words belong together. Every row is trained anew on 100 and 1,000 of its texts.
+A text is represented by one vector, the sum of a_j e_j over the embeddings e_j of its tokens, and classified by a
+linear layer. The rows differ in the weights a_j. The data are IMDB reviews (10,000 for training) and BBC news (1,942),
+split by text (not the official test sets, so that there are no published numbers to compare with); generated texts in
+which the words that determine the class are frequent, or rare; and texts whose class is whether two unlike words belong
+together. Every row is also trained from scratch on 100 and on 1,000 of its texts.
 
 Papers and formulas: Sparck Jones 1972 (IDF); Yang et al. 2016 (a learned query); Mikolov et al. 2013 (skip-gram).
 """
@@ -51,7 +53,7 @@ def _stages(kind: str) -> tuple:
 
 
 def _set(name: str, scale: str) -> dict[str, Any]:
-    """The overrides of a set; at `smoke` every set is the same generated one, so that rows share their trials."""
+    """The overrides of a data set. At `smoke` all data sets are the same generated one, so that rows share trials."""
     if scale == "smoke":
         return {"data.name": "labelled_generated/frequent", "max_length": 32}
     return {
@@ -68,7 +70,7 @@ def _row(id: str, name: str, set_: str, changes: dict[str, Any], **row: Any) -> 
 
 
 def _scales(id: str) -> tuple[str, ...] | None:
-    """At `smoke` a row of each sort is run."""
+    """The scales of a row. At `smoke` only one row of each sort is run."""
     sorts = ("mean", "idf", "token_weight", "self_attention", "bag_of_words", "lsa_frozen")
     return None if id.split("_", 1)[1] in sorts or id == "dissimilar_qkv" else SCALES[1:]
 
@@ -78,7 +80,7 @@ def _pooling(kind: str) -> dict[str, Any]:
 
 
 def _embedding(method: str, frozen: bool) -> Row:
-    """The mean of embeddings made before, left as they are or trained on."""
+    """A row with the mean of pre-trained embeddings, which are frozen or trained further."""
     at = {}
     for scale in SCALES:
         file = f"runs/embeddings/{scale}-imdb-{method}.npy"
@@ -133,20 +135,20 @@ ROWS = (
 
 
 def formula(results: Results) -> Verdict:
-    """Ours against scikit-learn's with norm=None and smooth_idf=False, less the count."""
+    """The TF-IDF formula equals scikit-learn's (norm=None, smooth_idf=False) minus the count."""
     found = [value for set_ in REAL for value in results.values(f"{set_}_bag_of_words", "measure.formula_difference")]
     if not found:
         return Verdict(UNTESTED, "the rows were not run")
     largest = max(found)
     said = (
-        f"largest difference from TfidfTransformer(norm=None, smooth_idf=False) less the count: {largest:.1e}; "
-        "with its defaults scikit-learn's is another formula (log((1 + N) / (1 + df)) + 1, texts of length 1)"
+        f"largest difference from TfidfTransformer(norm=None, smooth_idf=False) minus the count: {largest:.1e}; with "
+        "its defaults scikit-learn uses another formula (log((1 + N) / (1 + df)) + 1, texts normalized to length 1)"
     )
     return Verdict(HELD if largest < 1e-9 else FAILED, said)
 
 
 def static(results: Results) -> Verdict:
-    """Accuracy of IDF- and TF-IDF-weighted embeddings against equal weights."""
+    """The accuracy of IDF and TF-IDF weights is above that of uniform weights."""
     cases = {
         f"{SETS[set_]}, {POOLINGS[kind]}": compare(results, f"{set_}_{kind}", f"{set_}_mean", ACCURACY, higher=True)
         for set_ in SETS
@@ -156,7 +158,8 @@ def static(results: Results) -> Verdict:
 
 
 def rarer(results: Results) -> Verdict:
-    """IDF of a term in all texts, and the rank correlation of IDF with what a term tells, by text and by occurrence."""
+    """The IDF of a term that is in all texts is 0, and IDF has a positive rank correlation with the information of a
+    term about the label, by text and by occurrence."""
     said, held, zero = [], [], []
     for set_ in REAL:
         row = f"{set_}_bag_of_words"
@@ -166,7 +169,7 @@ def rarer(results: Results) -> Verdict:
                 said.append(f"{SETS[set_]}: rank correlation of IDF with the bits of {unit} {rho:+.2f}")
                 held.append((f"{SETS[set_]}, bits of {unit}", rho > 0))
     if not held:
-        return Verdict(UNTESTED, "the rows of bags of words were not run")
+        return Verdict(UNTESTED, "the bag-of-words rows were not run")
     because = "; ".join([f"IDF of a term in all texts: {max(zero, default=math.nan):g}", *said])
     yes = [name for name, true in held if true]
     if not yes or max(zero, default=1.0) != 0:
@@ -177,8 +180,8 @@ def rarer(results: Results) -> Verdict:
 
 
 def adaptive(results: Results) -> Verdict:
-    """Learned against static weights by accuracy; whether learned weights follow what words tell more than their IDF;
-    whether they differ more between the two tasks than IDF does."""
+    """Learned weights give a higher accuracy than static ones, correlate more with the information of words than with
+    their IDF, and differ more between the two tasks than IDF does."""
     cases = {}
     for set_ in SETS:
         for kind in ("token_weight", "query"):
@@ -209,10 +212,10 @@ def _agreement(results: Results, kind: str) -> list[float]:
 
 
 def pictures(results: Results) -> Verdict:
-    """What the pictures show, which decides nothing."""
+    """Describes the figures. They decide nothing."""
     shown = [row for row in results.rows if any(results.values(row.id, "measure.terms"))]
     if not shown:
-        return Verdict(UNTESTED, "no row with weights of terms was run")
+        return Verdict(UNTESTED, "no row with term weights was run")
     said = []
     for row in shown:
         rho = results.values(row.id, "measure.idf_correlation")
@@ -230,7 +233,7 @@ JUDGED_BY_CLASSES = ("tfidf-is-static-attention", "adaptive-weights-task-specifi
 
 
 def beats_majority(texts: str, *claims: str) -> Competence:
-    """The bar of one set of texts: the mean of embeddings is 15 points above the most frequent class."""
+    """The competence of one data set: the mean of embeddings is 15 points above the most frequent class."""
     mean, rows = f"{texts}_mean", (f"{texts}_*",)
     return Competence(mean, "evaluate.accuracy", "majority", margin=15, higher=True, claims=claims, rows=rows)
 
@@ -263,9 +266,9 @@ STUDY = Study(
     columns=(
         PARAMETERS,
         STEPS_PER_SECOND,
-        _accuracy("accuracy_100", "accuracy at 100"),
-        _accuracy("accuracy_1000", "at 1,000"),
-        _accuracy("accuracy", "at all"),
+        _accuracy("accuracy_100", "accuracy, 100 texts"),
+        _accuracy("accuracy_1000", "accuracy, 1,000 texts"),
+        _accuracy("accuracy", "accuracy, all texts"),
         _accuracy("macro_f1", "macro-F1"),
         Column("measure.idf_correlation", "weight ~ IDF", fixed(2)),
         Column("measure.bits_correlation", "weight ~ bits", fixed(2)),
@@ -293,6 +296,7 @@ STUDY = Study(
     },
     figures=(draw_weights, draw_marked, draw_sizes, draw_moved),
     notes=(
-        "weight ~ IDF, ~ bits: rank correlation over terms with IDF, with the bits that a term tells of the label.",
+        "weight ~ IDF, weight ~ bits: rank correlation of the weights of terms with IDF, and with the mutual "
+        "information of the term and the label in bits.",
     ),
 )

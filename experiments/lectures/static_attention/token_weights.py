@@ -1,7 +1,7 @@
-"""What weights tokens carry: TF-IDF by the plain formula, learned weights beside it, and what a word tells of a label.
+"""Token weights: TF-IDF, logistic regression, rank correlations, and the information of a word about a label.
 
-Everything here is NumPy on lists of token ids, but for the logistic regression, which is JAX. Document frequencies,
-regression weights and embeddings are to be fitted on training texts alone.
+All functions use NumPy on lists of token ids, except the logistic regression, which uses JAX. Document frequencies,
+regression weights and embeddings must be fitted on training texts only.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ Tokens = Sequence[np.ndarray]
 
 
 def document_frequency(texts: Tokens, size: int) -> np.ndarray:
-    """[V] in how many texts each term stands."""
+    """Returns the number of texts [V] that contain each term."""
     distinct = [np.unique(ids) for ids in texts]
     return np.bincount(np.concatenate([np.zeros(0, int), *distinct]), minlength=size)
 
 
 def inverse_document_frequency(frequency: np.ndarray, documents: int) -> np.ndarray:
-    """log(N / df), the lectures' formula; a term of no text counts as one of a single text.
+    """Computes log(N / df), the formula of the lectures. A term that is in no text is treated as if it were in one
+    text.
 
-    scikit-learn's `TfidfTransformer` adds 1 to it (and, unless `smooth_idf=False`, counts one text more, which holds
-    every term), then scales each text to length 1 (unless `norm=None`): with both options it gives these plus tf.
+    scikit-learn's `TfidfTransformer` adds 1 to it (and, unless `smooth_idf=False`, adds one text that contains every
+    term), then normalizes each text to length 1 (unless `norm=None`). With both options its output is this plus tf.
     """
     return np.log(documents / np.maximum(frequency, 1))
 
 
 def tf_idf(texts: Tokens, idf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(terms [n L], weights [n L]): the distinct terms of each text with tf log(N / df), filled up with term 0 at 0."""
+    """Returns (terms [n L], weights [n L]): the distinct terms of each text with tf log(N / df), padded with zeros."""
     found = [np.unique(ids, return_counts=True) for ids in texts]
     length = max((len(terms) for terms, _ in found), default=0)
     terms, weights = np.zeros((len(found), length), np.int32), np.zeros((len(found), length))
@@ -42,7 +43,7 @@ def tf_idf(texts: Tokens, idf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unit_length(weights: np.ndarray) -> np.ndarray:
-    """Each row divided by its Euclidean length; a row of zeros stays."""
+    """Divides each row by its Euclidean length. A row of zeros is not changed."""
     length = np.linalg.norm(weights, axis=1, keepdims=True)
     return weights / np.where(length == 0, 1, length)
 
@@ -51,10 +52,10 @@ def logistic_regression(
     terms: np.ndarray, weights: np.ndarray, label: np.ndarray, *, size: int, classes: int, penalty: float = 1.0,
     steps: int = 200, tolerance: float = 1e-4,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """(kernel [V C], bias [C]) of multinomial logistic regression on sparse rows, by L-BFGS (Liu & Nocedal 1989).
+    """Fits (kernel [V C], bias [C]) of multinomial logistic regression on sparse rows, by L-BFGS (Liu & Nocedal 1989).
 
-    Minimises sum_i -log softmax(x_i kernel + bias)[label_i] + penalty / 2 |kernel|^2: scikit-learn's, C = 1 / penalty.
-    Stops where the largest gradient is below `tolerance` times the number of rows, at `steps` at the latest.
+    Minimizes `sum_i -log softmax(x_i kernel + bias)[label_i] + penalty / 2 |kernel|^2`, the loss of scikit-learn with
+    C = 1 / penalty. Stops when the largest gradient is below `tolerance` times the number of rows, or after `steps`.
     """
     rows, values, label = jnp.asarray(terms), jnp.asarray(weights, jnp.float32), jnp.asarray(label)
     penalty = jnp.float32(penalty)
@@ -86,26 +87,26 @@ def logistic_regression(
 
 
 def scores(terms: jax.Array, weights: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
-    """x kernel + bias [n C] of sparse rows x."""
+    """Computes x kernel + bias [n C] for sparse rows x."""
     return jnp.einsum("nl,nlc->nc", weights, kernel[terms]) + bias
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1, equal values sharing the mean of theirs."""
+    """Returns ranks, beginning with 1. Equal values get the mean of their ranks."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return ((last - counts + 1 + last) / 2)[place]
 
 
 def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Spearman's rho: the correlation of the ranks; nan where all values of a side are equal."""
+    """Spearman's rho: the correlation of the ranks. It is NaN if all values of one side are equal."""
     a, b = (side - side.mean() for side in map(ranks, (first, second)))
     scale = np.sqrt((a**2).sum() * (b**2).sum())
     return float((a * b).sum() / scale) if scale else float("nan")
 
 
 def mutual_information(texts: Tokens, label: np.ndarray, *, size: int, classes: int) -> np.ndarray:
-    """[V] in bits, of whether a text holds a term with the text's label: what a term tells, however it is weighted."""
+    """The mutual information [V], in bits, of the label of a text and whether the text contains a term."""
     present = np.stack([document_frequency([ids for ids, c in zip(texts, label, strict=True) if c == wanted], size)
                         for wanted in range(classes)])  # fmt: skip
     of_class = np.bincount(label, minlength=classes)[:, None]
@@ -118,12 +119,12 @@ def mutual_information(texts: Tokens, label: np.ndarray, *, size: int, classes: 
 def occurrence_bits(
     texts: Tokens, label: np.ndarray, *, size: int, classes: int, prior_texts: float = 1.0
 ) -> np.ndarray:
-    """[V] how many bits about the label a text's holding the term tells, on texts that were not counted.
+    """The held-out information [V], in bits, of a term about the label of a text that contains it.
 
-    The classes' shares given the term are counted on every second text, with `prior_texts` more spread by the classes'
-    own shares; the bits, log2 of share over the class's own share, are the mean over the other texts that hold the
-    term, and both ways about. A term that one half lacks has 0. A rare term that tells nothing has less than 0: how
-    much less, `prior_texts` decides, and with it what this says of rare terms.
+    The shares of the classes given the term are estimated on every second text, with `prior_texts` pseudo-counts
+    distributed as the classes. The bits, log2 of this share over the share of the class, are averaged over those other
+    texts that contain the term; then the halves are swapped. A term that is missing in one half gets 0. A rare term
+    without information gets a negative value, whose size depends on `prior_texts`.
     """
     prior = np.bincount(label, minlength=classes) / len(label)
     halves = [np.arange(len(texts)) % 2 == part for part in (0, 1)]
@@ -141,12 +142,12 @@ def occurrence_bits(
 
 
 def binned(by: np.ndarray, values: np.ndarray, bins: int) -> tuple[list[float], list[float]]:
-    """(mean of `by`, mean of `values`) in bins of equally many, from the lowest `by`."""
+    """Returns (mean of `by`, mean of `values`) in bins of equal counts, in ascending order of `by`."""
     parts = np.array_split(np.argsort(by, kind="stable"), bins)
     return [float(by[part].mean()) for part in parts], [float(values[part].mean()) for part in parts]
 
 
 def top_terms(contribution: np.ndarray, count: int) -> list[list[int]]:
-    """For each class the terms with the largest `contribution` [V C] to its score above the mean of the classes."""
+    """For each class, the terms with the largest `contribution` [V C] to its score, minus the mean over classes."""
     above = contribution - contribution.mean(axis=1, keepdims=True)
     return [np.argsort(-above[:, c], kind="stable")[:count].tolist() for c in range(contribution.shape[1])]
