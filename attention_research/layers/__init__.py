@@ -1,1 +1,1 @@
-"""Flax NNX modules that own parameters and their caches, and call kernels; one folder a family."""
+"""Flax NNX modules. They own parameters, define decoding caches, and call kernels. Each family has its own folder."""

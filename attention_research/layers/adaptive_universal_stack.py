@@ -1,15 +1,17 @@
 """The Universal Transformer with adaptive computation time, Dehghani et al. 2018 (arXiv 1807.03819), section 2.2.
 
-Each position decides for itself at how many steps it is written (Graves 2016, arXiv 1603.08983). With the state s of a
-position, its step embedding added, p = sigmoid(w s + b) is the chance that it halts now, h the sum of those so far:
+Each position learns after how many steps it halts (Graves 2016, arXiv 1603.08983). Let s be the state of a position
+with the step embedding added, p = sigmoid(w s + b) its halting probability at this step, and h the sum of its halting
+probabilities at earlier steps:
 
-    h + p <= threshold:   h <- h + p,  weight p                 it goes on
-    h + p > threshold:    weight r = 1 - h, the remainder       it halts; from then on its weight is 0
+    h + p <= threshold:   h <- h + p,  weight p                 the position continues
+    h + p > threshold:    weight r = 1 - h, the remainder       the position halts; its later weights are 0
     s <- Layer(s),        output <- weight s + (1 - weight) output
 
-as the loop in the paper's appendix C has it. So it is the output that stands still: the state goes on under the layer,
-where section 2.2 says that it is copied. Each row's mean of (steps + remainder), its ponder cost, goes to the task's
-loss times `ponder_weight`. All `num_layers` steps are computed for all; Narang et al. 2021 ran without any halting.
+This follows the loop in the paper's appendix C: after a position halts, its output is constant, but the layer still
+updates its state. Section 2.2 says instead that the state is copied. The ponder cost of a row is the mean over its
+positions of (steps + remainder); it is multiplied by `ponder_weight` and added to the loss. All `num_layers` steps are
+computed for every position. Narang et al. 2021 ran the model without halting.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ from attention_research.layers.linear import Linear
 from attention_research.layers.universal_stack import SignalledBlock, UniversalStack
 from attention_research.signatures import NonNegativeFloat, Positive, Rate
 
-#: What a position carries beside its state and its output: the sum of p, the remainder, the steps so far.
+#: The number of scalars that a position carries besides its state and output: sum of p, remainder, steps so far.
 COUNTS = 3
 
 
 def begin(x: Float[Array, "B T D"]) -> Float[Array, "B T C"]:
-    """The carry, C = 2 D + 3: state, output and counts side by side."""
+    """The initial carry: state, output and counts, concatenated (C = 2 D + 3)."""
     return jnp.concatenate([x, jnp.zeros((*x.shape[:2], x.shape[2] + COUNTS), x.dtype)], axis=-1)
 
 
@@ -43,7 +45,7 @@ def parts(carry: Float[Array, "*L B T C"]) -> tuple[Array, Array, Array]:
 
 
 class AdaptiveBlock(nnx.Module):
-    """A step of the carry: `step` embedding, halting, the layer."""
+    """Applies one recurrence step to the carry: adds the step embedding, decides on halting, and runs the layer."""
 
     def __init__(self, block: SignalledBlock, halting: Linear, threshold: float):
         self.block, self.halting, self.threshold = block, halting, threshold
@@ -52,24 +54,24 @@ class AdaptiveBlock(nnx.Module):
         self, carry: Float[Array, "B T C"], inputs: Mapping[str, Mapping[str, Any]], *,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T C"], dict[str, Any]]:  # fmt: skip
-        """(carry, aux of the block)."""
+        """Returns (carry, the block's aux)."""
         y, aux = self.block(parts(carry)[0], inputs, key=key)
         return self.weighed(carry, y), aux
 
     def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """As the block's."""
+        """The block's initial caches."""
         return self.block.start(batch, length, dtype, inputs)
 
     def step(
         self, carry: Float[Array, "B 1 C"], caches: dict[str, Any], memory: dict[str, Any], index: Int[Array, ""],
         shared: Mapping[str, Any],
     ) -> tuple[Float[Array, "B 1 C"], dict[str, Any], dict[str, Any]]:  # fmt: skip
-        """One position: (carry, caches, aux)."""
+        """Decodes one position. Returns (carry, caches, aux)."""
         y, grown, aux = self.block.step(parts(carry)[0], caches, memory, index, shared)
         return self.weighed(carry, y), grown, aux
 
     def weighed(self, carry: Float[Array, "B T C"], y: Float[Array, "B T D"]) -> Float[Array, "B T C"]:
-        """The carry after the layer has given y."""
+        """Updates the carry, given the layer's output y."""
         state, output, counts = parts(carry)
         so_far, remainder, steps = jnp.split(counts, COUNTS, axis=-1)
         p = jax.nn.sigmoid(self.halting(state + self.block.signal[...].astype(state.dtype)))
@@ -77,15 +79,16 @@ class AdaptiveBlock(nnx.Module):
         halts, goes_on = (running & beyond).astype(p.dtype), (running & ~beyond).astype(p.dtype)
         weight = p * goes_on + (1 - so_far) * halts
         counts = [so_far + weight, remainder + (1 - so_far) * halts, steps + goes_on + halts]
-        # A sum that rounding left below 1 must not run on.
+        # A halted position whose sum is below 1 because of rounding must not continue.
         counts[0] = jnp.where(halts > 0, jnp.ones_like(so_far), counts[0])
         return jnp.concatenate([y, weight * y + (1 - weight) * output, *counts], axis=-1)
 
 
 class AdaptiveUniversalStack(UniversalStack):
-    """`num_layers` steps at most. Owns w and b, D + 1 parameters, beside the layer and the step embeddings.
+    """A Universal Transformer of at most `num_layers` steps with learned halting.
 
-    A row's mean is over all of its positions, padding too. "hidden" [L B T D] is the output so far.
+    Owns w and b (D + 1 parameters) in addition to the layer and the step embeddings. The ponder cost of a row is the
+    mean over all of its positions, padding included. "hidden" [L B T D] is the output after each step.
     """
 
     def __init__(
@@ -109,7 +112,7 @@ class AdaptiveUniversalStack(UniversalStack):
         self, number: int, x: Float[Array, "B T D"], inputs: Mapping[str, Mapping[str, Any]], *,
         each: Mapping[str, Mapping[str, Any]] | None = None, key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:  # fmt: skip
-        """(output, aux with the ponder cost of each row [B])."""
+        """Returns (output, aux with the ponder cost of each row [B])."""
         carry, aux = super().segment(number, begin(x), inputs, each=each, key=key)
         _, output, counts = parts(carry)
         ponder = jnp.mean(jnp.sum(counts[..., 1:].astype(jnp.float32), axis=-1), axis=-1)
@@ -118,6 +121,6 @@ class AdaptiveUniversalStack(UniversalStack):
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""], shared: Mapping[str, Any]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
-        """One position: (output, caches, aux)."""
+        """Decodes one position. Returns (output, caches, aux)."""
         carry, caches, aux = super().step(begin(x), caches, index, shared)
         return parts(carry)[1], caches, aux

@@ -1,9 +1,9 @@
-"""A block: residual branches, each a list of steps that name the block's children (after Mesh TensorFlow's layers).
+"""A block consists of residual branches. Each branch is a list of steps that name the block's child modules.
 
-Post-norm, LN(x + Dropout(Sublayer(x))) of Vaswani et al. 2017, is ("self_attention", "dropout", "residual", "norm");
-pre-norm (Xiong et al. 2020) is ("norm", "self_attention", "dropout", "residual"); a variant is an edit of the list. A
-step "a+b" is the sum of two of the same value: "self_attention+feed_forward" is the layer of GPT-J (Wang & Komatsuzaki
-2021).
+The design follows Mesh TensorFlow's layers. Post-norm, LN(x + Dropout(Sublayer(x))) of Vaswani et al. 2017, is
+("self_attention", "dropout", "residual", "norm"). Pre-norm (Xiong et al. 2020) is ("norm", "self_attention", "dropout",
+"residual"). Variants edit this list. A step "a+b" applies a and b to the same value and adds the results:
+"self_attention+feed_forward" is the parallel layer of GPT-J (Wang & Komatsuzaki 2021).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from attention_research.layers.shift import Shift
 
 Steps = tuple[tuple[str, ...], ...]
 WITHOUT_MODULE = ("dropout",)
-#: What maps the value to another and gives nothing beside it.
+#: Children that return only an array, without aux.
 PLAIN = ("norm", "shift")
-#: Children that a block has unless it is given others.
+#: Default constructors of children.
 DEFAULTS: dict[str, Callable[..., nnx.Module]] = {"padding": Padding, "residual": PlainResidual, "shift": Shift}
 
 
 def named_steps(steps: Steps) -> Steps:
-    """The attribute of each step, in order: its kind, then kind_2, kind_3, ... (which keeps parameter names stable)."""
+    """The attribute name of each step: kind, kind_2, kind_3, ... in order, so that parameter names are stable."""
     seen: dict[str, int] = {}
 
     def name(kind: str) -> str:
@@ -42,47 +42,49 @@ def named_steps(steps: Steps) -> Steps:
 
 
 def terms(kinds: str, names: str) -> Iterator[tuple[str, str]]:
-    """(kind, attribute) of what a step is the sum of: mostly of one."""
+    """The (kind, attribute) of each term of a step. Most steps have one term."""
     return zip(kinds.split("+"), names.split("+"), strict=True)
 
 
 def _tokens(child: Any, inputs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Which tokens are not padding, for a child that takes it."""
+    """The mask of non-padding tokens, for a child that takes it; otherwise empty."""
     return inputs.get("tokens", {}) if getattr(child, "takes_real", False) else {}
 
 
 @runtime_checkable
 class LooksBack(Protocol):
-    """A child that mixes positions and keeps of the earlier ones what it needs, so that it can go on by one."""
+    """A child that mixes positions and caches what it needs of earlier positions, for decoding one at a time."""
 
     def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
-        """The cache of `batch` empty rows that will have `length` positions."""
+        """An empty cache for `batch` rows of `length` positions."""
         ...
 
     def step(
         self, x: Float[Array, "B 1 D"], cache: dict[str, Any], index: Int[Array, ""], *, shared: Any = None
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:
-        """Position `index`: (y, the grown cache, aux)."""
+        """Decodes position `index`. Returns (y, the updated cache, aux)."""
         ...
 
 
 @runtime_checkable
 class ReadsPrompt(LooksBack, Protocol):
-    """One that also takes the beginning of its sequence at once."""
+    """A child with a cache that can also process a whole prompt in one call."""
 
     def prefill(self, x: Float[Array, "B P D"], length: int, **given: Any) -> tuple[Float[Array, "B P D"], Any]:
-        """The first P of `length` positions: (y, the cache after them)."""
+        """Processes the first P of `length` positions. Returns (y, the cache after them)."""
         ...
 
 
 class Block(nnx.Module):
-    """Applies its branches in turn to x [B T D]; "residual" joins the value with which its branch began (by default it
-    adds them, `layers.residuals`), "shift" adds a learned scalar, "padding" sets to 0 what is no token.
+    """Applies its branches to x [B T D], one after the other.
 
-    `children` maps a step's kind to the constructor of its module, called with `rngs`. A call's `inputs` maps a kind to
-    the keyword arguments of that child (masks, the memory); a child that is not a norm returns (y, aux). A child whose
-    class says `takes_key` is also given a random `key`, where the call has one, and a child whose class says
-    `takes_real` the mask of non-padding tokens: the inputs of "tokens".
+    The step "residual" combines the value with the input of the branch (by default it adds them, `layers.residuals`),
+    "shift" adds a learned scalar, and "padding" zeroes padding positions.
+
+    `children` maps the kind of a step to the constructor of its module, which is called with `rngs`. The `inputs` of a
+    call map a kind to the keyword arguments of that child (masks, the memory). All children except norms and shifts
+    return (y, aux). A child whose class sets `takes_key` also gets a random `key` if the call has one. A child whose
+    class sets `takes_real` also gets the mask of non-padding tokens, which `inputs` holds under "tokens".
     """
 
     def __init__(
@@ -100,13 +102,13 @@ class Block(nnx.Module):
                 setattr(self, name, children[kind](rngs=rngs))
 
     def _terms(self) -> Iterator[tuple[str, str]]:
-        """(kind, attribute) of everything in the list, in order."""
+        """The (kind, attribute) of every term of every step, in order."""
         return (term for branch in self.branches for step in branch for term in terms(*step))
 
     def run(
         self, x: Float[Array, "B T D"], key: Key[Array, ""] | None, apply: Callable[[str, str, int, Array], Array]
     ) -> Float[Array, "B _ D"]:
-        """Walks the branches; `apply` (kind, name, place in the list, y) -> y runs what is no dropout or residual."""
+        """Runs the branches. `apply(kind, name, position in the list, y)` runs every step but dropout and residual."""
         position = 0
         for branch in self.branches:
             stream = x
@@ -127,7 +129,7 @@ class Block(nnx.Module):
     def __call__(
         self, x: Float[Array, "B T D"], inputs: Mapping[str, Mapping[str, Any]], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B _ D"], dict[str, Any]]:
-        """(y, {child name: what it gave beside its output}); as long as x, but for a child that shortens it."""
+        """Returns (y, {child name: its aux}). y has the length of x unless a child shortens the sequence."""
         collected: dict[str, Any] = {}
 
         def apply(kind: str, name: str, position: int, y: Array) -> Array:
@@ -142,8 +144,11 @@ class Block(nnx.Module):
         return self.run(x, key, apply), collected
 
     def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """``memory``, what each child that is given a memory caches of it (read only), and ``caches``, the caches that
-        grow, still empty: of every other child that has a `start`."""
+        """The initial decoding state.
+
+        ``memory`` holds, for each child with a memory among its inputs, what the child caches of it (read only).
+        ``caches`` holds the empty caches of all other children that have a `start` method.
+        """
         kept: dict[str, dict[str, Any]] = {"caches": {}, "memory": {}}
         for kind, name in self._terms():
             child: Any = getattr(self, name, None)
@@ -157,7 +162,7 @@ class Block(nnx.Module):
     def prefill(
         self, x: Float[Array, "B P D"], length: int, inputs: Mapping[str, Mapping[str, Any]]
     ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
-        """The first P of `length` positions at once: (y, what `start` gives, with what these left in the caches)."""
+        """Processes the first P of `length` positions. Returns (y, the state of `start` with the caches filled)."""
         kept: dict[str, dict[str, Any]] = {"caches": {}, "memory": {}}
 
         def apply(kind: str, name: str, position: int, y: Array) -> Array:
@@ -178,7 +183,7 @@ class Block(nnx.Module):
         self, x: Float[Array, "B 1 D"], caches: dict[str, Any], memory: dict[str, Any], index: Int[Array, ""],
         shared: Mapping[str, Any],
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:  # fmt: skip
-        """One position: (y, the grown caches, what the children gave beside their outputs)."""
+        """Decodes one position. Returns (y, the updated caches, {child name: its aux})."""
         grown, collected = dict(caches), {}
 
         def apply(kind: str, name: str, position: int, y: Array) -> Array:

@@ -8,16 +8,16 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.parallel.replica_settings import value
 
-#: Sixteen random bits decide about a value: of a 32-bit word, half for each of two. Drawing the bits is what dropout
-#: costs on a CPU, and a rate is exact to 1 / 65,536.
+#: Each value uses 16 random bits, so that one 32-bit word serves two values and a rate is exact to 1 / 65,536. Drawing
+#: the random bits is the main cost of dropout on a CPU.
 STEPS = 1 << 16
 
 
 def dropout(x: Float[Array, "*A"], rate: float, key: Key[Array, ""] | None) -> Float[Array, "*A"]:
-    """x with each value zeroed with probability `rate` and the others divided by 1 - rate; x itself without a key.
+    """Zeroes each value of x with probability `rate` and divides the others by 1 - rate. Without a key, returns x.
 
-    The rate is rounded to a multiple of 1 / 65,536, in the divisor too: the expectation is x. Of a `Varied` rate, which
-    is known when the program runs, the same values are zeroed as of the number.
+    The rate is rounded to a multiple of 1 / 65,536, also in the divisor, so that the expectation is x. A `Varied` rate
+    (a value that is known only when the program runs) zeroes the same values as the equal constant rate.
     """
     rate = value(rate)
     varies = isinstance(rate, jax.Array)

@@ -1,4 +1,4 @@
-"""A module that no optimizer sees: its parameters become statistics of the same names, which stay as they are."""
+"""Freezing modules: turns parameters into constant statistics of the same names, which no optimizer updates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flax import nnx
 
 
 def freeze(module: nnx.Module) -> None:
-    """Every parameter and running statistic of a module that is being built becomes a statistic that stays."""
+    """Turns every parameter and running statistic of a module into a constant `nnx.BatchStat`, in place."""
     for name, value in list(vars(module).items()):
         if isinstance(value, nnx.Variable):
             setattr(module, name, nnx.BatchStat(value[...]))

@@ -1,4 +1,4 @@
-"""A dense layer: y = x W + b, over the last axis (the one 2-D projection helper of the kernels floor)."""
+"""A dense layer over the last axis: y = x W + b."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ glorot_uniform = jax.nn.initializers.glorot_uniform()
 
 
 class Linear(nnx.Module):
-    """``project(x, kernel, bias)``: kernel [in out] by Glorot uniform, bias [out] zero; computed in x's dtype."""
+    """Computes ``project(x, kernel, bias)`` in x's dtype. Kernel [in out]: Glorot uniform; bias [out]: zeros."""
 
     def __init__(self, in_width: int, out_width: int, *, use_bias: bool = True, rngs: nnx.Rngs):
         self.kernel = nnx.Param(glorot_uniform(rngs.params(), (in_width, out_width), jnp.float32))

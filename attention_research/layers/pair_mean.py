@@ -1,4 +1,5 @@
-"""Halving a sequence by the mean of its pairs, as the Funnel Transformer does (Dai et al. 2020, arXiv 2006.03236)."""
+"""Halves a sequence by averaging neighbouring pairs, as in the Funnel Transformer, Dai et al. 2020 (arXiv
+2006.03236)."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 
 def in_pairs(x: Shaped[Array, "B S *A"]) -> Shaped[Array, "B P 2 *A"]:
-    """Positions 2i and 2i + 1 side by side; a last one alone is paired with zeros."""
+    """Groups positions 2i and 2i + 1. If the length is odd, the last position is paired with zeros."""
     x = jnp.pad(x, ((0, 0), (0, x.shape[1] % 2), *((0, 0),) * (x.ndim - 2)))
     return x.reshape(x.shape[0], -1, 2, *x.shape[2:])
 
 
 def halved(real: Bool[Array, "B S"]) -> Bool[Array, "B P"]:
-    """A pair is real where either of its two is.
+    """The mask of real pairs: a pair is real if at least one of its positions is real.
 
     >>> halved(jnp.asarray([[True, True, True, False, False]])).tolist()
     [[True, True, False]]
@@ -25,10 +26,11 @@ def halved(real: Bool[Array, "B S"]) -> Bool[Array, "B P"]:
 
 
 class PairMean(nnx.Module):
-    """[B S D] -> [B P D], P = S / 2 rounded up; owns nothing.
+    """The mean of each pair of positions: [B S D] -> [B P D], where P is S / 2 rounded up. It has no parameters.
 
-    A mean is over the real ones of a pair, so that how far a row is padded changes nothing; the released code of Narang
-    et al. 2021 takes padding into the one pair that straddles a row's end. A pair of padding gives 0.
+    The mean is over the real positions of a pair, so that the result does not depend on the amount of padding. The
+    released code of Narang et al. 2021 includes padding in the pair at the end of a row. A pair of two padding
+    positions gives 0.
     """
 
     def __init__(self, *, rngs: nnx.Rngs):
@@ -37,7 +39,7 @@ class PairMean(nnx.Module):
     def __call__(
         self, x: Float[Array, "B S D"], *, real: Bool[Array, "B S"]
     ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
-        """(means, nothing beside them)."""
+        """Returns (means, {})."""
         there = in_pairs(real).astype(x.dtype)
         weights = there / jnp.maximum(jnp.sum(there, axis=2, keepdims=True), 1)
         return jnp.einsum("BPCD,BPC->BPD", in_pairs(x), weights), {}

@@ -1,9 +1,9 @@
-"""Statistics that training replaces: batch norm's moments, a baseline of REINFORCE. Nothing is mutated.
+"""Running statistics: arrays that training updates without a gradient (batch norm's moments, a REINFORCE baseline).
 
-A module holds them as `RunningStatistic`s and returns what stands in their place after this step, its *updates*, under
-"updates" of its aux: a nested dictionary by the names of its attributes, which every module above nests further. The
-train step checks that the two sets of names are equal and puts the updates into the state beside the parameters.
-Without a key, in evaluation, there are none.
+A module holds them as `RunningStatistic` variables and never mutates them. In training it returns their new values,
+the *updates*, under "updates" in its aux: a dictionary from attribute names to values, which each parent module nests
+under the child's name. The train step checks that the names of the updates equal the names of the statistics, and
+stores the updates in the train state. In evaluation (calls without a key) there are no updates.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from attention_research.layers.structure import RunningStatistic, path_name
 
 __all__ = ["UPDATES", "RunningStatistic", "flat_updates", "nested"]
 
-#: Under which an aux holds them.
+#: The key of the updates in an aux dictionary.
 UPDATES = "updates"
 
 
 def nested(**children: Mapping[str, Any]) -> dict[str, Any]:
-    """{child: its updates}, without the children that have none.
+    """The dictionary {child: its updates}, without children that have no updates.
 
     >>> nested(stem={"mean": 1.0}, head={})
     {'stem': {'mean': 1.0}}
@@ -31,7 +31,7 @@ def nested(**children: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat_updates(updates: Mapping[str, Any]) -> dict[str, Any]:
-    """By the dotted names that the train state has.
+    """Flattens nested updates to the dotted names that the train state uses.
 
     >>> flat_updates({"stem": {"norm": {"mean": 1.0}}})
     {'stem.norm.mean': 1.0}

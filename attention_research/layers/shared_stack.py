@@ -1,7 +1,7 @@
-"""One layer's weights applied again and again: cross-layer parameter sharing, Lan et al. 2020 (arXiv 1909.11942).
+"""Cross-layer parameter sharing, Lan et al. 2020 (arXiv 1909.11942): one layer is applied several times.
 
-A segment of `repeat` layers is one block whose arrays have a leading axis of 1: names and sharding rules are those of
-any stack. Its norms are shared too; dropout and caches are each application's own.
+A segment of `repeat` layers is one block whose arrays have a leading axis of size 1, so that parameter names and
+sharding rules are the same as for other stacks. Norms are shared too. Each application has its own dropout and cache.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attention_research.layers.stack import Stack
 
 
 class SharedStack(Stack):
-    """`layers.stack.Stack`, each segment with the weights of one layer."""
+    """A `layers.stack.Stack` in which each segment has the weights of one layer."""
 
     def _owned(self, repeat: int) -> int:
         del repeat

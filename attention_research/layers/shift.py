@@ -1,4 +1,4 @@
-"""A learned scalar added to everything, 0 at first: the biases of Fixup, Zhang et al. 2019 (arXiv 1901.09321)."""
+"""A learned scalar bias, initialized to 0, as in Fixup, Zhang et al. 2019 (arXiv 1901.09321)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 
 class Shift(nnx.Module):
-    """x + b."""
+    """Adds the learned scalar b to x."""
 
     def __init__(self, *, rngs: nnx.Rngs):
         del rngs

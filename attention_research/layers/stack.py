@@ -1,7 +1,7 @@
-"""A stack: a list of segments (block, repeat), each scanned or unrolled, with rematerialisation on request.
+"""A stack of blocks: a list of segments (block, repeat). Segments are scanned or unrolled, optionally with remat.
 
-The layers of a segment are one block whose arrays have a leading layer axis [L ...], so that compile time does not grow
-with depth, and scanned and unrolled stacks have the same parameters under the same names.
+The layers of a segment are stored as one block whose arrays have a leading layer axis [L ...]. Compile time therefore
+does not grow with depth, and scanned and unrolled stacks have the same parameters under the same names.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from attention_research.layers.structure import split
 from attention_research.parallel.scope import activations, axis_size, gathered, regathering
 from attention_research.signatures import Given
 
-#: What blocks are given beside the stream: kind of child -> keyword -> value.
+#: The inputs of blocks besides x: kind of child -> keyword -> value.
 Inputs = Mapping[str, Mapping[str, Any]]
 
 
 def unstacked(tree: Any, length: int) -> list[Any]:
-    """The `length` slices of every array along its first axis; the gradient is one concatenation."""
+    """Splits every array along its first axis into `length` slices. The gradient is a single concatenation."""
     leaves, structure = jax.tree.flatten(tree)
     pieces = [
         list(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
@@ -34,12 +34,12 @@ def unstacked(tree: Any, length: int) -> list[Any]:
 
 
 def _with(inputs: Inputs, own: Inputs) -> Inputs:
-    """The inputs of all layers and one layer's own."""
+    """Merges the inputs that all layers share with the inputs of one layer."""
     return {**inputs, **{kind: {**inputs.get(kind, {}), **given} for kind, given in own.items()}}
 
 
 def _whole(block: nnx.Module) -> Any:
-    """The block of the layer whose turn it is, its parameters gathered (`parallel.scope`)."""
+    """The block of the current layer, with its parameters gathered from all shards (`parallel.scope`)."""
     if axis_size("fsdp") == 1:
         return block
     structure, parameters, statistics = split(block)
@@ -47,7 +47,7 @@ def _whole(block: nnx.Module) -> Any:
 
 
 class Stack(nnx.Module):
-    """Segments of blocks over x [B T D]; aux holds each segment's "hidden" [L B T D] and its children's collections."""
+    """Applies segments of blocks to x [B T D]. The aux of a segment holds "hidden" [L B T D] and its children's aux."""
 
     def __init__(
         self,
@@ -69,17 +69,18 @@ class Stack(nnx.Module):
         )
 
     def _owned(self, repeat: int) -> int:
-        """How many layers' weights a segment of `repeat` layers has."""
+        """The number of layers whose weights a segment of `repeat` layers stores."""
         return repeat
 
     def _each(self, blocks: Block) -> tuple[Any, Callable[[Any], Any]]:
-        """(what a scan over the layers goes along, from one of its slices to that layer's block)."""
+        """Returns (the tree to scan over, a function from one slice of it to the block of that layer)."""
         return blocks, lambda block: block
 
     def __call__(
         self, x: Float[Array, "B T D"], inputs: Inputs, *, each: Inputs | None = None, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(y, aux): every block gets the same `inputs`, its own of `each` (arrays [L ...]) and its own dropout key."""
+        """Returns (y, aux). All blocks share `inputs`; each has its slice of `each` (arrays [L ...]) and its own
+        key."""
         collected = {}
         for number in range(len(self.repeats)):
             x, collected[f"segment_{number}"] = self.segment(number, x, inputs, each=each, key=key)
@@ -89,7 +90,7 @@ class Stack(nnx.Module):
         self, number: int, x: Float[Array, "B T D"], inputs: Inputs, *, each: Inputs | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B _ D"], dict[str, Any]]:  # fmt: skip
-        """One segment alone, as the call runs them in turn."""
+        """Applies one segment. `__call__` applies all segments in order."""
         repeat, (along, block_of) = self.repeats[number], self._each(self.segments[number])
         keys = None if key is None else jax.random.split(jax.random.fold_in(key, number), repeat)
 
@@ -102,7 +103,7 @@ class Stack(nnx.Module):
         return self._over_layers(body, x, (along, self._of_segment(number, each), keys), repeat)
 
     def _of_segment(self, number: int, each: Inputs | None) -> Inputs:
-        """What is given to each layer, of the layers of one segment."""
+        """The slices of the per-layer inputs that belong to one segment."""
         first = sum(self.repeats[:number])
         return jax.tree.map(lambda x: x[first : first + self.repeats[number]], {} if each is None else each)
 
@@ -118,7 +119,7 @@ class Stack(nnx.Module):
     def start(
         self, batch: int, length: int, dtype: Any, inputs: Inputs, *, each: Inputs | None = None
     ) -> list[dict[str, Any]]:
-        """The caches of all layers, one entry a segment: stacked [L ...] or, of an unrolled stack, in lists of L."""
+        """The caches of all layers, one entry per segment: stacked [L ...], or lists of length L if unrolled."""
         caches = []
         for number, repeat in enumerate(self.repeats):
             along, block_of = self._each(self.segments[number])
@@ -131,7 +132,7 @@ class Stack(nnx.Module):
     def prefill(
         self, x: Float[Array, "B P D"], length: int, inputs: Inputs
     ) -> tuple[Float[Array, "B P D"], list[dict[str, Any]]]:
-        """The first P of `length` positions at once: (y, caches as of `start`, with what these left in them)."""
+        """Processes the first P of `length` positions. Returns (y, the caches of `start`, filled)."""
         caches = []
         for number, repeat in enumerate(self.repeats):
             along, block_of = self._each(self.segments[number])
@@ -141,7 +142,7 @@ class Stack(nnx.Module):
         return x, self._kept(caches)
 
     def _kept(self, caches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Caches stacked [L ...] as `step` wants them: those of an unrolled stack apart."""
+        """Brings stacked caches [L ...] into the form that `step` takes: split into lists if the stack is unrolled."""
         if not self.unroll:
             return caches
         apart = lambda cache, repeat: {name: unstacked(tree, repeat) for name, tree in cache.items()}
@@ -150,7 +151,7 @@ class Stack(nnx.Module):
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""], shared: Mapping[str, Any]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
-        """One position through all layers; what the attentions only read is handed back untouched."""
+        """Decodes one position through all layers. The cached memory is returned unchanged."""
         after, collected = [], {}
         over_layers = self._unrolled_step if self.unroll else self._scanned_step
         for number, (blocks, cache) in enumerate(zip(self.segments, caches, strict=True)):
@@ -161,7 +162,7 @@ class Stack(nnx.Module):
     def _unrolled_step(
         self, blocks: Block, x: Array, caches: list[Any], memory: list[Any], index: Array, shared: Mapping[str, Any]
     ) -> tuple[Array, list[Any], dict[str, Any]]:
-        """Each layer writes one position into arrays of its own, in place: slices of stacked ones would be copied."""
+        """Each layer updates its own cache arrays in place. Slices of stacked arrays would be copied instead."""
         after, outputs = [], []
         along, block_of = self._each(blocks)
         for layer, before, kept in zip(unstacked(along, len(caches)), caches, memory, strict=True):
@@ -173,7 +174,7 @@ class Stack(nnx.Module):
     def _scanned_step(
         self, blocks: Block, x: Array, caches: Any, memory: Any, index: Array, shared: Mapping[str, Any]
     ) -> tuple[Array, Any, dict[str, Any]]:
-        """Growing caches ride in the scan's carry: as outputs they would be copied."""
+        """Passes the caches in the carry of the scan. As scanned outputs they would be copied."""
 
         along, block_of = self._each(blocks)
 

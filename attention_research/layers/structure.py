@@ -1,7 +1,8 @@
-"""A module as flat dictionaries name -> array, and back: what the train state, checkpoints and sharding rules hold.
+"""Conversion between modules and flat dictionaries name -> array.
 
-`split` takes a module (real or abstract) apart into a static `Structure`, its parameters and its statistics;
-`Structure.merge` puts one together again while tracing, by name. The module itself lives only inside traced functions.
+The train state, checkpoints and sharding rules use these dictionaries. `split` splits a module (concrete or abstract)
+into a static `Structure`, its parameters and its statistics. `Structure.merge` rebuilds the module from arrays by name.
+Modules exist only inside traced functions.
 """
 
 from __future__ import annotations
@@ -17,21 +18,23 @@ Arrays = dict[str, Any]
 
 
 class RunningStatistic(nnx.BatchStat):
-    """A statistic that every step of training replaces (`layers.running_statistics`); a plain `nnx.BatchStat` stays as
-    drawn."""
+    """A statistic that every training step updates (`layers.running_statistics`). A plain `nnx.BatchStat` is
+    constant."""
 
 
 @dataclass(frozen=True)
 class Structure:
-    """The static half of a module: its tree, the name of each leaf in order, and which ones training replaces by what
-    the module returns (`layers.running_statistics`)."""
+    """The static part of a module: its tree structure, the names of its leaves in order, and its running statistics.
+
+    `running` holds the names of the statistics that training updates (`layers.running_statistics`).
+    """
 
     tree: Any
     names: tuple[str, ...]
     running: frozenset[str] = frozenset()
 
     def merge(self, parameters: Mapping[str, Any], statistics: Mapping[str, Any] | None = None) -> Any:
-        """The module with these arrays. Raises KeyError naming what is missing or unexpected."""
+        """The module with these arrays. Raises KeyError with the missing and unexpected names."""
         arrays = {**parameters, **(statistics or {})}
         if arrays.keys() != set(self.names):
             missing, extra = sorted(set(self.names) - arrays.keys()), sorted(arrays.keys() - set(self.names))
@@ -40,14 +43,15 @@ class Structure:
 
 
 def path_name(path: tuple[Any, ...]) -> str:
-    """The dotted name of a leaf, as parameters are called everywhere."""
+    """The dotted name of a leaf, for example "encoder.norm.scale"."""
     return ".".join(str(getattr(entry, "name", getattr(entry, "idx", getattr(entry, "key", entry)))) for entry in path)
 
 
 def split(module: Any) -> tuple[Structure, Arrays, Arrays]:
-    """(structure, parameters, statistics) of a module whose every array is an `nnx.Param` or an `nnx.BatchStat`.
+    """Splits a module into (structure, parameters, statistics). All arrays must be in `nnx.Param` or `nnx.BatchStat`.
 
-    Raises ValueError for a bare array on a module, and for a variable reached by two paths (jit would untie it).
+    Raises ValueError if a module holds a bare array, or if two paths lead to the same variable (under jit, the two
+    would become separate).
     """
     variables, _ = jax.tree_util.tree_flatten_with_path(module, is_leaf=lambda x: isinstance(x, nnx.Variable))
     leaves, tree = jax.tree.flatten(module)
@@ -70,10 +74,10 @@ def split(module: Any) -> tuple[Structure, Arrays, Arrays]:
 
 
 def abstract(make: Callable[[nnx.Rngs], Any]) -> tuple[Structure, Arrays, Arrays]:
-    """`split` of the module that ``make(rngs)`` would build, without allocating it."""
+    """The result of `split` for the module that ``make(rngs)`` builds, without allocating arrays."""
     return split(jax.eval_shape(lambda key: make(nnx.Rngs(key)), jax.random.key(0)))
 
 
 def initializer(make: Callable[[nnx.Rngs], Any]) -> Callable[[jax.Array], tuple[Arrays, Arrays]]:
-    """key -> (parameters, statistics). Under `jax.jit` sharded, replicated and plain starts are the same bits."""
+    """A function key -> (parameters, statistics). Under `jax.jit`, its values do not depend on the sharding."""
     return lambda key: split(make(nnx.Rngs(key)))[1:]

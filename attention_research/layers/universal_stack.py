@@ -1,13 +1,13 @@
 """The Universal Transformer, Dehghani et al. 2018 (arXiv 1807.03819), section 2.1, as Narang et al. 2021 ran it.
 
-One layer's weights are applied again and again. Before step i of the recurrence its embedding is added to the stream:
+One layer is applied several times with the same weights. Step i of the recurrence adds an embedding to its input:
 
-    x <- Layer(x + sqrt(D) E[i]),    E [steps D], N(0, 1/D) at first
+    x <- Layer(x + sqrt(D) E[i]),    E [steps D], initialized from N(0, 1/D)
 
-and the same layer stands plainly `before` and `after` the recurrence. The released code of Narang et al. (2 + 24 + 2
-applications) halts nowhere ("basic" recurrence) and adds no position signal a step, though both are in the paper and
-in its configuration: positions come from what the attentions know of them. Its layers join their branches to the stream
-by the gate of `layers.residuals.gate`.
+The same layer is also applied `before` times before and `after` times after the recurrence, without an embedding. The
+released code of Narang et al. (2 + 24 + 2 applications) has no halting ("basic" recurrence) and adds no position signal
+at each step, although both are in the paper and in its configuration; position information comes from the attention
+layers. Its residual connections use the gate of `layers.residuals.gate`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from attention_research.signatures import NonNegative, Positive
 
 
 class SignalledBlock(nnx.Module):
-    """A block to whose stream `signal` [D] is added first."""
+    """A block that adds `signal` [D] to its input."""
 
     def __init__(self, block: Block, signal: Float[Array, "D"]):
         self.block, self.signal = block, nnx.Param(signal)
@@ -35,26 +35,27 @@ class SignalledBlock(nnx.Module):
     def __call__(
         self, x: Float[Array, "B T D"], inputs: Mapping[str, Mapping[str, Any]], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """As the block's."""
+        """Applies the block to x + signal."""
         return self.block(x + self.signal[...].astype(x.dtype), inputs, key=key)
 
     def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """As the block's."""
+        """The block's initial caches."""
         return self.block.start(batch, length, dtype, inputs)
 
     def step(
         self, x: Float[Array, "B 1 D"], caches: dict[str, Any], memory: dict[str, Any], index: Int[Array, ""],
         shared: Mapping[str, Any],
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:  # fmt: skip
-        """As the block's."""
+        """Decodes one position with the block, from x + signal."""
         return self.block.step(x + self.signal[...].astype(x.dtype), caches, memory, index, shared)
 
 
 class UniversalStack(SharedStack):
-    """`num_layers` applications of one layer, all but `before` + `after` of them steps with an embedding of their own.
+    """Applies one layer `num_layers` times. All but `before` + `after` applications have their own step embedding.
 
-    Each application has its own cache, dropout and "hidden". Owns E: steps * D parameters beside the one layer's.
-    Raises ValueError where no step is left, and for a layout of layers that differ.
+    Each application has its own cache, dropout and "hidden". Owns the step embeddings E (steps * D parameters) besides
+    the layer. Raises ValueError if no step is left between `before` and `after`, or if the layout has several kinds of
+    layers.
     """
 
     def __init__(
@@ -62,10 +63,10 @@ class UniversalStack(SharedStack):
     ):
         super().__init__(rngs=rngs, **inherited)
         if len(self.repeats) != 1:
-            raise ValueError(f"stack: a universal one has one layer, and the layout gives {len(self.repeats)} kinds")
+            raise ValueError(f"stack: a universal stack has one kind of layer; the layout gives {len(self.repeats)}")
         steps = self.repeats[0] - before - after
         if steps < 1:
-            raise ValueError(f"num_layers: {self.repeats[0]} applications less {before} before and {after} after: none")
+            raise ValueError(f"num_layers: {self.repeats[0]} leaves no step between {before} before and {after} after")
         self.before, self.after = before, after
         self.step_table = nnx.Param(jax.random.normal(rngs.params(), (steps, width), jnp.float32) * width**-0.5)
 

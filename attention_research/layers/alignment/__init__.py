@@ -1,1 +1,1 @@
-"""How a recurrent decoder looks at its source: one alignment a file, over the score functions of `scores`."""
+"""Attention mechanisms (alignments) of recurrent decoders, one per file. Their score functions are in `scores`."""

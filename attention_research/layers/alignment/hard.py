@@ -1,9 +1,9 @@
-"""Hard attention, Xu et al. 2015 (arXiv 1502.03044), section 4.1: one place a step, drawn from the softmax of a score.
+"""Hard attention, Xu et al. 2015 (arXiv 1502.03044), section 4.1: each step samples one location from a softmax.
 
-The choice has no derivative: its score learns by REINFORCE, from the log-probability and the entropy that every step
-reports, against a moving average of the cost. Of half of the pictures in training, by a coin for each, the expected
-context is taken instead, which lowers the variance; the coins are the memory's, since they stay for a whole text.
-Without a key the most probable place is read.
+Sampling has no derivative, so the score is trained with REINFORCE: each step reports the log-probability and the
+entropy of its choice, and the baseline is a moving average of the cost. To reduce the variance, training uses the
+expected context instead for a random half of the images. The coins that select the images are part of the memory,
+because they are fixed for a whole text. Without a key, the most probable location is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from attention_research.signatures import Child, Given
 
 
 class HardAlignment(AlignmentModule):
-    """One step at a time. `baseline`, a statistic, is the moving average of costs that `judged` keeps."""
+    """Hard attention, one step per call. The statistic `baseline` is the moving average of the costs (see `judged`)."""
 
     reported = ("log_probability", "entropy")
 
@@ -35,7 +35,7 @@ class HardAlignment(AlignmentModule):
         self.baseline = RunningStatistic(jnp.zeros((), jnp.float32))
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
-        """Prepared keys, and the coins [B] of training: True where a place is drawn. All are, where there are none."""
+        """Prepares the keys and takes the coins [B] of the memory: True where locations are sampled (the default)."""
         rows = memory["hidden"].shape[0]
         coins = memory.get("coins", jnp.ones((rows,), bool))
         nothing = {name: jnp.zeros((rows,), jnp.float32) for name in self.reported}
@@ -44,9 +44,9 @@ class HardAlignment(AlignmentModule):
     def __call__(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
-        """The value at the chosen place and one-hot weights; softmax and average where the coin says so."""
+        """The value at the sampled location with one-hot weights; where the coin is False, soft attention."""
         if query.shape[1] != 1:
-            raise ValueError("alignment hard: looks one step at a time; take the decoder show_attend_tell or bahdanau")
+            raise ValueError("alignment hard: attends one step at a time; use the decoder show_attend_tell or bahdanau")
         scores = self.score(query, fixed["keys"])
         context, weights, log_p = hard_attention(key, scores, fixed["values"], fixed["real"][:, None])
         expected, soft = attend(scores, fixed["values"], fixed["real"])
@@ -60,6 +60,6 @@ class HardAlignment(AlignmentModule):
         return context, jnp.where(drawn[..., None], weights, soft), {"reported": reported}
 
     def judged(self, cost: Float[Array, "B 1"]) -> tuple[Float[Array, ""], dict[str, Any]]:
-        """(the baseline of this batch's costs, updates: that of the next batch's)."""
+        """Returns (the baseline for the costs of this batch, updates with the baseline for the next batch)."""
         before = self.baseline[...]
         return before, {"baseline": moving_average_baseline(before, cost)}

@@ -15,9 +15,10 @@ from attention_research.signatures import Child, Given, Positive
 
 
 class LocalMonotonicAlignment(AlignmentModule):
-    """The softmax over the positions within `half_width` (D, 10 in the paper) of the step's own number, from 0.
+    """Softmax over the source positions within `half_width` (D in the paper, 10) of the index of the target step.
 
-    Where a target is longer than its source the window leaves it in the end, and the context is 0.
+    The index counts from 0. If a target is longer than its source, the window moves past the end of the source, and the
+    context is then 0.
     """
 
     def __init__(
@@ -33,13 +34,13 @@ class LocalMonotonicAlignment(AlignmentModule):
         self.score = score(query_width=query_width, key_width=key_width, rngs=rngs)
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
-        """The number of the step is handed on."""
+        """Prepares the keys. The state is the index of the step."""
         return prepared(self.score, memory), {"index": jnp.zeros((), jnp.int32)}
 
     def __call__(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
-        """No Gaussian: the window's softmax itself."""
+        """The weights are the softmax over the window, without a Gaussian."""
         del key
         batch, count = query.shape[:2]
         scores = self.score(query, fixed["keys"])

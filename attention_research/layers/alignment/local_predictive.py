@@ -16,7 +16,11 @@ from attention_research.signatures import Child, Given, Positive
 
 
 class LocalPredictiveAlignment(AlignmentModule):
-    """p_t = S sigmoid(v^T tanh(W h_t)); the window's softmax times exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D / 2."""
+    """Attention to a window around a predicted position p_t = S sigmoid(v^T tanh(W h_t)).
+
+    The weights are the softmax over the window times exp(-(s - p_t)^2 / (2 sigma^2)), where sigma = D / 2 and D is
+    `half_width`.
+    """
 
     def __init__(
         self,
@@ -33,13 +37,13 @@ class LocalPredictiveAlignment(AlignmentModule):
         self.v = vector(rngs, query_width)
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
-        """The keys are prepared once; nothing is handed on."""
+        """Prepares the keys once. The state is empty."""
         return {**prepared(self.score, memory), "lengths": lengths(memory["real"])}, {}
 
     def __call__(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
-        """The weights sum to less than 1; the gradient reaches p_t through the Gaussian."""
+        """The weights sum to less than 1. The gradient reaches p_t through the Gaussian."""
         del key
         parts = (self.position_weight[...].astype(query.dtype), self.v[...].astype(query.dtype))
         centers = predicted_centers(query, *parts, fixed["lengths"])

@@ -16,20 +16,20 @@ from attention_research.signatures import Given, Positive
 
 
 class LocationAlignment(AlignmentModule):
-    """The source's states are not looked at: row j of W_a scores position j. Words beyond `max_length` are ignored."""
+    """Scores depend only on the query: row j of W_a scores position j. Positions beyond `max_length` are ignored."""
 
     def __init__(self, *, max_length: Positive, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs):
         self.context_width = key_width
         self.weight = weight(rngs, max_length, query_width)
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
-        """Nothing is prepared or handed on."""
+        """Keeps the source as it is. The state is empty."""
         return {"values": memory["hidden"], "real": memory["real"]}, {}
 
     def __call__(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
-        """The softmax over the positions that the source has."""
+        """The weights are the softmax over the positions of the source."""
         del key
         scores = location_scores(query, self.weight[...].astype(query.dtype), fixed["values"].shape[1])
         context, weights = attend(scores, fixed["values"], fixed["real"])

@@ -1,4 +1,5 @@
-"""MoChA, Chiu & Raffel 2018 (arXiv 1712.05382): soft attention to the chunk that ends where the monotonic one stops."""
+"""MoChA, Chiu & Raffel 2018 (arXiv 1712.05382): soft attention over a chunk that ends where monotonic attention
+stops."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from attention_research.signatures import Child, Given, Positive
 
 
 class MoChAAlignment(MonotonicAlignment):
-    """Soft attention by `score` over the `chunk_size` states up to where the monotonic process stops."""
+    """Soft attention with `score` over the `chunk_size` states that end at the stop of the monotonic attention."""
 
     def __init__(
         self,
@@ -33,14 +34,14 @@ class MoChAAlignment(MonotonicAlignment):
         self.score = score(query_width=query_width, key_width=key_width, rngs=rngs)
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
-        """As the monotonic alignment, with the keys of the chunk's score."""
+        """As for monotonic attention, with the prepared keys of the chunk's score in addition."""
         fixed, state = super().start(memory)
         return {**fixed, "keys": self.score.prepare(fixed["values"])}, state
 
     def __call__(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
-        """beta of the paper's equation; `state` is the monotonic process's."""
+        """The weights are beta in the paper; `state` is the state of the monotonic attention."""
         alignment, state = self.expected(query, fixed, state, key)
         chunked = lambda alpha, u: mocha_weights(alpha, u, chunk_size=self.chunk_size, mask=fixed["real"])
         weights = jax.vmap(chunked, in_axes=1, out_axes=1)(alignment, self.score(query, fixed["keys"]))

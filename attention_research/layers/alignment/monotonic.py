@@ -1,4 +1,4 @@
-"""Monotonic attention, Raffel et al. 2017 (arXiv 1704.00784): trained in expectation, read left to right when used."""
+"""Monotonic attention, Raffel et al. 2017 (arXiv 1704.00784): trained in expectation, decoded from left to right."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from attention_research.signatures import Given, NonNegativeFloat, Positive
 
 
 class MonotonicAlignment(AlignmentModule):
-    """With a key (training) the alignment in expectation, with `noise` N(0, 1) times that on the energies; without one
-    the process itself, which stops at the first position from the last stop on whose energy is above 0 (`test` "hard"),
-    or the expectation without noise ("soft"). `mode` is the kernel's; the energy's offset starts at `offset`, and
-    its hidden layer has `attention_width` units (None: the query's width).
+    """Attention that moves monotonically through the source.
+
+    With a key (training), it computes the expected alignment, with Gaussian noise of standard deviation `noise` added
+    to the energies. Without a key, `test` chooses: "hard" stops at the first position, starting from the previous stop,
+    whose energy is above 0; "soft" computes the expected alignment without noise. `mode` is passed to the kernel. The
+    energy's offset is initialized to `offset`, and its hidden layer has `attention_width` units (None: query width).
     """
 
     def __init__(
@@ -46,20 +48,20 @@ class MonotonicAlignment(AlignmentModule):
         self.offset = nnx.Param(jnp.asarray(offset, jnp.float32))
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
-        """The alignment of the step before is handed on; before the first it is all on position 0."""
+        """The state is the alignment of the previous step. Initially, all weight is on position 0."""
         hidden, real = memory["hidden"], memory["real"]
         first = jnp.zeros(real.shape, jnp.float32).at[:, 0].set(1.0)
         return {"values": hidden, "real": real}, {"previous": first}
 
     def energies(self, query: Float[Array, "B T Dq"], fixed: Arrays) -> Float[Array, "B T S"]:
-        """The energy of every step and position."""
+        """The energies of all steps and positions."""
         parts = (self.query_weight, self.key_weight, self.bias, self.v, self.gain, self.offset)
         return monotonic_energy(query, fixed["values"], *(part[...].astype(query.dtype) for part in parts))
 
     def expected(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, key: Key[Array, ""] | None
     ) -> tuple[Float[Array, "B T S"], Arrays]:
-        """(alignment of each step, state after them)."""
+        """Returns (the alignment of each step, the state after them)."""
         mask = fixed["real"]
         p = choosing_probability(self.energies(query, fixed), key, deviation=self.noise, mask=mask[:, None])
         mode = "hard" if key is None and self.test == "hard" else self.mode
@@ -74,6 +76,6 @@ class MonotonicAlignment(AlignmentModule):
     def __call__(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
-        """The context is the state where the process stopped, or 0 where it did not."""
+        """In hard mode, the context is the source state at the stop, or 0 if the process does not stop."""
         weights, state = self.expected(query, fixed, state, key)
         return average(weights, fixed["values"]), weights, state

@@ -1,8 +1,9 @@
-"""Attention over channels and places, Chen et al. 2017 (SCA-CNN, arXiv 1611.05594), section 3, at every step of a text.
+"""Channel and spatial attention of SCA-CNN, Chen et al. 2017 (arXiv 1611.05594), section 3, at every decoder step.
 
-beta over the channels of the map, alpha over its places as beta has weighted them, both from the decoder's state; the
-context is the sum of what both leave, sum_i alpha_i (beta a_i) C: beta times the number of channels C, so that its mean
-is 1. The paper does so in several layers of the network; here it is the map that the decoder reads.
+Both depend on the decoder state: beta weights the channels of the feature map, and alpha weights the locations of the
+map after beta is applied. The context is sum_i alpha_i (beta a_i) C. The factor C, the number of channels, makes the
+mean of beta C equal to 1. The paper applies this in several layers of the network; here it is applied to the feature
+map that the decoder reads.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from attention_research.signatures import Given, Positive
 
 
 class SCAAlignment(AlignmentModule):
-    """`attention_width` is that of both tanh layers."""
+    """SCA attention over a feature map. `attention_width` is the width of both tanh layers."""
 
     def __init__(self, *, attention_width: Positive, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs):
         width, self.context_width = attention_width, key_width
@@ -34,13 +35,13 @@ class SCAAlignment(AlignmentModule):
         self.spatial_state_kernel, self.channel_state_kernel = drawn(query_width, width), drawn(query_width, width)
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
-        """The map itself; nothing is handed on."""
+        """Keeps the feature map as it is. The state is empty."""
         return {"values": memory["hidden"], "real": memory["real"]}, {}
 
     def __call__(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
-        """The context and alpha, at each of T steps."""
+        """The context and alpha at each of the T steps."""
         del key
         context, weights = jax.vmap(self._step, in_axes=(1, None), out_axes=1)(query, fixed)
         return context, weights, state

@@ -1,1 +1,1 @@
-"""Attention layers: projections and caches around the kernels; one variant a file."""
+"""Attention layers: projections and decoding caches around the kernels. One variant per file."""

@@ -1,8 +1,8 @@
 """Attention with linear biases, Press, Smith & Lewis 2022 (arXiv 2108.12409), section 3:
 softmax(Q K^T / sqrt(H) - m_n |i - j|) V.
 
-No parameters: head n has the slope m_n of `kernels.alibi_slopes`. Under a causal mask |i - j| is the paper's i - j; an
-encoder sees both ways alike, which the paper does not try.
+It has no parameters: head n has the slope m_n of `kernels.alibi_slopes`. Under a causal mask, |i - j| equals the
+paper's i - j. In an encoder the bias is symmetric in both directions, which the paper does not try.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from attention_research.layers.attention.multi_head import MultiHeadAttention, W
 
 
 class AlibiAttention(MultiHeadAttention):
-    """Scaled dot products with a bias by distance, of a slope for each head."""
+    """Scaled dot-product attention with a bias that is linear in the distance, with one slope per head."""
 
     def distance_bias(self, query_length: int, key_length: int, where: Where) -> Float[Array, "N L"]:
         """-m |i - j|."""

@@ -1,8 +1,8 @@
-"""BigBird, Zaheer et al. 2020 (arXiv 2007.14062): a block attends to its neighbours, to global and to random blocks.
+"""BigBird, Zaheer et al. 2020 (arXiv 2007.14062): a block attends to neighbouring, global and random blocks.
 
-The random graph is drawn with the parameters, one a layer for sequences up to `max_length`, and stays, among the
-statistics; a shorter sequence leaves out the blocks that it does not have. Global are the first `global_blocks`: the
-released code takes the first and the last, which with padding is another one for the same text.
+Each layer draws its random graph at initialization, for sequences up to `max_length`, and keeps it as a constant
+statistic. For a shorter sequence, blocks beyond its end are left out. The first `global_blocks` blocks are global. The
+released code uses the first and the last block instead, so that there the amount of padding changes the graph.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attention_research.signatures import NonNegative, Positive
 
 
 class BigBirdAttention(SumOfValues):
-    """Blocks of `block_size` positions; `window_blocks`, an odd number, counts the block itself."""
+    """Sparse attention between blocks of `block_size` positions. `window_blocks` is odd and counts the block itself."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class BigBirdAttention(SumOfValues):
         self.random_blocks = nnx.BatchStat(drawn)
 
     def _fixed(self) -> dict:
-        """What of the graph is not drawn."""
+        """The part of the graph that is not random."""
         return {"window_blocks": self.window_blocks, "global_blocks": self.global_blocks}
 
     def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
-        """Softmax over the keys of all connected blocks. Raises ValueError beyond `max_length`."""
+        """Softmax over the keys of all connected blocks. Raises ValueError for sequences beyond `max_length`."""
         blocks, drawn = -(-query.shape[1] // self.block_size), self.random_blocks[...]
         if blocks > drawn.shape[0]:
             raise ValueError(f"BigBird: {query.shape[1]} positions, but its graph has {drawn.shape[0]} blocks")

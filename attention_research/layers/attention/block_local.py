@@ -1,7 +1,7 @@
 """Block-local attention, Liu et al. 2018 (arXiv 1801.10198): a position attends within its own block of the sequence.
 
-The "local attention" of the Long Range Arena, Tay et al. 2021 (arXiv 2011.04006), in the form that its text means (what
-its released code does instead: `kernels.efficient.block_local`).
+This is the "local attention" of the Long Range Arena, Tay et al. 2021 (arXiv 2011.04006), as the text describes it. The
+released code differs: see `kernels.efficient.block_local`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attention_research.signatures import Positive
 
 
 class BlockLocalAttention(SumOfValues):
-    """Disjoint blocks of `block_size` positions; nothing ever crosses their borders."""
+    """Attention within disjoint blocks of `block_size` positions. No information crosses block boundaries."""
 
     def __init__(self, *, block_size: Positive = 50, **inherited: Any):
         super().__init__(value_head_width=None, **inherited)

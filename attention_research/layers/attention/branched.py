@@ -1,7 +1,8 @@
-"""The Weighted Transformer, Ahmed et al. 2017 (arXiv 1711.02132), section 3, branched attention: heads that stay apart.
+"""Branched attention of the Weighted Transformer, Ahmed et al. 2017 (arXiv 1711.02132), section 3.
 
-head_h = (softmax(Q_h K_h^T) V_h) O_h, y = sum_h alpha_h FFN(kappa_h head_h), kappa and alpha learned and, after each
-update, brought back to sums of 1 (optimizer "simplex"). A layer has no other feed-forward: its steps leave it out.
+head_h = (softmax(Q_h K_h^T) V_h) O_h and y = sum_h alpha_h FFN(kappa_h head_h). kappa and alpha are learned; after each
+update they are normalized to sums of 1 (optimizer "simplex"). The layer has no other feed-forward, so its steps must
+not contain one.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from attention_research.signatures import Child
 
 
 class Branches(nnx.Module):
-    """sum_h alpha_h FFN(kappa_h head_h): one feed-forward for all heads; kappa and alpha [N], at first U(0, 1).
+    """Computes sum_h alpha_h FFN(kappa_h head_h). All heads share one feed-forward; kappa and alpha are [N].
 
-    As in the release of Narang et al. 2021 (arXiv 2102.11972). What a feed-forward gives beside its output would be
-    lost, so one that gives something raises ValueError.
+    kappa and alpha are initialized from U(0, 1), as in the release of Narang et al. 2021 (arXiv 2102.11972). Raises
+    ValueError if the feed-forward returns an aux, because branches do not pass it on.
     """
 
     def __init__(self, num_heads: int, feed_forward: Callable[..., nnx.Module], *, rngs: nnx.Rngs):
@@ -31,23 +32,23 @@ class Branches(nnx.Module):
         self.feed_forward = feed_forward(rngs=rngs)
 
     def __call__(self, context: Float[Array, "B T N Hv"], kernel: Float[Array, "N*Hv D"]) -> Float[Array, "B T D"]:
-        """The heads' contexts, each through its own rows of the output projection, then the branches' sum."""
+        """Projects the context of each head with its rows of the output projection, then sums the branches."""
         batch, length, num_heads, _ = context.shape
         by_head = kernel.reshape(num_heads, -1, kernel.shape[-1]).astype(context.dtype)
         heads = jnp.einsum("BTNH,NHD->BTND", context, by_head) * self.kappa[...].astype(context.dtype)[:, None]
         answers, aux = self.feed_forward(heads.reshape(batch, length * num_heads, -1))
         if aux:
-            raise ValueError(f"feed_forward: branches keep none of its {', '.join(aux)}; take one that gives none")
+            raise ValueError(f"feed_forward: branches do not pass on its {', '.join(aux)}; use one without them")
         return jnp.einsum("BTND,N->BTD", answers.reshape(heads.shape), self.alpha[...].astype(context.dtype))
 
 
 class BranchedAttention(UnscaledAttention):
-    """Scores without 1/sqrt(H) and projections without biases, as the release of Narang et al. 2021 has them."""
+    """Branched attention without the scale 1/sqrt(H) and without biases, as in the release of Narang et al. 2021."""
 
     def __init__(self, *, feed_forward: Child["feed_forward"], rngs: nnx.Rngs, **inherited: Any):
         super().__init__(value_head_width=None, use_bias=False, rngs=rngs, **inherited)
         self.branches = Branches(self.num_heads, feed_forward, rngs=rngs)
 
     def finish(self, context: Array) -> Float[Array, "B T D"]:
-        """The branches in place of one projection of all heads."""
+        """Applies the branches instead of one output projection of all heads."""
         return self.branches(context, self.output.kernel[...])

@@ -1,9 +1,9 @@
 """Dense Synthesizer, Tay et al. 2020 (arXiv 2005.00743), section 3.1, as released: softmax(relu(q_n) Pi) V.
 
-Position i predicts its score for every place from itself alone. The paper has two layers of its own in each head, with
-biases; the Mesh TensorFlow release, which Narang et al. 2021 ran, takes the usual query projection for the first and
-one Pi [H max_length] for the second, shared by the heads, without biases. Keys and values are one projection there;
-as nothing reads the keys, it is the values'.
+Position i predicts its scores for all positions from its own input alone. In the paper, each head has two layers with
+biases. The Mesh TensorFlow release, which Narang et al. 2021 ran, uses the query projection as the first layer and one
+matrix Pi [H max_length], shared by the heads, as the second, without biases. Keys and values share one projection
+there; since the keys are not used, it is the value projection here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attention_research.signatures import Positive
 
 
 class DenseSynthesizer(Synthesizer):
-    """Parameters: 3 D N H + H max_length."""
+    """The Dense Synthesizer. Parameters: 3 D N H + H max_length."""
 
     def __init__(self, *, width: Positive, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(width=width, rngs=rngs, **inherited)
@@ -29,7 +29,7 @@ class DenseSynthesizer(Synthesizer):
         self.score = Linear(self.head_width, self.max_length, use_bias=False, rngs=rngs)
 
     def scores(self, x: Float[Array, "B T D"], key_length: int, offset: Offset) -> Float[Array, "B N T S"]:
-        """relu(q_n) Pi for all `max_length` places, as released; the first of them."""
+        """The first `key_length` columns of relu(q_n) Pi, computed for all `max_length` positions as in the release."""
         del offset
         query = self.query(x).reshape(*x.shape[:2], self.num_heads, self.head_width)
         return released_dense_synthesizer_scores(query, self.score.kernel[...])[..., :key_length]

@@ -1,8 +1,8 @@
 """The Synthesizer of the Long Range Arena, Tay et al. 2021 (arXiv 2011.04006): softmax(Q K^T / sqrt(H) + R) V.
 
-Its released default adds the random Synthesizer's table R [N T T] (Tay et al. 2020, arXiv 2005.00743, section 3.2) to
-the dot products, so that it does not avoid any pair. The Synthesizers of Narang et al. 2021 (`synthesizer`) leave the
-scale out and add T5's relative bias.
+The default of its released code adds the random Synthesizer's table R [N T T] (Tay et al. 2020, arXiv 2005.00743,
+section 3.2) to the dot products, and so still computes the scores of all pairs. The Synthesizers of Narang et al. 2021
+(`synthesizer`) omit the scale and add T5's relative bias.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from attention_research.signatures import Positive
 
 
 class DotSynthesizer(SumOfValues):
-    """R [N max_length max_length], Glorot; a shorter sequence takes its top left corner."""
+    """Dot-product attention plus a learned table R [N max_length max_length], initialized with Glorot uniform.
+
+    A shorter sequence uses the top left corner of the table.
+    """
 
     def __init__(self, *, max_length: Positive, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(value_head_width=None, rngs=rngs, **inherited)
@@ -29,7 +32,7 @@ class DotSynthesizer(SumOfValues):
         self.table = nnx.Param(glorot_uniform(rngs.params(), (self.num_heads, max_length, max_length), jnp.float32))
 
     def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
-        """The equation above, with the table written out, as it is a parameter."""
+        """Attention with the table as an explicit bias."""
         T = query.shape[1]
         within(T, self.max_length)
         mask = None if real is None else real[:, None, None, :]

@@ -1,15 +1,15 @@
 """The convolution block that replaces self-attention, Wu et al. 2019 (arXiv 1901.10430), Figure 2, section 3.
 
-g = (x A + a) * sigmoid(x B + b); c_i = sum_w softmax(f_i)_w g_(i+w-left) + d; y = (c P + p) O + o: a gated linear unit,
-a depthwise convolution whose weights sum to 1 over its W taps, a projection. A variant subclasses `GatedConvolution`
-and gives `filter_logits`, the f. Encoders look W // 2 positions to the left and the rest to the right, decoders W - 1
-to the left and none to the right.
+The block is a gated linear unit, a depthwise convolution whose weights sum to 1 over its W taps, and a projection:
+g = (x A + a) * sigmoid(x B + b); c_i = sum_w softmax(f_i)_w g_(i+w-left) + d; y = (c P + p) O + o. A variant subclasses
+`GatedConvolution` and defines `filter_logits`, the f. In an encoder, a filter covers W // 2 positions to the left and
+the rest to the right; in a decoder, W - 1 positions to the left and none to the right.
 
-This is the block as Narang et al. 2021 ran it (LocalConvAttnBlock of the Mesh TensorFlow release): against the paper
-it adds the bias d and the pointwise projection P between convolution and output, and has no DropConnect. The release
-sets g to 0 where the token id is 0: at padding, which a mask says here, and in training at the decoder's BOS too, whose
-id is 0 there. A layer sees no ids: here BOS is a token like another (as it is in the release's own decoding). The
-release lets a filter read across the examples of a packed row; here a mask is honoured, and packed examples are apart.
+This is the block that Narang et al. 2021 ran (LocalConvAttnBlock of the Mesh TensorFlow release). Compared with the
+paper, it adds the bias d and the pointwise projection P between convolution and output, and it has no DropConnect. The
+release sets g to 0 where the token id is 0: at padding and, in training, at the decoder's BOS, whose id is also 0. Here
+layers do not see ids: a mask marks padding, and BOS is an ordinary token (as in the decoding of the release). In the
+release, filters read across the examples of a packed row; here the mask separates packed examples.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from attention_research.signatures import Positive
 
 
 class GatedConvolution(nnx.Module):
-    """`num_filters` filters of `kernel_width` taps, each for width / num_filters neighbouring channels (the paper's
-    heads); None is one a channel, which is what ran. Calls return (y, aux), the filters in ``aux["filters"]``
-    [B T N W], or [1 1 N W] where all positions have the same.
+    """The base class of gated convolutions, with `num_filters` filters of `kernel_width` taps.
+
+    Each filter serves width / num_filters neighbouring channels (the paper's heads). None means one filter per channel,
+    as in the run of Narang et al. 2021. Calls return (y, aux), with the filters in ``aux["filters"]`` [B T N W], or
+    [1 1 N W] if all positions have the same filters.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class GatedConvolution(nnx.Module):
         self.output = Linear(width, width, rngs=rngs)
 
     def filter_logits(self, g: Float[Array, "B T D"]) -> Float[Array, "#B #T N W"]:
-        """The filters before their softmax, from the gated input. The variant's equation."""
+        """The logits of the filters (before the softmax), from the gated input. Each variant defines this."""
         raise NotImplementedError
 
     def __call__(
@@ -57,7 +59,7 @@ class GatedConvolution(nnx.Module):
         is_causal: bool = False,
         shared: nnx.Module | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """The block over x; what `mask` hides from a position counts as 0, its weight is lost."""
+        """Applies the block to x. Positions that `mask` hides contribute 0; the other weights are not renormalized."""
         del shared
         left = self.kernel_width - 1 if is_causal else self.kernel_width // 2
         g = self.gated(x)
@@ -74,15 +76,15 @@ class GatedConvolution(nnx.Module):
         return self.linear(x) * jax.nn.sigmoid(self.gate(x))
 
     def filters(self, g: Float[Array, "B T D"]) -> Float[Array, "#B #T N W"]:
-        """Each filter's weights, which sum to 1 over its taps; in float32."""
+        """The weights of each filter, which sum to 1 over its taps, in float32."""
         return jax.nn.softmax(self.filter_logits(g).astype(accumulator(g.dtype)), axis=-1)
 
     def project_out(self, convolved: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-        """What comes after the convolution: its bias, and two projections."""
+        """Adds the bias of the convolution and applies the two projections."""
         return self.output(self.pointwise(convolved + self.bias[...].astype(convolved.dtype)))
 
     def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
-        """The cache is the last W - 1 gated inputs, whatever the length; before the first there are zeros."""
+        """The cache holds the last W - 1 gated inputs, whatever the length. It is initialized with zeros."""
         del length
         return {"inputs": jnp.zeros((batch, self.kernel_width - 1, self.width), dtype)}
 
@@ -94,7 +96,7 @@ class GatedConvolution(nnx.Module):
         *,
         shared: nnx.Module | None = None,
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:
-        """The next position of the causal form. Returns (y, cache, aux)."""
+        """Decodes the next position of the causal convolution. Returns (y, cache, aux)."""
         del index, shared
         g = self.gated(x)
         filters = self.filters(g)
@@ -103,9 +105,9 @@ class GatedConvolution(nnx.Module):
 
 
 def at_taps(mask: Bool[Array, "#B #N T T"], kernel_width: int, left: int) -> Bool[Array, "#B T W"]:
-    """Whether position i may see position i + w - left. Raises ValueError for a mask that differs between heads."""
+    """Whether position i may attend to position i + w - left. Raises ValueError if the mask differs between heads."""
     if mask.shape[1] != 1:
-        raise ValueError(f"mask: a convolution expects one for all heads, [B 1 T T], got {list(mask.shape)}")
+        raise ValueError(f"mask: a convolution expects one mask for all heads, [B 1 T T], got {list(mask.shape)}")
     T = mask.shape[2]
     at = jnp.arange(T, dtype=jnp.int32)[:, None] + jnp.arange(kernel_width, dtype=jnp.int32) - left
     return jnp.take_along_axis(mask[:, 0], jnp.clip(at, 0, T - 1)[None], axis=-1)

@@ -1,8 +1,9 @@
 """Lightweight convolution, Wu et al. 2019 (arXiv 1901.10430), section 3: c_i = sum_w softmax(F)_w g_(i+w-left).
 
-The filters F [N W] are parameters, the same at every position. The paper's N heads share one among D / N neighbouring
-channels; the run of Narang et al. 2021 asked for sharing too, but the released class drops that argument: every channel
-has its own (N = D), which is the default here. The block around the convolution is `GatedConvolution`'s.
+The filters F [N W] are parameters, the same at every position. In the paper, each of N heads has one filter for its
+D / N neighbouring channels. The configuration of Narang et al. 2021 also asks for sharing, but the released class
+ignores that argument: every channel has its own filter (N = D), which is the default here. The block around the
+convolution is that of `GatedConvolution`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from attention_research.layers.attention.gated_convolution import GatedConvoluti
 
 
 class LightweightConvolution(GatedConvolution):
-    """F at first N(0, 1/W) cut off at two deviations, as released. Parameters: 4(D^2 + D) + D + N W."""
+    """Convolution with the same learned filters at every position. Parameters: 4(D^2 + D) + D + N W.
+
+    F is initialized from N(0, 1/W), truncated at two standard deviations, as in the release.
+    """
 
     def __init__(self, *, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(rngs=rngs, **inherited)
@@ -26,6 +30,6 @@ class LightweightConvolution(GatedConvolution):
         self.filter_kernel = nnx.Param(start(rngs.params(), (self.num_filters, self.kernel_width), jnp.float32))
 
     def filter_logits(self, g: Float[Array, "B T D"]) -> Float[Array, "1 1 N W"]:
-        """F, whatever the input."""
+        """F, independent of the input."""
         del g
         return self.filter_kernel[...][None, None]

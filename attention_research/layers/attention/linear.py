@@ -9,7 +9,7 @@ from attention_research.layers.attention.sums_of_values import SumOfValues
 
 
 class LinearAttention(SumOfValues):
-    """The standard projections; time and memory linear in the length."""
+    """Linear attention with the standard projections. Time and memory are linear in the length."""
 
     def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
         """Equation 5."""

@@ -1,7 +1,8 @@
-"""Linformer, Wang et al. 2020, equation 7: softmax(Q (E K)^T / sqrt(H)) (F V), E and F of [R S], R below S.
+"""Linformer, Wang et al. 2020, equation 7: softmax(Q (E K)^T / sqrt(H)) (F V), with E and F of shape [R S] and R < S.
 
-Sharing (section 4.2): `none` (E, F for each head and layer), `headwise` (E, F a layer), `key_value` (E = F, one a
-layer), `layerwise` (one E for all layers, heads, keys and values; the stack owns it).
+The sharing of projections (section 4.2) is one of: `none` (E and F for each head and layer), `headwise` (E and F for
+each layer), `key_value` (E = F, one for each layer), `layerwise` (one E for all layers, heads, keys and values, owned
+by the stack).
 """
 
 from __future__ import annotations
@@ -20,19 +21,22 @@ from attention_research.signatures import Positive
 
 
 def projection_matrix(shape: tuple[int, ...], rngs: nnx.Rngs) -> nnx.Param:
-    """[.. R S], N(0, 1/R): Johnson-Lindenstrauss scaling, the paper's theorem 1."""
+    """A matrix [.. R S] from N(0, 1/R), the Johnson-Lindenstrauss scaling of the paper's theorem 1."""
     return nnx.Param(jax.random.normal(rngs.params(), shape, jnp.float32) * shape[-2] ** -0.5)
 
 
 class LayerwiseProjection(nnx.Module):
-    """The one E of a whole stack."""
+    """The projection E that all layers of a stack share."""
 
     def __init__(self, *, rank: int, max_length: int, rngs: nnx.Rngs):
         self.matrix = projection_matrix((rank, max_length), rngs)
 
 
 class LinformerAttention(MultiHeadAttention):
-    """Projections for sequences up to `max_length`; a shorter one meets the first columns, as if it were padded."""
+    """Attention to projected keys and values, for sequences up to `max_length`.
+
+    A shorter sequence uses the first columns of the projections, as if it were padded.
+    """
 
     def __init__(
         self,
@@ -52,19 +56,19 @@ class LinformerAttention(MultiHeadAttention):
     def owned_by_stack(
         cls, *, sharing: str, rank: int, max_length: int, rngs: nnx.Rngs, **_: Any
     ) -> LayerwiseProjection | None:
-        """The layerwise projection, where that is the sharing."""
+        """The layerwise projection if `sharing` is "layerwise", else None."""
         return LayerwiseProjection(rank=rank, max_length=max_length, rngs=rngs) if sharing == "layerwise" else None
 
     def projections(self, length: int, shared: Any, dtype: Any) -> tuple[Array, Array]:
-        """(E, F) for keys of this length."""
+        """Returns (E, F) for keys of this length."""
         keys = shared.matrix if self.key_projection is None else self.key_projection
         values = keys if self.value_projection is None else self.value_projection
         if length > keys[...].shape[-1]:
-            raise ValueError(f"Linformer: {length} keys, but the projections are for max_length {keys[...].shape[-1]}")
+            raise ValueError(f"Linformer: expected at most max_length {keys[...].shape[-1]} keys, got {length}")
         return keys[..., :length].astype(dtype), values[..., :length].astype(dtype)
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Float[Array, "B N T R"]]:
-        """Equation 7; the weights are over the R projected positions. Raises for a mask that is not of keys alone."""
+        """Equation 7, with weights over the R projected positions. Raises ValueError if the mask is not a key mask."""
         real = keys_alone(where, "Linformer")
         keys, values = self.projections(key.shape[1], where.shared, query.dtype)
         context = linformer_attention(query, key, value, keys, values, mask=real)
@@ -73,7 +77,7 @@ class LinformerAttention(MultiHeadAttention):
     def cache_memory(
         self, memory: Float[Array, "B S D"], *, mask: Mask | None, shared: nnx.Module | None = None
     ) -> dict[str, Array]:
-        """The R projected keys and values, [B N R H]: the rest of the memory is not needed again."""
+        """The R projected keys and values, [B N R H]. The memory itself is not cached."""
         key, value = self.keys_values(memory)
         keys, values = self.projections(key.shape[1], shared, memory.dtype)
         real = keys_alone(Where(mask), "Linformer")
@@ -83,7 +87,7 @@ class LinformerAttention(MultiHeadAttention):
     def attend_cached(
         self, x: Float[Array, "B T D"], cache: dict[str, Array], *, shared: nnx.Module | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """Plain attention over the projected positions."""
+        """Standard attention over the projected positions."""
         del shared
         query, key, value = self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2)
         context = dot_product_attention(query, key, value)
@@ -91,5 +95,5 @@ class LinformerAttention(MultiHeadAttention):
 
 
 def without_padding(x: Float[Array, "B S N H"], real: Array | None) -> Float[Array, "B S N H"]:
-    """x with padding zeroed, so that it adds nothing to a projection."""
+    """Zeroes padding positions of x, so that they do not contribute to a projection."""
     return x if real is None else jnp.where(real[:, :, None, None], x, jnp.zeros_like(x))

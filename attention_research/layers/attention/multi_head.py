@@ -1,13 +1,14 @@
-"""Multi-head attention, Vaswani et al. 2017, section 3.2.2: what every variant shares, projections and cache.
+"""Multi-head attention, Vaswani et al. 2017, section 3.2.2: the projections and the cache that all variants share.
 
-`MultiHeadAttention` is softmax(Q K^T scale + bias) V. A variant subclasses it and fills the hooks that it needs:
+`MultiHeadAttention` computes softmax(Q K^T scale + bias) V. A variant subclasses it and overrides some of its hooks:
 
-    prepare        what becomes of queries, keys and values after their projection (rotary positions)
-    bias           added to the scores, [B N T S]; distance_bias: the same by distance, [N T+S-1] (ALiBi, T5)
-    mix            the whole equation, where it is no softmax of biased dot products (Linformer, relative positions)
-    finish         from the heads' contexts to the output (branches in place of one projection)
+    prepare        transforms the projected queries, keys and values (rotary positions)
+    bias           is added to the scores, [B N T S]; distance_bias: the same by distance, [N T+S-1] (ALiBi, T5)
+    mix            computes the whole equation if it is not a softmax of biased dot products (Linformer, relative)
+    finish         maps the contexts of the heads to the output (branches instead of one projection)
 
-All get a `Where`. A constructor states its own settings and hands the rest on as ``**inherited`` (`config.schema`).
+All hooks except `finish` take a `Where`. A constructor names its own settings and passes the others on as
+``**inherited`` (`config.schema`).
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ Offset = Int[Array, ""] | int
 
 
 class Where(NamedTuple):
-    """Where queries stand and what they may see.
+    """The positions of the queries, and the keys that they may attend to.
 
-    Query t is at position offset + t of the keys' sequence; a traced offset is a step of decoding. `shared` is what the
-    stack owns for the kind.
+    Query t is at position offset + t of the key sequence. The offset is a traced value in a decoding step. `shared` is
+    the module that the stack owns for this kind of attention.
     """
 
     mask: Mask | None = None
@@ -46,18 +47,21 @@ class Where(NamedTuple):
 
 
 def owned_by_stack(attention: Constructor, rngs: nnx.Rngs) -> nnx.Module | None:
-    """What all layers of a stack share for this kind (T5's bias table, Linformer's layerwise projection), or None."""
+    """The module that all layers of a stack share (T5's bias table, Linformer's layerwise projection), or None."""
     make = getattr(attention.target, "owned_by_stack", None)
     return None if make is None else make(**attention.settings, rngs=rngs)
 
 
 def keys_alone(where: Where, name: str) -> Bool[Array, "#B S"] | None:
-    """The non-padding keys of a [B 1 1 S] mask, for a mechanism that mixes keys before a query sees them and so can
-    honour no other; raises ValueError for a causal one and any other."""
+    """The non-padding keys [B S] of a key mask [B 1 1 S].
+
+    Mechanisms that mix keys before a query sees them can apply only such masks. Raises ValueError for causal attention
+    and for a mask of any other shape.
+    """
     if where.is_causal:
-        raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not a causal one")
+        raise ValueError(f"{name} takes only a key mask [B 1 1 S], not a causal mask")
     if where.mask is not None and where.mask.shape[1:3] != (1, 1):
-        raise ValueError(f"{name} takes a mask of keys [B 1 1 S] only, not {list(where.mask.shape)}")
+        raise ValueError(f"{name} takes only a key mask [B 1 1 S], not {list(where.mask.shape)}")
     return None if where.mask is None else where.mask[:, 0, 0, :]
 
 
@@ -65,14 +69,14 @@ class MultiHeadAttention(nnx.Module):
     """N heads of width H (values Hv) between projections [D, N*H], [D, N*Hv] and an output projection [N*Hv, D].
 
     `head_width` None means width / num_heads; `value_head_width` None means head_width. Calls return (y, aux) with the
-    weights in ``aux["attention_weights"]`` [B N T S]: under jit they are computed only where somebody keeps them.
+    weights in ``aux["attention_weights"]`` [B N T S]. Under jit, the weights are computed only if the caller uses them.
     """
 
-    #: What scores are multiplied by; None is 1/sqrt(H).
+    #: The factor of the scores; None means 1/sqrt(H).
     scale: float | None = None
-    #: None lets the kernel choose (`kernels.explain_implementation` says which).
+    #: None lets the kernel choose (`kernels.explain_implementation` shows its choice).
     implementation: Literal["reference", "blockwise", "xla", "cudnn"] | None = None
-    #: False where queries are their own keys.
+    #: False if the queries are also the keys.
     projects_keys = True
 
     def __init__(
@@ -95,19 +99,19 @@ class MultiHeadAttention(nnx.Module):
         self.output = Linear(num_heads * self.value_head_width, width, use_bias=use_bias, rngs=rngs)
 
     def bias(self, query: Queries, key: Keys, where: Where) -> Float[Array, "#B #N #T #S"] | None:
-        """What is added to the scores, from queries and keys as they were projected."""
+        """The bias of the scores, computed from the projected queries and keys."""
         return None
 
     def distance_bias(self, query_length: int, key_length: int, where: Where) -> Float[Array, "#N L"] | None:
-        """The same for what depends on the distance alone, [N T+S-1] (`kernels.dot_product_attention`)."""
+        """A bias that depends only on the distance, [N T+S-1] (`kernels.dot_product_attention`)."""
         return None
 
     def prepare(self, query: Queries, key: Keys, value: Values, where: Where) -> tuple[Queries, Keys, Values]:
-        """Queries, keys and values as the softmax takes them. A cache holds keys and values as they were projected."""
+        """Transforms the projected queries, keys and values. A cache holds keys and values before this step."""
         return query, key, value
 
     def mix(self, query: Queries, key: Keys, value: Values, where: Where) -> tuple[Contexts, Weights]:
-        """(context, weights): the variant's equation."""
+        """The equation of the variant. Returns (context, weights)."""
         options: dict[str, Any] = {
             "bias": self.bias(query, key, where),
             "distance_bias": self.distance_bias(query.shape[1], key.shape[1], where),
@@ -118,7 +122,7 @@ class MultiHeadAttention(nnx.Module):
         return context, attention_weights(query, key, **options)
 
     def finish(self, context: Contexts) -> Float[Array, "B T D"]:
-        """Heads side by side through the output projection."""
+        """Concatenates the heads and applies the output projection."""
         return self.output(context.reshape(*context.shape[:2], -1))
 
     def __call__(
@@ -136,17 +140,17 @@ class MultiHeadAttention(nnx.Module):
         return self.finish(context), {"attention_weights": weights}
 
     def queries(self, x: Float[Array, "B T D"]) -> Float[Array, "B T N H"]:
-        """The projected queries, split in heads."""
+        """The projected queries, split into heads."""
         return self.query(x).reshape(*x.shape[:2], self.num_heads, self.head_width)
 
     def keys_values(self, x: Float[Array, "B S D"]) -> tuple[Float[Array, "B S N H"], Float[Array, "B S N Hv"]]:
-        """The projected keys and values, split in heads."""
+        """The projected keys and values, split into heads."""
         shape = (*x.shape[:2], self.num_heads)
         return self.key(x).reshape(*shape, self.head_width), self.value(x).reshape(*shape, self.value_head_width)
 
     # Decoding: a cache of the keys and values so far (self-attention) ...
-    # Heads before positions, [B N S H]: a step's products read it as it lies, where [B S N H] would be transposed whole
-    # at every step (4.9 against 1.0 ms a layer for 256 rows of 64 positions, 4 heads of 32, on one core).
+    # The layout [B N S H] is the one that the products of a step read. A cache [B S N H] would be transposed at every
+    # step (4.9 instead of 1.0 ms per layer for 256 rows of 64 positions and 4 heads of 32, on one core).
 
     def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
         """An empty cache for `length` positions."""
@@ -164,8 +168,10 @@ class MultiHeadAttention(nnx.Module):
         is_causal: bool,
         shared: nnx.Module | None = None,
     ) -> tuple[Float[Array, "B P D"], dict[str, Array]]:
-        """The first P positions at once: (y, the cache for `length` positions). A key that `mask` hides from all of
-        them is hidden from every later position too."""
+        """Processes the first P positions in one call. Returns (y, the cache for `length` positions).
+
+        A key that `mask` hides from all P positions is hidden from all later positions too.
+        """
         key, value = self.keys_values(x)
         context, _ = self.mix(self.queries(x), key, value, Where(mask, is_causal, shared=shared))
         none, rest = (0, 0), (0, length - x.shape[1])
@@ -181,7 +187,10 @@ class MultiHeadAttention(nnx.Module):
         *,
         shared: nnx.Module | None = None,
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:
-        """Position `index`: writes its key and value, attends to positions 0..index. Returns (y, cache, aux)."""
+        """Decodes position `index`: caches its key and value, and attends to positions 0 to index.
+
+        Returns (y, cache, aux).
+        """
         key, value = self.keys_values(x)
         cache = {
             **cache,
@@ -194,12 +203,12 @@ class MultiHeadAttention(nnx.Module):
         context, weights = self.mix(query, key, value, Where(visible, offset=index, shared=shared))
         return self.finish(context), cache, {"attention_weights": weights}
 
-    # ... and the memory's keys and values, computed once (cross-attention).
+    # ... and the keys and values of the memory, computed once (cross-attention).
 
     def cache_memory(
         self, memory: Float[Array, "B S D"], *, mask: Mask | None, shared: nnx.Module | None = None
     ) -> dict[str, Array]:
-        """What `attend_cached` needs of the memory: here its keys and values, [B N S H], and mask."""
+        """The arrays that `attend_cached` needs of the memory: here its keys and values, [B N S H], and the mask."""
         del shared
         key, value = self.keys_values(memory)
         mask = jnp.ones((memory.shape[0], 1, 1, memory.shape[1]), bool) if mask is None else mask
@@ -208,7 +217,7 @@ class MultiHeadAttention(nnx.Module):
     def attend_cached(
         self, x: Float[Array, "B T D"], cache: dict[str, Array], *, shared: nnx.Module | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """Cross-attention over what `cache_memory` kept; equals the call on the memory itself."""
+        """Cross-attention over the result of `cache_memory`. It equals a call with the memory itself."""
         query, key, value = self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2)
         context, weights = self.mix(query, key, value, Where(cache["mask"], shared=shared))
         return self.finish(context), {"attention_weights": weights}

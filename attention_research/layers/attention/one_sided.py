@@ -1,7 +1,7 @@
-"""Self-attention of an encoder with a decoder's mask: what two-sided context is worth, shown by taking a side away.
+"""Causal self-attention in an encoder, an ablation that measures the value of bidirectional context.
 
-A position sees what stands before it and itself, as in Vaswani et al. 2017, section 3.2.3; BERT (Devlin et al. 2019,
-section 5.1) is compared with such a model. For ablations only.
+A position attends to itself and to earlier positions, as in Vaswani et al. 2017, section 3.2.3. Devlin et al. 2019,
+section 5.1, compare BERT with such a model.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from attention_research.layers.attention.standard import StandardAttention
 
 
 class OneSidedAttention(StandardAttention):
-    """Equation 1 of Vaswani et al. 2017, causal whatever `is_causal` says; another mask is kept."""
+    """Equation 1 of Vaswani et al. 2017, always causal, whatever `is_causal` is. Other masks apply too."""
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
-        """Equation 1 over the past."""
+        """Equation 1 with a causal mask."""
         return super().mix(query, key, value, where._replace(is_causal=True))

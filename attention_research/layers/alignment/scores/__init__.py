@@ -1,1 +1,1 @@
-"""Score functions of a decoder state and the source's states, with their parameters: one a file."""
+"""Score functions between a decoder state and the source states, with their parameters. One per file."""

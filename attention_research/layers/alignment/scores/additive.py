@@ -12,8 +12,10 @@ from attention_research.signatures import Given, Positive
 
 
 class AdditiveScore(Score):
-    """A network with one hidden layer of `attention_width` units (None: the query's width); U h_j is computed once a
-    sentence. No bias."""
+    """A network with one hidden layer of `attention_width` units (None: the query width), without biases.
+
+    U h_j is computed once per sentence.
+    """
 
     def __init__(
         self,

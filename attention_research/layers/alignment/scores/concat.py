@@ -12,23 +12,23 @@ from attention_research.signatures import Given
 
 
 class ConcatScore(Score):
-    """The additive score with one matrix on the joined vectors, as wide as the query.
+    """The additive score with one matrix W for the concatenated vectors. The hidden width equals the query width.
 
-    `source_is_identity` is what the paper ran: the block of W that meets h_s is the identity, which it blames for its
-    perplexities; it needs keys as wide as the query (ValueError).
+    With `source_is_identity`, the block of W that multiplies h_s is the identity, as in the paper's experiments; the
+    paper gives this as the reason for its perplexities. It raises ValueError unless keys and queries have equal widths.
     """
 
     def __init__(
         self, *, source_is_identity: bool = False, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs
     ):
         if source_is_identity and query_width != key_width:
-            raise ValueError(f"score concat: the identity needs keys of width {query_width}, got {key_width}")
+            raise ValueError(f"score concat: source_is_identity expects keys of width {query_width}, got {key_width}")
         self.query_width, self.source_is_identity = query_width, source_is_identity
         self.weight = weight(rngs, query_width, query_width + (0 if source_is_identity else key_width))
         self.v = vector(rngs, query_width)
 
     def prepare(self, keys: Float[Array, "B S Dk"]) -> Float[Array, "B S A"]:
-        """The part of W [h_t; h_s] that h_s gives."""
+        """The part of W [h_t; h_s] that depends on h_s."""
         if self.source_is_identity:
             return keys
         block = self.weight[...][:, self.query_width :]

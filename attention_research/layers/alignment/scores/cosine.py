@@ -1,4 +1,4 @@
-"""Cosine score: q^T k / (|q| |k|), the dot product without the lengths; no parameters."""
+"""Cosine score: q^T k / (|q| |k|), the dot product of the normalized vectors, without parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attention_research.layers.alignment.scores.dot import DotScore
 
 
 class CosineScore(DotScore):
-    """Between -1 and 1. Raises ValueError where the widths of query and key differ."""
+    """The cosine similarity of query and key, between -1 and 1. Raises ValueError if their widths differ."""
 
     def __call__(self, query: Float[Array, "B T Dq"], prepared: Float[Array, "B S A"]) -> Float[Array, "B T S"]:
         """The cosine of the angle between q and k."""

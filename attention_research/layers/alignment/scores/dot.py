@@ -1,4 +1,4 @@
-"""Dot score, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: h_t^T h_s; no parameters."""
+"""Dot score, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: h_t^T h_s, without parameters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from attention_research.signatures import Given
 
 
 class DotScore(Score):
-    """Raises ValueError where the widths of query and key differ: then only a bilinear score compares them."""
+    """The dot product of query and key. Raises ValueError if their widths differ (use the general score then)."""
 
     def __init__(self, *, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs):
         del rngs
         if query_width != key_width:
-            raise ValueError(f"score dot: a query of width {query_width} has no dot product with keys of {key_width}")
+            raise ValueError(f"score dot: expected keys as wide as the query, {query_width}, got {key_width}")
 
     def __call__(self, query: Float[Array, "B T Dq"], prepared: Float[Array, "B S A"]) -> Float[Array, "B T S"]:
         """q^T k."""

@@ -12,7 +12,7 @@ from attention_research.signatures import Given
 
 
 class GeneralScore(Score):
-    """W h_s is computed once a sentence; a step is a dot product of the query's width."""
+    """W h_s is computed once per sentence, so that a step costs one dot product of the query's width."""
 
     def __init__(self, *, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs):
         self.weight = weight(rngs, query_width, key_width)

@@ -13,9 +13,9 @@ from attention_research.signatures import Given, Positive
 
 
 class ReducedRankScore(Score):
-    """The bilinear score with W = W_2^T W_1 of rank `attention_width`: R (Dq + Dk) weights in place of Dq Dk.
+    """The bilinear score with W = W_2^T W_1 of rank R = `attention_width`: R (Dq + Dk) weights instead of Dq Dk.
 
-    `scaled` divides by sqrt(R); the paper does not, and finds that a large R trains badly.
+    `scaled` divides the scores by sqrt(R). The paper does not scale, and finds that training is poor for large R.
     """
 
     def __init__(

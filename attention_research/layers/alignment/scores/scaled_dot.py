@@ -1,4 +1,4 @@
-"""Scaled dot score, Vaswani et al. 2017, equation 1: q^T k / sqrt(D); no parameters."""
+"""Scaled dot score, Vaswani et al. 2017, equation 1: q^T k / sqrt(D), without parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attention_research.layers.alignment.scores.dot import DotScore
 
 
 class ScaledDotScore(DotScore):
-    """Raises ValueError where the widths of query and key differ."""
+    """The scaled dot product of query and key. Raises ValueError if their widths differ."""
 
     def __call__(self, query: Float[Array, "B T Dq"], prepared: Float[Array, "B S A"]) -> Float[Array, "B T S"]:
         """q^T k / sqrt(D)."""
