@@ -114,7 +114,7 @@ def test_parameters_of_table_1(kind):
 def test_what_a_feed_forward_gives_beside_is_not_lost_in_silence():
     dense = functools.partial(DenseFeedForward, width=D, hidden_width=F)
     experts = functools.partial(MixtureOfExperts, width=D, num_experts=3, expert=dense)
-    with pytest.raises(ValueError, match="feed_forward: branches keep none of its loss, metrics"):
+    with pytest.raises(ValueError, match="feed_forward: branches do not pass on its loss, metrics"):
         jax.eval_shape(lambda x: made(BranchedAttention, experts)(nnx.Rngs(0))(x), jnp.asarray(inputs(T)))
 
 

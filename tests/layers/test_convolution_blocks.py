@@ -178,5 +178,5 @@ def test_filters_must_divide_the_width():
 
 def test_a_mask_that_differs_between_heads_is_refused():
     structure, parameters = block("lightweight", None, 5)
-    with pytest.raises(ValueError, match="mask: a convolution expects one for all heads"):
+    with pytest.raises(ValueError, match="mask: a convolution expects one mask for all heads"):
         jax.eval_shape(structure.merge(parameters), jnp.ones((B, T, D)), mask=jnp.ones((B, 3, T, T), bool))

@@ -178,7 +178,7 @@ def test_an_encoders_mask_of_keys_is_what_it_takes(kind):
     structure, parameters, statistics = made(kind)
     module, x = structure.merge(parameters, statistics), jnp.ones((B, T, D))
     for wrong in ({"is_causal": True}, {"mask": jnp.ones((B, 1, T, T), bool)}):
-        with pytest.raises(ValueError, match=r"takes a mask of keys \[B 1 1 S\] only"):
+        with pytest.raises(ValueError, match=r"takes only a key mask \[B 1 1 S\]"):
             jax.eval_shape(lambda x, wrong=wrong: module(x, **wrong), x)
     assert {(family, kind) for family in ("causal_attention", "cross_attention")} <= REFUSED.keys()
     if "max_length" in KINDS[kind]:

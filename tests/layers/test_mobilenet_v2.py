@@ -117,7 +117,7 @@ def test_grey_is_three_equal_channels_and_a_key_changes_nothing(tensors):
     plain = grid_of(tensors[1], grey, stride=8)
     colours = grid_of(tensors[1], np.repeat(grey, 3, axis=-1), stride=8, key=jax.random.key(1))
     np.testing.assert_allclose(plain, colours, atol=1e-4)
-    with pytest.raises(ValueError, match="^channels: MobileNetV2 reads 1 or 3, the images have 4$"):
+    with pytest.raises(ValueError, match="^channels: MobileNetV2 expects images with 1 or 3 channels, got 4$"):
         grid_of(tensors[1], images((32, 32), channels=4), stride=8)
 
 

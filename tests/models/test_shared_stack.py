@@ -112,7 +112,7 @@ def test_layouts_say_which_layers_differ():
     assert EveryLayout(interval=1, feed_forward=other)(plain, 2) == [(changed, 1), (changed, 1)]
     assert OneLayout(layer=4, feed_forward=other)(plain, 5) == [(plain, 3), (changed, 1), (plain, 1)]
     assert OneLayout(layer=1, feed_forward=other)(plain, 1) == [(changed, 1)]
-    with pytest.raises(ValueError, match="layout.layer: 6, where there are 5 layers"):
+    with pytest.raises(ValueError, match="layout.layer: expected at most 5, the number of layers, got 6"):
         OneLayout(layer=6, feed_forward=other)(plain, 5)
 
 

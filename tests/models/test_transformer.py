@@ -293,7 +293,7 @@ def test_packed_rows_equal_the_examples_apart(name, small):
 def test_linformer_refuses_packed_rows(small):
     batch = packed(batch_of(np.random.default_rng(3), rows=2, s=5, t=5))
     structure, parameters = small(**VARIANTS["linformer"])
-    with pytest.raises(ValueError, match="mask of keys"):
+    with pytest.raises(ValueError, match="key mask"):
         structure.merge(parameters).log_likelihood(batch)
 
 

@@ -184,5 +184,5 @@ def test_other_images_are_refused_by_the_setting(model):
     parameters, run = model()
     with pytest.raises(ValueError, match="side: the model reads images of 15 x 15; these are 10 x 10"):
         run(parameters, images(side=10))
-    with pytest.raises(ValueError, match="channels: the model reads 3, the images have 1"):
+    with pytest.raises(ValueError, match="channels: expected images with 3 channels, got 1"):
         run(parameters, images(channels=1))

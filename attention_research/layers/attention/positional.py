@@ -1,8 +1,8 @@
-"""Positions added to queries, keys and values in every layer, after Carion et al. 2020 (arXiv 2005.12872), section 3.2:
-softmax((q_i + p_i)^T (k_j + p_j) / sqrt(H)) (v_j + p_j).
+"""Position encodings added in every attention layer, after Carion et al. 2020 (arXiv 2005.12872), section 3.2.
 
-p is the sinusoid of a head's width, the same for every head. (The paper, which reads images, adds it to queries and
-keys alone.) Nothing is added to the embeddings: take it with no positions there.
+The output is softmax((q_i + p_i)^T (k_j + p_j) / sqrt(H)) (v_j + p_j), where p is the sinusoidal encoding with the
+width of a head, the same for all heads. (The paper, which uses images, adds it only to queries and keys.) Use it with
+embeddings that have no position encodings.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from attention_research.signatures import Positive
 
 
 class PositionalAttention(MultiHeadAttention):
-    """No parameters beside the projections; positions stay below `max_length`. A cache holds keys and values as they
-    were projected, and a step adds their positions to all of them."""
+    """Attention with positions added to queries, keys and values, for sequences up to `max_length`.
+
+    It has no parameters besides the projections. A cache holds keys and values without positions, and each decoding
+    step adds the positions to all of them.
+    """
 
     def __init__(self, *, max_length: Positive, **inherited: Any):
         super().__init__(**inherited)
         self.max_length = max_length
 
     def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:
-        """Each with its positions, the first query's being `where.offset`."""
+        """Adds positions to queries, keys and values. The first query is at position `where.offset`."""
 
         def placed(x: Array, first: Any) -> Array:
             places = first + jnp.arange(x.shape[1], dtype=jnp.int32)

@@ -16,12 +16,12 @@ from attention_research.layers.attention.synthesizer_plus import SynthesizerPlus
 
 
 class RandomSynthesizerPlus(SynthesizerPlus):
-    """Parameters: 4 D N H + N max_length^2."""
+    """Random Synthesizer scores plus dot products. Parameters: 4 D N H + N max_length^2."""
 
     def __init__(self, *, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(rngs=rngs, **inherited)
         self.score_table = score_table(self.max_length, self.num_heads, rngs)
 
     def synthetic(self, query: Array, key_length: int, offset: Offset) -> Float[Array, "1 N T S"]:
-        """The rows offset .. offset + T - 1 of R."""
+        """Rows offset to offset + T - 1 of R."""
         return rows(self.score_table[...], query.shape[1], key_length, offset)

@@ -1,6 +1,6 @@
 """Random Synthesizer mixed with dot products, Tay et al. 2020 (arXiv 2005.00743), section 3.4, as released.
 
-softmax((1 - a) Q K^T + a R) V, a = sigmoid(alpha), one alpha a layer, 0 at first
+softmax((1 - a) Q K^T + a R) V, where a = sigmoid(alpha), with one alpha per layer, initialized to 0
 (`synthesizer_plus`).
 """
 
@@ -17,12 +17,12 @@ from attention_research.layers.attention.synthesizer_plus import learned_shares
 
 
 class RandomSynthesizerPlusAlpha(RandomSynthesizerPlus):
-    """Parameters: 4 D N H + N max_length^2 + 1."""
+    """A learned mixture of Random Synthesizer scores and dot products. Parameters: 4 D N H + N max_length^2 + 1."""
 
     def __init__(self, **inherited: Any):
         super().__init__(**inherited)
         self.alpha = nnx.Param(jnp.zeros((), jnp.float32))
 
     def shares(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """(1 - a, a)."""
+        """Returns (1 - a, a)."""
         return learned_shares(self.alpha[...])

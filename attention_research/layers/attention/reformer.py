@@ -1,8 +1,8 @@
-"""Reformer LSH attention, Kitaev, Kaiser & Levskaya 2020 (arXiv 2001.04451): attention among vectors of one direction.
+"""Reformer LSH attention, Kitaev, Kaiser & Levskaya 2020 (arXiv 2001.04451): attention within hash buckets.
 
-Queries are their own keys, k = q / |q|, so that there is no key projection. The random rotations that make the buckets
-are drawn with the parameters, one set a layer, and stay, among the statistics; the paper draws them at every call. Its
-reversible residuals are no part of the attention (`kernels.efficient.reversible`).
+Queries are also the keys, k = q / |q|, so that there is no key projection. Each layer draws the random rotations of the
+hash at initialization and keeps them as a constant statistic; the paper draws them at every call. The reversible
+residuals of the paper are not part of this layer (see `kernels.efficient.reversible`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from attention_research.signatures import Positive
 
 
 class ReformerAttention(SumOfValues):
-    """`num_rounds` rounds of hashing into twice `half_buckets` buckets; sorted by them, chunks of `chunk_size`."""
+    """LSH attention with `num_rounds` rounds of hashing into 2 * `half_buckets` buckets.
+
+    Positions are sorted by bucket and split into chunks of `chunk_size`.
+    """
 
     projects_keys = False
 
@@ -39,11 +42,11 @@ class ReformerAttention(SumOfValues):
         self.rotations = nnx.BatchStat(jax.random.normal(rngs.params(), shape, jnp.float32))
 
     def keys_values(self, x: Float[Array, "B T D"]) -> tuple[Float[Array, "B T N H"], Float[Array, "B T N H"]]:
-        """The queries again, and the values, split in heads."""
+        """Returns (the queries, the projected values), split into heads."""
         return self.queries(x), self.value(x).reshape(*x.shape[:2], self.num_heads, self.head_width)
 
     def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
-        """Section 2; a position attends to others, and to itself where it is alone."""
+        """Section 2. A position attends to itself only if there is no other position to attend to."""
         del key  # the queries
         buckets = lsh_buckets(query, self.rotations[...])
         return lsh_attention(query, value, buckets, chunk_size=self.chunk_size, mask=real)

@@ -1,7 +1,7 @@
 """Relative position representations, Shaw, Uszkoreit & Vaswani 2018, equations 3-5.
 
-e_ij = q_i (k_j + a^K_clip(j-i))^T / sqrt(H); z_i = sum_j alpha_ij (v_j + a^V_clip(j-i)); one pair of tables a layer,
-shared by its heads.
+e_ij = q_i (k_j + a^K_clip(j-i))^T / sqrt(H); z_i = sum_j alpha_ij (v_j + a^V_clip(j-i)). Each layer has one pair of
+tables, which its heads share.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from attention_research.signatures import NonNegative
 
 
 class RelativeAttention(MultiHeadAttention):
-    """Tables [2k+1 H] for keys and [2k+1 Hv] for values, k = `max_distance` (16 in the paper's base model).
+    """Relative position tables [2k+1 H] for keys and [2k+1 Hv] for values.
 
-    With k = 0 (the paper's Table 2) every key gets the same vector, which a softmax forgets: no gradient reaches it.
+    k is `max_distance` (16 in the paper's base model). With k = 0 (the paper's Table 2), all keys get the same vector,
+    which cancels in the softmax, so that its gradient is 0.
     """
 
     def __init__(self, *, max_distance: NonNegative = 16, rngs: nnx.Rngs, **inherited: Any):

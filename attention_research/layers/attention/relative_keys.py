@@ -1,7 +1,7 @@
 """Relative position representations on keys alone, Shaw, Uszkoreit & Vaswani 2018, equation 4 (their Table 3, a^K).
 
-e_ij = q_i (k_j + a^K_clip(j-i))^T / sqrt(H); z_i = sum_j softmax(e)_ij v_j: positions say where to look, and what is
-read knows nothing of them. One table a layer, shared by its heads.
+e_ij = q_i (k_j + a^K_clip(j-i))^T / sqrt(H); z_i = sum_j softmax(e)_ij v_j. The positions affect the attention weights,
+but not the values. Each layer has one table, which its heads share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from attention_research.signatures import Positive
 
 
 class RelativeKeysAttention(MultiHeadAttention):
-    """A table [2k+1 H], k = `max_distance`. At least 1: one row for all keys is nothing to a softmax."""
+    """A relative position table [2k+1 H] for keys, where k is `max_distance`.
+
+    k is at least 1, because a single vector for all keys cancels in the softmax.
+    """
 
     def __init__(self, *, max_distance: Positive = 16, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(rngs=rngs, **inherited)

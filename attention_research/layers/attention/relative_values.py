@@ -1,7 +1,7 @@
 """Relative position representations on values alone, Shaw, Uszkoreit & Vaswani 2018, equation 3 (their Table 3, a^V).
 
-z_i = sum_j alpha_ij (v_j + a^V_clip(j-i)), alpha the weights of dot products that know no positions: what is read says
-how far away it was, and where to look is asked of the tokens alone. One table a layer, shared by its heads.
+z_i = sum_j alpha_ij (v_j + a^V_clip(j-i)), where alpha are the weights of plain dot products. The positions affect the
+values, but not the attention weights. Each layer has one table, which its heads share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from attention_research.signatures import NonNegative
 
 
 class RelativeValuesAttention(MultiHeadAttention):
-    """A table [2k+1 Hv], k = `max_distance`. With 0 it is a vector added to whatever is attended to."""
+    """A relative position table [2k+1 Hv] for values, where k is `max_distance`.
+
+    With k = 0, one vector is added to all values.
+    """
 
     def __init__(self, *, max_distance: NonNegative = 16, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(rngs=rngs, **inherited)
@@ -27,7 +30,7 @@ class RelativeValuesAttention(MultiHeadAttention):
         self.value_table = nnx.Param(glorot_uniform(rngs.params(), shape, jnp.float32))
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
-        """Equation 3 with the table of this layer; of the keys the kernel is given one row of zeros."""
+        """Equation 3 with the table of this layer. The kernel's key table is one row of zeros."""
         nothing = jnp.zeros((1, query.shape[-1]), query.dtype)
         table = self.value_table[...].astype(query.dtype)
         visible: dict[str, Any] = {"mask": where.mask, "is_causal": where.is_causal}

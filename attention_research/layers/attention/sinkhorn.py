@@ -1,7 +1,8 @@
-"""Sparse Sinkhorn attention, Tay et al. 2020 (arXiv 2002.11296): blocks attend to their own keys and to sorted ones.
+"""Sparse Sinkhorn attention, Tay et al. 2020 (arXiv 2002.11296): a block attends to its own keys and to sorted keys.
 
-The sorting network is one linear map of a block's summed keys, [H blocks], as in the authors' Long Range Arena code,
-where the rows of its result are the key blocks and are summed over before use; here row b is what block b receives.
+The sorting network is one linear map [H blocks] of the summed keys of a block, as in the authors' Long Range Arena
+code. In that code, the rows of the result are the key blocks, and the sum is over rows. Here, row b gives the weights
+of the blocks that block b receives.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from attention_research.signatures import Positive
 
 
 class SinkhornAttention(SumOfValues):
-    """Blocks of `block_size` positions, at most `max_length` of these; `iterations` of balancing."""
+    """Sinkhorn attention with blocks of `block_size` positions, for sequences up to `max_length`.
+
+    `iterations` is the number of Sinkhorn normalization steps.
+    """
 
     def __init__(
         self,
@@ -34,15 +38,15 @@ class SinkhornAttention(SumOfValues):
         self.sort = Linear(self.head_width, -(-max_length // block_size), use_bias=False, rngs=rngs)
 
     def scores(self, key: Float[Array, "B T N H"], real: Bool[Array, "B T"] | None) -> Float[Array, "B N C C"]:
-        """What each block thinks of receiving each block. Raises ValueError beyond `max_length`."""
+        """The sorting score of each pair (receiving block, block). Raises ValueError beyond `max_length`."""
         flat = key.reshape(*key.shape[:2], -1)
         blocks = block_summaries(flat, self.block_size, mask=real)
         count, most = blocks.shape[1], self.sort.kernel[...].shape[1]
         if count > most:
-            raise ValueError(f"Sinkhorn: {key.shape[1]} positions, but it sorts at most {most} blocks")
+            raise ValueError(f"Sinkhorn: {key.shape[1]} positions are {count} blocks; expected at most {most} blocks")
         return self.sort(blocks.reshape(*blocks.shape[:2], *key.shape[2:])).swapaxes(1, 2)[..., :count]
 
     def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
-        """Section 3, one softmax over the sorted block and the own one."""
+        """Section 3, with one softmax over the keys of the sorted block and of the query's own block."""
         settings: dict[str, Any] = {"block_size": self.block_size, "iterations": self.iterations, "mask": real}
         return sinkhorn_attention(query, key, value, self.scores(key, real), **settings)

@@ -8,7 +8,10 @@ from attention_research.layers.attention.multi_head import MultiHeadAttention
 
 
 class StandardAttention(MultiHeadAttention):
-    """Scale 1/sqrt(H); `implementation` None lets the kernel choose (`kernels.explain_implementation` says which)."""
+    """Multi-head attention with scale 1/sqrt(H).
+
+    With `implementation` None, the kernel chooses (`kernels.explain_implementation` shows its choice).
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Self-attentions whose output is a sum of values with weights that the values do not change, without padding.
+"""The base class of long-range self-attention variants: the output is linear in the values of non-padding positions.
 
-What the long-range variants share: a variant gives `attend`, its kernel on queries, keys and values of all heads. A
-kernel that never forms its [T S] weights gives them all the same for values that are the rows of the identity; under
-jit that runs only where somebody keeps the weights. Encoders alone: no cache, no cross-attention.
+A variant defines `attend`, its kernel on the queries, keys and values of all heads. Kernels that never form the weights
+[T S] still provide them: applied to the rows of the identity as values, they return the weights. Under jit, this runs
+only if the caller uses the weights. The variants are for encoders: they have no cache and no cross-attention.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Real = Bool[Array, "B S"]
 
 
 class SumOfValues(MultiHeadAttention):
-    """Multi-head self-attention over the keys that a mask [B 1 1 S] says are real; any other mask raises ValueError."""
+    """Multi-head self-attention over non-padding keys. Raises ValueError unless the mask has the shape [B 1 1 S]."""
 
     def attend(self, query: Queries, key: Keys, value: Values, real: Real | None) -> Contexts:
-        """The variant's equation."""
+        """The equation of the variant."""
         raise NotImplementedError
 
     def mix(self, query: Queries, key: Keys, value: Values, where: Where) -> tuple[Contexts, Weights]:
-        """`attend`, and the weights [B N T T] that it gave."""
+        """Returns (the result of `attend`, its weights [B N T T])."""
         real = keys_alone(where, type(self).__name__)
         (B, T, N), identity = key.shape[:3], jnp.eye(key.shape[1], dtype=value.dtype)
         rows = jnp.broadcast_to(identity[None, :, None], (B, T, N, T))

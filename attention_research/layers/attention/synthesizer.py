@@ -1,13 +1,14 @@
-"""Synthesizers, Tay et al. 2020 (arXiv 2005.00743), equation 1: softmax(S(X)) G(X), with no dot product of tokens.
+"""Synthesizers, Tay et al. 2020 (arXiv 2005.00743), equation 1: softmax(S(X)) G(X), without dot products of tokens.
 
-What the variants share: the values G(X), the softmax, the output, and a cache of values alone (there are no keys). A
-variant subclasses `Synthesizer` and gives `scores`, the S, for sequences up to `max_length`: a position has a score for
-each place, so the tables are as long as the longest sequence, and a shorter one takes their first columns.
+The variants share the values G(X), the softmax, the output projection, and a cache that holds only values (there are no
+keys). A variant subclasses `Synthesizer` and defines `scores`, the S, for sequences up to `max_length`. Each position
+has one score for every position, so that the tables are as long as the longest sequence; a shorter sequence uses their
+first columns.
 
-As Narang et al. 2021 ran them: no biases; T5's relative bias, which the stack owns, is added to the scores; 8 heads of
-128 in a model of 12 heads of 64 (the class's defaults, which the row's configuration did not reach), which are the
-settings `num_heads` and `head_width` of the section here. In packed rows a place is one of the row, not of the
-example.
+This follows the runs of Narang et al. 2021: there are no biases, and T5's relative bias, which the stack owns, is added
+to the scores. They ran 8 heads of width 128 in a model with 12 heads of width 64, because the configuration of these
+rows did not override the class's defaults; here these are the settings `num_heads` and `head_width` of the section. In
+packed batches, positions count within the row, not within the example.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ from attention_research.signatures import Positive
 
 
 class Synthesizer(nnx.Module):
-    """N heads of width H; calls return (y, aux) with the weights in ``aux["attention_weights"]`` [B N T S]."""
+    """The base class of Synthesizers, with N heads of width H.
+
+    Calls return (y, aux) with the weights in ``aux["attention_weights"]`` [B N T S].
+    """
 
     def __init__(
         self,
@@ -51,17 +55,17 @@ class Synthesizer(nnx.Module):
 
     @classmethod
     def owned_by_stack(cls, **settings: Any) -> T5Bias:
-        """T5's bias table, one a stack."""
+        """T5's bias table, one per stack."""
         return T5Attention.owned_by_stack(**settings)
 
     def scores(self, x: Float[Array, "B T D"], key_length: int, offset: Offset) -> Float[Array, "#B N T S"]:
-        """S(X); row t of x stands at position offset + t. The variant's equation."""
+        """S(X), the equation of the variant. Row t of x is at position offset + t."""
         raise NotImplementedError
 
     def attend(
         self, x: Float[Array, "B T D"], value: Float[Array, "B S N H"], where: Where
     ) -> tuple[Float[Array, "B T D"], Float[Array, "B N T S"]]:
-        """(y, weights); a step of decoding uses the causal buckets."""
+        """Returns (y, weights). A decoding step uses the causal buckets of the bias."""
         (B, T, _), S, dtype = x.shape, value.shape[1], accumulator(x.dtype)
         within(S, self.max_length)
         two_sided = not where.is_causal and isinstance(where.offset, int)
@@ -74,22 +78,25 @@ class Synthesizer(nnx.Module):
     def __call__(
         self, x: Float[Array, "B T D"], *, mask: Mask | None = None, is_causal: bool = False, shared: T5Bias
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """Every position mixes the values of those that `mask` shows it."""
+        """Mixes, for each position, the values of the positions that `mask` allows."""
         y, weights = self.attend(x, self.values(x), Where(mask, is_causal, shared=shared))
         return y, {"attention_weights": weights}
 
     def values(self, x: Float[Array, "B S D"]) -> Float[Array, "B S N H"]:
-        """G(X), split in heads."""
+        """G(X), split into heads."""
         return self.value(x).reshape(*x.shape[:2], self.num_heads, self.head_width)
 
     def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
-        """An empty cache of values for `length` positions, heads before positions as in `multi_head`."""
+        """An empty cache of values for `length` positions, in the layout [B N S H] of `multi_head`."""
         return {"value": jnp.zeros((batch, self.num_heads, length, self.head_width), dtype)}
 
     def step(
         self, x: Float[Array, "B 1 D"], cache: dict[str, Array], index: Int[Array, ""], *, shared: T5Bias
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:
-        """Position `index`: writes its value, mixes those of positions 0..index. Returns (y, cache, aux)."""
+        """Decodes position `index`: caches its value, and mixes the values of positions 0 to index.
+
+        Returns (y, cache, aux).
+        """
         value = self.values(x).swapaxes(1, 2)
         cache = {"value": jax.lax.dynamic_update_slice_in_dim(cache["value"], value, index, 2)}
         visible = (jnp.arange(cache["value"].shape[2]) <= index)[None, None, None, :]
@@ -98,6 +105,6 @@ class Synthesizer(nnx.Module):
 
 
 def within(length: int, max_length: int) -> None:
-    """Raises ValueError where a sequence is longer than a Synthesizer's tables."""
+    """Raises ValueError if a sequence is longer than the tables of a Synthesizer."""
     if length > max_length:
-        raise ValueError(f"Synthesizer: {length} positions, but its scores are for max_length {max_length}")
+        raise ValueError(f"Synthesizer: expected at most max_length {max_length} positions, got {length}")

@@ -1,9 +1,10 @@
 """Mixtures of a Synthesizer with dot products, Tay et al. 2020 (arXiv 2005.00743), section 3.4.
 
-softmax(a_1 Q K^T + a_2 S + b) V, as Narang et al. 2021 ran them: dot products unscaled, T5's relative bias b of the
-stack outside the mixture, no biases in the projections. "Plus" is the plain sum, a_1 = a_2 = 1. "Plus alpha" has one
-learned number a layer, a_1 = 1 - sigmoid(alpha) and a_2 = sigmoid(alpha), alpha = 0 at first: one half each (the paper
-has a pair a head that sums to 1). A variant subclasses `SynthesizerPlus` and gives `synthetic`, the S.
+softmax(a_1 Q K^T + a_2 S + b) V, as Narang et al. 2021 ran them: the dot products are not scaled, b is T5's relative
+bias of the stack, and the projections have no biases. "Plus" is the sum, a_1 = a_2 = 1. "Plus alpha" has one learned
+scalar per layer, a_1 = 1 - sigmoid(alpha) and a_2 = sigmoid(alpha), with alpha initialized to 0, so that both start at
+1/2 (the paper has one pair per head, which sums to 1). A variant subclasses `SynthesizerPlus` and defines `synthetic`,
+the S.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from attention_research.signatures import Positive
 
 
 class SynthesizerPlus(T5Attention):
-    """T5's attention with synthetic scores, for sequences up to `max_length`, beside its dot products."""
+    """T5's attention with synthetic scores in addition to its dot products, for sequences up to `max_length`."""
 
     def __init__(self, *, max_length: Positive, **inherited: Any):
         super().__init__(use_bias=False, value_head_width=None, **inherited)
         self.max_length = max_length
 
     def synthetic(self, query: Array, key_length: int, offset: Offset) -> Float[Array, "#B N T S"]:
-        """S; query t stands at position offset + t. The variant's equation."""
+        """S, the equation of the variant. Query t is at position offset + t."""
         raise NotImplementedError
 
     def shares(self) -> tuple[Float[Array, ""] | float, Float[Array, ""] | float]:
-        """(a_1, a_2): of the dot products, of the synthetic scores."""
+        """Returns (a_1, a_2), the factors of the dot products and of the synthetic scores."""
         return 1.0, 1.0
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
-        """The synthetic scores are a bias of the dot products."""
+        """Attention with the synthetic scores as a bias of the dot products."""
         T, S, dtype = query.shape[1], key.shape[1], accumulator(query.dtype)
         within(S, self.max_length)
         dot, synthetic = (jnp.asarray(share, dtype) for share in self.shares())
@@ -52,6 +53,6 @@ class SynthesizerPlus(T5Attention):
 
 
 def learned_shares(alpha: Float[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """(1 - sigmoid(alpha), sigmoid(alpha))."""
+    """Returns (1 - sigmoid(alpha), sigmoid(alpha))."""
     share = jax.nn.sigmoid(alpha)
     return 1.0 - share, share

@@ -1,7 +1,7 @@
-"""T5's relative position bias, Raffel et al. 2020, section 2.1: softmax(Q K^T + b_bucket(j - i)) V, no scale.
+"""T5's relative position bias, Raffel et al. 2020, section 2.1: softmax(Q K^T + b_bucket(j - i)) V, without a scale.
 
-One table [buckets N] of scalars, shared by all layers of a stack, which owns it; bidirectional in an encoder, causal
-buckets in a decoder.
+The stack owns one table [buckets N] of scalars, which all of its layers share. Buckets are bidirectional in an encoder
+and causal in a decoder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attention_research.signatures import Positive
 
 
 class T5Bias(nnx.Module):
-    """The table of a stack: N(0, 1) scaled by width^-0.5, as the released code initialises it."""
+    """The bias table of a stack, initialized from N(0, 1) times width^-0.5, as in the released code."""
 
     def __init__(self, *, width: int, num_heads: int, num_buckets: int, max_distance: int, rngs: nnx.Rngs):
         self.max_distance = max_distance
@@ -28,7 +28,7 @@ class T5Bias(nnx.Module):
     def __call__(
         self, query_length: int, key_length: int, offset: Offset, *, bidirectional: bool
     ) -> Float[Array, "N L"]:
-        """The bias of queries offset .. offset + query_length - 1 against all keys, by distance: [N, T+S-1]."""
+        """The bias of queries offset to offset + query_length - 1 and all keys, by distance: [N, T+S-1]."""
         return t5_distance_bias(
             self.table[...], query_length, key_length,
             bidirectional=bidirectional, max_distance=self.max_distance, query_offset=offset,
@@ -36,7 +36,7 @@ class T5Bias(nnx.Module):
 
 
 class T5Attention(MultiHeadAttention):
-    """Unscaled dot products plus the stack's bias; a variant may have another `scale` (None: 1/sqrt(H))."""
+    """Unscaled dot products plus the bias of the stack. A variant may set another `scale` (None: 1/sqrt(H))."""
 
     scale: float | None = 1.0
 
@@ -48,14 +48,13 @@ class T5Attention(MultiHeadAttention):
     def owned_by_stack(
         cls, *, width: int, num_heads: int, num_buckets: int, max_distance: int, rngs: nnx.Rngs, **_: Any
     ) -> T5Bias:
-        """The bias table, one a stack."""
+        """The bias table, one per stack."""
         return T5Bias(width=width, num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance, rngs=rngs)
 
     def distance_bias(self, query_length: int, key_length: int, where: Where) -> Float[Array, "N L"]:
-        """b, from the stack's table."""
+        """The bias b, from the table of the stack."""
         return where.shared(query_length, key_length, where.offset, bidirectional=self.bidirectional(where))
 
     def bidirectional(self, where: Where) -> bool:
-        """Whether buckets are for both directions: not under a causal mask, nor in a step of decoding (a traced
-        offset)."""
+        """Whether buckets are bidirectional: not with a causal mask, and not in a decoding step (a traced offset)."""
         return not where.is_causal and isinstance(where.offset, int)

@@ -1,8 +1,8 @@
-"""T5's relative position bias with buckets for both directions wherever it stands: that of a prefix language model.
+"""T5's relative position bias with bidirectional buckets in all cases, for prefix language models.
 
-A prefix language model (Raffel et al. 2020, section 3.2.2) looks ahead within its source and only back after it. The
-released code has one table of bidirectional buckets for all of it, half of them for keys after the query. In a stack of
-kind `prefix` it is what "t5" means.
+In a prefix language model (Raffel et al. 2020, section 3.2.2), attention is bidirectional within the source and causal
+after it. The released code uses one table of bidirectional buckets for the whole sequence; half of the buckets are for
+keys after the query. In a stack of kind `prefix`, the name "t5" means this attention.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from attention_research.layers.attention.t5 import T5Attention
 
 
 class TwoSidedT5Attention(T5Attention):
-    """`t5` whose bias does not depend on whether its attention is causal."""
+    """T5's attention with a bias that does not depend on whether the attention is causal."""
 
     def bidirectional(self, where: Where) -> bool:
-        """Always."""
+        """Always True."""
         return True

@@ -1,7 +1,7 @@
-"""Self-attention of a decoder without its causal mask: what the mask is for, shown by leaving it out.
+"""Decoder self-attention without the causal mask, an ablation that shows the purpose of the mask.
 
-Every position sees the whole target, also the token that it has to predict: the training loss falls by copying, and in
-decoding, where nothing lies ahead yet, the model has not learned to predict. For ablations only.
+Every position attends to the whole target, including the token that it has to predict. The training loss decreases by
+copying, and the model does not learn to predict, so that decoding fails.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from attention_research.layers.attention.standard import StandardAttention
 
 
 class UnmaskedAttention(StandardAttention):
-    """Equation 1 of Vaswani et al. 2017 without section 3.2.3's mask: `is_causal` is ignored, any other mask is not."""
+    """Equation 1 of Vaswani et al. 2017 without the mask of section 3.2.3: ignores `is_causal`. Other masks apply."""
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
-        """Equation 1 over the whole target, padding included where the decoder gives no mask for it."""
+        """Equation 1 over the whole target, including padding if the decoder passes no mask for it."""
         return super().mix(query, key, value, where._replace(is_causal=False))

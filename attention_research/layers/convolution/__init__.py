@@ -1,1 +1,1 @@
-"""Layers that mix neighbours by learned filters."""
+"""Convolutions along a sequence."""

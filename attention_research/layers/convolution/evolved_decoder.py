@@ -1,9 +1,10 @@
 """The branched convolutions of the Evolved Transformer's decoder, So et al. 2019 (arXiv 1901.11117), Figure 3.
 
-y = sep7(LN(relu(sep11(x)) + [sep7'(x); 0])): separable convolutions of 11 taps D -> 2D, of 7 taps D -> D/2, of 7 taps
-2D -> D, all causal; [.; 0] are zeros beside the channels up to 2D. As Narang et al. 2021 ran it (Mesh TensorFlow's
-DecoderConvolutionalLayer), less the dropout that stands there behind each of the three too. The norm inside is a layer
-norm whatever the block's norms are. The examples of a packed row are kept apart as in `layers.convolution.separable`.
+y = sep7(LN(relu(sep11(x)) + [sep7'(x); 0])), where sep11 is a separable convolution D -> 2D with 11 taps, sep7' one
+D -> D/2 with 7 taps, and sep7 one 2D -> D with 7 taps. All are causal. [.; 0] pads the channels with zeros to 2D. This
+is the layer that Narang et al. 2021 ran (Mesh TensorFlow's DecoderConvolutionalLayer), without its dropout after each
+of the three convolutions. The inner norm is always a layer norm, whatever the norms of the block are. Examples of a
+packed row are kept separate as in `layers.convolution.separable`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from attention_research.signatures import Positive
 
 
 class EvolvedDecoderConvolution(nnx.Module):
-    """[B T D] -> [B T D], position t from 0..t; 2D is `expansion` D. The cache is what each convolution last read."""
+    """Causal branched convolutions, [B T D] -> [B T D]. `expansion` is the factor 2 of 2D.
+
+    The cache holds the last inputs of each convolution.
+    """
 
     def __init__(
         self,
@@ -43,12 +47,12 @@ class EvolvedDecoderConvolution(nnx.Module):
     def __call__(
         self, x: Float[Array, "B T D"], *, mask: Mask | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(y, nothing beside it); what `mask` hides from a position counts as 0 in each convolution."""
+        """Returns (y, {}). Inputs that `mask` hides from a position count as 0 in each convolution."""
         hidden = self._joined(*(branch(x, mask=mask, is_causal=True) for branch in (self.left, self.right)))
         return self.separable(hidden, mask=mask, is_causal=True), {}
 
     def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
-        """The last W - 1 inputs of each convolution, whatever the length."""
+        """The cache: the last W - 1 inputs of each convolution, independent of the length."""
         del length
         convolutions = {"left": self.left, "right": self.right, "separable": self.separable}
         return {name: convolution.start(batch, dtype) for name, convolution in convolutions.items()}
@@ -61,7 +65,7 @@ class EvolvedDecoderConvolution(nnx.Module):
         *,
         shared: nnx.Module | None = None,
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:
-        """The next position: (y, cache, nothing beside them)."""
+        """Decodes the next position. Returns (y, cache, {})."""
         del index, shared
         left, left_inputs = self.left.step(x, cache["left"])
         right, right_inputs = self.right.step(x, cache["right"])

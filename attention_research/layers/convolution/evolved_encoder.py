@@ -1,10 +1,10 @@
 """The branched convolutions of the Evolved Transformer's encoder, So et al. 2019 (arXiv 1901.11117), Figure 3.
 
-h = LN(relu(x W) + [relu(conv3(x)); 0]), y = [sep9(h); 0]: W [D 4D] without a bias, a convolution of 3 taps D -> D/2
-without a bias, a separable one of 9 taps 4D -> D/2, all centred; [.; 0] are zeros beside the channels up to 4D, and to
-D. As Narang et al. 2021 ran it (Mesh TensorFlow's EncoderConvolutionalLayer), less the dropout that stands there behind
-each of the three too. The norm inside is a layer norm whatever the block's norms are. Padding and the examples of a
-packed row are kept apart as in `layers.convolution.separable`.
+h = LN(relu(x W) + [relu(conv3(x)); 0]), y = [sep9(h); 0], where W is [D 4D] without a bias, conv3 a convolution
+D -> D/2 with 3 taps without a bias, and sep9 a separable convolution 4D -> D/2 with 9 taps. All are centred. [.; 0]
+pads the channels with zeros, to 4D in h and to D in y. This is the layer that Narang et al. 2021 ran (Mesh TensorFlow's
+EncoderConvolutionalLayer), without its dropout after each of the three. The inner norm is always a layer norm, whatever
+the norms of the block are. Padding and the examples of a packed row are handled as in `layers.convolution.separable`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from attention_research.signatures import Positive
 
 
 class EvolvedEncoderConvolution(nnx.Module):
-    """[B T D] -> [B T D]; 4D is `expansion` D, the convolution of the right branch starts Glorot uniform, as released.
+    """Branched convolutions, [B T D] -> [B T D]. `expansion` is the factor 4 of 4D.
 
+    The convolution of the right branch is initialized with Glorot uniform, as in the release.
     Parameters: 4D^2 + 3 D^2/2 + 8D + (9 4D + 4D + 4D D/2 + D/2).
     """
 
@@ -49,7 +50,7 @@ class EvolvedEncoderConvolution(nnx.Module):
     def __call__(
         self, x: Float[Array, "B T D"], *, mask: Mask | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(y, nothing beside it); what `mask` hides from a position counts as 0 in each convolution."""
+        """Returns (y, {}). Inputs that `mask` hides from a position count as 0 in each convolution."""
         left, reach = jax.nn.relu(self.left(x)), self.right_kernel_width // 2
         seen = within_reach(mask, x.shape[0], self.right_kernel_width, reach)
         right = jax.nn.relu(sequence_convolution(x, self.right_kernel[...], left=reach, mask=seen))
@@ -58,5 +59,5 @@ class EvolvedEncoderConvolution(nnx.Module):
 
 
 def widened(x: Float[Array, "B T I"], width: int) -> Float[Array, "B T O"]:
-    """x with zeros beside its channels, `width` in all."""
+    """Pads the channels of x with zeros to `width`."""
     return jnp.pad(x, [(0, 0), (0, 0), (0, width - x.shape[-1])])

@@ -1,12 +1,12 @@
 """Depthwise separable convolution, Chollet 2017 (arXiv 1610.02357), section 2, along a sequence.
 
-c_i = sum_w k_w * x_(i+w-left) + d, y = c P + p: every channel has a filter of W taps of its own, and one matrix mixes
-the channels of each position. Centred: left = W // 2. Causal: left = W - 1, with zeros before the first position.
+c_i = sum_w k_w * x_(i+w-left) + d, y = c P + p: each channel has its own filter of W taps, and one matrix mixes the
+channels of each position. Centred: left = W // 2. Causal: left = W - 1, with zeros before the first position.
 
-As in the release of Narang et al. 2021 (Mesh TensorFlow's SeparableConv1DLayer), both parts have biases. There the
-inputs are set to 0 where the token id is 0: at padding, which a mask says here, and in training at the decoder's BOS
-too, whose id is 0 there; here BOS is a token like another. The release lets a filter read across the examples of a
-packed row; here a mask is honoured, and packed examples are apart.
+As in the release of Narang et al. 2021 (Mesh TensorFlow's SeparableConv1DLayer), both parts have biases. The release
+zeroes inputs where the token id is 0: at padding and, in training, at the decoder's BOS, whose id is also 0. Here a
+mask marks padding, and BOS is an ordinary token. In the release, filters read across the examples of a packed row; here
+the mask separates packed examples.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from attention_research.layers.linear import Linear
 
 
 class SeparableConvolution(nnx.Module):
-    """[B T I] -> [B T O]; k [I W] at first N(0, 1/W) cut off at two deviations, as released.
+    """A depthwise separable convolution, [B T I] -> [B T O]. Parameters: I W + I + I O + O.
 
-    Parameters: I W + I + I O + O.
+    k [I W] is initialized from N(0, 1/W), truncated at two standard deviations, as in the release.
     """
 
     def __init__(self, in_width: int, out_width: int, kernel_width: int, *, rngs: nnx.Rngs):
@@ -40,19 +40,19 @@ class SeparableConvolution(nnx.Module):
     def __call__(
         self, x: Float[Array, "B T I"], *, mask: Mask | None = None, is_causal: bool = False
     ) -> Float[Array, "B T O"]:
-        """The convolution of x; what `mask` hides from a position counts as 0."""
+        """The convolution of x. Inputs that `mask` hides from a position count as 0."""
         left = self.kernel_width - 1 if is_causal else self.kernel_width // 2
         seen = within_reach(mask, x.shape[0], self.kernel_width, left)
         return self._pointwise(convolve(x, self.kernel[...][None, None], left, seen))
 
     def start(self, batch: int, dtype: Any) -> Float[Array, "B P I"]:
-        """The last P = W - 1 inputs before the first position: zeros."""
+        """The cache before the first position: P = W - 1 zero inputs."""
         return jnp.zeros((batch, self.kernel_width - 1, self.in_width), dtype)
 
     def step(
         self, x: Float[Array, "B 1 I"], inputs: Float[Array, "B P I"]
     ) -> tuple[Float[Array, "B 1 O"], Float[Array, "B P I"]]:
-        """The next position of the causal form: (y, the last P inputs)."""
+        """Decodes the next position of the causal convolution. Returns (y, the last P inputs)."""
         inputs, convolved = advance(inputs, x[:, 0], self.kernel[...][None, None])
         return self._pointwise(convolved[:, None]), inputs
 
@@ -63,7 +63,7 @@ class SeparableConvolution(nnx.Module):
 def within_reach(
     mask: Mask | None, batch: int, kernel_width: int, left: int
 ) -> Bool[Array, "B T"] | Bool[Array, "B T W"] | None:
-    """An attention mask as convolutions take it: of non-padding positions, or of what each one sees at its W taps."""
+    """Converts an attention mask for convolutions: to a padding mask [B T], or to a mask of the W taps [B T W]."""
     if mask is None:
         return None
     if mask.shape[1:3] == (1, 1):

@@ -1,1 +1,1 @@
-"""Vocabularies: who owns the embedding tables and the output layer, and so the likelihood."""
+"""Vocabularies: modules that own the embedding tables and the output layer, and compute likelihoods."""

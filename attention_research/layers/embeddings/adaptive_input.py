@@ -1,9 +1,11 @@
-"""Adaptive input representations, Baevski & Auli 2019 (arXiv 1809.10853), section 3: frequent tokens, wide embeddings.
+"""Adaptive input representations, Baevski & Auli 2019 (arXiv 1809.10853), section 3: wider embeddings for frequent
+tokens.
 
-The vocabulary, sorted by frequency, is cut into clusters of contiguous ids; cluster c of n_c tokens has a table
-[n_c e_c], and a projection [e_c D] where e_c is not D. Embedding: E_c[id] P_c. The paper has an adaptive softmax with
-it; as Narang et al. 2021 (arXiv 2102.11972, Table 1) ran it, the logits are those of the same tables under one full
-softmax: (hidden D^-0.5 P_c^T) E_c^T, side by side. Their clusters: 2,500 of width 768 (D), 6,000 of 256, 23,628 of 64.
+The vocabulary is sorted by frequency and split into clusters of contiguous ids. Cluster c with n_c tokens has a table
+[n_c e_c] and, if e_c differs from D, a projection [e_c D]. The embedding is E_c[id] P_c. The paper combines it with an
+adaptive softmax. In the run of Narang et al. 2021 (arXiv 2102.11972, Table 1), the logits come from the same tables
+under one full softmax: (hidden D^-0.5 P_c^T) E_c^T, concatenated over the clusters. Their clusters are 2,500 tokens of
+width 768 (D), 6,000 of width 256, and 23,628 of width 64.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ from attention_research.signatures import Positive
 
 
 class AdaptiveInputVocabulary(nnx.Module):
-    """sum_c n_c e_c + e_c D parameters (no e_c D where e_c = D); `cluster_sizes` add up to the vocabulary's size.
+    """A vocabulary with clusters of different widths. Parameters: sum_c n_c e_c + e_c D (without e_c D if e_c = D).
 
-    Raises ValueError where they do not, or where there is not one of `cluster_widths` for each.
+    Raises ValueError if `cluster_sizes` do not add up to the vocabulary size, or if the number of `cluster_widths`
+    differs from the number of clusters.
     """
 
     def __init__(
@@ -43,23 +46,23 @@ class AdaptiveInputVocabulary(nnx.Module):
         self.clusters = tables(cluster_sizes, cluster_widths, width, rngs)
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return embed(self.clusters, self.cluster_sizes, ids, self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return embed(self.clusters, self.cluster_sizes, ids, self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-        """Those of every cluster, in float32."""
+        """The logits of all clusters, concatenated, in float32."""
         return jnp.concatenate([logits(*cluster.output(hidden)) for cluster in self.clusters], axis=-1)
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_probability_parts(self, hidden: Float[Array, "B D"]) -> tuple[list[Float[Array, "B _"]], Float[Array, "B"]]:
-        """The same, cluster by cluster, and log Z, the log of the sum of exp(logits) over all of them."""
+        """Returns (the log-probabilities of each cluster, log Z, the logsumexp of the logits of all clusters)."""
         parts = [logits(*cluster.output(hidden)) for cluster in self.clusters]
         of_parts = jnp.stack([jax.nn.logsumexp(part, axis=-1) for part in parts], axis=-1)
         whole = jax.nn.logsumexp(of_parts, axis=-1, keepdims=True)
@@ -71,7 +74,7 @@ class AdaptiveInputVocabulary(nnx.Module):
 
 
 def check(vocabulary_size: int, sizes: tuple[int, ...], widths: tuple[int, ...]) -> None:
-    """Raises ValueError where clusters do not cover the vocabulary, or not each of them has a width."""
+    """Raises ValueError if the clusters do not cover the vocabulary, or if their sizes and widths differ in number."""
     if sum(sizes) != vocabulary_size:
         raise ValueError(f"cluster_sizes: {sizes} add up to {sum(sizes)}; the vocabulary has {vocabulary_size} tokens")
     if len(widths) != len(sizes):
@@ -79,7 +82,7 @@ def check(vocabulary_size: int, sizes: tuple[int, ...], widths: tuple[int, ...])
 
 
 def tables(rows: tuple[int, ...], widths: tuple[int, ...], width: int, rngs: nnx.Rngs) -> nnx.List:
-    """A table for each cluster, in factors where its width is not the model's."""
+    """One table per cluster, with a projection if its width is not the model width."""
     return nnx.List(
         Table(n, width, rngs=rngs) if own == width else FactoredTable(n, own, width, rngs=rngs)
         for n, own in zip(rows, widths, strict=True)
@@ -87,7 +90,7 @@ def tables(rows: tuple[int, ...], widths: tuple[int, ...], width: int, rngs: nnx
 
 
 def embed(clusters: nnx.List, sizes: tuple[int, ...], ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:
-    """Each token from the first `sizes[c]` rows of its cluster's table."""
+    """Embeds each token with the first `sizes[c]` rows of the table of its cluster c."""
     ids = as_int32("ids", ids)
     start, parts = 0, []
     for cluster, size in zip(clusters, sizes, strict=True):

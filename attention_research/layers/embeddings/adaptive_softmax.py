@@ -1,14 +1,14 @@
 """Adaptive softmax, Joulin et al. 2017 (arXiv 1609.04309), over the clusters of Baevski & Auli 2019 (arXiv 1809.10853).
 
-The first cluster is the head: its softmax is over its own tokens and one class for each other cluster (a tail), so that
+The first cluster is the head. Its softmax is over its own tokens and one class for each other cluster (a tail):
 
     p(w | h) = p(w | head, h)                       for w in the head
     p(w | h) = p(c | head, h) p(w | c, h)           for w in tail c
 
-and a position whose target is in the head needs no tail. Cluster c has a table [n_c e_c], the head's with a row more
-for each tail, and a projection [e_c D] where e_c is not D; the same tables embed. Scales are T5's: hidden D^-0.5. As
-Narang et al. 2021 (arXiv 2102.11972, Table 1) ran it: 2,500 tokens of width 768 (D), 6,000 of 256, 23,500 of 64 and 128
-of 768 (T5's sentinels), or, "without projection", all of 768.
+A position whose target is in the head needs no tail. Cluster c has a table [n_c e_c] (the head has one more row for
+each tail) and, if e_c differs from D, a projection [e_c D]. The same tables embed tokens. As in T5, the scale is
+hidden D^-0.5. The clusters of Narang et al. 2021 (arXiv 2102.11972, Table 1) are 2,500 tokens of width 768 (D), 6,000
+of width 256, 23,500 of width 64 and 128 of width 768 (T5's sentinels); "without projection", all have width 768.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ from attention_research.signatures import Positive, PositiveFloat
 
 
 class AdaptiveSoftmaxVocabulary(nnx.Module):
-    """sum_c n_c e_c + e_c D parameters (no e_c D where e_c = D), and e_0 for each tail.
+    """A vocabulary with an adaptive softmax.
 
-    `tail_share` 1: likelihoods are exact. Less, as in the released code (0.25): a tail has room for the first
-    ceil(tail_share T) positions of a row whose targets it holds. Those behind them teach it nothing: they count as
-    log p(c) - log n_c, which has the released loss's gradient (theirs leave log n_c out) and does not flatter. What
-    `logits` and `log_probabilities` give is exact and sums to 1 whatever the share, and so is the smooth likelihood.
+    Parameters: sum_c n_c e_c + e_c D (without e_c D if e_c = D), and e_0 for each tail.
 
-    Raises ValueError where `cluster_sizes` do not add up to the vocabulary's size, or lack a width.
+    With `tail_share` 1, likelihoods are exact. With a smaller value, as in the released code (0.25), a tail processes
+    only the first ceil(tail_share T) positions of a row whose targets are in it. Further positions do not train the
+    tail: their log-likelihood is log p(c) - log n_c. This has the gradient of the released loss, which omits log n_c,
+    and does not overestimate the likelihood. `logits`, `log_probabilities` and the smooth likelihood are exact for any
+    `tail_share`.
+
+    Raises ValueError if `cluster_sizes` do not add up to the vocabulary size, or if the number of `cluster_widths`
+    differs from the number of clusters.
     """
 
     def __init__(
@@ -58,11 +62,11 @@ class AdaptiveSoftmaxVocabulary(nnx.Module):
         self.clusters = tables((head + len(tails), *tails), cluster_widths, width, rngs)
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return embed(self.clusters, self.cluster_sizes, ids, self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return embed(self.clusters, self.cluster_sizes, ids, self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
@@ -70,11 +74,11 @@ class AdaptiveSoftmaxVocabulary(nnx.Module):
         return jnp.concatenate(self.log_probability_parts(hidden)[0], axis=-1)
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return self.logits(hidden)
 
     def log_probability_parts(self, hidden: Float[Array, "*B D"]) -> tuple[list[Float[Array, "*B _"]], None]:
-        """The same, cluster by cluster; several softmaxes have no Z of the whole."""
+        """Returns (the log-probabilities of each cluster, None), because several softmaxes have no common log Z."""
         head, *tails = [jax.nn.log_softmax(logits(*cluster.output(hidden))) for cluster in self.clusters]
         size = self.cluster_sizes[0]
         return [head[..., :size], *(head[..., size + i, None] + tail for i, tail in enumerate(tails))], None
@@ -87,7 +91,7 @@ class AdaptiveSoftmaxVocabulary(nnx.Module):
         return {**values, "log_likelihood": self._with_room(hidden, targets)}
 
     def _with_room(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> Float[Array, "B T"]:
-        """log p(c) + log p(w | c), the second for the positions that have a place in their tail."""
+        """log p(c) + log p(w | c); the second term is exact only for positions that their tail processes."""
         targets = as_int32("targets", targets)
         head, *tails = self.clusters
         start, *sizes = self.cluster_sizes

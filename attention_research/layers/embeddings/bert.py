@@ -1,7 +1,7 @@
-"""BERT's vocabulary with the head of its masked language model, Devlin et al. 2019, after the released code.
+"""BERT's vocabulary with its masked language model head, Devlin et al. 2019, following the released code.
 
-One table embeds as it is. A hidden state goes through a dense layer, GELU (the exact one) and a norm before it meets
-the table: logits = N(gelu(h W + c)) table^T + b.
+One table embeds tokens without a scale. The head applies a dense layer, the exact GELU and a norm N to hidden states
+before the product with the table: logits = N(gelu(h W + c)) table^T + b.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attention_research.signatures import Child, Positive
 
 
 class BertVocabulary(UnscaledVocabulary):
-    """The table [V D], the head's W [D D], c, norm, and b [V]."""
+    """BERT's vocabulary. Owns the table [V D]; W [D D], c and the norm of the head; and the bias b [V]."""
 
     def __init__(self, *, width: Positive, norm: Child["norm"], rngs: nnx.Rngs, **inherited: Any):
         super().__init__(width=width, rngs=rngs, **inherited)
@@ -26,7 +26,7 @@ class BertVocabulary(UnscaledVocabulary):
         self.norm = norm(rngs=rngs)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-        """Of hidden states as the encoder gives them, in float32."""
+        """The logits of hidden states of the encoder, in float32."""
         return super().logits(self._transformed(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:

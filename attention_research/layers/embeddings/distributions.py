@@ -1,8 +1,8 @@
-"""Likelihoods of a vocabulary whose distribution is not one product and one softmax, a few rows at a time.
+"""Chunked likelihoods of vocabularies whose distribution is not the softmax of one matrix product.
 
-Such a vocabulary gives `log_probability_parts`: [B n_1], [B n_2], ..., which side by side are log p over all V tokens,
-and log Z [B] where they are one softmax all the same, else None. Here the parts stay apart: where each part's columns
-lie on several devices, putting them side by side would move them all.
+Such a vocabulary has a method `log_probability_parts`. It returns parts [B n_1], [B n_2], ..., whose concatenation is
+log p over all V tokens, and log Z [B], or None if the parts are not a single softmax. The parts are not concatenated
+here: if their columns are sharded over devices, concatenation would move all of them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from attention_research.parallel.scope import over_axes
 def log_likelihood(
     vocabulary: nnx.Module, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"], *, chunk_size: int = 1024
 ) -> dict[str, Float[Array, "B T"]]:
-    """log p of each target, the mean of log p over the vocabulary, and log Z if there is one, from
-    `vocabulary.log_probability_parts`.
+    """Per-token log p of the targets, mean of log p over the vocabulary, and log Z if the vocabulary has one.
 
-    [B T V] never exists at once: rows go in chunks of at most `chunk_size`, which are computed again for the gradient,
-    as `kernels.cross_entropy` does for one softmax.
+    The values come from `vocabulary.log_probability_parts`. The array [B T V] is never formed: rows are processed in
+    chunks of at most `chunk_size`, which are recomputed for the gradient, as `kernels.cross_entropy` does for one
+    softmax.
     """
 
     def one(hidden: Array, targets: Array, vocabulary: Any) -> dict[str, Array]:
@@ -51,7 +51,7 @@ def log_likelihood(
         rows, ids = hidden.reshape(-1, hidden.shape[-1]), as_int32("targets", targets).reshape(-1)
         count = max(1, math.ceil(len(ids) / chunk_size))
         padding = -len(ids) % count
-        # Chunk i has the rows i, i + count, ...: where rows lie on several devices, each has its share of every chunk.
+        # Chunk i has rows i, i + count, ..., so that, if rows are sharded, each device holds a share of every chunk.
         x = jnp.pad(rows, ((0, padding), (0, 0))).reshape(-1, count, rows.shape[-1]).swapaxes(0, 1)
         found = lax.map(chunk, (x, jnp.pad(ids, (0, padding)).reshape(-1, count).T))
         return {name: values.T.reshape(-1)[: len(ids)].reshape(targets.shape) for name, values in found.items()}

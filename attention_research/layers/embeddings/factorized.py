@@ -1,7 +1,8 @@
-"""Factorized embeddings, Lan et al. 2020 (ALBERT, arXiv 1909.11942), section 3.1, with an output layer of its own:
-"Factorized Embedding" of Narang et al. 2021 (arXiv 2102.11972, Table 1).
+"""Factorized embeddings with a separate output layer, Lan et al. 2020 (ALBERT, arXiv 1909.11942), section 3.1.
 
-V R + R D + D V parameters instead of `t5`'s V D: the input is narrow, the softmax is untied and whole, as released.
+This is "Factorized Embedding" of Narang et al. 2021 (arXiv 2102.11972, Table 1). It has V R + R D + D V parameters
+instead of the V D of `t5`: the input table is narrow, and the output layer is untied and not factorized, as in the
+release.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from attention_research.signatures import Positive
 
 
 class FactorizedVocabulary(T5UntiedOutputVocabulary):
-    """[V R] [R D] embeds source and target, unscaled; the logits are hidden kernel, kernel [D V], without a bias."""
+    """Factors [V R] and [R D] embed source and target tokens without a scale. The logits are hidden kernel.
+
+    The kernel is [D V]; there is no bias.
+    """
 
     def __init__(
         self,
@@ -33,9 +37,9 @@ class FactorizedVocabulary(T5UntiedOutputVocabulary):
         self.output_kernel = output_kernel(width, vocabulary_size, rngs)
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return self.factors.embed(ids, self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return self.factors.embed(ids, self.dtype)

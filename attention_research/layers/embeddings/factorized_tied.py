@@ -1,5 +1,7 @@
-"""Factorized embeddings that are the output layer too, Lan et al. 2020 (ALBERT, arXiv 1909.11942), section 3.1:
-"Factorized & shared embeddings" of Narang et al. 2021 (arXiv 2102.11972, Table 1)."""
+"""Factorized embeddings tied to the output layer, Lan et al. 2020 (ALBERT, arXiv 1909.11942), section 3.1.
+
+This is "Factorized & shared embeddings" of Narang et al. 2021 (arXiv 2102.11972, Table 1).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ from attention_research.signatures import Positive
 
 
 class FactorizedTiedEmbeddings(nnx.Module):
-    """E1 [V R] and E2 [R D], V R + R D parameters: E1[ids] E2 embeds, (hidden D^-0.5 E2^T) E1^T are the logits."""
+    """Tied factors E1 [V R] and E2 [R D]. Parameters: V R + R D.
+
+    Embeddings are E1[ids] E2, and logits are (hidden D^-0.5 E2^T) E1^T.
+    """
 
     def __init__(
         self,
@@ -30,11 +35,11 @@ class FactorizedTiedEmbeddings(nnx.Module):
         self.factors = FactoredTable(vocabulary_size, rank, width, rngs=rngs)
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return self.factors.embed(ids, self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return self.factors.embed(ids, self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
@@ -42,7 +47,7 @@ class FactorizedTiedEmbeddings(nnx.Module):
         return logits(*self.factors.output(hidden))
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""Embeddings that were made before, from a NumPy file: by latent semantic analysis or skip-gram, say."""
+"""Pretrained embeddings from a NumPy file, for example from latent semantic analysis or skip-gram."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from attention_research.signatures import Positive
 
 
 class FileEmbedding(nnx.Module):
-    """table [V D] from `file` (.npy, [v D] with v at most V; the rows that it lacks are 0), `frozen` or trained on.
+    """An embedding table [V D] from `file` (.npy, [v D] with v at most V; missing rows are 0), `frozen` or trained.
 
-    The file is read when parameters are initialised, not before: counting needs none. It fails there where the file
-    is missing or of another shape.
+    The file is read when parameters are initialized, so that counting parameters does not need it. Initialization fails
+    if the file is missing or has a wrong shape.
     """
 
     def __init__(
@@ -33,14 +33,14 @@ class FileEmbedding(nnx.Module):
         rngs: nnx.Rngs,
     ):
         shape = jax.ShapeDtypeStruct((vocabulary_size, width), jnp.float32)
-        # The key is passed so that replicas, whose keys are mapped over, get a table each.
+        # The key is an argument so that each replica gets a table: replicas are mapped over their keys.
         key = jax.random.key_data(rngs.params())
         table = jax.pure_callback(partial(_read, file, shape.shape), shape, key, vmap_method="sequential")
         self.dtype = dtype
         self.table = nnx.BatchStat(table) if frozen else nnx.Param(table)
 
     def __call__(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """The rows of the tokens, in the compute dtype."""
+        """The embeddings of the tokens, in the compute dtype."""
         return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
 

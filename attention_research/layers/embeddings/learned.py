@@ -1,4 +1,4 @@
-"""Embeddings learned with the task, from a random start."""
+"""Embeddings that are randomly initialized and learned with the task."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from attention_research.signatures import Positive, PositiveFloat
 
 
 def random_table(vocabulary_size: int, width: int, scale: float, rngs: nnx.Rngs) -> Float[Array, "V D"]:
-    """N(0, scale^2 / D): an embedding is about `scale` long."""
+    """A table [V D] from N(0, scale^2 / D), so that the norm of an embedding is about `scale`."""
     return jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32) * scale * width**-0.5
 
 
 class LearnedEmbedding(nnx.Module):
-    """table [V D], N(0, scale^2 / D)."""
+    """A learned table [V D], initialized from N(0, scale^2 / D)."""
 
     def __init__(
         self,
@@ -34,5 +34,5 @@ class LearnedEmbedding(nnx.Module):
         self.table = nnx.Param(random_table(vocabulary_size, width, scale, rngs))
 
     def __call__(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """The rows of the tokens, in the compute dtype."""
+        """The embeddings of the tokens, in the compute dtype."""
         return self.table[...][as_int32("ids", ids)].astype(self.dtype)

@@ -2,9 +2,10 @@
 
     p(w | h) = sum_k pi_k softmax_w(c_k E^T),   pi = softmax(h M),   c_k = tanh(h W_k)
 
-One softmax of width D gives a matrix log p(w | h), contexts by words, of rank at most D + 1; a sum of them does not.
-As Narang et al. 2021 (arXiv 2102.11972, Table 1) ran it: K = 15, h is the decoder's output times D^-0.5 (T5's scale),
-E the tied table, no biases, and no scale before E: a tanh is of order 1, and so are E's entries.
+With one softmax of width D, the matrix log p(w | h) of contexts and words has rank at most D + 1. A mixture of
+softmaxes does not have this limit. In the run of Narang et al. 2021 (arXiv 2102.11972, Table 1), K = 15, h is the
+decoder's output times D^-0.5 (T5's scale), E is the tied table, there are no biases, and there is no scale before E,
+because a tanh and the entries of E are of order 1.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from attention_research.layers.embeddings import distributions
 from attention_research.layers.embeddings.t5 import T5Vocabulary, scaled
 from attention_research.signatures import Positive
 
-#: About as many rows of logits as a chunk of one softmax has; with 15 softmaxes, 64 tokens, which fill most batches.
+#: Rows of logits per chunk, about as many as for a single softmax. With 15 softmaxes, a chunk has 64 tokens.
 ROWS_OF_A_CHUNK = 960
 
 
 class MixtureOfSoftmaxes(T5Vocabulary):
-    """`t5`'s table [V D], a mixture_kernel M [D K] and a context_kernel W [K D D], all N(0, 1).
+    """T5's vocabulary with a mixture of K softmaxes.
 
-    K D + K D^2 parameters more than `t5`, and K products with the table instead of one.
+    Owns the table [V D], `mixture_kernel` M [D K] and `context_kernel` W [K D D], all initialized from N(0, 1). It has
+    K D + K D^2 parameters more than `t5`, and computes K products with the table instead of one.
     """
 
     def __init__(self, *, width: Positive, num_softmaxes: Positive = 15, rngs: nnx.Rngs, **inherited: Any):
@@ -37,7 +39,7 @@ class MixtureOfSoftmaxes(T5Vocabulary):
         self.context_kernel = nnx.Param(jax.random.normal(rngs.params(), (num_softmaxes, width, width), jnp.float32))
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-        """log p over the vocabulary, summed over the softmaxes in log space, in float32."""
+        """log p over the vocabulary, in float32. The sum over the softmaxes is computed in log space."""
         h, cast = scaled(hidden), lambda parameter: parameter[...].astype(hidden.dtype)
         log_share = jax.nn.log_softmax(einsum("...D,DK->...K", h, cast(self.mixture_kernel)))
         context = jnp.tanh(einsum("...D,KDC->...KC", h, cast(self.context_kernel))).astype(hidden.dtype)
@@ -45,11 +47,11 @@ class MixtureOfSoftmaxes(T5Vocabulary):
         return jax.nn.logsumexp(log_share[..., None] + log_p, axis=-2)
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return self.logits(hidden)
 
     def log_probability_parts(self, hidden: Float[Array, "B D"]) -> tuple[list[Float[Array, "B V"]], None]:
-        """The same, in one part; several softmaxes have no Z of the whole."""
+        """Returns ([log p over the vocabulary], None), because several softmaxes have no common log Z."""
         return [self.logits(hidden)], None
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:

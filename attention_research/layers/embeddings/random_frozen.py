@@ -1,4 +1,4 @@
-"""Random embeddings that stay as they are: what a model can do with tokens that are only told apart."""
+"""Random embeddings that are not trained, a baseline that only distinguishes tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from attention_research.signatures import Positive, PositiveFloat
 
 
 class RandomFrozenEmbedding(nnx.Module):
-    """table [V D], N(0, scale^2 / D), among the statistics: no optimizer sees it. Nearly orthogonal where V << e^D."""
+    """A constant random table [V D] from N(0, scale^2 / D), which no optimizer updates.
+
+    The embeddings are nearly orthogonal if V << e^D.
+    """
 
     def __init__(
         self,
@@ -28,5 +31,5 @@ class RandomFrozenEmbedding(nnx.Module):
         self.table = nnx.BatchStat(random_table(vocabulary_size, width, scale, rngs))
 
     def __call__(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """The rows of the tokens, in the compute dtype."""
+        """The embeddings of the tokens, in the compute dtype."""
         return self.table[...][as_int32("ids", ids)].astype(self.dtype)

@@ -1,4 +1,4 @@
-"""Three tables: source embeddings, target embeddings, output layer, none tied (Bahdanau et al. 2015's arrangement)."""
+"""Untied tables for source embeddings, target embeddings and the output layer, as in Bahdanau et al. 2015."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from attention_research.signatures import Positive
 
 
 class SeparateVocabulary(nnx.Module):
-    """Tables [V D] for source and target (times sqrt(D)) and [D V] for the logits, N(0, 1/D)."""
+    """Tables [V D] for source and target embeddings and [D V] for the logits, initialized from N(0, 1/D).
+
+    The embeddings are multiplied by sqrt(D).
+    """
 
     def __init__(
         self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
@@ -28,19 +31,19 @@ class SeparateVocabulary(nnx.Module):
         self.output_kernel = table(width, vocabulary_size)
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return embed(self.source_table[...], ids, self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return embed(self.target_table[...], ids, self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-        """hidden kernel, in float32."""
+        """The logits hidden kernel, in float32."""
         return logits(hidden, self.output_kernel[...])
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:

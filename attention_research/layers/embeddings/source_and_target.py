@@ -1,5 +1,8 @@
-"""Tables for source, target and output, none tied, as recurrent translators have them (Sutskever et al. 2014;
-Bahdanau et al. 2015: embeddings of width m, the output layer on a readout of width l)."""
+"""Untied tables for source, target and output, as in recurrent translation models.
+
+Sutskever et al. 2014; Bahdanau et al. 2015, whose embeddings have width m and whose output layer takes a readout of
+width l.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from attention_research.signatures import Given, Positive
 
 
 class SourceAndTargetVocabulary(nnx.Module):
-    """Tables [V M] with N(0, 1/M), not scaled by sqrt(M), and an output kernel [O V] with a bias [V] or none.
+    """Tables [V M] from N(0, 1/M), without a factor sqrt(M), and an output kernel [O V] with an optional bias [V].
 
-    `source_vocabulary_size` None: one vocabulary for both languages, as ours are trained.
+    `source_vocabulary_size` None means that source and target share one vocabulary.
     """
 
     def __init__(
@@ -44,20 +47,20 @@ class SourceAndTargetVocabulary(nnx.Module):
         self.output_bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32)) if use_bias else None
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B M"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return self.source_table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B M"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return self.target_table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def logits(self, hidden: Float[Array, "*B O"]) -> Float[Array, "*B V"]:
-        """hidden kernel + bias, in float32."""
+        """The logits hidden kernel + bias, in float32."""
         values = logits(hidden, self.output_kernel[...])
         return values if self.output_bias is None else values + self.output_bias[...]
 
     def log_probabilities(self, hidden: Float[Array, "B O"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T O"], targets: Int[Array, "B T"]) -> dict[str, Array]:

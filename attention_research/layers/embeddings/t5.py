@@ -1,7 +1,7 @@
-"""T5's vocabulary, Raffel et al. 2020, after the released code: one table, which embeds unscaled.
+"""T5's vocabulary, Raffel et al. 2020, following the released code: one table for embeddings and logits.
 
-The decoder's output is scaled by D^-0.5 before it meets the table (Mesh TensorFlow's shared embedding and softmax): so
-a table of unit variance gives both embeddings and logits of order 1.
+Embeddings are not scaled. The decoder's output is multiplied by D^-0.5 before the product with the table (Mesh
+TensorFlow's shared embedding and softmax). With a table of unit variance, embeddings and logits are both of order 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attention_research.signatures import Positive
 
 
 class T5Vocabulary(TiedEmbeddings):
-    """The table [V D], N(0, 1), embeds source and target as it is and gives the logits hidden D^-0.5 table^T."""
+    """A table [V D] from N(0, 1). It embeds source and target tokens, and the logits are hidden D^-0.5 table^T."""
 
     def __init__(
         self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
@@ -28,15 +28,15 @@ class T5Vocabulary(TiedEmbeddings):
         self.table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32))
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-        """hidden D^-0.5 table^T, in float32."""
+        """The logits hidden D^-0.5 table^T, in float32."""
         return super().logits(scaled(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
@@ -45,5 +45,5 @@ class T5Vocabulary(TiedEmbeddings):
 
 
 def scaled(hidden: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
-    """hidden D^-0.5."""
+    """Multiplies hidden by D^-0.5."""
     return hidden * jnp.asarray(hidden.shape[-1] ** -0.5, hidden.dtype)

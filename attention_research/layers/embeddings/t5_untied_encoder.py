@@ -1,5 +1,8 @@
-"""T5's vocabulary with a table of the encoder's own: "Tied decoder input and output embeddings" of Narang et al. 2021
-(arXiv 2102.11972, Table 1), after Chung et al. 2021 (arXiv 2010.12821). V D parameters more than `t5`."""
+"""T5's vocabulary with a separate table for the encoder.
+
+This is "Tied decoder input and output embeddings" of Narang et al. 2021 (arXiv 2102.11972, Table 1), after Chung et al.
+2021 (arXiv 2010.12821). It has V D parameters more than `t5`.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from attention_research.signatures import Positive
 
 
 class T5UntiedEncoderVocabulary(T5Vocabulary):
-    """source_table [V D] embeds source tokens; table [V D] embeds target tokens and gives hidden D^-0.5 table^T.
+    """`source_table` [V D] embeds source tokens; `table` [V D] embeds target tokens and computes the logits.
 
-    Both start as N(0, 1) and embed unscaled.
+    The logits are hidden D^-0.5 table^T. Both tables are initialized from N(0, 1), and embeddings are not scaled.
     """
 
     def __init__(self, *, vocabulary_size: Positive, width: Positive, rngs: nnx.Rngs, **inherited: Any):
@@ -26,5 +29,5 @@ class T5UntiedEncoderVocabulary(T5Vocabulary):
         self.source_table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32))
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return self.source_table[...][as_int32("ids", ids)].astype(self.dtype)

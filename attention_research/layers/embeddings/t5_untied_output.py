@@ -1,8 +1,9 @@
-"""T5's input table with an output layer of its own: "Tied encoder/decoder input embeddings" of Narang et al. 2021
-(arXiv 2102.11972, Table 1), after Chung et al. 2021 (arXiv 2010.12821), who untie the two.
+"""T5's input table with a separate output layer.
 
-V D parameters more than `t5`. As Mesh TensorFlow has it, what meets a kernel of its own is not scaled by D^-0.5: the
-kernel's variance 1 / D does what the scale does for a table of unit variance.
+This is "Tied encoder/decoder input embeddings" of Narang et al. 2021 (arXiv 2102.11972, Table 1), after Chung et al.
+2021 (arXiv 2010.12821), who untie input and output embeddings. It has V D parameters more than `t5`. As in Mesh
+TensorFlow, hidden states are not multiplied by D^-0.5 before an untied output kernel: the kernel's variance 1 / D has
+the same effect.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from attention_research.signatures import Positive
 
 
 class T5UntiedOutputVocabulary(nnx.Module):
-    """A table [V D], N(0, 1), embeds source and target as it is; the logits are hidden kernel, without a bias.
+    """A table [V D] from N(0, 1) embeds source and target tokens without a scale. The logits are hidden kernel.
 
-    kernel [D V] is a truncated normal of variance 1 / D.
+    The kernel [D V] is initialized from a truncated normal distribution of variance 1 / D; there is no bias.
     """
 
     def __init__(
@@ -33,19 +34,19 @@ class T5UntiedOutputVocabulary(nnx.Module):
         self.output_kernel = output_kernel(width, vocabulary_size, rngs)
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-        """hidden kernel, in float32."""
+        """The logits hidden kernel, in float32."""
         return logits(hidden, self.output_kernel[...])
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:
@@ -54,5 +55,5 @@ class T5UntiedOutputVocabulary(nnx.Module):
 
 
 def output_kernel(width: int, vocabulary_size: int, rngs: nnx.Rngs) -> nnx.Param:
-    """A kernel [D V], truncated normal of variance 1 / D."""
+    """A kernel [D V] from a truncated normal distribution of variance 1 / D."""
     return nnx.Param(jax.nn.initializers.lecun_normal()(rngs.params(), (width, vocabulary_size), jnp.float32))

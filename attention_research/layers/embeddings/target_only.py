@@ -1,4 +1,4 @@
-"""A table for the words that are written and an output layer, not tied: what a captioner has (Xu et al. 2015)."""
+"""An untied target table and output layer, without a source table, for image captioning (Xu et al. 2015)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from attention_research.signatures import Given, Positive
 
 
 class TargetVocabulary(nnx.Module):
-    """Table [V M] with N(0, 1/M), not scaled; output kernel [O V] by Glorot uniform, bias [V] zero."""
+    """A table [V M] from N(0, 1/M), an output kernel [O V] (Glorot uniform) and an output bias [V] (zeros).
+
+    Embeddings are not scaled.
+    """
 
     def __init__(
         self,
@@ -34,11 +37,11 @@ class TargetVocabulary(nnx.Module):
         self.output_bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B M"]:
-        """Embeddings of the words that are written."""
+        """The embeddings of target tokens."""
         return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def log_probabilities(self, hidden: Float[Array, "B O"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return jax.nn.log_softmax(logits(hidden, self.output_kernel[...]) + self.output_bias[...])
 
     def log_likelihood(self, hidden: Float[Array, "B T O"], targets: Int[Array, "B T"]) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""One table for source, target and output, Press & Wolf 2017 as Vaswani et al. 2017, section 3.4, use it."""
+"""One table for source, target and output: Press & Wolf 2017, as used by Vaswani et al. 2017, section 3.4."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from attention_research.signatures import Positive
 
 
 def embed(table: Float[Array, "V D"], ids: Int[Array, "*B"], dtype: str) -> Float[Array, "*B D"]:
-    """table[ids] sqrt(D), in the compute dtype: everything after it follows the dtype of its input."""
+    """The embeddings table[ids] sqrt(D), in the compute dtype, which all later layers keep."""
     return table[as_int32("ids", ids)].astype(dtype) * jnp.asarray(math.sqrt(table.shape[-1]), dtype)
 
 
 def logits(hidden: Float[Array, "*B D"], kernel: Float[Array, "D V"]) -> Float[Array, "*B V"]:
-    """hidden kernel, in float32."""
+    """The logits hidden kernel, in float32."""
     return einsum("...D,DV->...V", hidden, kernel.astype(hidden.dtype))
 
 
@@ -35,8 +35,10 @@ def log_likelihood(
     targets: Int[Array, "B T"],
     bias: Float[Array, "V"] | None = None,
 ) -> dict[str, Float[Array, "B T"]]:
-    """log p of each target, the mean of log p over the vocabulary (label smoothing), and log Z, the log of the sum of
-    exp(logits) (z-loss), in chunks of rows."""
+    """Per-token log p of the targets, mean of log p over the vocabulary, and log Z, computed in chunks of rows.
+
+    The mean serves label smoothing, and log Z, the logsumexp of the logits, the z-loss.
+    """
 
     def one(hidden: Array, targets: Array, kernel: Array, bias: Array | None) -> tuple[Array, Array, Array]:
         rows = hidden.reshape(-1, hidden.shape[-1])
@@ -49,7 +51,7 @@ def log_likelihood(
 
 
 class TiedEmbeddings(nnx.Module):
-    """The three-way tied table [V D], N(0, 1/D): embeds source and target (times sqrt(D)) and gives the logits."""
+    """A table [V D] from N(0, 1/D) for source and target embeddings, times sqrt(D), and for the logits."""
 
     def __init__(
         self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
@@ -58,19 +60,19 @@ class TiedEmbeddings(nnx.Module):
         self.table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width), jnp.float32) * width**-0.5)
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return embed(self.table[...], ids, self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return embed(self.table[...], ids, self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-        """hidden table^T, in float32."""
+        """The logits hidden table^T, in float32."""
         return logits(hidden, self.table[...].T)
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:

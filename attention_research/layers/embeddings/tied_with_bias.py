@@ -1,4 +1,4 @@
-"""The three-way tied table with a bias on the logits, as Marian has it (Junczys-Dowmunt et al. 2018)."""
+"""One table for source, target and output, with a bias on the logits, as in Marian (Junczys-Dowmunt et al. 2018)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from attention_research.signatures import Positive
 
 
 class TiedEmbeddingsWithBias(TiedEmbeddings):
-    """`TiedEmbeddings` whose logits are hidden table^T + b: b [V] zero at the start."""
+    """`TiedEmbeddings` with the logits hidden table^T + b, where b [V] is initialized to zeros."""
 
     def __init__(self, *, vocabulary_size: Positive, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(vocabulary_size=vocabulary_size, rngs=rngs, **inherited)
         self.bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-        """hidden table^T + b, in float32."""
+        """The logits hidden table^T + b, in float32."""
         return logits(hidden, self.table[...].T) + self.bias[...]
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:

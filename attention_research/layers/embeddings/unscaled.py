@@ -1,6 +1,6 @@
-"""GPT-2's vocabulary, Radford et al. 2019: one table, which embeds as it is and gives the logits; here with a bias.
+"""GPT-2's vocabulary, Radford et al. 2019: one table for unscaled embeddings and for the logits, with a bias.
 
-The released models have no bias: one of zeros is the same, and of -1e4 takes a row out of the softmax.
+The released models have no bias, which equals a bias of zeros. A bias of -1e4 removes a token from the softmax.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from attention_research.layers.embeddings.tied_with_bias import TiedEmbeddingsWi
 
 
 class UnscaledVocabulary(TiedEmbeddingsWithBias):
-    """The table [V D], N(0, 1/D), embeds without a factor; logits are hidden table^T + b, b [V] zero at the start."""
+    """A table [V D] from N(0, 1/D). Embeddings are not scaled; the logits are hidden table^T + b.
+
+    The bias b [V] is initialized to zeros.
+    """
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return self.table[...][as_int32("ids", ids)].astype(self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return self.source(ids)

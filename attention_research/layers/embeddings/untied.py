@@ -1,4 +1,4 @@
-"""One table for what is read, source and target alike, and an output layer of its own (Zaremba et al. 2014)."""
+"""One table for source and target embeddings, and a separate output layer (Zaremba et al. 2014)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from attention_research.signatures import Positive
 
 
 class UntiedVocabulary(nnx.Module):
-    """A table [V D] for source and target (times sqrt(D)) and [D V] for the logits, N(0, 1/D), and a bias [V]."""
+    """A table [V D] for source and target embeddings, times sqrt(D), and an output kernel [D V] with a bias [V].
+
+    Table and kernel are initialized from N(0, 1/D).
+    """
 
     def __init__(
         self, *, vocabulary_size: Positive, width: Positive, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
@@ -28,19 +31,19 @@ class UntiedVocabulary(nnx.Module):
         self.output_bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
 
     def source(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of source tokens."""
+        """The embeddings of source tokens."""
         return embed(self.table[...], ids, self.dtype)
 
     def target(self, ids: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings of target tokens."""
+        """The embeddings of target tokens."""
         return embed(self.table[...], ids, self.dtype)
 
     def logits(self, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
-        """hidden kernel + b, in float32."""
+        """The logits hidden kernel + b, in float32."""
         return logits(hidden, self.output_kernel[...]) + self.output_bias[...]
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
-        """log p over the vocabulary, for decoding (all V of them)."""
+        """The log-probabilities of all V tokens, for decoding."""
         return jax.nn.log_softmax(self.logits(hidden))
 
     def log_likelihood(self, hidden: Float[Array, "B T D"], targets: Int[Array, "B T"]) -> dict[str, Array]:

@@ -13,10 +13,10 @@ from jaxtyping import Array, Float
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive
 
-#: GELU is the tanh approximation of Hendrycks & Gimpel 2016 (arXiv 1606.08415), equation 2, or x Phi(x), the exact one;
-#: Swish is x sigmoid(x), Ramachandran et al. 2017; ELU is Clevert et al. 2015, SELU Klambauer et al. 2017; softplus is
-#: log(1 + e^x).
-#: As feed-forwards, sigmoid and softplus are rows of Narang et al. 2021 (arXiv 2102.11972), Table 1.
+#: "gelu" is the tanh approximation of Hendrycks & Gimpel 2016 (arXiv 1606.08415), equation 2, and "gelu_exact" is
+#: x Phi(x). Swish is x sigmoid(x), Ramachandran et al. 2017; ELU is Clevert et al. 2015; SELU is Klambauer et al. 2017;
+#: softplus is log(1 + e^x). Feed-forwards with sigmoid and softplus are rows of Narang et al. 2021 (arXiv 2102.11972),
+#: Table 1.
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "gelu": jax.nn.gelu,
@@ -30,7 +30,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 class DenseFeedForward(nnx.Module):
-    """[B T D] -> [B T F] -> [B T D]; `hidden_width` is the paper's d_ff."""
+    """A feed-forward network with one hidden layer, [B T D] -> [B T F] -> [B T D]. `hidden_width` is F (d_ff)."""
 
     def __init__(
         self,

@@ -1,8 +1,10 @@
-"""What layers of experts share, after Shazeer et al. 2018 (arXiv 1811.02084) and Lepikhin et al. 2020 (2006.16668).
+"""Base classes of expert layers, after Shazeer et al. 2018 (arXiv 1811.02084) and Lepikhin et al. 2020 (2006.16668).
 
-`Experts` owns a router and experts, and takes groups of tokens to the experts' places and back (`kernels.experts` says
-which token takes which). `GroupedExperts` forms groups of about 1,024 tokens as the released code of Mesh TensorFlow
-does; a layer that subclasses it says how tokens are routed.
+`Experts` owns a router and experts. It sends groups of tokens to the experts and combines the outputs;
+`kernels.experts`
+assigns tokens to the places of the experts. `GroupedExperts` forms groups of about 1,024 tokens, as the released code
+of
+Mesh TensorFlow does. Its subclasses define the routing.
 """
 
 from __future__ import annotations
@@ -21,18 +23,18 @@ from attention_research.parallel.rules import ROWS
 from attention_research.parallel.scope import axis_size, constrained
 from attention_research.signatures import Child, NonNegativeFloat, Positive, PositiveFloat
 
-#: No expert has fewer places for a group of tokens (as Mesh TensorFlow).
+#: The minimum number of places of an expert for a group of tokens, as in Mesh TensorFlow.
 FEWEST_PLACES = 4
 
 
 class Experts(nnx.Module):
     """A router [D E] without bias and `num_experts` feed-forwards, whose arrays have a leading axis [E ...].
 
-    On a mesh with an `expert` axis each of its devices holds its share of the experts, and tokens travel to them and
-    back.
+    On a mesh with an `expert` axis, each device along the axis holds its share of the experts, and tokens are sent to
+    the experts' devices and back.
     """
 
-    #: Its call takes the mask of `real` tokens (`layers.block`).
+    #: The call takes the mask of `real` (non-padding) tokens (`layers.block`).
     takes_real = True
 
     def __init__(self, *, width: Positive, num_experts: Positive, expert: Child["feed_forward"], rngs: nnx.Rngs):
@@ -42,16 +44,16 @@ class Experts(nnx.Module):
         self.experts = jax.vmap(lambda key: expert(rngs=nnx.Rngs(key)))(keys)
 
     def through(self, routing: Routing, x: Float[Array, "G S D"]) -> Float[Array, "G S D"]:
-        """Each token's sum over its places of gate times the expert's answer."""
+        """The sum, over the places of each token, of the gate times the output of the expert."""
         sent = jnp.einsum("GSEC,GSD->EGCD", routing.dispatch.astype(x.dtype), x)
-        sent = _split(_split(sent, None, ROWS), "expert", ("data", "fsdp"))  # there and ...
+        sent = _split(_split(sent, None, ROWS), "expert", ("data", "fsdp"))  # to the experts
         answers, _ = jax.vmap(lambda expert, x: expert(x))(self.experts, sent)
-        answers = _split(_split(answers, "expert", ("data", "fsdp")), None, ROWS)  # ... back
+        answers = _split(_split(answers, "expert", ("data", "fsdp")), None, ROWS)  # and back
         return jnp.einsum("GSEC,EGCD->GSD", routing.combine.astype(x.dtype), answers)
 
 
 def _split(x: Float[Array, "E G C D"], experts: str | None, groups: tuple[str, ...]) -> Float[Array, "E G C D"]:
-    """x split over these axes of the mesh; groups whose number they do not divide are left whole."""
+    """Shards x over these mesh axes. If they do not divide the number of groups, the groups are not sharded."""
     divides = x.shape[1] % math.prod(map(axis_size, groups)) == 0
     return constrained(x, experts, groups if divides else None)
 
@@ -59,8 +61,8 @@ def _split(x: Float[Array, "E G C D"], experts: str | None, groups: tuple[str, .
 def number_of_groups(tokens: int, group_size: int, num_replicas: int = 1) -> int:
     """The smallest number of equal groups that is at least tokens // group_size and a multiple of `num_replicas`.
 
-    Mesh TensorFlow's rule; of tokens that `num_replicas` does not divide, as in a step of decoding, their greatest
-    common divisor stands for it.
+    This is Mesh TensorFlow's rule. If `num_replicas` does not divide the number of tokens, as in a decoding step, the
+    greatest common divisor of the two replaces it.
 
     >>> number_of_groups(128 * 512, 1024, 32), number_of_groups(128 * 114, 1024, 32)
     (64, 32)
@@ -71,18 +73,19 @@ def number_of_groups(tokens: int, group_size: int, num_replicas: int = 1) -> int
 
 
 class GroupedExperts(Experts):
-    """[B T D] -> [B T D]; the tokens of all rows, one row after the other, in groups of about `group_size`.
+    """Experts over groups of about `group_size` tokens, [B T D] -> [B T D]. Groups are formed from consecutive rows.
 
-    For a group of S tokens an expert has S / num_experts * `capacity_factor` places with a random key, in training, and
-    `evaluation_capacity_factor` without: at most S, at least 4. A group may hold several rows, whose non-padding tokens
-    then compete for places: where tokens are dropped, a row's output depends on the batch. `num_replicas` divides the
-    number of groups: the devices that share the rows, which are then the only ones to see a group.
+    For a group of S tokens, an expert has S / num_experts * `capacity_factor` places in training (with a random key)
+    and S / num_experts * `evaluation_capacity_factor` places without a key, but at least 4 and at most S. A group may
+    hold several rows, whose non-padding tokens compete for places; if tokens are dropped, the output of a row depends
+    on the other rows of the batch. The number of groups is a multiple of `num_replicas`, the number of devices over
+    which rows are sharded, so that each group is on one device.
 
-    Gives the balance loss times `balance_weight` as aux["loss"] and the share of tokens without a place as
-    aux["metrics"], of a row the mean of its tokens' groups.
+    aux["loss"] holds the balance loss times `balance_weight`, and aux["metrics"] the share of tokens without a place.
+    The value of a row is the mean over the groups of its tokens.
     """
 
-    #: Its call takes a random `key` (`layers.block`).
+    #: The call takes a random `key` (`layers.block`).
     takes_key = True
 
     def __init__(
@@ -103,13 +106,13 @@ class GroupedExperts(Experts):
     def route(
         self, x: Float[Array, "G S D"], capacity: int, key: Key[Array, ""] | None, real: Bool[Array, "G S"] | None
     ) -> Routing:
-        """The variant's equation; x is in float32."""
+        """The routing of the variant. x is float32."""
         raise NotImplementedError
 
     def __call__(
         self, x: Float[Array, "B T D"], *, key: Key[Array, ""] | None = None, real: Bool[Array, "B T"] | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """With a key as in training, without one as in evaluation; where `real` is False no token takes a place."""
+        """Applies the experts. With a key it runs as in training. Tokens with `real` False take no place."""
         tokens = x.shape[0] * x.shape[1]
         groups = number_of_groups(tokens, self.group_size, self.num_replicas)
         grouped = x.reshape(groups, tokens // groups, x.shape[-1])

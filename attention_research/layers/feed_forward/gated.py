@@ -1,9 +1,10 @@
-"""Gated linear units, Dauphin et al. 2017 (arXiv 1612.08083), equation 1, as feed-forwards, Shazeer 2020 (arXiv
-2002.05202), equation 6: FFN(x) = (act(x W + b) * (x V + c)) W2 + b2.
+"""Feed-forward layers with gated linear units: FFN(x) = (act(x W + b) * (x V + c)) W2 + b2.
 
-GLU has the sigmoid, GEGLU gelu (the tanh form), ReGLU relu, SwiGLU swish, and the bilinear layer ("LiGLU") no
-activation. Three matrices where the dense layer has two: the papers take F a third smaller for as many parameters.
-Shazeer leaves the biases out (`use_bias` False); the runs of Narang et al. 2021 have all three.
+Dauphin et al. 2017 (arXiv 1612.08083), equation 1, introduced the unit; Shazeer 2020 (arXiv 2002.05202), equation 6,
+uses it as a feed-forward. The activation is the sigmoid in GLU, gelu (the tanh approximation) in GEGLU, relu in ReGLU,
+swish in SwiGLU, and the identity in the bilinear layer ("LiGLU"). The layer has three matrices and the dense layer two;
+the papers therefore reduce F by a third, for an equal number of parameters. Shazeer has no biases (`use_bias` False);
+the runs of Narang et al. 2021 have all three.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from attention_research.signatures import Positive
 
 
 class GatedFeedForward(nnx.Module):
-    """[B T D] -> [B T F] -> [B T D]: `gate` has W, b, `hidden` V, c, `output` W2, b2."""
+    """A gated feed-forward, [B T D] -> [B T F] -> [B T D].
+
+    `gate` holds W and b, `hidden` V and c, `output` W2 and b2.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """A gated linear unit, Dauphin et al. 2017 (arXiv 1612.08083), equation 1: y = (x A + a) * sigmoid(x B + b), D -> D.
 
-Without the output matrix of `gated`: the first layer of the Evolved Transformer's encoder block (So et al. 2019).
+Unlike `gated`, it has no output matrix. It is the first layer of the Evolved Transformer's encoder block (So et al.
+2019).
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from attention_research.signatures import Positive
 
 
 class GatedLinearUnit(nnx.Module):
-    """[B T D] -> [B T D], position by position: `linear` has A, a, `gate` B, b. Parameters: 2 (D^2 + D)."""
+    """A position-wise gated linear unit, [B T D] -> [B T D]. Parameters: 2 (D^2 + D).
+
+    `linear` holds A and a, `gate` B and b.
+    """
 
     def __init__(self, *, width: Positive, rngs: nnx.Rngs):
         self.linear = Linear(width, width, rngs=rngs)

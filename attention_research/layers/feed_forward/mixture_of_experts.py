@@ -1,5 +1,8 @@
-"""The mixture of experts of Mesh TensorFlow, Shazeer et al. 2018 (arXiv 1811.02084), described by Lepikhin et al. 2020
-(GShard, arXiv 2006.16668), section 2.2 and algorithm 1: y = g1 E_1(x) + g2 E_2(x), over the two best experts."""
+"""The mixture of experts of Mesh TensorFlow with two experts per token: y = g1 E_1(x) + g2 E_2(x).
+
+Shazeer et al. 2018 (arXiv 1811.02084), described by Lepikhin et al. 2020 (GShard, arXiv 2006.16668), section 2.2 and
+algorithm 1. E_1 and E_2 are the two experts with the highest router probabilities.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,15 @@ from attention_research.signatures import PositiveFloat
 
 
 class MixtureOfExperts(GroupedExperts):
-    """g_i = p_i / (p_1 + p_2); in training the second expert is used with probability min(1, g_2 / threshold).
+    """Routes each token to its two best experts, with gates g_i = p_i / (p_1 + p_2).
 
-    Without a key it is used where g_2 > threshold; the released code draws in evaluation too. A decoder is causal only
-    where no token is dropped: a later token's first choice takes a place before an earlier one's second.
+    In training, the second expert is used with probability min(1, g_2 / threshold). Without a key, it is used if g_2 >
+    threshold; the released code samples in evaluation too. In a decoder, the layer is causal only if no token is
+    dropped, because the first choice of a later token takes a place before the second choice of an earlier token.
 
-    In Narang et al. 2021 (arXiv 2102.11972): 32 experts, relu of 1,536 without biases; `capacity_factor` 2.0 in the
-    encoder and, by a misspelt binding, 1.25 in the decoder; `num_replicas` 32 (inferred from the published operations).
+    Narang et al. 2021 (arXiv 2102.11972) have 32 experts with relu, width 1,536 and no biases; `capacity_factor` 2.0 in
+    the encoder and, because of a misspelt binding, 1.25 in the decoder; and `num_replicas` 32 (inferred from the
+    published operation counts).
     """
 
     def __init__(self, *, threshold: PositiveFloat = 0.2, **inherited: Any):
@@ -29,5 +34,5 @@ class MixtureOfExperts(GroupedExperts):
     def route(
         self, x: Float[Array, "G S D"], capacity: int, key: Key[Array, ""] | None, real: Bool[Array, "G S"] | None
     ) -> Routing:
-        """Algorithm 1, over each group."""
+        """Algorithm 1 for each group."""
         return top_2_routing(self.router(x), capacity=capacity, threshold=self.threshold, key=key, real=real)

@@ -1,5 +1,8 @@
-"""A large memory in place of a feed-forward, Lample et al. 2019 (arXiv 1907.05242), section 3: y = sum_i w_i v_i over
-the values of the keys that are nearest to a query, w their softmax; the keys are products (`kernels.product_keys`)."""
+"""A product-key memory layer, Lample et al. 2019 (arXiv 1907.05242), section 3, which replaces a feed-forward.
+
+y = sum_i w_i v_i over the values v_i of the keys with the highest scores for a query, where w is the softmax of the
+scores. The set of keys is a Cartesian product of sub-keys (`kernels.product_keys`).
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,16 @@ from attention_research.signatures import Positive
 
 
 class ProductKeyMemory(nnx.Module):
-    """[B T D] -> [B T D]; `num_heads` queries of `key_width` read `num_keys`^2 values of width D, `knn` a head.
+    """A product-key memory, [B T D] -> [B T D], of `num_keys`^2 values of width D.
 
-    As in Mesh TensorFlow's release, which Narang et al. 2021 (arXiv 2102.11972) ran with these sizes: the two halves of
-    a query are layer-normalised, each over its own width and with one gain and bias for all, where the paper has batch
-    normalisation; values begin at N(0, 1), sub-keys by Glorot uniform. The heads share the values, and their answers
-    are summed; nothing projects them. Values are gathered, not multiplied by one-hot rows.
+    Each token has `num_heads` queries of width `key_width`, and each head reads `knn` values. This follows Mesh
+    TensorFlow's release, which Narang et al. 2021 (arXiv 2102.11972) ran with the default sizes. The two halves of a
+    query are layer-normalized separately, with one gain and bias for all halves; the paper uses batch normalization.
+    Values are initialized from N(0, 1) and sub-keys with Glorot uniform. The heads share the values, and their outputs
+    are summed without a projection. Values are read by a gather, not by a product with one-hot rows.
 
-    On a mesh each device searches and reads for its own tokens, which the partitioner alone would gather for a search.
+    On a mesh, each device searches and reads for its own tokens. Without this constraint, the partitioner would gather
+    all tokens for the search.
     """
 
     def __init__(
@@ -41,7 +46,7 @@ class ProductKeyMemory(nnx.Module):
         rngs: nnx.Rngs,
     ):
         if key_width % 2:
-            raise ValueError(f"key_width: expected an even number, for two halves, got {key_width}")
+            raise ValueError(f"key_width: expected an even number, got {key_width}")
         if knn > num_keys:
             raise ValueError(f"knn: expected at most num_keys, {num_keys}, got {knn}")
         self.num_heads, self.knn = num_heads, knn

@@ -1,7 +1,7 @@
 """Fixup's feed-forward, Zhang et al. 2019 (arXiv 1901.09321), section 3: FFN(x) = (relu(x W1) + b) W2, b a scalar.
 
-No bias vectors. The paper has a scalar before every layer and every activation: the first one is the branch's own (the
-step "shift" of its list), the one between W1 and the activation Mesh TensorFlow, and so this layer, leaves out.
+It has no bias vectors. The paper has a scalar before every layer and every activation. The scalar before W1 belongs to
+the branch (the step "shift"). The scalar between W1 and the activation is omitted, as in Mesh TensorFlow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from attention_research.signatures import Positive
 
 
 class ShiftedFeedForward(nnx.Module):
-    """[B T D] -> [B T F] -> [B T D]; b is 0 at first. W1 and W2 start as `layers.initialization.fixup` says."""
+    """Fixup's feed-forward, [B T D] -> [B T F] -> [B T D], with b initialized to 0.
+
+    `layers.initialization.fixup` initializes W1 and W2.
+    """
 
     def __init__(self, *, width: Positive, hidden_width: Positive, rngs: nnx.Rngs):
         self.hidden = Linear(width, hidden_width, use_bias=False, rngs=rngs)

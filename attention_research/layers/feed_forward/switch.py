@@ -1,4 +1,4 @@
-"""The Switch layer, Fedus et al. 2021 (arXiv 2101.03961), section 2: each token through one of many feed-forwards."""
+"""The Switch layer, Fedus et al. 2021 (arXiv 2101.03961), section 2: one of several feed-forwards for each token."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from attention_research.signatures import Child, NonNegativeFloat, PositiveFloat
 
 
 class SwitchFeedForward(Experts):
-    """[B T D] -> [B T D]; a group of tokens is a row, for which an expert has T / num_experts * capacity_factor places.
+    """The Switch layer, [B T D] -> [B T D]. Each row of T tokens is routed separately.
 
-    Where `real` is False a token is padding: it takes no place and is not counted. Gives each row's balance loss, times
-    `balance_weight` (alpha of equation 4), to the task as aux["loss"], and the share of tokens without a place as
-    aux["metrics"].
+    An expert has T / num_experts * `capacity_factor` places for a row. Padding tokens (`real` False) take no place and
+    are not counted. aux["loss"] holds the balance loss of each row times `balance_weight` (alpha of equation 4), and
+    aux["metrics"] the share of tokens without a place.
     """
 
     def __init__(

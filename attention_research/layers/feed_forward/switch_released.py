@@ -1,5 +1,8 @@
-"""The Switch layer as Narang et al. 2021 (arXiv 2102.11972) ran it, with Mesh TensorFlow: Fedus et al. 2021 (arXiv
-2101.03961), equations 1 to 4, y = p_e(x) E_e(x), over groups of many rows, the router's input jittered in training."""
+"""The Switch layer in the Mesh TensorFlow version that Narang et al. 2021 (arXiv 2102.11972) ran: y = p_e(x) E_e(x).
+
+Fedus et al. 2021 (arXiv 2101.03961), equations 1 to 4. Tokens are routed in groups of several rows, and the input of
+the router has multiplicative noise (jitter) in training.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,12 @@ from attention_research.signatures import NonNegativeFloat
 
 
 class ReleasedSwitchFeedForward(GroupedExperts):
-    """With a key the router reads x u, u uniform in [1 - jitter, 1 + jitter] and drawn for each value; experts read x.
+    """The Switch layer over groups of tokens, with router jitter.
 
-    Their run: 32 experts, relu of 3,072 without biases; `capacity_factor` 1.2 in the encoder, 1.25 in the decoder;
-    `num_replicas` 32 (inferred from the published operations).
+    With a key, the input of the router is x u, where u is drawn uniformly from [1 - jitter, 1 + jitter] for each value.
+    The input of the experts is x. Narang et al. 2021 have 32 experts with relu, width 3,072 and no biases;
+    `capacity_factor` 1.2 in the encoder and 1.25 in the decoder; and `num_replicas` 32 (inferred from the published
+    operation counts).
     """
 
     def __init__(self, *, jitter: NonNegativeFloat = 0.01, **inherited: Any):

@@ -1,1 +1,1 @@
-"""How all parameters of a model start, where a paper says so for the whole model: one rule a file."""
+"""Initialization schemes for all parameters of a model, as specified by papers. One scheme per file."""

@@ -1,4 +1,4 @@
-"""Every module's own start: Glorot uniform matrices, orthogonal recurrent ones, zero biases."""
+"""The default initialization: Glorot uniform matrices, orthogonal recurrent matrices, zero biases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flax import nnx
 
 
 class AsBuilt:
-    """Changes nothing."""
+    """Keeps the initial values that each module draws for its own parameters."""
 
     def __call__(self, module: nnx.Module, rngs: nnx.Rngs) -> None:
-        """Leaves the module as it is."""
+        """Returns without a change to the module."""

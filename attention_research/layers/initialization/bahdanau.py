@@ -1,4 +1,4 @@
-"""Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), appendix B.1: orthogonal, N(0, 0.001^2), zeros, N(0, 0.01^2)."""
+"""The initialization of RNNsearch, Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), appendix B.1."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from attention_research.layers.recurrent.weights import orthogonal_gates
 
 
 def start(name: str, value: Array, key: Array) -> Array:
-    """Recurrent matrices orthogonal, each gate by itself; W_a and U_a N(0, 0.001^2); v_a and biases 0; the rest
-    N(0, 0.01^2)."""
+    """The initial value of the parameter `name`.
+
+    Recurrent matrices are orthogonal for each gate; W_a and U_a are N(0, 0.001^2); v_a and biases are 0; all other
+    parameters are N(0, 0.01^2).
+    """
     last = name.rpartition(".")[2]
     if last == "state_kernel":
         width = value.shape[0]
@@ -25,8 +28,8 @@ def start(name: str, value: Array, key: Array) -> Array:
 
 
 class BahdanauInitialization:
-    """The paper's start of RNNsearch, by the names of the parameters."""
+    """Initializes parameters as the paper does, selected by their names."""
 
     def __call__(self, module: nnx.Module, rngs: nnx.Rngs) -> None:
-        """Draws every parameter of the module anew."""
+        """Replaces the values of all parameters of the module."""
         redraw(module, start, rngs)

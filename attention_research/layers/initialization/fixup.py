@@ -1,14 +1,17 @@
-"""Fixup, Zhang, Dauphin & Ma 2019 (arXiv 1901.09321), section 3: residual branches that together move the output of a
-network as much as one of them would.
+"""Fixup initialization, Zhang, Dauphin & Ma 2019 (arXiv 1901.09321), section 3.
 
-In a branch of m matrices the last starts at 0 and the others by He, scaled by L^(-1/(2m-2)), L being the number of all
-branches: as a variance, 2 / fan_in times L^(-1/(m-1)). As Mesh TensorFlow has it (in Narang et al. 2021, L = 60):
+It scales residual branches so that the total change of the network's output in an update does not depend on the number
+of branches. In a branch of m matrices, the last matrix is initialized to 0. The others have He initialization times
+L^(-1/(2m-2)), where L is the number of all branches; their variance is 2 / fan_in times L^(-1/(m-1)). This follows Mesh
+TensorFlow (in Narang et al. 2021, L = 60):
 
 * feed-forwards (m = 2): W1 has variance 2 / (L fan_in), W2 is 0;
-* self-attention (m = 4): queries, keys and values have 2 / (L^(1/3) fan_in), the output projection is 0;
-* cross-attention starts as it would without Fixup, its output projection too: the released class does not override it.
+* self-attention (m = 4): queries, keys and values have variance 2 / (L^(1/3) fan_in), the output projection is 0;
+* cross-attention, including its output projection, is initialized as without Fixup, because the released class does not
+  override it.
 
-Normals cut off at two standard deviations, which is then corrected. Attention scales its logits itself.
+Values are drawn from normal distributions truncated at two standard deviations and rescaled to the given variance. The
+attention layers scale their logits themselves.
 """
 
 from __future__ import annotations
@@ -24,9 +27,9 @@ from attention_research.layers.initialization.mesh_tensorflow import start, trun
 from attention_research.layers.initialization.redraw import redraw
 from attention_research.layers.stack import Stack
 
-#: The standard deviation of N(0, 1) cut off at -2 and 2.
+#: The standard deviation of N(0, 1) truncated to [-2, 2].
 CUT_OFF = 0.87962566103423978
-#: The kernels of a branch that start at 0 and those that are scaled, with the branch's m.
+#: The kernels that are initialized to 0, and the kernels that are scaled, with m of their branch.
 ZERO = re.compile(r"(self_attention|feed_forward)(_\d+)?\.output\.kernel$")
 SCALED = {
     re.compile(r"feed_forward(_\d+)?\.hidden\.kernel$"): 2,
@@ -35,16 +38,17 @@ SCALED = {
 
 
 class Fixup:
-    """The rest as in `mesh_tensorflow_scaled`; biases and scales of the branches start at 0 and 1 by themselves.
+    """Fixup initialization. Parameters that Fixup does not cover are initialized as in `mesh_tensorflow_scaled`.
 
-    Raises ValueError for a module without residual branches.
+    The biases and scales of the branches keep their initial values 0 and 1. Raises ValueError for a module without
+    residual branches.
     """
 
     def __call__(self, module: nnx.Module, rngs: nnx.Rngs) -> None:
-        """Draws the parameters of the module anew."""
+        """Replaces the values of the parameters of the module."""
         branches = residual_branches(module)
         if branches == 0:
-            raise ValueError("initialization: fixup is for stacks with residual branches, and here are none")
+            raise ValueError("initialization: fixup expects a model with residual branches, but this model has none")
 
         def draw(name: str, value: Array, key: Array) -> Array:
             if ZERO.search(name):
@@ -59,7 +63,7 @@ class Fixup:
 
 
 def residual_branches(module: nnx.Module) -> int:
-    """How many branches join the streams of all stacks, layer by layer: 60 for 12 layers of two and 12 of three."""
+    """The number of residual branches in all layers of all stacks: 60 for 12 layers of two and 12 layers of three."""
     stacks = [child for _, child in nnx.iter_modules(module) if isinstance(child, Stack)]
     joined = lambda block: sum(any(kind == "residual" for kind, _ in branch) for branch in block.branches)
     segments = [pair for stack in stacks for pair in zip(stack.segments, stack.repeats, strict=True)]

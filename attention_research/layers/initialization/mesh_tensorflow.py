@@ -1,13 +1,17 @@
-"""How Mesh TensorFlow's Transformer starts, T5's (Raffel et al. 2020, arXiv 1910.10683) and Narang et al. 2021's.
+"""The initialization of Mesh TensorFlow's Transformer: T5 (Raffel et al. 2020, arXiv 1910.10683), Narang et al. 2021.
 
-In layers of width D with N heads of width H (standard deviations; not by a paper's equation but as released):
+It follows the released code, not an equation of a paper. For layers of width D with N heads of width H, the second
+argument of N(0, .) being the standard deviation:
 
-* queries N(0, (D H)^-1/2): the scale H^-1/2 of attention's logits is folded into them, and attention is unscaled;
-* keys and values N(0, D^-1/2), the output projection N(0, (N H)^-1/2);
-* every other dense kernel a normal of (variance / fan_in)^1/2 cut off at two of these, which leaves 0.88 of it;
-* the table of relative position biases Glorot uniform over [N, buckets].
+* queries are N(0, (D H)^-1/2): the scale H^-1/2 of the logits is folded into them, and attention is not scaled;
+* keys and values are N(0, D^-1/2), and the output projection is N(0, (N H)^-1/2);
+* other dense kernels are N(0, (variance / fan_in)^1/2), truncated at two standard deviations, which reduces the
+standard
+  deviation to 0.88 of this value;
+* the table of relative position biases is Glorot uniform over [N, buckets].
 
-Biases, gains, embeddings, and whatever else is neither a `Linear` nor a `T5Bias` start as their own kinds say.
+Parameters that belong neither to a `Linear` nor to a `T5Bias` (biases, gains, embeddings) keep their own
+initialization.
 """
 
 from __future__ import annotations
@@ -28,13 +32,16 @@ PROJECTIONS = ("query", "key", "value", "output")
 
 
 class MeshTensorFlow:
-    """For unscaled attention. `dense_variance` is 0.1 where the released configurations have experts, else 1."""
+    """The initialization for unscaled attention.
+
+    In the released configurations, `dense_variance` is 0.1 for models with experts, else 1.
+    """
 
     def __init__(self, *, dense_variance: PositiveFloat = 1.0):
         self.dense_variance = dense_variance
 
     def __call__(self, module: nnx.Module, rngs: nnx.Rngs) -> None:
-        """Draws the parameters of the module anew."""
+        """Replaces the values of the parameters of the module."""
 
         def draw(name: str, value: Array, key: Array) -> Array:
             return start(module, name, value, key, dense_variance=self.dense_variance, query_scaled=True)
@@ -45,9 +52,10 @@ class MeshTensorFlow:
 def start(
     module: nnx.Module, name: str, value: Array, key: Array, *, dense_variance: float, query_scaled: bool
 ) -> Array:
-    """The start of a parameter by its owner; `query_scaled` says whether H^-1/2 is folded into the queries.
+    """The initial value of a parameter, which depends on the module that owns it.
 
-    Weights are the last two axes: those of layers and experts before them change nothing.
+    If `query_scaled`, the scale H^-1/2 is folded into the queries. Fan-in and fan-out are the last two axes; leading
+    axes of layers and experts have no effect.
     """
     *above, owner = owners(module, name)
     if isinstance(owner, T5Bias):
@@ -64,7 +72,7 @@ def start(
 
 
 def owners(module: nnx.Module, name: str) -> list[nnx.Module]:
-    """The modules on the way from `module` to the parameter of this name, both ends included."""
+    """The modules on the path from `module` to the parameter `name`, including `module` and the owner."""
     found: list[Any] = [module]
     for part in name.split(".")[:-1]:
         found.append(found[-1][int(part)] if part.isdigit() else getattr(found[-1], part))
@@ -72,5 +80,5 @@ def owners(module: nnx.Module, name: str) -> list[nnx.Module]:
 
 
 def truncated_normal(key: Array, value: Array, deviation: float) -> Array:
-    """N(0, deviation^2) cut off at two deviations."""
+    """Samples N(0, deviation^2), truncated at two standard deviations."""
     return jax.random.truncated_normal(key, -2.0, 2.0, value.shape, value.dtype) * deviation

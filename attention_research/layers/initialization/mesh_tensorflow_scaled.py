@@ -1,7 +1,8 @@
-"""How Mesh TensorFlow's Transformer starts where attention itself divides its logits by sqrt(H).
+"""The initialization of Mesh TensorFlow's Transformer for attention that divides its logits by sqrt(H).
 
-What the released configurations of Narang et al. 2021 have with Adam (ReZero): `fold_scaling_into_initializer` False.
-The function is the same as with `mesh_tensorflow`, not so its gradient by the queries, to whose size Adam is blind.
+The released configurations of Narang et al. 2021 use it with Adam (ReZero): `fold_scaling_into_initializer` is False.
+The model computes the same function as with `mesh_tensorflow`, but the gradient with respect to the query kernels
+differs, and the step size of Adam does not depend on the scale of the parameters.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from attention_research.layers.initialization.redraw import redraw
 
 
 class MeshTFScaled:
-    """`mesh_tensorflow` for scaled attention: queries N(0, D^-1/2) as the keys."""
+    """The same as `mesh_tensorflow`, but for scaled attention: queries are N(0, D^-1/2), like the keys."""
 
     def __call__(self, module: nnx.Module, rngs: nnx.Rngs) -> None:
-        """Draws the parameters of the module anew."""
+        """Replaces the values of the parameters of the module."""
 
         def draw(name: str, value: Array, key: Array) -> Array:
             return start(module, name, value, key, dense_variance=1.0, query_scaled=False)

@@ -1,4 +1,4 @@
-"""Parameters drawn anew by their names, inside a constructor."""
+"""Reinitialization of parameters by name, for use inside a constructor."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jaxtyping import Array
 
 from attention_research.layers.structure import path_name
 
-#: (name, value, key) -> the value to start from.
+#: (name, value, key) -> the initial value.
 Draw = Callable[[str, Array, Array], Array]
 
 
 def redraw(module: nnx.Module, draw: Draw, rngs: nnx.Rngs) -> None:
-    """Replace the value of every `nnx.Param` of a module that is being built; each has a key of its own."""
+    """Replaces the value of every `nnx.Param` of a module by the result of `draw`. Each parameter has its own key."""
     found, _ = jax.tree_util.tree_flatten_with_path(module, is_leaf=lambda x: isinstance(x, nnx.Variable))
     parameters = [(path_name(path), variable) for path, variable in found if isinstance(variable, nnx.Param)]
     keys = jax.random.split(rngs.params(), max(1, len(parameters)))

@@ -10,12 +10,12 @@ from attention_research.signatures import PositiveFloat
 
 
 class Uniform:
-    """Biases and tables too."""
+    """Initializes all parameters, including biases and tables, from U(-scale, scale)."""
 
     def __init__(self, *, scale: PositiveFloat = 0.08):
         self.scale = scale
 
     def __call__(self, module: nnx.Module, rngs: nnx.Rngs) -> None:
-        """Draws every parameter of the module anew."""
+        """Replaces the values of all parameters of the module."""
         draw = lambda name, value, key: jax.random.uniform(key, value.shape, value.dtype, -self.scale, self.scale)
         redraw(module, draw, rngs)

@@ -1,1 +1,1 @@
-"""Which layers of a stack differ from the others, and in what: a list of segments (children, how many layers)."""
+"""Layouts define which layers of a stack differ from the others: a list of segments (children, number of layers)."""

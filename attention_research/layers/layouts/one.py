@@ -1,4 +1,5 @@
-"""Another feed-forward in one layer: a memory layer as in Lample et al. 2019 (arXiv 1907.05242), section 3.3."""
+"""A different feed-forward in one layer, such as the memory layer of Lample et al. 2019 (arXiv 1907.05242), section
+3.3."""
 
 from __future__ import annotations
 
@@ -7,15 +8,15 @@ from attention_research.signatures import Child, Positive
 
 
 class OneLayout:
-    """The layer number `layer`, counted from 1, has this `feed_forward`. Raises ValueError where there is none."""
+    """Layer `layer`, counted from 1, has the given `feed_forward`. Raises ValueError if the stack has fewer layers."""
 
     def __init__(self, *, layer: Positive, feed_forward: Child["feed_forward"]):
         self.layer, self.feed_forward = layer, feed_forward
 
     def __call__(self, children: Children, num_layers: int) -> list[tuple[Children, int]]:
-        """(children of the blocks, how many)."""
+        """The list of (children of the blocks, number of layers)."""
         if self.layer > num_layers:
-            raise ValueError(f"layout.layer: {self.layer}, where there are {num_layers} layers")
+            raise ValueError(f"layout.layer: expected at most {num_layers}, the number of layers, got {self.layer}")
         other = {**children, "feed_forward": self.feed_forward}
         segments = [(children, self.layer - 1), (other, 1), (children, num_layers - self.layer)]
         return [(some, count) for some, count in segments if count]

@@ -1,4 +1,4 @@
-"""All layers alike."""
+"""A layout in which all layers are equal."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Children = Mapping[str, Constructor]
 
 
 class UniformLayout:
-    """One segment."""
+    """All layers form one segment with the same children."""
 
     def __call__(self, children: Children, num_layers: int) -> list[tuple[Children, int]]:
-        """(children of the blocks, how many)."""
+        """The list of (children of the blocks, number of layers)."""
         return [(children, num_layers)]

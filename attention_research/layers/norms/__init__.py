@@ -1,1 +1,1 @@
-"""Normalisation layers."""
+"""Normalization layers."""

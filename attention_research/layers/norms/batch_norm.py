@@ -1,9 +1,10 @@
-"""Batch normalisation, Ioffe & Szegedy 2015 (arXiv 1502.03167), algorithm 1: a feature by its moments over the batch.
+"""Batch normalization, Ioffe & Szegedy 2015 (arXiv 1502.03167), algorithm 1.
 
-y = gamma (x - E[x]) / sqrt(Var[x] + epsilon) + beta, the moments over every axis but the last: in training the batch's
-own, otherwise running ones, r <- (1 - m) r + m (moment of the batch), with the variance's unbiased estimate (section
-3.1). Under `jit` on a mesh the moments are the global batch's; under `pmap` each device has its own, and the running
-ones are the devices' mean; with accumulation each part of the batch has its own likewise.
+y = gamma (x - E[x]) / sqrt(Var[x] + epsilon) + beta, with moments over all axes but the last. Training uses the moments
+of the batch. Evaluation uses running moments, r <- (1 - m) r + m (moment of the batch), with the unbiased estimate of
+the variance (section 3.1). Under `jit` on a mesh, the moments are those of the global batch. Under `pmap`, each device
+uses its own moments, and the running moments are averaged over devices. With gradient accumulation, each part of the
+batch uses its own moments.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from jaxtyping import Array, Float
 from attention_research.kernels.precision import accumulator
 from attention_research.layers.running_statistics import RunningStatistic
 
-#: m and epsilon of He et al. 2015's and PyTorch's networks.
+#: m and epsilon, as in the networks of He et al. 2015 and of PyTorch.
 MOMENTUM, EPSILON = 0.1, 1e-5
 
 
 class BatchNorm(nnx.Module):
-    """Gain [C] one, bias [C] zero, running mean [C] zero and variance [C] one; moments in float32."""
+    """Batch normalization of the last axis, with gain, bias, running mean and running variance [C].
+
+    Gain and running variance are initialized to 1, bias and running mean to 0. Moments are computed in float32.
+    """
 
     def __init__(self, width: int, *, rngs: nnx.Rngs):
         del rngs
@@ -33,7 +37,7 @@ class BatchNorm(nnx.Module):
     def __call__(
         self, x: Float[Array, "*B C"], *, training: bool
     ) -> tuple[Float[Array, "*B C"], dict[str, Float[Array, "C"]]]:
-        """(y, updates): what replaces the running moments, {} outside training."""
+        """Returns (y, updates of the running moments, or {} if not `training`)."""
         if not training:
             return self._normalized(x, self.mean[...], self.variance[...]), {}
         wide = x.astype(accumulator(x.dtype))

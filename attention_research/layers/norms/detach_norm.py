@@ -1,8 +1,8 @@
 """DetachNorm, Xu et al. 2019 (arXiv 1911.07013): layer norm with its statistics constant in the gradient.
 
-y = gamma (x - mean) / sqrt(variance + epsilon) + beta as in layer norm, but dx = g gamma / sqrt(variance + epsilon):
-what layer norm's own gradient takes off, the mean of the cotangents and their part along the normalised x, stays. What
-is lost with it is what the derivatives of mean and variance are worth.
+y = gamma (x - mean) / sqrt(variance + epsilon) + beta as in layer norm, but dx = g gamma / sqrt(variance + epsilon).
+The gradient of layer norm also subtracts the mean of the cotangents and their component along the normalized x. The
+difference to layer norm measures the contribution of the derivatives of mean and variance.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attention_research.signatures import Positive, PositiveFloat
 
 
 class DetachNorm(nnx.Module):
-    """Over the last axis of width D; gain [D] one, bias [D] zero, as in `layer_norm`; statistics in float32."""
+    """DetachNorm over the last axis of width D, with gain [D] (ones) and bias [D] (zeros); statistics in float32."""
 
     def __init__(self, *, width: Positive, epsilon: PositiveFloat = 1e-6, rngs: nnx.Rngs):
         del rngs

@@ -1,4 +1,4 @@
-"""Layer normalisation, Ba, Kiros & Hinton 2016: y = gamma (x - mean) / sqrt(variance + epsilon) + beta."""
+"""Layer normalization, Ba, Kiros & Hinton 2016: y = gamma (x - mean) / sqrt(variance + epsilon) + beta."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attention_research.signatures import Positive, PositiveFloat
 
 
 class LayerNorm(nnx.Module):
-    """Over the last axis of width D; gain [D] one, bias [D] zero; statistics in float32."""
+    """Layer norm over the last axis of width D, with gain [D] (ones) and bias [D] (zeros); statistics in float32."""
 
     def __init__(self, *, width: Positive, epsilon: PositiveFloat = 1e-6, rngs: nnx.Rngs):
         self.epsilon = epsilon

@@ -1,6 +1,6 @@
 """LayerNorm-simple, Xu et al. 2019 (arXiv 1911.07013): layer norm without gain and bias.
 
-y = (x - mean) / sqrt(variance + epsilon); the paper finds it no worse than layer norm, and better on 4 of 8 data sets.
+y = (x - mean) / sqrt(variance + epsilon). The paper finds it as good as layer norm, and better on 4 of 8 data sets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from attention_research.signatures import Positive, PositiveFloat
 
 
 class SimpleLayerNorm(nnx.Module):
-    """Over the last axis of width D; it has no parameters; statistics in float32."""
+    """Layer norm without parameters over the last axis of width D; statistics in float32."""
 
     def __init__(self, *, width: Positive, epsilon: PositiveFloat = 1e-6, rngs: nnx.Rngs):
         del rngs

@@ -1,8 +1,8 @@
 """Partial RMSNorm (pRMSNorm), Zhang & Sennrich 2019 (arXiv 1910.07467), section 5.
 
-y = gamma x / sqrt(mean(x_1^2 ... x_k^2) + epsilon): the first k channels, a share p of them, speak for all D. The paper
-takes p = 6.25%. Narang et al. 2021 call their row "RMS Norm", but the configuration that they released has this with
-6.75% (52 of 768 channels).
+y = gamma x / sqrt(mean(x_1^2 ... x_k^2) + epsilon): the root mean square of all D channels is estimated from the first
+k channels, a share p of D. The paper uses p = 6.25%. Narang et al. 2021 call their row "RMS Norm", but their released
+configuration uses this norm with 6.75% (52 of 768 channels).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from attention_research.signatures import Positive, PositiveFloat
 
 
 class PartialRMSNorm(nnx.Module):
-    """Over the last axis of width D, the mean square of its first ceil(D `fraction`) channels, in float32.
+    """Partial RMSNorm over the last axis of width D, from the mean square of its first ceil(D * fraction) channels.
 
-    Gain [D] one, no bias. Raises ValueError for a fraction above 1.
+    The mean square is computed in float32. The gain [D] is initialized to ones; there is no bias. Raises ValueError if
+    `fraction` is above 1.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class PartialRMSNorm(nnx.Module):
     ):
         del rngs
         if fraction > 1:
-            raise ValueError(f"fraction: {fraction} of the channels; expected at most 1")
+            raise ValueError(f"fraction: expected at most 1, got {fraction}")
         self.channels, self.epsilon = math.ceil(width * fraction), epsilon
         self.scale = nnx.Param(jnp.ones((width,), jnp.float32))
 

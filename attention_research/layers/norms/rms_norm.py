@@ -1,4 +1,4 @@
-"""Root mean square layer normalisation, Zhang & Sennrich 2019: y = gamma x / sqrt(mean(x^2) + epsilon); T5's."""
+"""RMS normalization, Zhang & Sennrich 2019, used in T5: y = gamma x / sqrt(mean(x^2) + epsilon)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attention_research.signatures import Positive, PositiveFloat
 
 
 class RMSNorm(nnx.Module):
-    """Over the last axis of width D; gain [D] one, no bias; the mean square in float32."""
+    """RMSNorm over the last axis of width D, with gain [D] (ones) and no bias; the mean square is in float32."""
 
     def __init__(self, *, width: Positive, epsilon: PositiveFloat = 1e-6, rngs: nnx.Rngs):
         del rngs

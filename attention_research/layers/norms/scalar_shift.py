@@ -1,4 +1,4 @@
-"""No normalisation but one learned scalar added: the end of Fixup's decoder in Narang et al. 2021 (`layers.shift`)."""
+"""A learned scalar bias in place of a norm, at the end of Fixup's decoder in Narang et al. 2021 (`layers.shift`)."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from attention_research.layers.shift import Shift
 
 
 class ScalarShift(Shift):
-    """x + b, b 0 at first: where a stack without norms has its last one."""
+    """x + b with b initialized to 0, in place of the final norm of a stack without norms."""

@@ -1,6 +1,6 @@
-"""No normalisation but two learned scalars, Fixup, Zhang et al. 2019 (arXiv 1901.09321): s (x + b), b 0, s 1 at first.
+"""A learned scalar bias and scale in place of a norm, s (x + b): Fixup, Zhang et al. 2019 (arXiv 1901.09321).
 
-The end of Fixup's encoder in Narang et al. 2021, shift before scale; the decoder ends with the shift alone
+Fixup's encoder in Narang et al. 2021 ends with it, shift before scale. The decoder ends with the shift only
 (`layers.norms.scalar_shift`).
 """
 
@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 
 class ScalarShiftScale(nnx.Module):
-    """s (x + b)."""
+    """s (x + b), with b initialized to 0 and s to 1."""
 
     def __init__(self, *, rngs: nnx.Rngs):
         del rngs

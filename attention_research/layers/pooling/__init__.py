@@ -1,7 +1,8 @@
-"""From the embeddings of a text's tokens to one vector: an average whose weights are fixed, learned or found.
+"""Pooling layers: they map the embeddings of a text's tokens to one vector, a weighted average.
 
-A pooling is built with the width of the embeddings (`input_width`), has the width of its vector (`output_width`), and
-is called with the embeddings [B S D], the batch ("source" holds the tokens, 0 is padding) and which positions are not
-padding. It gives the vectors and {"weights": [B S]}, how much each position counts: not negative, of sum 1, 0 in
-padding.
+A pooling layer is constructed with the width of the embeddings (`input_width`) and has the attribute `output_width`,
+the
+width of its vector. It is called with the embeddings [B S D], the batch ("source" holds the tokens, 0 is padding) and
+the mask of non-padding positions. It returns the vectors and {"weights": [B S]}, the weight of each position. Weights
+are non-negative, sum to 1 and are 0 at padding.
 """

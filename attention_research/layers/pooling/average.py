@@ -1,4 +1,4 @@
-"""The weighted average that every pooling with a weight a token has in common."""
+"""The weighted average of token embeddings, which all pooling layers with one weight per token use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attention_research.kernels.precision import einsum
 
 
 def normalized(weights: Float[Array, "B S"], real: Bool[Array, "B S"]) -> Float[Array, "B S"]:
-    """Weights, not negative, divided by their sum over the non-padding positions; all 0 where that sum is 0."""
+    """Divides non-negative weights by their sum over non-padding positions. If the sum is 0, all weights are 0."""
     kept = jnp.where(real, weights, jnp.zeros((), weights.dtype))
     total = jnp.sum(kept, axis=1, keepdims=True)
     return kept / jnp.where(total == 0, jnp.ones_like(total), total)

@@ -1,6 +1,7 @@
-"""A recurrent network in both directions (Schuster & Paliwal 1997), summed up in one vector.
+"""A bidirectional recurrent network (Schuster & Paliwal 1997) whose outputs are pooled to one vector.
 
-`summary` "last": the final states of the two directions; "mean": the mean of the outputs over non-padding positions.
+`summary` "last" takes the final states of the two directions; "mean" takes the mean of the outputs over non-padding
+positions.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from attention_research.signatures import Child, Given
 
 
 class BidirectionalPooling(nnx.Module):
-    """Two cells of one kind, each as wide as its section says; the vector is both, side by side. Padding is skipped.
+    """Runs one cell in each direction and concatenates their vectors. Padding is skipped.
 
-    "weights" are those of the summary over the outputs: a recurrent network says of itself no more.
+    The cells have the width of their section. "weights" are the weights of the summary over the outputs; a recurrent
+    network has no other weights per position.
     """
 
     def __init__(
@@ -52,6 +54,6 @@ class BidirectionalPooling(nnx.Module):
 
 
 def last_real(real: Bool[Array, "B S"]) -> Float[Array, "B S"]:
-    """1 at the last non-padding position of each text; texts have their padding at the end."""
+    """1 at the last non-padding position of each text, 0 elsewhere. Padding is at the end of texts."""
     after = jnp.concatenate([real[:, 1:], jnp.zeros_like(real[:, :1])], axis=1)
     return (real & ~after).astype(jnp.float32)

@@ -1,10 +1,11 @@
-"""Static attention: each occurrence of a term weighs its inverse document frequency, log(N / df) (Sparck Jones 1972).
+"""Static attention: the weight of a term is its inverse document frequency, log(N / df) (Sparck Jones 1972).
 
-The weights are fixed in advance, by the training texts alone, and depend neither on the task nor on the context. The
-batch brings what they are made of: "document_frequency" [B S] and "documents" [B] (`data.labelled`). A term of all
-texts weighs 0; one of no training text counts as one of a single text.
+The weights are computed from the training texts and depend neither on the task nor on the context. The batch holds
+"document_frequency" [B S] and "documents" [B] (`data.labelled`). A term that occurs in all texts has weight 0. A term
+that occurs in no training text counts as a term of one text.
 
-Over the *distinct* terms of a text this is TF-IDF: a term that stands tf times adds tf log(N / df) times its embedding.
+Over the *distinct* terms of a text this is TF-IDF: a term that occurs tf times contributes tf log(N / df) times its
+embedding.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from attention_research.signatures import Given
 def inverse_document_frequency(
     document_frequency: Int[Array, "B S"], documents: Int[Array, "B"]
 ) -> Float[Array, "B S"]:
-    """log(N / df), in float32; df at least 1."""
+    """log(N / df), in float32. df is taken as at least 1."""
     frequency = jnp.maximum(document_frequency, 1).astype(jnp.float32)
     return jnp.log(jnp.maximum(documents, 1).astype(jnp.float32)[:, None]) - jnp.log(frequency)
 
 
 class IdfPooling(nnx.Module):
-    """a_j proportional to log(N / df_j); a text whose every term is in all texts has the vector 0."""
+    """Average with weights a_j proportional to log(N / df_j). If all terms of a text have weight 0, its vector is 0."""
 
     def __init__(self, *, input_width: Given[int], rngs: nnx.Rngs):
         del rngs

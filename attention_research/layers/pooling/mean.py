@@ -1,4 +1,4 @@
-"""The mean of the embeddings: every token counts the same (the averaging baseline of Iyyer et al. 2015)."""
+"""The mean of the embeddings (the averaging baseline of Iyyer et al. 2015)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attention_research.signatures import Given
 
 
 class MeanPooling(nnx.Module):
-    """a_j = 1 / (number of non-padding tokens)."""
+    """Average with equal weights a_j = 1 / (number of non-padding tokens)."""
 
     def __init__(self, *, input_width: Given[int], rngs: nnx.Rngs):
         del rngs

@@ -1,7 +1,7 @@
 """Self-attention with learned queries, keys and values, one head (Vaswani et al. 2017, equation 1), then the mean.
 
-Queries and keys are two projections of a token: the score of i with j need not be that of j with i, and a token may
-attend first to one that is nothing like it.
+Queries and keys are different projections of the tokens. Scores therefore need not be symmetric, and a token can attend
+most to a token with a dissimilar embedding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attention_research.signatures import Given
 
 
 class QKVPooling(nnx.Module):
-    """softmax(Q K^T / sqrt(D)) V, kernels [D D] without biases."""
+    """The mean over positions of softmax(Q K^T / sqrt(D)) V, with kernels [D D] without biases."""
 
     def __init__(self, *, input_width: Given[int], rngs: nnx.Rngs):
         self.output_width = input_width

@@ -1,6 +1,6 @@
 """Attention with one learned query for all texts: a = softmax_j v^T tanh(W e_j) (Yang et al. 2016, equations 5 to 7).
 
-The query v is a parameter; a token's score depends on its embedding alone.
+The query v is a parameter. The score of a token depends only on its embedding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from attention_research.signatures import Given, Positive
 
 
 class QueryPooling(nnx.Module):
-    """W [D A] with a bias, v [A] from N(0, 1/A); A = `attention_width`, by default D."""
+    """Average with weights from a learned query v [A], initialized from N(0, 1/A), and W [D A] with a bias.
+
+    A is `attention_width`, by default D.
+    """
 
     def __init__(self, *, attention_width: Positive | None = None, input_width: Given[int], rngs: nnx.Rngs):
         width = attention_width or input_width

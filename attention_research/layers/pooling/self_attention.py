@@ -1,7 +1,7 @@
 """Basic self-attention without parameters, softmax(X X^T) X, then the mean over positions.
 
-The scores are symmetric, and by Cauchy and Schwarz no embedding of the same length scores higher with a token than the
-token itself: a token attends to what is like it, never first to what is unlike it.
+The scores are symmetric. By the Cauchy-Schwarz inequality, among embeddings of equal norm a token has the highest score
+with itself, so that tokens attend most to tokens with similar embeddings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attention_research.signatures import Given
 
 
 class SelfAttentionPooling(nnx.Module):
-    """y_i = sum_j softmax_j(x_i^T x_j) x_j, d = mean_i y_i; the scores are not scaled."""
+    """The mean over i of y_i = sum_j softmax_j(x_i^T x_j) x_j. The scores are not scaled."""
 
     def __init__(self, *, input_width: Given[int], rngs: nnx.Rngs):
         del rngs
@@ -35,7 +35,7 @@ class SelfAttentionPooling(nnx.Module):
 def mean_of_contexts(
     scores: Float[Array, "B S S"], values: Float[Array, "B S D"], real: Bool[Array, "B S"]
 ) -> tuple[Float[Array, "B D"], dict[str, Float[Array, "B S"]]]:
-    """The mean over non-padding queries of what each attends to; a position weighs the mean of the attention on it."""
+    """The mean of the contexts of non-padding queries. The weight of a position is the mean attention that it gets."""
     contexts, attention = attend(scores, values, real)
     share = normalized(jnp.ones(real.shape, jnp.float32), real)
     return average(contexts, share), {"weights": jnp.sum(share[:, :, None] * attention, axis=1)}

@@ -1,8 +1,8 @@
-"""Static attention by term and document: each occurrence weighs tf log(N / df), tf the term's count in the text.
+"""Static attention with TF-IDF weights: each occurrence of a term has the weight tf log(N / df).
 
-The formula of a *token's* weight (Salton & Buckley 1988, without their normalisations), put on every occurrence of the
-token: over distinct terms it is tf^2 log(N / df), since a term that stands tf times is added tf times. `idf` is the
-pooling that gives each distinct term its TF-IDF.
+tf is the number of occurrences of the term in the text. This applies the weight of a *term* (Salton & Buckley 1988,
+without their normalizations) to every occurrence: a distinct term contributes tf^2 log(N / df) in total, because it
+is added tf times. With the pooling `idf`, each distinct term contributes its TF-IDF.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from attention_research.signatures import Given
 
 
 def term_frequency(tokens: Int[Array, "B S"], real: Bool[Array, "B S"]) -> Float[Array, "B S"]:
-    """How often the token of each position stands among the real ones of its text."""
+    """The number of occurrences of each position's token among the non-padding tokens of its text."""
     same = (tokens[:, :, None] == tokens[:, None, :]) & real[:, None, :]
     return jnp.sum(same, axis=2).astype(jnp.float32)
 
 
 class TfIdfPooling(nnx.Module):
-    """a_j proportional to tf_j log(N / df_j)."""
+    """Average with weights a_j proportional to tf_j log(N / df_j)."""
 
     def __init__(self, *, input_width: Given[int], rngs: nnx.Rngs):
         del rngs

@@ -1,6 +1,6 @@
-"""Adaptive token weights: one learned scalar for each item of the vocabulary, a_j from w[x_j]; no context.
+"""Adaptive token weights: one learned scalar w[x_j] for each token of the vocabulary, independent of the context.
 
-What IDF fixes in advance is here learned from the task. All weights start at 0, which is the mean.
+Unlike IDF weights, these weights are learned with the task. They are initialized to 0, which gives the mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attention_research.signatures import Given, Positive
 
 
 class TokenWeightPooling(nnx.Module):
-    """a = softmax over the text of w[x_j], or sigmoid(w[x_j]) divided by the text's sum of them; w [V]."""
+    """Average with weights from w [V]: the softmax of w[x_j] over the text, or sigmoid(w[x_j]) divided by their sum."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""What tells a model where a token stands: modules added to the embeddings."""
+"""Position encodings that are added to (or combined with) the embeddings."""

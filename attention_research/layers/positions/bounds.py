@@ -1,4 +1,4 @@
-"""A row must not be longer than a table of positions: JAX would read the last one again for all that are beyond it."""
+"""Checks that rows are not longer than a table of positions. JAX would silently use the last position for the rest."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from attention_research.kernels.symbolic import may_exceed, symbolic
 
 
 def check_length(kind: str, x: Float[Array, "B T D"], positions: Int[Array, "#B T"], rows: int) -> None:
-    """Raises ValueError for rows that are longer than the table, of several that share their positions [1 T]; a packed
-    row may be longer, since its positions begin anew with every example. A symbolic length needs that constraint."""
+    """Raises ValueError if rows that share their positions [1 T] are longer than the table.
+
+    A packed row may be longer, because its positions restart with every example. A symbolic length must have a
+    constraint that bounds it.
+    """
     (batch, length), shared = x.shape[:2], positions.shape[0] == 1
     if shared and symbolic(length) and may_exceed(length, rows):
         raise ValueError(

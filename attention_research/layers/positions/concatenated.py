@@ -1,6 +1,6 @@
 """Positions concatenated to the embeddings, Liu et al. 2018 (arXiv 1807.03247), section 3: [x; p] W, p sinusoidal.
 
-[x; p] W = x W_x + p W_p. Where the two blocks of W are the same it is (x + p) W_x: addition is the tied case.
+[x; p] W = x W_x + p W_p. If the two blocks of W are equal, this is (x + p) W_x, so that addition is a special case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from attention_research.signatures import Positive
 
 
 class ConcatenatedPositions(nnx.Module):
-    """W [2 D, D], no bias: 2 D^2 parameters; positions [B T] count from 0 and stay below `max_length`."""
+    """Projects the concatenation of embeddings and positions with W [2 D, D], without a bias: 2 D^2 parameters.
+
+    Positions [B T] count from 0 and are below `max_length`.
+    """
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
         self.width, self.max_length = width, max_length

@@ -13,7 +13,10 @@ from attention_research.signatures import Positive
 
 
 class LearnedPositions(nnx.Module):
-    """One vector a position, `max_length` of them, N(0, 1/width) at the start. Raises ValueError as `check_length`."""
+    """Adds one learned vector per position, from a table of `max_length` vectors initialized from N(0, 1/width).
+
+    Raises ValueError if rows are too long (`check_length`).
+    """
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
         self.table = nnx.Param(jax.random.normal(rngs.params(), (max_length, width), jnp.float32) * width**-0.5)

@@ -1,4 +1,4 @@
-"""Learned positions and a norm of the sum, as BERT has them (Devlin et al. 2019, after the released code)."""
+"""Learned positions followed by a norm, as in BERT (Devlin et al. 2019, following the released code)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from attention_research.signatures import Child
 
 
 class LearnedNormedPositions(LearnedPositions):
-    """N(x + table[p]). The released code adds a vector for each of two segments too; the first one's can stand in the
-    table. Raises as `LearnedPositions`."""
+    """Computes N(x + table[p]), where N is the norm.
+
+    The released code also adds a vector for each of two segments; the vector of the first segment can be included in
+    the table. Raises ValueError if rows are too long, as `LearnedPositions` does.
+    """
 
     def __init__(self, *, norm: Child["norm"], rngs: nnx.Rngs, **inherited: Any):
         super().__init__(rngs=rngs, **inherited)

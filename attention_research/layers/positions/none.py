@@ -1,4 +1,4 @@
-"""No positional signal: what a Transformer can do with the order of tokens unknown (Haviv et al. 2022)."""
+"""No position encoding (Haviv et al. 2022)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int
 
 
 class NoPositions(nnx.Module):
-    """The embeddings as they are."""
+    """Returns the embeddings unchanged."""
 
     def __init__(self, *, rngs: nnx.Rngs):
         del rngs

@@ -12,7 +12,10 @@ from attention_research.signatures import Positive
 
 
 class SinusoidalPositions(nnx.Module):
-    """Added to the embeddings; positions [B T] count from 0 and stay below `max_length` (`check_length`)."""
+    """Adds sinusoidal encodings to the embeddings.
+
+    Positions [B T] count from 0 and are below `max_length` (`check_length`).
+    """
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
         del rngs

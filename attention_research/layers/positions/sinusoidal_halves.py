@@ -1,7 +1,7 @@
-"""Sinusoidal positions with all sines before all cosines, as Marian has them (Junczys-Dowmunt et al. 2018).
+"""Sinusoidal positions with all sines before all cosines, as in Marian (Junczys-Dowmunt et al. 2018).
 
-PE(p, i) = sin(p / 10000^(2i/D)) and PE(p, ceil(D/2) + i) = cos of the same: the columns of Vaswani et al. 2017, section
-3.5, in another order. (tensor2tensor also puts sines first, but divides by D/2 - 1.)
+PE(p, i) = sin(p / 10000^(2i/D)) and PE(p, ceil(D/2) + i) = cos(p / 10000^(2i/D)). These are the columns of Vaswani et
+al. 2017, section 3.5, in a different order. (tensor2tensor also puts sines first, but divides by D/2 - 1.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from attention_research.signatures import Positive
 
 
 class SinusoidalHalves(nnx.Module):
-    """Added to the embeddings; positions [B T] count from 0 and stay below `max_length` (`check_length`)."""
+    """Adds sinusoidal encodings to the embeddings.
+
+    Positions [B T] count from 0 and are below `max_length` (`check_length`).
+    """
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
         del rngs

@@ -1,1 +1,1 @@
-"""Recurrent cells that own their weights, and the scan that runs one over a padded batch."""
+"""Recurrent cells, and a scan that runs a cell over a padded batch."""

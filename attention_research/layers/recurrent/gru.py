@@ -1,4 +1,4 @@
-"""Gated recurrent unit, Cho et al. 2014b (arXiv 1409.1259), with the reset gate after the product, as PyTorch's."""
+"""Gated recurrent unit, Cho et al. 2014b (arXiv 1409.1259), with the reset gate after the product, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from attention_research.signatures import Given, Positive
 
 
 class GRUCell(nnx.Module):
-    """State "hidden" [B D]; kernels [I 3D], [D 3D] in the order r, z, n; biases [3D] and, inside r, [D]."""
+    """A GRU cell with the state "hidden" [B D] and kernels [I 3D] and [D 3D] in the order r, z, n.
+
+    The input bias is [3D]; the state bias [D] is inside the product with r.
+    """
 
     def __init__(self, *, width: Positive, input_width: Given[int], rngs: nnx.Rngs):
         self.width = width
@@ -23,7 +26,7 @@ class GRUCell(nnx.Module):
         self.input_bias, self.state_bias = zeros(3 * width), zeros(width)
 
     def initial(self, batch: int, dtype: Any) -> dict[str, Array]:
-        """Zeros."""
+        """The initial state: zeros."""
         return {"hidden": jnp.zeros((batch, self.width), dtype)}
 
     def __call__(self, x: Float[Array, "B I"], state: dict[str, Float[Array, "B D"]]) -> dict[str, Float[Array, "B D"]]:

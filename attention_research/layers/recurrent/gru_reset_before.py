@@ -14,7 +14,8 @@ from attention_research.signatures import Given, Positive
 
 
 class GRUResetBeforeCell(nnx.Module):
-    """State "hidden" [B D]; kernels [I 3D], [D 3D] in the order r, z, candidate; bias [3D]."""
+    """A GRU cell with the state "hidden" [B D], kernels [I 3D] and [D 3D] in the order r, z, candidate, and bias
+    [3D]."""
 
     def __init__(self, *, width: Positive, input_width: Given[int], rngs: nnx.Rngs):
         self.width = width
@@ -23,7 +24,7 @@ class GRUResetBeforeCell(nnx.Module):
         self.bias = zeros(3 * width)
 
     def initial(self, batch: int, dtype: Any) -> dict[str, Array]:
-        """Zeros."""
+        """The initial state: zeros."""
         return {"hidden": jnp.zeros((batch, self.width), dtype)}
 
     def __call__(self, x: Float[Array, "B I"], state: dict[str, Float[Array, "B D"]]) -> dict[str, Float[Array, "B D"]]:

@@ -1,4 +1,4 @@
-"""Recurrent layers on each other (Sutskever et al. 2014), dropout between them (Zaremba et al. 2014)."""
+"""Stacked recurrent layers (Sutskever et al. 2014) with dropout between them (Zaremba et al. 2014)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from attention_research.layers.dropout import dropout
 from attention_research.layers.recurrent.scan import run
 from attention_research.signatures import Constructor
 
-#: One cell's state: name -> [B D].
+#: The state of one cell: name -> [B D].
 State = dict[str, Any]
 
 
 class RecurrentLayers(nnx.Module):
-    """`num_layers` cells; dropout on the input of each, never on a state; `residual` adds the input from the second on
-    (Wu et al. 2016). Layer after layer over a whole sequence, or all layers for one step.
+    """A stack of `num_layers` cells, applied to a whole sequence or, with `step`, to one position.
 
-    Raises ValueError where the cell's own width is not `width`, on which what stands around it is built.
+    Dropout is applied to the input of each cell, but not to its state. `residual` adds the input of a layer to its
+    output from the second layer on (Wu et al. 2016). Raises ValueError if the width of the cell is not `width`.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class RecurrentLayers(nnx.Module):
         widths = [input_width, *[width] * (num_layers - 1)]
         self.cells = nnx.List([cell(input_width=one, rngs=rngs) for one in widths])
         if self.cells[0].width != width:
-            raise ValueError(f"cell.width: expected {width}, the width around it; got {self.cells[0].width}")
+            raise ValueError(f"cell.width: expected {width}, the model's width, got {self.cells[0].width}")
         self.width, self.dropout_rate, self.residual = width, dropout_rate, residual
 
     def initial(self, batch: int, dtype: Any) -> tuple[State, ...]:
-        """Zeros, a state a layer."""
+        """The initial state of each layer: zeros."""
         return tuple(cell.initial(batch, dtype) for cell in self.cells)
 
     def __call__(
@@ -52,7 +52,7 @@ class RecurrentLayers(nnx.Module):
         *,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], tuple[State, ...]]:
-        """(outputs of the last layer, final states)."""
+        """Returns (the outputs of the last layer, the final states)."""
         finals = []
         for number, (cell, state) in enumerate(zip(self.cells, states, strict=True)):
             y, final = run(cell, self._dropped(x, number, key), state, real)
@@ -63,7 +63,7 @@ class RecurrentLayers(nnx.Module):
     def step(
         self, x: Float[Array, "B I"], states: tuple[State, ...], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B D"], tuple[State, ...]]:
-        """(output of the last layer, states) of one more position."""
+        """Processes one more position. Returns (the output of the last layer, the states)."""
         after = []
         for number, (cell, state) in enumerate(zip(self.cells, states, strict=True)):
             after.append(cell(self._dropped(x, number, key), state))

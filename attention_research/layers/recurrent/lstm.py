@@ -14,7 +14,10 @@ from attention_research.signatures import Given, Positive
 
 
 class LSTMCell(nnx.Module):
-    """State "hidden" and "cell" [B D]; kernels [I 4D], [D 4D] in the order i, f, g, o; bias [4D]."""
+    """An LSTM cell with the state "hidden" and "cell" [B D].
+
+    Kernels [I 4D] and [D 4D] are in the order i, f, g, o; the bias is [4D].
+    """
 
     def __init__(self, *, width: Positive, input_width: Given[int], rngs: nnx.Rngs):
         self.width = width
@@ -23,7 +26,7 @@ class LSTMCell(nnx.Module):
         self.bias = zeros(4 * width)
 
     def initial(self, batch: int, dtype: Any) -> dict[str, Array]:
-        """Zeros."""
+        """The initial state: zeros."""
         return {name: jnp.zeros((batch, self.width), dtype) for name in ("hidden", "cell")}
 
     def __call__(self, x: Float[Array, "B I"], state: dict[str, Float[Array, "B D"]]) -> dict[str, Float[Array, "B D"]]:

@@ -1,11 +1,11 @@
-"""The recurrent convolution of order 2, Lei et al. 2015 (arXiv 1508.04112), as Lei, Barzilay & Jaakkola 2016 use it.
+"""The recurrent convolution of order 2, Lei et al. 2015 (arXiv 1508.04112), as used by Lei, Barzilay & Jaakkola 2016.
 
     l_t  = sigmoid(x_t W_l + h_{t-1} U + b_l)
     c1_t = l_t c1_{t-1} + (1 - l_t) (x_t W_1)
     c2_t = l_t c2_{t-1} + (1 - l_t) (c1_{t-1} + x_t W_2)
     h_t  = tanh(c2_t + b)
 
-A running average over all pairs of words in order, neighbours or not, that the gate lets fade.
+It is a running average over all ordered pairs of words, adjacent or not, whose decay the gate controls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from attention_research.signatures import Given, Positive
 
 
 class RCNNCell(nnx.Module):
-    """State "hidden", "first" and "second" [B D]; kernels [I 3D] in the order l, 1, 2, and [D D]; biases [D] twice."""
+    """An RCNN cell with the state "hidden", "first" and "second" [B D].
+
+    The input kernel [I 3D] is in the order l, 1, 2; the state kernel is [D D]; the two biases are [D].
+    """
 
     def __init__(self, *, width: Positive, input_width: Given[int], rngs: nnx.Rngs):
         self.width = width
@@ -32,7 +35,7 @@ class RCNNCell(nnx.Module):
         self.gate_bias, self.bias = zeros(width), zeros(width)
 
     def initial(self, batch: int, dtype: Any) -> dict[str, Array]:
-        """Zeros."""
+        """The initial state: zeros."""
         return {name: jnp.zeros((batch, self.width), dtype) for name in ("hidden", "first", "second")}
 
     def __call__(self, x: Float[Array, "B I"], state: dict[str, Float[Array, "B D"]]) -> dict[str, Float[Array, "B D"]]:

@@ -1,4 +1,4 @@
-"""A cell over a padded batch: one scan over time, with the law of PyTorch's packed sequences in both directions."""
+"""Runs a cell over a padded batch with one scan over time, with the semantics of PyTorch's packed sequences."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def run(
     *,
     reverse: bool = False,
 ) -> tuple[Float[Array, "B T D"], dict[str, Float[Array, "B D"]]]:
-    """(outputs, final state) from the first to the last position, or with `reverse` from the last to the first.
+    """Runs a cell over all positions, or in reverse order with `reverse`. Returns (outputs, final state).
 
-    Where `real` is False the state is carried unchanged and the output is 0: the final state is the one after the last
-    non-padding position (with `reverse` the first), whatever stands in the padding, and padding has gradient 0.
+    At padding (`real` False), the state does not change and the output is 0. The final state is therefore the state
+    after the last non-padding position (with `reverse`, the first). Padding has no effect and gradient 0.
     """
     if real is not None:
         x = jnp.where(real[:, :, None], x, jnp.zeros((), x.dtype))

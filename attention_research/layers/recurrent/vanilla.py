@@ -14,7 +14,7 @@ from attention_research.signatures import Given, Positive
 
 
 class VanillaCell(nnx.Module):
-    """State "hidden" [B D]; kernels [I D], [D D]; bias [D]."""
+    """A simple recurrent cell with the state "hidden" [B D], kernels [I D] and [D D], and bias [D]."""
 
     def __init__(self, *, width: Positive, input_width: Given[int], rngs: nnx.Rngs):
         self.width = width
@@ -23,7 +23,7 @@ class VanillaCell(nnx.Module):
         self.bias = zeros(width)
 
     def initial(self, batch: int, dtype: Any) -> dict[str, Array]:
-        """Zeros."""
+        """The initial state: zeros."""
         return {"hidden": jnp.zeros((batch, self.width), dtype)}
 
     def __call__(self, x: Float[Array, "B I"], state: dict[str, Float[Array, "B D"]]) -> dict[str, Float[Array, "B D"]]:

@@ -1,1 +1,1 @@
-"""How a branch joins the stream that it began with: the step "residual" of a block."""
+"""Residual connections: they combine the output of a branch with its input (the step "residual" of a block)."""

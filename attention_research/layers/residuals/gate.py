@@ -1,15 +1,15 @@
-"""The gated residual of the Universal Transformer that Narang et al. 2021 (arXiv 2102.11972) ran, after their code.
+"""The gated residual of the Universal Transformer of Narang et al. 2021 (arXiv 2102.11972), following their code.
 
-x <- x + (1 - u) y + u c, a gated recurrent unit (Cho et al. 2014, arXiv 1406.1078) between a branch's stream x and its
+x <- x + (1 - u) y + u c, a gated recurrent unit (Cho et al. 2014, arXiv 1406.1078) of the branch's input x and its
 output y, with one layer norm g for all of its inputs:
 
     u = sigmoid([g(x); g(y)] W_u + b_u)
     r = sigmoid([g(g(x)); g(g(y))] W_r + b_r)
     c = sigmoid([g(r x); g(y)] W_c + b_c)
 
-Two oddities are the code's (Mesh TensorFlow, `universal_transformer.py`): the reset gate sees inputs normalised twice,
-since the list of the update gate's is normalised in place, and the candidate is squashed by a sigmoid, not by tanh.
-There dropout follows the gate; here it stands where the block's steps say.
+Two unusual details come from the code (Mesh TensorFlow, `universal_transformer.py`). The inputs of the reset gate are
+normalized twice, because the code normalizes the list of the update gate's inputs in place. The activation of the
+candidate is a sigmoid, not tanh. In the code, dropout follows the gate; here, the block's steps determine its place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from attention_research.signatures import Positive
 
 
 class GRUGate(nnx.Module):
-    """W_u, W_r, W_c [2D D] with biases and the norm: 3 (2 D^2 + D) + 2 D parameters a branch."""
+    """The gated residual, with W_u, W_r and W_c [2D D], biases and a norm: 3 (2 D^2 + D) + 2 D parameters per
+    branch."""
 
     def __init__(self, *, width: Positive, rngs: nnx.Rngs):
         self.norm = LayerNorm(width=width, rngs=rngs)

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 
 class PlainResidual(nnx.Module):
-    """Adds; owns nothing."""
+    """Adds the input and the output of a branch. It has no parameters."""
 
     def __init__(self, *, rngs: nnx.Rngs):
         del rngs

@@ -1,4 +1,4 @@
-"""ReZero, Bachlechner et al. 2020 (arXiv 2003.04887), equation 5: x + alpha f(x), alpha learned, 0 at first."""
+"""ReZero, Bachlechner et al. 2020 (arXiv 2003.04887), equation 5: x + alpha f(x), with alpha learned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 
 class ReZero(nnx.Module):
-    """One alpha a branch; at its beginning the network is the identity."""
+    """One alpha per branch, initialized to 0, so that the network is initially the identity."""
 
     def __init__(self, *, rngs: nnx.Rngs):
         del rngs

@@ -1,6 +1,7 @@
-"""Fixup's residual, Zhang et al. 2019 (arXiv 1901.09321), section 3: x + s f(x + b), s a learned scalar, 1 at first.
+"""Fixup's residual connection, Zhang et al. 2019 (arXiv 1901.09321), section 3: x + s f(x + b), with s a learned
+scalar.
 
-The b before the branch is the step "shift" of its list.
+The step "shift" of the branch adds b.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float
 
 
 class ScaledResidual(nnx.Module):
-    """One s a branch."""
+    """One learned scale s per branch, initialized to 1."""
 
     def __init__(self, *, rngs: nnx.Rngs):
         del rngs

@@ -1,1 +1,1 @@
-"""From an image to vectors: patches, and the grids of convolutional networks."""
+"""Image encoders: patch embeddings and convolutional networks."""

@@ -1,7 +1,7 @@
 """The block of two 3 x 3 convolutions of He et al. 2015 (arXiv 1512.03385), figure 5, left.
 
-y = relu(x + gate(norm(conv(relu(norm(conv(x)))))): the gate weights the branch before it is added, where
-squeeze-and-excitation and CBAM stand in theirs.
+y = relu(x + gate(norm(conv(relu(norm(conv(x))))))). The gate weights the branch before the addition, the position of
+squeeze-and-excitation and CBAM in their papers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attention_research.signatures import Constructor
 
 
 class BasicBlock(nnx.Module):
-    """From `in_width` channels to `out_width`; the first convolution and the shortcut take the `stride`."""
+    """A residual block from `in_width` to `out_width` channels. The first convolution and the shortcut use `stride`."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class BasicBlock(nnx.Module):
         self.shortcut = shortcut(in_width=in_width, out_width=out_width, stride=stride, rngs=rngs)
 
     def __call__(self, x: Float[Array, "B Y X I"], *, training: bool) -> tuple[Float[Array, "B V U O"], dict[str, Any]]:
-        """(y, {"updates", and what the gate gives})."""
+        """Returns (y, {"updates": updates of the running moments, and the weights of the gate})."""
         branch, first = self.norm_1(self.convolution_1(x), training=training)
         branch, second = self.norm_2(self.convolution_2(jax.nn.relu(branch)), training=training)
         branch, weights = self.gate(branch, training=training)

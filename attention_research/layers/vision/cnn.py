@@ -1,8 +1,8 @@
-"""A small convolutional network: what images are read by where depth is not the question.
+"""A small convolutional network.
 
-`num_layers` 3 x 3 convolutions, each with batch normalisation and a ReLU: the first keeps the image's side, the next
-`halvings` halve it and double the channels, the rest keep both (the pyramid of LeCun et al. 1998 with the parts of
-Simonyan & Zisserman 2015 and Ioffe & Szegedy 2015).
+It has `num_layers` 3 x 3 convolutions, each with batch normalization and a ReLU. The first keeps the side of the image,
+each of the next `halvings` layers halves it and doubles the channels, and the others keep both (the pyramid of LeCun
+et al. 1998 with the components of Simonyan & Zisserman 2015 and Ioffe & Szegedy 2015).
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from attention_research.signatures import NonNegative, Positive
 
 
 class ConvolutionalFeatures(nnx.Module):
-    """Maps of side / 2^halvings with width * 2^halvings channels. Raises ValueError for more halvings than layers.
+    """Feature maps of side / 2^halvings with width * 2^halvings channels.
 
-    `frozen` keeps all weights as they are drawn, or taken from another run, as statistics that no optimizer sees; the
-    norms then stay at their running moments.
+    `frozen` makes all weights constant statistics, which no optimizer updates; they keep their initial values, which
+    may come from another run, and the norms use their running moments. Raises ValueError unless `halvings` is smaller
+    than `num_layers`.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class ConvolutionalFeatures(nnx.Module):
         rngs: nnx.Rngs,
     ):
         if halvings >= num_layers:
-            raise ValueError(f"halvings: {halvings} need {halvings + 1} layers; there are {num_layers}")
+            raise ValueError(f"halvings: {halvings} halvings need at least {halvings + 1} layers, got {num_layers}")
         self.dtype, self.frozen = dtype, frozen
         widths = [width * 2 ** min(number, halvings) for number in range(num_layers)]
         strides = [2 if 0 < number <= halvings else 1 for number in range(num_layers)]
@@ -56,7 +57,7 @@ class ConvolutionalFeatures(nnx.Module):
     def __call__(
         self, image: UInt8[Array, "B Y X C"], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B V U D"], dict[str, Any]]:
-        """(the last map, {"updates"})."""
+        """Returns (the last feature map, {"updates": updates of the running moments})."""
         x, updates, training = scaled(image, dtype=self.dtype), {}, key is not None and not self.frozen
         for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             x, updates[str(number)] = norm(convolution(x), training=training)

@@ -1,4 +1,4 @@
-"""A convolution of images [B Y X C], zeros around them, kernels as He et al. 2015 (arXiv 1502.01852) start them."""
+"""A zero-padded convolution of images [B Y X C], with the initialization of He et al. 2015 (arXiv 1502.01852)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-#: N(0, 2 / fan_in), equation 10, not truncated: for layers followed by a ReLU.
+#: N(0, 2 / fan_in), not truncated, equation 10, for layers that are followed by a ReLU.
 he_normal = jax.nn.initializers.variance_scaling(2.0, "fan_in", "normal")
 
 
 class Convolution(nnx.Module):
-    """Kernel [size size in/groups out]; (size - 1) / 2 zeros on every side, whatever the stride; computed in x's dtype.
+    """A convolution with kernel [size size in/groups out], computed in x's dtype. `size` is odd.
 
-    An image of side Y comes out with ceil(Y / stride). `size` is odd.
+    Each side is padded with (size - 1) / 2 zeros, whatever the stride, so that an image of side Y gives an output of
+    side ceil(Y / stride).
     """
 
     def __init__(

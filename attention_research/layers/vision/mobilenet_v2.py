@@ -1,9 +1,9 @@
-"""MobileNetV2 as features of images, Sandler et al. 2018 (arXiv 1801.04381), table 2, at width multiplier 1.
+"""MobileNetV2 as an image feature extractor, Sandler et al. 2018 (arXiv 1801.04381), table 2, with width multiplier 1.
 
-A 3 x 3 convolution of stride 2 to 32 channels, 17 inverted residuals, and a 1 x 1 convolution to 1,280 channels, each
-with a batch norm. Its use is with trained weights: `attention-research import mobilenet_v2` makes a run of those of
-torchvision, a classifier of ImageNet, and `training.initial` with `initial_parts` "features" starts another run from
-them. Drawn anew, the norms would keep moments of 0 and 1.
+It has a 3 x 3 convolution of stride 2 to 32 channels, 17 inverted residuals, and a 1 x 1 convolution to 1,280 channels,
+each with a batch norm. It is meant for pretrained weights: `attention-research import mobilenet_v2` makes a run from
+torchvision's ImageNet classifier, and `training.initial` with `initial_parts` "features" initializes another run from
+it. With random initialization, the norms would keep the moments 0 and 1.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from attention_research.layers.running_statistics import UPDATES
 from attention_research.layers.vision.mobilenet_v2_block import InvertedResidual, NormedConvolution
 from attention_research.layers.vision.pixels import scaled
 
-#: (expansion t, channels c, blocks n, stride s of the first), a line of table 2 each.
+#: The lines of table 2: (expansion t, channels c, blocks n, stride s of the first block).
 LINES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 STEM, LAST = 32, 1280
-#: Of ImageNet's red, green and blue, from 0 to 1: what torchvision's weights were trained with.
+#: Mean and standard deviation of ImageNet's red, green and blue, from 0 to 1, which torchvision's weights expect.
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class MobileNetV2(nnx.Module):
-    """The last map of side Y / `stride`, rounded up: 32 channels at stride 8, 96 at 16, 1,280 at 32, of images of any
-    side and of 1 or 3 channels. What comes after it is not there.
+    """The last feature map of side Y / `stride`, rounded up, of images of any side with 1 or 3 channels.
 
-    `frozen` keeps all weights as statistics, which no optimizer sees; otherwise they are fine-tuned. The moments of the
-    batch norms stay in both. Raises ValueError for another stride.
+    The map has 32 channels at stride 8, 96 at stride 16, and 1,280 at stride 32. Later layers are not part of the
+    module. `frozen` makes all weights constant statistics, which no optimizer updates; otherwise they are fine-tuned.
+    The moments of the batch norms are constant in both cases. Raises ValueError for other strides.
     """
 
     def __init__(
@@ -65,10 +65,13 @@ class MobileNetV2(nnx.Module):
     def __call__(
         self, image: UInt8[Array, "B Y X C"], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B V U D"], dict[str, Any]]:
-        """(the map, {"updates": {}}); training and evaluation are the same. Raises ValueError for other channels."""
+        """Returns (the feature map, {"updates": {}}), the same in training and evaluation.
+
+        Raises ValueError unless images have 1 or 3 channels.
+        """
         del key
         if image.shape[-1] not in (1, 3):
-            raise ValueError(f"channels: MobileNetV2 reads 1 or 3, the images have {image.shape[-1]}")
+            raise ValueError(f"channels: MobileNetV2 expects images with 1 or 3 channels, got {image.shape[-1]}")
         colours = jnp.broadcast_to(image, (*image.shape[:-1], 3))
         x = jax.nn.relu6(self.stem(scaled(colours, MEAN, DEVIATION, self.dtype)))
         for block in self.blocks:

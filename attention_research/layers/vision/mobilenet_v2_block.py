@@ -1,12 +1,12 @@
-"""The inverted residual of MobileNetV2, Sandler et al. 2018 (arXiv 1801.04381), table 1, with batch norms that stay.
+"""The inverted residual of MobileNetV2, Sandler et al. 2018 (arXiv 1801.04381), table 1, with fixed batch norms.
 
-From k channels to k' with an expansion t and a stride s:
+From k channels to k' channels, with expansion t and stride s:
 
-    h = relu6(norm(x W_1))            1 x 1, k -> t k; left out where t = 1
-    h = relu6(norm(depthwise(h)))     3 x 3, each channel by itself, stride s
-    y = norm(h W_2)                   1 x 1, t k -> k', no activation: the bottleneck is linear
+    h = relu6(norm(x W_1))            1 x 1, k -> t k; omitted if t = 1
+    h = relu6(norm(depthwise(h)))     3 x 3, each channel separately, stride s
+    y = norm(h W_2)                   1 x 1, t k -> k', without an activation: the bottleneck is linear
 
-and y + x where s = 1 and k = k'.
+The output is y + x if s = 1 and k = k', else y.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from attention_research.layers.vision.convolution import Convolution
 
 
 class FixedBatchNorm(nnx.Module):
-    """y = gamma (x - mean) / sqrt(variance + epsilon) + beta with moments that were taken over another training set and
-    stay as they are: those of small batches would be worse (Ioffe 2017, arXiv 1702.03275)."""
+    """y = gamma (x - mean) / sqrt(variance + epsilon) + beta, with constant moments from pretraining.
+
+    The moments of small batches would be worse (Ioffe 2017, arXiv 1702.03275).
+    """
 
     def __init__(self, width: int):
         self.scale = nnx.Param(jnp.ones((width,), jnp.float32))
@@ -37,7 +39,7 @@ class FixedBatchNorm(nnx.Module):
 
 
 class NormedConvolution(nnx.Module):
-    """A convolution without a bias, then its norm."""
+    """A convolution without a bias, followed by a batch norm."""
 
     def __init__(
         self, in_width: int, out_width: int, size: int = 1, *, stride: int = 1, groups: int = 1, rngs: nnx.Rngs
@@ -50,7 +52,7 @@ class NormedConvolution(nnx.Module):
 
 
 class InvertedResidual(nnx.Module):
-    """[B Y X I] -> [B Y/s X/s O], rounded up."""
+    """An inverted residual block, [B Y X I] -> [B Y/s X/s O], rounded up."""
 
     def __init__(self, in_width: int, out_width: int, *, expansion: int, stride: int, rngs: nnx.Rngs):
         hidden = expansion * in_width

@@ -1,8 +1,8 @@
 """Patches of an image as tokens, Dosovitskiy et al. 2021 (arXiv 2010.11929), equation 1: x_p E for each patch x_p.
 
-An image [B Y X C] becomes its N = Y X / P^2 patches of P x P pixels, row by row, and each patch a vector of P^2 C
-numbers (row, column, channel), which one linear layer E [P^2 C, D] with a bias projects: as the released code, whose
-convolution of stride P this is.
+An image [B Y X C] is split into N = Y X / P^2 patches of P x P pixels, row by row. Each patch is flattened to a vector
+of P^2 C numbers (row, column, channel), and a linear layer E [P^2 C, D] with a bias projects it. This equals the
+convolution of stride P in the released code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attention_research.layers.vision.pixels import scaled
 
 
 def patches(image: Float[Array, "B Y X C"], side: int) -> Float[Array, "B N F"]:
-    """The patches [B N P*P*C], row by row, each flattened the same way; raises ValueError where they do not fit.
+    """The flattened patches [B N P*P*C] of an image, row by row. Raises ValueError unless `side` divides its sides.
 
     >>> import jax.numpy as jnp
     >>> patches(jnp.arange(16.0).reshape(1, 4, 4, 1), 2)[0, 1].tolist()
@@ -25,14 +25,14 @@ def patches(image: Float[Array, "B Y X C"], side: int) -> Float[Array, "B N F"]:
     """
     batch, height, width, channels = image.shape
     if height % side or width % side:
-        raise ValueError(f"patch_side: {side} divides no image of {height} x {width}")
+        raise ValueError(f"patch_side: {side} does not divide an image of {height} x {width} pixels")
     rows, columns = height // side, width // side
     blocks = image.reshape(batch, rows, side, columns, side, channels).swapaxes(2, 3)
     return blocks.reshape(batch, rows * columns, side * side * channels)
 
 
 class PatchEmbedding(nnx.Module):
-    """uint8 pixels, 0 to 255, as numbers from -1 to 1 (the released models' scale), then equation 1's E."""
+    """Scales uint8 pixels to [-1, 1], as the released models do, and applies E of equation 1 to the patches."""
 
     def __init__(
         self, *, patch_side: int, channels: int, width: int, dtype: Literal["float32", "bfloat16"], rngs: nnx.Rngs
@@ -41,7 +41,7 @@ class PatchEmbedding(nnx.Module):
         self.projection = Linear(patch_side * patch_side * channels, width, rngs=rngs)
 
     def __call__(self, image: UInt8[Array, "B Y X C"]) -> Float[Array, "B N D"]:
-        """Raises ValueError for images of other channels."""
+        """The patch embeddings. Raises ValueError if the images have a different number of channels."""
         if image.shape[-1] != self.channels:
-            raise ValueError(f"channels: the model reads {self.channels}, the images have {image.shape[-1]}")
+            raise ValueError(f"channels: expected images with {self.channels} channels, got {image.shape[-1]}")
         return self.projection(patches(scaled(image, dtype=self.dtype), self.patch_side))

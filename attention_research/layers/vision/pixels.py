@@ -1,4 +1,4 @@
-"""Images as they are stored, whole numbers from 0 to 255, and as networks read them."""
+"""Conversion of stored images (integers from 0 to 255) to the inputs of networks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ def scaled(
     image: UInt8[Array, "B Y X C"], mean: Sequence[float] = (0.5,), deviation: Sequence[float] = (0.5,),
     dtype: str = "float32",
 ) -> Float[Array, "B Y X C"]:  # fmt: skip
-    """(v / 255 - mean) / deviation, by channel where there are several of them; the defaults give -1 to 1."""
+    """(v / 255 - mean) / deviation, with one mean and deviation for all channels or one per channel.
+
+    The defaults scale to [-1, 1].
+    """
     x = image.astype(jnp.float32) / 255.0
     return ((x - jnp.asarray(mean, jnp.float32)) / jnp.asarray(deviation, jnp.float32)).astype(dtype)

@@ -1,8 +1,8 @@
 """Residual networks for small images, He et al. 2015 (arXiv 1512.03385), section 4.2: 6n + 2 layers.
 
-A 3 x 3 convolution, then three stages of n blocks on maps of full, half and quarter side with D, 2D and 4D channels
-(16, 32 and 64 in the paper). `shortcut` none gives the plain network of the same layers; `gate` puts attention into
-every block. Features are the last stage's map; the paper pools it and reads it with a linear layer.
+A 3 x 3 convolution is followed by three stages of n blocks, on maps of full, half and quarter side with D, 2D and 4D
+channels (16, 32 and 64 in the paper). `shortcut` none gives the plain network with the same layers; `gate` adds
+attention to every block. The features are the map of the last stage; the paper pools it and applies a linear layer.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from attention_research.signatures import Child, Positive
 
 
 class ResidualNetwork(nnx.Module):
-    """`depth` counts layers with weights, the classifier's linear one included, as the paper does: 20, 32, 44, 56.
+    """A residual network for small images.
 
-    The blocks of a stage after its first are equal in shape: their arrays have a leading axis, over which a scan goes,
-    or an unrolled loop. Raises ValueError for a depth that is no 6n + 2.
+    As in the paper, `depth` counts the layers with weights, including the linear layer of the classifier: 20, 32, 44,
+    56. All blocks of a stage except the first have equal shapes. They are stored as arrays with a leading axis and run
+    in a scan, or in an unrolled loop with `unroll`. Raises ValueError unless `depth` is 6n + 2.
     """
 
     def __init__(
@@ -62,7 +63,10 @@ class ResidualNetwork(nnx.Module):
     def __call__(
         self, image: UInt8[Array, "B Y X C"], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B V U D"], dict[str, Any]]:
-        """(the last map, {"updates", "gates": of each stage, those of its first block and of the others [n-1 ...]})."""
+        """Returns (the last feature map, {"updates", "gates"}).
+
+        "gates" holds, for each stage, the gates of the first block and of the other blocks [n-1 ...].
+        """
         training = key is not None
         x, stem = self.norm(self.stem(scaled(image, dtype=self.dtype)), training=training)
         x, first, others, gates = jax.nn.relu(x), {}, {}, {}
@@ -83,5 +87,5 @@ class ResidualNetwork(nnx.Module):
 
 
 def _stacked(make: Callable[[nnx.Rngs], BasicBlock], repeat: int, rngs: nnx.Rngs) -> Any:
-    """`repeat` blocks as one whose arrays have a leading axis."""
+    """`repeat` blocks, stored as one block whose arrays have a leading axis."""
     return jax.vmap(lambda key: make(nnx.Rngs(key)))(jax.random.split(rngs.params(), repeat))

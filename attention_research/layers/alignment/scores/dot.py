@@ -16,7 +16,7 @@ class DotScore(Score):
     def __init__(self, *, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs):
         del rngs
         if query_width != key_width:
-            raise ValueError(f"score dot: expected keys as wide as the query, {query_width}, got {key_width}")
+            raise ValueError(f"score dot: a query of width {query_width} has no dot product with keys of {key_width}")
 
     def __call__(self, query: Float[Array, "B T Dq"], prepared: Float[Array, "B S A"]) -> Float[Array, "B T S"]:
         """q^T k."""

@@ -1,1 +1,1 @@
-"""Attention inside a residual block, over channels, positions or both: what a branch is weighted by (`image_gate`)."""
+"""Attention over channels, positions or both, which weights the branch of a residual block (`image_gate`)."""

@@ -12,7 +12,7 @@ from attention_research.signatures import Given, Positive
 
 
 class CBAM(nnx.Module):
-    """`reduction` 16 and a kernel of `size` 7, the paper's."""
+    """CBAM with the paper's defaults: `reduction` 16 and a kernel of `size` 7."""
 
     def __init__(self, *, reduction: Positive = 16, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
         self.excitation = Excitation(channels, reduction, rngs=rngs)
@@ -21,7 +21,7 @@ class CBAM(nnx.Module):
     def __call__(
         self, x: Float[Array, "B Y X C"], *, training: bool
     ) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
-        """(x times its gates, {"channels": [B C], "pixels": [B Y X]})."""
+        """Returns (x times its gates, {"channels": [B C], "pixels": [B Y X]})."""
         del training
         x, channels, pixels = cbam(x, *self.excitation.kernels(), self.kernel[...])
         return x, {"channels": channels, "pixels": pixels}

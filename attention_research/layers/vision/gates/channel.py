@@ -11,7 +11,7 @@ from attention_research.signatures import Given, Positive
 
 
 class ChannelGate(nnx.Module):
-    """`reduction` as in the paper, 16; one MLP for both."""
+    """Channel attention with one MLP for mean and maximum. The default `reduction` 16 is the paper's."""
 
     def __init__(self, *, reduction: Positive = 16, channels: Given[int], rngs: nnx.Rngs):
         self.excitation = Excitation(channels, reduction, rngs=rngs)
@@ -19,7 +19,7 @@ class ChannelGate(nnx.Module):
     def __call__(
         self, x: Float[Array, "B Y X C"], *, training: bool
     ) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
-        """(x times its gates, {"channels": the gates [B C]})."""
+        """Returns (x times its gates, {"channels": the gates [B C]})."""
         del training
         x, channels = channel_attention(x, *self.excitation.kernels())
         return x, {"channels": channels}

@@ -1,4 +1,4 @@
-"""The two layers by which channels are weighted: W_2 relu(W_1 z), with a bottleneck between them."""
+"""The bottleneck MLP that computes channel weights: W_2 relu(W_1 z)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ glorot_uniform = jax.nn.initializers.glorot_uniform()
 
 
 class Excitation(nnx.Module):
-    """W_1 [C R] and W_2 [R C], R = C / reduction, at least 1; the papers write no biases, and there are none."""
+    """W_1 [C R] and W_2 [R C], where R is C / reduction, but at least 1. As in the papers, there are no biases."""
 
     def __init__(self, channels: int, reduction: int, *, rngs: nnx.Rngs):
         width = max(channels // reduction, 1)
@@ -21,5 +21,5 @@ class Excitation(nnx.Module):
         self.expand_kernel = nnx.Param(glorot_uniform(rngs.params(), (width, channels), jnp.float32))
 
     def kernels(self) -> tuple[Array, Array]:
-        """(W_1, W_2)."""
+        """Returns (W_1, W_2)."""
         return self.reduce_kernel[...], self.expand_kernel[...]

@@ -1,4 +1,4 @@
-"""No gate: a branch as it is."""
+"""No gate: the branch is not weighted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from attention_research.signatures import Given
 
 
 class NoGate(nnx.Module):
-    """Owns nothing."""
+    """Returns its input. It has no parameters."""
 
     def __init__(self, *, channels: Given[int], rngs: nnx.Rngs):
         del channels, rngs
 
     def __call__(self, x: Float[Array, "B Y X C"], *, training: bool) -> tuple[Float[Array, "B Y X C"], dict[str, Any]]:
-        """(x, {})."""
+        """Returns (x, {})."""
         del training
         return x, {}

@@ -15,14 +15,14 @@ from attention_research.signatures import Given, Positive
 
 
 class NormalizedCBAM(nnx.Module):
-    """`reduction` 16 and a kernel of `size` 7, the paper's."""
+    """CBAM as released, with the paper's defaults: `reduction` 16 and a kernel of `size` 7."""
 
     def __init__(self, *, reduction: Positive = 16, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
         self.excitation = Excitation(channels, reduction, rngs=rngs)
         self.spatial = NormalizedSpatialGate(size=size, channels=channels, rngs=rngs)
 
     def __call__(self, x: Float[Array, "B Y X C"], *, training: bool) -> tuple[Float[Array, "B Y X C"], dict[str, Any]]:
-        """(x times its gates, {"channels": [B C], "pixels": [B Y X], "updates"})."""
+        """Returns (x times its gates, {"channels": [B C], "pixels": [B Y X], "updates"})."""
         x, channels = channel_attention(x, *self.excitation.kernels())
         x, found = self.spatial(x, training=training)
         return x, {"channels": channels, "pixels": found["pixels"], UPDATES: nested(spatial=found[UPDATES])}

@@ -1,8 +1,8 @@
-"""CBAM's spatial attention as it was released (Jongchan/attention-module, MODELS/cbam.py): its logits are normalised.
+"""CBAM's spatial attention as released (Jongchan/attention-module, MODELS/cbam.py), with normalized logits.
 
 sigmoid(norm(conv([avg(x); max(x)]))), with avg and max over the channels. The paper (Woo et al. 2018, arXiv 1807.06521,
-equation 3) writes no norm; the released batch norm has a gain that begins at 0, so that every gate begins at a half.
-Its running moments move by 0.01 a step; ours by batch norm's 0.1.
+equation 3) has no norm. The released batch norm has a gain that is initialized to 0, so that every gate is initially
+1/2. The momentum of its running moments is 0.01; here it is 0.1, as for all batch norms.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attention_research.signatures import Given, Positive
 
 
 class NormalizedSpatialGate(nnx.Module):
-    """Kernel [size size 2 1] and the moments, gain and bias of one feature. `size` is odd."""
+    """Spatial attention with a kernel [size size 2 1] and a batch norm of one feature. `size` is odd."""
 
     def __init__(self, *, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
         del channels
@@ -31,7 +31,7 @@ class NormalizedSpatialGate(nnx.Module):
         self.norm.scale = nnx.Param(jnp.zeros((1,), jnp.float32))
 
     def __call__(self, x: Float[Array, "B Y X C"], *, training: bool) -> tuple[Float[Array, "B Y X C"], dict[str, Any]]:
-        """(x times its gates, {"pixels": the gates [B Y X], "updates"})."""
+        """Returns (x times its gates, {"pixels": the gates [B Y X], "updates"})."""
         logits, updates = self.norm(spatial_logits(x, self.kernel[...])[..., None], training=training)
         gates = jax.nn.sigmoid(logits)
         return (x * gates).astype(x.dtype), {"pixels": gates[..., 0], UPDATES: nested(norm=updates)}

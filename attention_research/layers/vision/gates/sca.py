@@ -1,8 +1,9 @@
-"""SCA-CNN's two attentions in a network without a decoder, after Chen et al. 2017 (arXiv 1611.05594), section 3.
+"""The channel and spatial attention of SCA-CNN without a decoder, after Chen et al. 2017 (arXiv 1611.05594), section 3.
 
-The paper's look at the state h of a decoder that writes; where nothing is written there is none, and its terms W_hs h
-and W_hc h are left out: a constant state, which the biases hold. Weights are distributions, over channels and then over
-positions, each times its number of entries, so that the mean stays (`kernels.sca`, `rescaled`).
+In the paper, both depend on the state h of the decoder. A classifier has no decoder, so the terms W_hs h and W_hc h are
+omitted; this equals a constant state, whose terms the biases contain. The weights are distributions over channels and
+over positions. Each is multiplied by its number of entries, so that the mean of the weights is 1 (`kernels.sca`,
+`rescaled`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from attention_research.signatures import Given, Positive
 
 
 class SCA(nnx.Module):
-    """`attention_width` is that of both tanh layers."""
+    """SCA attention of a feature map. `attention_width` is the width of both tanh layers."""
 
     def __init__(self, *, attention_width: Positive = 16, channels: Given[int], rngs: nnx.Rngs):
         width = attention_width
@@ -30,7 +31,7 @@ class SCA(nnx.Module):
     def __call__(
         self, x: Float[Array, "B Y X C"], *, training: bool
     ) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
-        """(x times its weights, {"channels": [B C], "pixels": [B Y X]}, distributions)."""
+        """Returns (x times its weights, {"channels": [B C], "pixels": [B Y X]}, the two distributions)."""
         del training
         state, stateless = jnp.zeros((x.shape[0], 1), x.dtype), jnp.zeros((1, self.spatial_bias.shape[0]), jnp.float32)
         x, pixels, channels = sca(

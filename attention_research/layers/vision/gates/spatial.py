@@ -1,6 +1,7 @@
-"""CBAM's spatial attention alone, Woo et al. 2018 (arXiv 1807.06521), equation 3: one gate a pixel, by a convolution.
+"""CBAM's spatial attention alone, Woo et al. 2018 (arXiv 1807.06521), equation 3: a convolution gives a gate per pixel.
 
-The paper's convolution has no bias; `normalized_spatial` is the released code's, which normalises its result.
+The paper's convolution has no bias. `normalized_spatial` is the version of the released code, which normalizes the
+logits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from attention_research.signatures import Given, Positive
 
 
 class SpatialGate(nnx.Module):
-    """Kernel [size size 2 1] over the channels' mean and maximum; 7 x 7 in the paper. `size` is odd."""
+    """Spatial attention with a kernel [size size 2 1] over the mean and maximum of the channels.
+
+    `size` is odd, and 7 in the paper.
+    """
 
     def __init__(self, *, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
         del channels
@@ -24,7 +28,7 @@ class SpatialGate(nnx.Module):
     def __call__(
         self, x: Float[Array, "B Y X C"], *, training: bool
     ) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
-        """(x times its gates, {"pixels": the gates [B Y X]})."""
+        """Returns (x times its gates, {"pixels": the gates [B Y X]})."""
         del training
         x, pixels = spatial_attention(x, self.kernel[...])
         return x, {"pixels": pixels}

@@ -11,7 +11,7 @@ from attention_research.signatures import Given, Positive
 
 
 class SqueezeExcitation(nnx.Module):
-    """`reduction` is the paper's r, 16: 2 C^2 / r weights a block."""
+    """Squeeze-and-excitation with 2 C^2 / r weights per block. `reduction` is r, 16 in the paper."""
 
     def __init__(self, *, reduction: Positive = 16, channels: Given[int], rngs: nnx.Rngs):
         self.excitation = Excitation(channels, reduction, rngs=rngs)
@@ -19,7 +19,7 @@ class SqueezeExcitation(nnx.Module):
     def __call__(
         self, x: Float[Array, "B Y X C"], *, training: bool
     ) -> tuple[Float[Array, "B Y X C"], dict[str, Array]]:
-        """(x times its gates, {"channels": the gates [B C]})."""
+        """Returns (x times its gates, {"channels": the gates [B C]})."""
         del training
         x, channels = squeeze_excitation(x, *self.excitation.kernels())
         return x, {"channels": channels}

@@ -1,1 +1,1 @@
-"""How the words of a question read a picture (`image_reader`)."""
+"""Modules with which the words of a question read an image (`image_reader`)."""

@@ -1,4 +1,4 @@
-"""Words read a picture by cross-attention: each asks the cells for what it needs (Vaswani et al. 2017)."""
+"""Words read an image by cross-attention over its cells (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attention_research.signatures import Child
 
 
 class CrossAttentionReader(nnx.Module):
-    """Queries are the words' states, keys and values the cells of the picture."""
+    """Cross-attention with the states of the words as queries and the cells of the image as keys and values."""
 
     def __init__(self, *, cross_attention: Child["cross_attention", "self_attention"], rngs: nnx.Rngs):
         self.cross_attention = cross_attention(rngs=rngs)
@@ -21,6 +21,6 @@ class CrossAttentionReader(nnx.Module):
     def __call__(
         self, words: Float[Array, "B T D"], cells: Float[Array, "B S D"]
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(what each word read, {"attention_weights": [B N T S]})."""
+        """Returns (the context of each word, {"attention_weights": [B N T S]})."""
         everywhere: Bool[Array, "B 1 1 S"] = padding_mask(jnp.ones(cells.shape[:2], bool))
         return self.cross_attention(words, cells, mask=everywhere)

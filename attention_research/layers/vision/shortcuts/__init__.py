@@ -1,1 +1,1 @@
-"""How a residual block adds its input, where its shape changes too, or that it does not (`shortcut`)."""
+"""Shortcuts of residual blocks: they add the input of a block to its output, also if the shape changes (`shortcut`)."""

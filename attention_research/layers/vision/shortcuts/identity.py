@@ -1,7 +1,7 @@
-"""Identity shortcuts, He et al. 2015 (arXiv 1512.03385), equation 1; where the shape changes, its option A.
+"""Identity shortcuts, He et al. 2015 (arXiv 1512.03385), equation 1, with option A if the shape changes.
 
-There every stride-th pixel is taken and zeros stand for the new channels: no parameters. Half of the zeros come before
-the channels that are there and half after, as in the CIFAR-10 networks that are in use.
+Option A takes every stride-th pixel and pads the channels with zeros, without parameters. Half of the zeros are before
+the existing channels and half after, as in common CIFAR-10 networks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attention_research.signatures import Given
 
 
 class IdentityShortcut(nnx.Module):
-    """y + x; owns nothing."""
+    """Adds x to y. It has no parameters."""
 
     def __init__(self, *, in_width: Given[int], out_width: Given[int], stride: Given[int], rngs: nnx.Rngs):
         del in_width, out_width, rngs
@@ -25,7 +25,7 @@ class IdentityShortcut(nnx.Module):
     def __call__(
         self, x: Float[Array, "B Y X I"], y: Float[Array, "B V U O"], *, training: bool
     ) -> tuple[Float[Array, "B V U O"], dict[str, Any]]:
-        """(y plus x as y's shape has it, {})."""
+        """Returns (y plus x in the shape of y, {})."""
         del training
         more = y.shape[-1] - x.shape[-1]
         x = x[:, :: self.stride, :: self.stride]

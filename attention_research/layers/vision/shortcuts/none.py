@@ -1,4 +1,4 @@
-"""No shortcut: the plain network of He et al. 2015 (arXiv 1512.03385), what residual learning is measured against."""
+"""No shortcut, as in the plain network of He et al. 2015 (arXiv 1512.03385), the baseline of residual learning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attention_research.signatures import Given
 
 
 class NoShortcut(nnx.Module):
-    """y alone; owns nothing."""
+    """Returns y without x. It has no parameters."""
 
     def __init__(self, *, in_width: Given[int], out_width: Given[int], stride: Given[int], rngs: nnx.Rngs):
         del in_width, out_width, stride, rngs
@@ -19,6 +19,6 @@ class NoShortcut(nnx.Module):
     def __call__(
         self, x: Float[Array, "B Y X I"], y: Float[Array, "B V U O"], *, training: bool
     ) -> tuple[Float[Array, "B V U O"], dict[str, Any]]:
-        """(y, {})."""
+        """Returns (y, {})."""
         del x, training
         return y, {}

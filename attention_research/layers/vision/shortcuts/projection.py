@@ -1,4 +1,4 @@
-"""Projection shortcuts where the shape changes, He et al. 2015 (arXiv 1512.03385), equation 2, option B."""
+"""Projection shortcuts if the shape changes, He et al. 2015 (arXiv 1512.03385), equation 2, option B."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attention_research.signatures import Given
 
 
 class ProjectionShortcut(nnx.Module):
-    """y + norm(W_s x), a 1 x 1 convolution with the block's stride; y + x where the shape stays."""
+    """Adds norm(W_s x) to y, where W_s is a 1 x 1 convolution with the block's stride. Adds x if the shape is equal."""
 
     def __init__(self, *, in_width: Given[int], out_width: Given[int], stride: Given[int], rngs: nnx.Rngs):
         changes = stride > 1 or in_width != out_width
@@ -24,7 +24,7 @@ class ProjectionShortcut(nnx.Module):
     def __call__(
         self, x: Float[Array, "B Y X I"], y: Float[Array, "B V U O"], *, training: bool
     ) -> tuple[Float[Array, "B V U O"], dict[str, Any]]:
-        """(y plus x as y's shape has it, updates)."""
+        """Returns (y plus x in the shape of y, updates of the running moments)."""
         if self.convolution is None or self.norm is None:
             return y + x, {}
         x, updates = self.norm(self.convolution(x), training=training)
