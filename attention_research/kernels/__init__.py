@@ -1,16 +1,16 @@
-"""Pure functions on arrays: arrays in, arrays out, no parameters, no Flax.
+"""Pure functions on arrays. They have no parameters and do not use Flax.
 
-Here stand the attentions and scores that everything else is made of, masks, and the parts of models that have a module
-of their own. The others stand in the namespaces: `kernels.scores`, `kernels.selection`, `kernels.copying`,
+This package exports dot-product attention, the most common score functions, masks, and the functions of its top-level
+modules. Other functions are in the namespaces `kernels.scores`, `kernels.selection`, `kernels.copying`,
 `kernels.positions`, `kernels.efficient`, `kernels.no_dot_product`, `kernels.vision`, `kernels.variants` and
-`kernels.recurrent`. Any name of a namespace is found here too: `kernels.lsh_attention` is
+`kernels.recurrent`. The names of all namespaces are also available here: `kernels.lsh_attention` is
 `kernels.efficient.lsh_attention`.
 
 >>> from attention_research import kernels
 >>> kernels.lsh_attention is kernels.efficient.lsh_attention
 True
 
-The code of this repository imports such a name from its namespace, where it can be read which module defines it.
+The code of this repository imports these names from their namespaces, which show the defining module.
 """
 
 import importlib
@@ -83,7 +83,7 @@ NAMESPACES = (
 
 
 def _named(namespace: str) -> dict[str, Callable[..., Any]]:
-    """The functions and classes of a namespace by name."""
+    """The public functions and classes of a namespace, by name."""
     named = vars(importlib.import_module(f"{__name__}.{namespace}"))
     return {name: value for name, value in named.items() if callable(value) and not name.startswith("_")}
 

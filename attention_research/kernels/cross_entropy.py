@@ -1,4 +1,4 @@
-"""Log-likelihood of a softmax over a large vocabulary, without many logits [M V] ever existing at once."""
+"""Log-likelihoods of a softmax over a large vocabulary, with a bound on the number of logits in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.symbolic import symbolic
 
-#: So many logits at most are kept for the gradient, in one piece (128 MiB in float32).
+#: The maximum number of logits that are kept for the gradient (128 MiB in float32).
 KEPT_LOGITS = 2**25
 _ROWS = 1024
 
@@ -28,15 +28,16 @@ def chunked_log_likelihood(
     bias: Float[Array, "V"] | None = None,
     chunk_size: int | None = None,
 ) -> tuple[Float[Array, "M"], Float[Array, "M"], Float[Array, "M"]]:
-    """(log p of each target, the mean of log p over the vocabulary, log Z), float32, of p = exp(logits) / Z, the
-    softmax of logits = hidden kernel + bias.
+    """Returns (log p of each target, the mean of log p over the vocabulary, log Z), in float32.
 
-    The mean is what label smoothing needs (Szegedy et al. 2016): the smoothed loss is
-    -(1 - epsilon) log p[target] - epsilon mean(log p). log Z is what a z-loss holds near 0.
+    p = exp(logits) / Z is the softmax of logits = hidden kernel + bias. The mean is for label smoothing (Szegedy et al.
+    2016): the smoothed loss is -(1 - epsilon) log p[target] - epsilon mean(log p). log Z is for a z-loss, which keeps
+    it near 0.
 
-    Up to `KEPT_LOGITS` logits are kept for the gradient. More, or with a given `chunk_size`, go in chunks of at most
-    so many rows (1,024), and a chunk's logits are computed again for the gradient. A tied table [V D] is passed as
-    `table.T`. Targets outside 0..V-1 give log p of nothing, -logsumexp. Raises ValueError naming the axis.
+    Up to `KEPT_LOGITS` logits are kept for the gradient. If there are more logits, or if `chunk_size` is given, rows
+    are processed in chunks of at most `chunk_size` rows (by default 1,024), and the logits of a chunk are recomputed
+    for the gradient. A tied table [V D] is passed as `table.T`. For targets outside 0..V-1, the target's logit counts
+    as 0 and log p is -log Z. Raises ValueError naming the axis.
     """
     if kernel.ndim != 2 or kernel.shape[0] != hidden.shape[-1]:
         raise ValueError(f"kernel: axis D of [D V]: expected {hidden.shape[-1]}, got shape {list(kernel.shape)}")
@@ -53,7 +54,7 @@ def chunked_log_likelihood(
     dtype = accumulator(hidden.dtype)
     weight = kernel.astype(hidden.dtype)
     offset = None if bias is None else bias.astype(dtype)
-    # The mean of the logits is linear in the kernel: M D operations instead of a pass over [M V].
+    # The mean of the logits is linear in the kernel, so that it needs M D operations instead of a pass over [M V].
     mean = jnp.sum(hidden.astype(dtype) * jnp.mean(weight.astype(dtype), axis=1), axis=-1)
     mean = mean if offset is None else mean + jnp.mean(offset)
 
@@ -70,7 +71,7 @@ def chunked_log_likelihood(
         of_target, total = chunk((hidden, targets))
         return of_target - total, mean - total, total
     padding = count * rows - M
-    # Chunk i has the rows i, i + count, ...: where rows lie on several devices, each has its share of every chunk.
+    # Chunk i has rows i, i + count, ..., so that, if rows are sharded, each device holds a share of every chunk.
     x = jnp.pad(hidden, ((0, padding), (0, 0))).reshape(rows, count, D).swapaxes(0, 1)
     target = jnp.pad(targets, (0, padding)).reshape(rows, count).T
     of_target, total = (values.T.reshape(-1)[:M] for values in lax.map(chunk, (x, target)))
@@ -79,10 +80,10 @@ def chunked_log_likelihood(
 
 @jax.custom_jvp
 def _of_targets(logits: Float[Array, "M V"], targets: Int[Array, "M"]) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
-    """(the logit of each target, 0 where it is not in 0..V-1; the logsumexp of the logits).
+    """Returns (the logit of each target, or 0 if the target is not in 0..V-1; the logsumexp of the logits).
 
-    The gradient of the logsumexp is exp(logits - logsumexp): it needs no second maximum and sum. The gradient of the
-    choice compares indices; a gather's would be a scatter.
+    The gradient of the logsumexp is exp(logits - logsumexp), without a second maximum and sum. The gradient of the
+    selection compares indices. The gradient of a gather would be a scatter.
     """
     V = logits.shape[-1]
     inside = (targets >= 0) & (targets < V)

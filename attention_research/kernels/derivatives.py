@@ -1,11 +1,13 @@
 """Forward mode for functions with a hand-written reverse-mode gradient.
 
-JAX refuses `jvp` and `linearize` of a `jax.custom_vjp` function. `both_modes` adds them: the tangent is that of the
-same function written in plain JAX operations, and its transpose is the hand-written gradient. So `jax.grad` runs the
-same program as before, and `jax.jvp`, `jax.linearize`, `jax.jacfwd` and `jax.hessian` work too.
+JAX does not support `jvp` and `linearize` for `jax.custom_vjp` functions. `both_modes` adds them. The tangent is that
+of
+the same function written in plain JAX operations, and the transpose of the tangent is the hand-written gradient.
+`jax.grad` therefore runs the same program as before, and `jax.jvp`, `jax.linearize`, `jax.jacfwd` and `jax.hessian`
+work too.
 
-The tangent is one primitive, `linear`, since only a primitive can name its own transpose. Differentiating it again
-differentiates the plain operations, and differentiating its transpose the operations of the hand-written gradient.
+The tangent is one primitive, `linear`, because only a primitive can define its own transpose. Its derivative is that of
+the plain operations. The derivative of its transpose is that of the operations of the hand-written gradient.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from jax.interpreters import ad, batching, mlir
 
 
 def both_modes(fast: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
-    """`fast(*arrays)`, differentiable in forward mode too.
+    """Makes `fast(*arrays)` differentiable in forward mode as well as in reverse mode.
 
-    `fast` has a hand-written reverse-mode gradient (`jax.custom_vjp`); `plain` computes the same result by operations
-    that JAX can differentiate in forward mode. Arguments and results are pytrees of arrays; integers and keys get no
-    tangent.
+    `fast` has a hand-written reverse-mode gradient (`jax.custom_vjp`). `plain` computes the same result with operations
+    that JAX can differentiate in forward mode. Arguments and results are pytrees of arrays. Integers and keys have no
+    tangents.
 
     >>> fast = jax.custom_vjp(jnp.sin)
     >>> fast.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (g * jnp.cos(x),))
@@ -63,7 +65,7 @@ def both_modes(fast: Callable[..., Any], plain: Callable[..., Any]) -> Callable[
         smooth = [jnp.issubdtype(one.dtype, jnp.inexact) for one in types]
 
         def with_integers(some: Sequence[Any]) -> list[Any]:
-            """Those of the floating results, and the zeros of no dtype that integers and keys have as tangents."""
+            """Adds the float0 zeros that are the tangents of integers and keys to those of the floating results."""
             rest = iter(some)
             return [
                 next(rest) if floats else np.zeros(one.shape, jax.dtypes.float0)
@@ -96,9 +98,10 @@ def linear(
     inputs: Sequence[Any],
     like: Sequence[Any],
 ) -> list[Any]:
-    """tangent(residuals, inputs), linear in the inputs, whose transpose is transpose(residuals, cotangents).
+    """Computes tangent(residuals, inputs), which is linear in the inputs; its transpose is `transpose`.
 
-    `like` are arrays of the results' types, so that `tangent` is traced in forward mode only.
+    The transpose is called as transpose(residuals, cotangents). `like` holds arrays with the types of the results, so
+    that `tangent` is traced only in forward mode.
     """
     types = tuple(jax.typeof(array) for array in like)
     return linear_p.bind(
@@ -140,9 +143,9 @@ def _transpose(cotangents: Any, *arrays: Any, transpose: Any, count: int, **how:
 def _batch(
     axis: Any, arrays: Any, axes: Any, *, tangent: Any, transpose: Any, count: int, types: Any
 ) -> tuple[list[Any], Any]:
-    """The inputs all get the axis, so that their cotangents have it. Residuals without the axis stay without.
+    """Maps all inputs over the axis, so that their cotangents have it. Residuals without the axis are not mapped.
 
-    The axis keeps its name, by which collective operations inside know it.
+    The axis keeps its name for collective operations in the function.
     """
     size, name = axis.size, axis.name if isinstance(axis.name, str) else None
     if name is None and all(place is None for place in axes):

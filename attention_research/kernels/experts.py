@@ -1,5 +1,8 @@
-"""Which expert takes which token: Switch routing, Fedus et al. 2021 (arXiv 2101.03961), equations 1 to 6, y = p_e(x)
-E_e(x) for e = argmax_i p_i(x), and routing to the best two, Lepikhin et al. 2020 (arXiv 2006.16668), algorithm 1."""
+"""Routing of tokens to experts.
+
+Switch routing is Fedus et al. 2021 (arXiv 2101.03961), equations 1 to 6: y = p_e(x) E_e(x) for e = argmax_i p_i(x).
+Routing to the two best experts is Lepikhin et al. 2020 (arXiv 2006.16668), algorithm 1.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,13 @@ from attention_research.kernels.largest import largest
 
 
 class Routing(NamedTuple):
-    """Which token takes which place of which expert: `dispatch` and, times the gate, `combine`, both [G S E C]; each
-    group's `balance` loss [G], 1 where all experts are chosen alike; the share of tokens `dropped` [G]."""
+    """The assignment of tokens to places of experts.
+
+    `dispatch` [G S E C] is True where a token takes a place, and `combine` [G S E C] is `dispatch` times the gate.
+    `balance` [G] is the balance loss of each group, which is 1 if all experts are chosen equally often. `dropped` [G]
+    is
+    the share of dropped tokens.
+    """
 
     dispatch: Bool[Array, "G S E C"]
     combine: Float[Array, "G S E C"]
@@ -23,12 +31,12 @@ class Routing(NamedTuple):
 
 
 def switch_routing(logits: Float[Array, "G S E"], *, capacity: int, real: Bool[Array, "G S"] | None = None) -> Routing:
-    """Each token to the expert of its largest p = softmax(logits), while that has places: `capacity` for a group.
+    """Routes each token to the expert with the largest p = softmax(logits). An expert has `capacity` places per group.
 
-    Tokens take places in the order of the sequence; those that find none are dropped: no expert, output 0. The balance
-    is E sum_e f_e P_e (equation 4, without alpha), f_e the share of the group's tokens that chose e, P_e the mean of
-    p_e; its gradient goes through P. Tokens where `real` is False are padding: they
-    take no place, get output 0 and are not counted. In float32. Raises ValueError for a capacity below 1.
+    Tokens take places in the order of the sequence. Tokens without a place are dropped: no expert processes them, and
+    their output is 0. The balance loss is E sum_e f_e P_e (equation 4, without alpha), where f_e is the share of the
+    group's tokens that chose e and P_e the mean of p_e; its gradient goes through P. Padding tokens (`real` False) take
+    no place, have output 0 and are not counted. Computed in float32. Raises ValueError if `capacity` is below 1.
     """
     gates = _gates(logits, capacity)
     chosen = _only(real, _one_hot(jnp.argmax(gates, axis=-1), gates.shape[-1]))
@@ -45,19 +53,22 @@ def top_2_routing(
     key: Key[Array, ""] | None = None,
     real: Bool[Array, "G S"] | None = None,
 ) -> Routing:
-    """Each token to the experts of its two largest p, with gates g1 = p1 / (p1 + p2) and g2 = p2 / (p1 + p2).
+    """Routes each token to the experts with its two largest p.
 
-    With a `key` the second expert is used with probability min(1, g2 / threshold); without one where g2 > threshold.
-    All first choices of a group take places before any second one, each in the order of the tokens: a later token's
-    first choice can so cost an earlier one its second expert. A choice that finds no place adds 0, and the other gate
-    stays as it is; a token without any place is dropped. The balance is the Switch layer's, of first choices.
-    `real` is as in `switch_routing`. In float32. Raises ValueError for a capacity below 1 and for fewer than two
-    experts.
+    The gates are g1 = p1 / (p1 + p2) and g2 = p2 / (p1 + p2). With a `key`, the second expert is used with probability
+    min(1, g2 / threshold); without a key, it is used if g2 > threshold. All first choices of a group take places before
+    the second choices, each in the order of the tokens. The first choice of a later token can therefore take the place
+    that the second choice of an earlier token needs. A choice without a place adds 0 to the output, and the other gate
+    does not change. A token without any place is dropped. The balance loss is that of the Switch layer for the first
+    choices.
+
+    `real` is as in `switch_routing`. Computed in float32. Raises ValueError if `capacity` is below 1 or if there are
+    fewer than two experts.
     """
     gates = _gates(logits, capacity)
     if gates.shape[-1] < 2:
         raise ValueError(f"logits: axis E: expected at least 2 experts, got {gates.shape[-1]}")
-    # Twice the best of a token: `lax.top_k` is not partitioned, and would gather the tokens of all devices.
+    # Two calls of argmax, because `lax.top_k` is not partitioned and would gather the tokens of all devices.
     first, p1 = jnp.argmax(gates, axis=-1), largest(gates, -1)
     others = jnp.where(_one_hot(first, gates.shape[-1]) > 0, -1.0, gates)
     second, p2 = jnp.argmax(others, axis=-1), largest(others, -1)
@@ -83,7 +94,7 @@ def _one_hot(indices: Int[Array, "*A"], size: int) -> Float[Array, "*A E"]:
 
 
 def _seated(chosen: Array, capacity: int, before: Array | float = 0.0) -> tuple[Array, Array]:
-    """(the choices that find a place [G S E], the places that they take [G S E C]); `before` [G 1 E] are taken."""
+    """Returns (choices that get a place [G S E], their places [G S E C]). `before` [G 1 E] places are already taken."""
     place = (jnp.cumsum(chosen, axis=1) - 1.0 + before) * chosen
     kept = jnp.where(place < capacity, chosen, jnp.zeros_like(chosen))
     places = _one_hot(jnp.sum(place, axis=-1).astype(jnp.int32), capacity)
@@ -95,12 +106,12 @@ def _balance(chosen: Array, gates: Array, real: Array | None) -> Float[Array, "G
 
 
 def _only(real: Array | None, chosen: Array) -> Array:
-    """The choices of real tokens."""
+    """Zeroes the choices of padding tokens."""
     return chosen if real is None else jnp.where(real[..., None], chosen, jnp.zeros_like(chosen))
 
 
 def _mean(real: Array | None, x: Array) -> Array:
-    """The mean over the real tokens of a group, axis 1; 0 without any."""
+    """The mean over the non-padding tokens of a group (axis 1), or 0 if there are none."""
     if real is None:
         return jnp.mean(x, axis=1)
     real = real.reshape(*real.shape, *(1,) * (x.ndim - 2))
@@ -109,6 +120,6 @@ def _mean(real: Array | None, x: Array) -> Array:
 
 
 def _dropped(real: Array | None, placed: Array) -> Float[Array, "G"]:
-    """The share of a group's real tokens without a place; 0 where all is padding."""
+    """The share of non-padding tokens of a group without a place, or 0 if all tokens are padding."""
     share = 1.0 - _mean(real, placed)
     return share if real is None else jnp.where(jnp.any(real, axis=1), share, jnp.zeros_like(share))

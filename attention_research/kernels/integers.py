@@ -1,4 +1,4 @@
-"""Whole numbers that a kernel is given: ids, positions, lengths, distances, buckets."""
+"""Conversion of integer arguments of kernels: ids, positions, lengths, distances, buckets."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from jaxtyping import Array, Int
 
 
 def as_int32(name: str, numbers: Any) -> Int[Array, "*A"]:
-    """The numbers as int32, whatever integer dtype they come in: a sum or comparison in uint8 would wrap around.
+    """Converts integers of any dtype to int32, because sums and comparisons in small dtypes such as uint8 wrap around.
 
-    Raises ValueError naming the argument where they are not integers: a float length or id would be truncated.
+    Raises ValueError naming the argument if they are not integers, because a float id or length would be truncated.
 
     >>> as_int32("lengths", jnp.array([250], jnp.uint8)) + 10
     Array([260], dtype=int32)

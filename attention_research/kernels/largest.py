@@ -1,4 +1,4 @@
-"""The maximum along an axis, with a gradient that is finite whatever the compiler fuses."""
+"""The maximum along an axis, with a gradient that is finite whatever operations the compiler fuses."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -8,12 +8,12 @@ __all__ = ["largest"]
 
 
 def largest(x: Float[Array, "..."], axis: int, *, of_none: float = -jnp.inf) -> Float[Array, "..."]:
-    """The maximum of x along `axis`; its gradient goes to the first of the largest values. NaN where x has a NaN.
+    """The maximum of x along `axis`. Its gradient goes to the first of the largest values. NaN if x has a NaN.
 
-    The gradient of `jnp.max` looks for the values that equal the maximum and divides by their number. XLA may compute x
-    once for the maximum and again, rounded differently, for the comparison. Then no value equals the maximum, and the
-    gradient is 0 / 0. Here the place of the maximum is kept, as PyTorch's `max` and `max_pool2d` do. `of_none` is the
-    maximum along an axis without values.
+    The gradient of `jnp.max` finds the values that equal the maximum and divides by their number. XLA may compute x
+    twice, for the maximum and for the comparison, with different rounding. Then no value equals the maximum, and the
+    gradient is 0 / 0. This function keeps the index of the maximum instead, as PyTorch's `max` and `max_pool2d` do.
+    `of_none` is the maximum along an axis of size 0.
     """
     if not x.shape[axis]:
         return jnp.full(x.shape[:axis] + x.shape[axis:][1:], of_none, x.dtype)

@@ -1,7 +1,7 @@
 """Attention masks: boolean, True = may attend, 4-D and broadcastable to [B N T S].
 
-A mask that one can state by numbers (causal, window, lengths) is better passed to `dot_product_attention` as such:
-then invisible keys are not computed.
+Causal masks, windows and lengths are better passed to `dot_product_attention` as arguments, because then masked keys
+are not computed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from attention_research.kernels.integers import as_int32
 
 
 def causal_mask(query_length: int, key_length: int, *, query_offset: int = 0) -> Bool[Array, "1 1 T S"]:
-    """Query i sees keys 0..i + query_offset. 0 aligns top-left where the lengths differ, as JAX does; S - T aligns
-    bottom-right.
+    """Query i attends to keys 0 to i + query_offset.
+
+    If the lengths differ, an offset of 0 aligns top-left, as in JAX, and S - T aligns bottom-right.
 
     >>> causal_mask(2, 3)[0, 0].astype(int).tolist()
     [[1, 0, 0], [1, 1, 0]]
@@ -27,9 +28,10 @@ def causal_mask(query_length: int, key_length: int, *, query_offset: int = 0) ->
 def window_mask(
     query_length: int, key_length: int, window: int | tuple[int, int], *, query_offset: int = 0
 ) -> Bool[Array, "1 1 T S"]:
-    """Query i sees keys i + query_offset - left .. i + query_offset + right; `window` is (left, right), or both.
+    """Query i attends to keys i + query_offset - left to i + query_offset + right.
 
-    The query's own position is not counted in the window: 0 is itself alone. Raises ValueError below 0.
+    `window` is (left, right), or one number for both. The window does not count the query's own position: with 0, a
+    query attends only to itself. Raises ValueError for negative numbers.
     """
     left, right = (window, window) if isinstance(window, int) else window
     if left < 0 or right < 0:
@@ -39,19 +41,22 @@ def window_mask(
 
 
 def padding_mask(key_is_real: Bool[Array, "B S"]) -> Bool[Array, "B 1 1 S"]:
-    """Every query sees the real keys of its batch element."""
+    """Every query attends to the non-padding keys of its batch element."""
     return key_is_real[:, None, None, :]
 
 
 def segment_mask(query_segments: Int[Array, "B T"], key_segments: Int[Array, "B S"]) -> Bool[Array, "B 1 T S"]:
-    """A query sees the keys of its own segment (packed examples 1, 2, ...); 0 is padding: never seen, sees nothing."""
+    """A query attends to the keys of its own segment (packed examples 1, 2, ...).
+
+    Segment 0 is padding: such a query attends to no key, and no query attends to such a key.
+    """
     query_segments, key_segments = as_int32("query_segments", query_segments), as_int32("key_segments", key_segments)
     same = query_segments[:, :, None] == key_segments[:, None, :]
     return (same & (key_segments != 0)[:, None, :])[:, None]
 
 
 def combine_masks(*masks: Bool[Array, "#B #N #T #S"] | None) -> Bool[Array, "B N T S"] | None:
-    """What every mask allows, broadcast together; None masks allow everything, and so does no mask at all."""
+    """The logical and of all masks, with broadcasting. None allows everything; the result is None if all are None."""
     combined = None
     for mask in masks:
         if mask is None:

@@ -1,7 +1,7 @@
-"""Layer normalisation, Ba, Kiros & Hinton 2016 (arXiv 1607.06450), equation 4, with a hand-written gradient.
+"""Layer normalization, Ba, Kiros & Hinton 2016 (arXiv 1607.06450), equation 4, with a hand-written gradient.
 
-The gradient is by hand because XLA's CPU compiler takes 20 times longer over the derivative of mean and variance in
-an unrolled stack (21 to 27 s instead of 1.5 s for 24 layers).
+For the automatic derivative of mean and variance in an unrolled stack, XLA's CPU compiler needs 20 times longer (21 to
+27 s instead of 1.5 s for 24 layers).
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from attention_research.kernels.precision import accumulator
 def layer_norm(
     x: Float[Array, "*B D"], scale: Float[Array, "D"], bias: Float[Array, "D"], *, epsilon: float = 1e-6
 ) -> Float[Array, "*B D"]:
-    """scale (x - mean) / sqrt(variance + epsilon) + bias over the last axis, in x's dtype; statistics in float32.
+    """scale (x - mean) / sqrt(variance + epsilon) + bias over the last axis, in x's dtype.
 
-    The variance is the biased one (divided by D). Raises ValueError naming the axis.
+    Statistics are computed in float32. The variance is the biased estimate (divided by D). Raises ValueError naming the
+    axis.
     """
     for name, array in (("scale", scale), ("bias", bias)):
         if array.shape != x.shape[-1:]:
@@ -34,7 +35,7 @@ def layer_norm(
 
 
 def _normalise(x: Array, epsilon: float) -> tuple[Array, Array]:
-    """((x - mean) / deviation, 1 / deviation) in the accumulator's dtype."""
+    """Returns ((x - mean) / deviation, 1 / deviation) in the accumulator's dtype."""
     x = x.astype(accumulator(x.dtype))
     centred = x - jnp.mean(x, axis=-1, keepdims=True)
     inverse = lax.rsqrt(jnp.mean(jnp.square(centred), axis=-1, keepdims=True) + jnp.asarray(epsilon, x.dtype))
@@ -51,7 +52,7 @@ def _forward(epsilon: float, x: Array, scale: Array, bias: Array) -> tuple[Array
 
 
 def _backward(epsilon: float, residuals: tuple[Array, Array, Array], cotangent: Array) -> tuple[Array, Array, Array]:
-    """dx = (g - mean(g) - n mean(g n)) / deviation with g = cotangent * scale and n the normalised x."""
+    """dx = (g - mean(g) - n mean(g n)) / deviation with g = cotangent * scale and n the normalized x."""
     x, scale, bias = residuals
     normal, inverse = _normalise(x, epsilon)
     cotangent = cotangent.astype(normal.dtype)

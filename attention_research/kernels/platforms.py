@@ -1,14 +1,16 @@
 """Functions whose implementation depends on the platform that a program is lowered for.
 
-`per_platform` stages one equation. Its function is traced at once for the home platform (the default backend), and for
-another platform only while a program is lowered for it. A program lowered for one platform therefore holds that
-platform's operations and no branch, and a process that never lowers for a GPU neither imports nor traces its kernels.
+`per_platform` stages one equation. Its function is traced immediately for the home platform (the default backend). For
+another platform, it is traced only when a program is lowered for that platform. A lowered program therefore contains
+the operations of its platform and no branches, and a process that never lowers for a GPU neither imports nor traces the
+GPU kernels.
 `jax.lax.platform_dependent` stages every branch instead, and its gradients keep the residuals of every branch.
 
 The equation composes with jit, vmap, scan, remat, shard_map and jax.export, and with derivatives of any order and mode
-that the implementations have. The gradient on the home platform uses what the home implementation saves in its forward
-pass. On another platform it recomputes the forward pass. To lower for another platform without that, make it the home
-platform: trace under `jax.sharding.use_abstract_mesh` of a mesh that names its device (`abstract_device`).
+that the implementations support. On the home platform, the gradient uses the residuals that the forward pass of the
+home implementation saves. On another platform, it recomputes the forward pass. To lower for another platform without
+recomputation, make it the home platform: trace under `jax.sharding.use_abstract_mesh` with a mesh that names its device
+(`abstract_device`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 def home_platform() -> str:
-    """The platform of the abstract mesh's device where one is named, of the default backend otherwise."""
+    """The platform of the abstract mesh's device if the mesh names one, else of the default backend."""
     device = jax.sharding.get_abstract_mesh().abstract_device
     platform = jax.default_backend() if device is None else device.platform
     if platform != "gpu":
@@ -37,9 +39,11 @@ def home_platform() -> str:
 
 
 def per_platform(run: Callable[[str, Any], Any], arguments: Any) -> Any:
-    """`run(platform, arguments)`, with the platform that the program is lowered for; `arguments` is a pytree of arrays.
+    """Computes `run(platform, arguments)`, where `platform` is the platform that the program is lowered for.
 
-    `run` gives arrays of the same shapes and dtypes on every platform and closes over no traced array.
+    `arguments` is a pytree of arrays. `run` must return arrays of the same shapes and dtypes on every platform, and
+    must
+    not close over traced arrays.
     """
     flat, tree = jax.tree.flatten(arguments)
     given = _Given(run, tree)
@@ -48,9 +52,9 @@ def per_platform(run: Callable[[str, Any], Any], arguments: Any) -> Any:
 
 
 class _Program:
-    """What an equation computes: `on(platform)` is a function from flat arrays to a list of arrays.
+    """The function of an equation: `on(platform)` is a function from flat arrays to a list of arrays.
 
-    The first `linear` arguments enter linearly. A program is compared by identity.
+    It is linear in its first `linear` arguments. Programs are compared by identity.
     """
 
     jaxpr: ClosedJaxpr | None = None
@@ -94,7 +98,10 @@ class _Derived(_Program):
         self.program, self.home, self.types, self.linear = program, program.home, [], 0
 
     def of_some(self, platform: str, arguments: Sequence[Any], which: Sequence[int]):
-        """(function of the differentiated arguments alone -> (floating-point outputs, all outputs), their values)."""
+        """Returns (a function of the differentiated arguments, their values).
+
+        The function returns (floating-point outputs, all outputs).
+        """
 
         def function(*some):
             full = list(arguments)
@@ -111,9 +118,9 @@ class _Derived(_Program):
 
 
 class _Forward(_Derived):
-    """The outputs, then what the home implementation saves for the gradient by the arguments `which`.
+    """The outputs, followed by the residuals of the home implementation for the gradient of the arguments `which`.
 
-    Elsewhere zeros stand for what is saved. A saved array that is an argument is not saved again (`sources`).
+    On other platforms, the residuals are zeros. A residual that is an argument is not saved again (`sources`).
     """
 
     def __init__(self, program: _Program, which: Sequence[int]):
@@ -137,14 +144,14 @@ class _Forward(_Derived):
         return function
 
     def pullback(self, arguments: Sequence[Any], saved: Sequence[Any]) -> Callable[..., Any]:
-        """The function that `jax.vjp` gave on the home platform."""
+        """The function that `jax.vjp` returned on the home platform."""
         rest = iter(saved)
         leaves = [next(rest) if source is None else arguments[source] for source in self.sources]
         return jax.tree.unflatten(self.tree, leaves)
 
 
 class _Tangent(_Derived):
-    """(tangents of `which`, arguments, saved) -> tangents of the floating-point outputs."""
+    """The program (tangents of `which`, arguments, saved) -> tangents of the floating-point outputs."""
 
     def __init__(self, forward: _Forward, arguments: int):
         super().__init__(forward.program)
@@ -153,7 +160,7 @@ class _Tangent(_Derived):
         self.types = [self.program.types[index].to_tangent_aval() for index in self.floating]
 
     def split(self, rest: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """(arguments, saved, cotangents)."""
+        """Splits a flat list into (arguments, saved, cotangents)."""
         saved = self.arguments + len(self.forward.types) - len(self.program.types)
         return list(rest[: self.arguments]), list(rest[self.arguments : saved]), list(rest[saved:])
 
@@ -184,7 +191,7 @@ class _Pull(_Derived):
 
 
 class _Batched(_Derived):
-    """A program mapped over one axis of some arguments; the axis is the first of every output."""
+    """A program mapped over one axis of some arguments. It is the first axis of every output."""
 
     def __init__(self, program: _Program, axes: Sequence[int | None], size: int):
         super().__init__(program)
@@ -200,7 +207,7 @@ class _Batched(_Derived):
 
 
 class _Selected(_Derived):
-    """Some outputs of a program."""
+    """A program that returns a subset of the outputs of another one."""
 
     def __init__(self, program: _Program, used: Sequence[bool]):
         super().__init__(program)
@@ -215,17 +222,17 @@ _equation.multiple_results = True
 
 
 def _bind(program: _Program, arguments: Sequence[Any]) -> list[Any]:
-    """The outputs; a linear program is traced only where it is lowered: most are only transposed."""
+    """Binds a program. A linear program is traced only when it is lowered, because most are only transposed."""
     if not program.linear:
         traced = jax.make_jaxpr(program.on(program.home))(*arguments)
-        program.jaxpr = _live(traced, [True] * len(traced.out_avals))  # nothing in it is counted in vain
+        program.jaxpr = _live(traced, [True] * len(traced.out_avals))  # FLOP counts exclude dead code
         program.types = traced.out_avals
     return _equation.bind(*arguments, program=program, jaxpr=program.jaxpr)
 
 
 @_equation.def_impl
 def _evaluate(*arguments, program: _Program, jaxpr):
-    """Outside jit: operation by operation where the arrays are on the home platform, compiled where they are not."""
+    """Evaluation outside jit: operation by operation on the home platform, compiled for other platforms."""
     devices = {device for x in arguments if isinstance(x, jax.Array) for device in x.devices()}
     if all(device.platform == jax.default_backend() for device in devices):
         return program.function(program.home)(*arguments)
@@ -271,7 +278,7 @@ def _transpose(cotangents, *arguments, program: _Program, jaxpr):
 def _batch(arguments, axes, *, program: _Program, jaxpr):
     size = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
     arguments, axes = list(arguments), [None if axis is None else axis for axis in axes]
-    for index in range(program.linear):  # their cotangents are then mapped too
+    for index in range(program.linear):  # so that their cotangents are mapped too
         x, axis = arguments[index], axes[index]
         arguments[index] = jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
         axes[index] = 0
@@ -295,7 +302,7 @@ def _without_dead_outputs(used: list[bool], equation):
 
 
 def _live(jaxpr: ClosedJaxpr, used: list[bool]) -> ClosedJaxpr:
-    """The program of some outputs; every argument stays."""
+    """The jaxpr without the operations that the used outputs do not need. It keeps all arguments."""
     live, _ = partial_eval.dce_jaxpr(jaxpr.jaxpr, used, instantiate=True)
     return ClosedJaxpr(live, jaxpr.consts)
 
@@ -303,5 +310,5 @@ def _live(jaxpr: ClosedJaxpr, used: list[bool]) -> ClosedJaxpr:
 ad.primitive_jvps[_equation] = _jvp
 ad.primitive_transposes[_equation] = _transpose
 batching.primitive_batchers[_equation] = _batch
-#: JAX 0.10 calls a rule with (used, equation), JAX 0.12 with the inputs that live on between them.
+#: JAX 0.10 calls a rule with (used, equation); JAX 0.12 passes one more argument between them.
 partial_eval.dce_rules[_equation] = lambda used, *more: _without_dead_outputs(used, more[-1])

@@ -1,4 +1,4 @@
-"""In which precision kernels multiply and sum."""
+"""The precision of products and sums in kernels."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ def accumulator(dtype: jnp.dtype) -> jnp.dtype:
 
 
 def einsum(subscripts: str, a: Array, b: Array) -> Array:
-    """`jnp.einsum` of two arrays of one dtype: products in that dtype, sums and the result in the accumulator's.
+    """`jnp.einsum` of two arrays of equal dtype. Products have that dtype; sums and result the accumulator's dtype.
 
-    The gradient's products too: the result's cotangent is rounded to the inputs' dtype first. `jnp.einsum` alone would
-    multiply a float32 cotangent with a bfloat16 input, which is a float32 product, and there are two for each here.
-    XLA's CPU backend (0.10.2) refuses some bfloat16 products for their order: "BTNH,HS->BNTS" but not "HS,BTNH->BNTS".
+    The same holds for the two products of the gradient, because the cotangent is first rounded to the dtype of the
+    inputs. `jnp.einsum` alone would multiply a float32 cotangent with a bfloat16 input, which is a float32 product.
+
+    XLA's CPU backend (0.10.2) rejects some bfloat16 products because of the order of their operands: "BTNH,HS->BNTS",
+    but not "HS,BTNH->BNTS".
     """
     if a.dtype == accumulator(a.dtype):
         return jnp.einsum(subscripts, a, b)
@@ -36,7 +38,7 @@ def _narrow(subscripts: str, a: Array, b: Array) -> Array:
 
 
 def _forward(subscripts: str, a: Array, b: Array) -> tuple[Array, tuple[Array, Array]]:
-    # Not _narrow itself, which has no forward mode: this is differentiated for second derivatives.
+    # This does not call _narrow, which has no forward mode, because second derivatives differentiate this function.
     return jnp.einsum(subscripts, a, b, preferred_element_type=accumulator(a.dtype)), (a, b)
 
 

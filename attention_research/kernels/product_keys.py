@@ -1,7 +1,7 @@
-"""Product keys, Lample et al. 2019 (arXiv 1907.05242), section 3.2: the best of C^2 keys found among 2 C sub-keys.
+"""Product keys, Lample et al. 2019 (arXiv 1907.05242), section 3.2: a search among C^2 keys with 2 C sub-keys.
 
-Key (i, j) is the concatenation of sub-key i of a first set and sub-key j of a second, so a query (q1, q2) scores it by
-q1 . c_i + q2 . c'_j, and each of the k best pairs is made of the k best of either set.
+Key (i, j) is the concatenation of sub-key i of the first set and sub-key j of the second set. Its score for a query
+(q1, q2) is q1 . c_i + q2 . c'_j, so that the k best keys are combinations of the k best sub-keys of each set.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from attention_research.kernels.precision import einsum
 def product_key_search(
     query: Float[Array, "*B N 2 H"], keys: Float[Array, "N 2 C H"], *, knn: int
 ) -> tuple[Float[Array, "*B N K"], Int[Array, "*B N K"]]:
-    """(scores, indices) of the `knn` best keys of each head, best first; key (i, j) has index i C + j.
+    """Returns (scores, indices) of the `knn` best keys of each head, in descending order. Key (i, j) has index i C + j.
 
-    Computed in the query's dtype with sums and scores in float32. Raises ValueError where there are fewer sub-keys.
+    Products are computed in the query's dtype, sums and scores in float32. Raises ValueError if there are fewer than
+    `knn` sub-keys.
     """
     sub_keys = keys.shape[2]
     if not 1 <= knn <= sub_keys:

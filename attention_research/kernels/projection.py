@@ -1,4 +1,4 @@
-"""y = x W + b over the last axis: the one helper behind every dense layer."""
+"""The projection y = x W + b over the last axis, which all dense layers use."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from jaxtyping import Array, Float
 def project(
     x: Float[Array, "*B D"], kernel: Float[Array, "D F"], bias: Float[Array, "F"] | None = None
 ) -> Float[Array, "*B F"]:
-    """x kernel + bias, computed in x's dtype with sums in float32; leading axes are folded into one.
+    """x kernel + bias, computed in x's dtype with sums in float32. Leading axes are folded into one.
 
-    Folded because the weight gradient of a [B T D] product contracts two axes, for which XLA's CPU backend copies:
-    2.4 against 1.4 times PyTorch's training step. Raises ValueError naming the axis.
+    Without folding, the weight gradient of a [B T D] product contracts two axes, for which XLA's CPU backend makes
+    copies; a training step then takes 2.4 instead of 1.4 times as long as in PyTorch. Raises ValueError naming the
+    axis.
     """
     if kernel.ndim != 2 or kernel.shape[0] != x.shape[-1]:
         raise ValueError(f"kernel: axis D of [D F]: expected {x.shape[-1]}, got shape {list(kernel.shape)}")
     if bias is not None and bias.shape != kernel.shape[1:]:
         raise ValueError(f"bias: axis F: expected [{kernel.shape[1]}], got shape {list(bias.shape)}")
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) if _folds() else x
-    # Every backend sums a bfloat16 product in float32; asking for float32 *out* would make the gradient's products
-    # mixed, hence float32.
+    # Every backend sums a bfloat16 product in float32. Requesting a float32 *result* would make the products of the
+    # gradient mixed, and therefore float32.
     product = _narrowing if kernel.shape[0] > kernel.shape[1] else jnp.dot
     y = product(rows, kernel.astype(x.dtype))
     if bias is not None:
@@ -35,10 +36,11 @@ def project(
 
 @jax.custom_jvp
 def _narrowing(x: Array, kernel: Array) -> Array:
-    """x kernel, for more inputs than outputs.
+    """x kernel for a kernel with more inputs than outputs.
 
-    XLA's CPU backend (0.10.2) computes the gradient x^T g of such a kernel at half the rate of (g^T x)^T: 55 against
-    100 GFLOP/s for 512 inputs, 128 outputs and 2,048 rows. The barrier keeps it from turning one into the other.
+    XLA's CPU backend (0.10.2) computes the gradient x^T g of such a kernel at half the rate of (g^T x)^T: 55 instead of
+    100 GFLOP/s for 512 inputs, 128 outputs and 2,048 rows. The barrier prevents XLA from converting the second form
+    to the first.
     """
     return jnp.dot(x, kernel)
 
@@ -51,5 +53,5 @@ def _derivative(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def _folds() -> bool:
-    """Not where positions are split over the devices of a mesh: folded with the rows they would have to be gathered."""
+    """Whether leading axes are folded: not if positions are sharded, because folding would gather them."""
     return dict(jax.sharding.get_abstract_mesh().shape).get("sequence", 1) == 1

@@ -1,7 +1,7 @@
 """Convolution along a sequence, Waibel et al. 1989 (time-delay networks): y_i = sum_w x_(i+w-left) K_w, K [W D O].
 
-Every output channel reads all input channels of W neighbours (a depthwise one, which reads its own, is `convolve` of
-lightweight convolution). Outside the sequence there are zeros; kernels are not flipped.
+Every output channel depends on all input channels of W neighbours. (For depthwise convolution, see `convolve` of
+lightweight convolution.) The sequence is padded with zeros, and kernels are not flipped.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def sequence_convolution(
     left: int,
     mask: Bool[Array, "B T"] | Bool[Array, "B T W"] | None = None,
 ) -> Float[Array, "B T O"]:
-    """The convolution in x's dtype, sums in float32; `left` W // 2 is centred, W - 1 causal.
+    """The convolution in x's dtype, with sums in float32. With `left` W // 2 it is centred, with W - 1 causal.
 
-    `mask` is True at real positions, or, [B T W], where position i sees position i + w - left; the others count as 0.
-    With the latter the windows of all positions lie side by side: W times the memory of x. Raises ValueError naming
-    the argument and the axis.
+    `mask` is True at non-padding positions [B T], or where position i attends to position i + w - left [B T W]. Other
+    positions count as 0. With a mask [B T W], the windows of all positions are laid out next to each other, which takes
+    W times the memory of x. Raises ValueError naming the argument and the axis.
 
     >>> x, kernel = jnp.asarray([[[1.0], [2.0], [4.0]]]), jnp.asarray([10.0, 1.0]).reshape(2, 1, 1)
     >>> sequence_convolution(x, kernel, left=1)[0, :, 0].tolist()

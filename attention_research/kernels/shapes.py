@@ -1,4 +1,4 @@
-"""Checks the shapes of a kernel's arguments, so that an error names the argument and the axis."""
+"""Shape checks for the arguments of kernels. Errors name the argument and the axis."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from jaxtyping import Array
 
 
 def check_shapes(**arguments: tuple[Array | None, str]) -> dict[str, int]:
-    """{axis letter: size} of arrays given as name=(array, "B T D"); None is skipped.
+    """Checks arrays given as name=(array, "B T D") and returns {axis letter: size}. Arrays that are None are skipped.
 
-    An axis has one size in all arguments. A number is that size itself; "#T" is T or 1, to be broadcast. Earlier
-    arguments fix an axis that later ones must match. Raises ValueError naming the argument and the axis.
+    An axis must have the same size in all arguments; earlier arguments determine the size. A number stands for that
+    size; "#T" stands for T or 1 (broadcasting). Raises ValueError naming the argument and the axis.
 
     >>> import jax.numpy as jnp
     >>> check_shapes(query=(jnp.ones((2, 5, 3)), "B T D"), keys=(jnp.ones((2, 7, 4)), "B S D"))

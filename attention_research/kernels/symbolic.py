@@ -1,4 +1,4 @@
-"""Sizes that a program leaves open: the symbolic dimensions of `jax.export`."""
+"""Symbolic dimensions of `jax.export`: sizes that are unknown when a program is traced."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from jax import export
 
 
 def symbolic(*sizes: Any) -> bool:
-    """Whether one of the sizes is symbolic: a comparison with it may have no answer."""
+    """Whether one of the sizes is symbolic, so that comparisons with it may be undecidable."""
     return any(export.is_symbolic_dim(size) for size in sizes)
 
 
 def expect_numbers(what: str, **axes: Any) -> None:
-    """Raises ValueError naming the first axis whose size is symbolic, for `what` cuts or counts by that size."""
+    """Raises ValueError naming the first axis with a symbolic size; `what` needs numbers to split or count by."""
     for axis, size in axes.items():
         if symbolic(size):
             raise ValueError(f"{what}: axis {axis}: expected a number, got the symbolic size {size}")
 
 
 def may_exceed(size: Any, bound: int) -> bool:
-    """Whether a size is above the bound, or may be: a symbolic one without the constraint that it is not."""
+    """Whether a size is or may be above the bound. A symbolic size may be, unless a constraint excludes it."""
     try:
         return bool(size > bound)
     except jax.errors.InconclusiveDimensionOperation:

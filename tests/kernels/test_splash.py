@@ -150,7 +150,7 @@ def test_what_the_kernels_cannot_honour_is_refused():
     assert refused() is None
     assert refused(bias=jnp.zeros((1, 1, T, S))).startswith("bias:")
     assert refused(mask=jnp.ones((B, 1, T, S), bool)) == (
-        "mask: expected a mask of keys [B 1 1 S] (Splash attention), got [2, 1, 131, 11]"
+        "mask: expected a key mask [B 1 1 S] (Splash attention), got [2, 1, 131, 11]"
     )
     assert refused(mask=jnp.ones((B, 1, 1, S), bool)) is None
     assert refused(distance=jnp.zeros((N, T + S - 1))).startswith("distance_bias:")

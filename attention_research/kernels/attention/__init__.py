@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: one meaning, several implementations."""
+"""Scaled dot-product attention with several implementations of the same function."""
 
 from attention_research.kernels.attention.api import (
     Choice,

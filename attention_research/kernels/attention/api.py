@@ -1,6 +1,6 @@
 """Scaled dot-product attention, Vaswani et al. 2017 (arXiv 1706.03762), equation 1: softmax(Q K^T scale + bias) V.
 
-The public face of its implementations: dot_product_attention, attention_weights, explain_implementation.
+The public functions are `dot_product_attention`, `attention_weights` and `explain_implementation`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from attention_research.kernels.symbolic import symbolic
 
 IMPLEMENTATIONS = ("reference", "blockwise", "xla", "cudnn", "pallas", "splash")
 
-#: Scores a head (T * S) from which blocks pay on a CPU: measured on 2 cores, see `benchmarks/attention.py`.
+#: From this number of scores per head (T * S), blocks are faster on a CPU (on 2 cores, `benchmarks/attention.py`).
 CPU_SCORES = 384 * 384
-#: Bytes of float32 scores from which an accelerator is spared the dense form (a choice, not a measurement).
+#: From this number of bytes of float32 scores, accelerators use blocks (a choice, not a measurement).
 DENSE_BYTES = 2**30
-#: Platform -> what is tried there in this order, before blockwise and the dense form.
+#: Platform -> the implementations that are tried in this order, before blockwise and the dense form.
 ACCELERATED = {"cuda": ("cudnn", "pallas"), "rocm": ("pallas",), "tpu": ("splash",)}
-#: With fewer queries than a side of a tile (decoding) the tiled kernels mostly compute padding.
+#: With fewer queries than the side of a tile (as in decoding), tiled kernels mostly compute padding.
 FEWEST_QUERIES = 16
 
 
 def prefers_blocks(arrays: Arrays, platform: str) -> bool:
-    """Whether blocks beat the dense form there: in time on a CPU, in memory on an accelerator."""
+    """Whether blocks are better than the dense form: in time on a CPU, in memory on an accelerator."""
     (B, T, N, _), S = arrays.query.shape, arrays.key.shape[1]
     if symbolic(B, T, S):
         return False
@@ -40,14 +40,14 @@ def prefers_blocks(arrays: Arrays, platform: str) -> bool:
 
 
 class Choice(NamedTuple):
-    """Which implementation runs, and why."""
+    """The chosen implementation and the reason."""
 
     implementation: str
     reason: str
 
 
 def _choose(implementation: str | None, arrays: Arrays, options: Options, platform: str) -> Choice:
-    """Raises ValueError where the implementation is unknown or cannot honour the arguments on the platform."""
+    """Chooses the implementation. Raises ValueError if it is unknown or does not support the arguments."""
     if implementation is not None:
         if implementation not in IMPLEMENTATIONS:
             names = ", ".join(IMPLEMENTATIONS)
@@ -59,7 +59,7 @@ def _choose(implementation: str | None, arrays: Arrays, options: Options, platfo
         return Choice("reference", f"symbolic sizes: {B} rows of {T} x {S} scores")
     if platform == "cpu":
         if prefers_blocks(arrays, platform):
-            return Choice("blockwise", f"{T} x {S} scores a head: on a CPU blocks pay from {CPU_SCORES} scores")
+            return Choice("blockwise", f"{T} x {S} scores a head: on a CPU blocks are faster from {CPU_SCORES} scores")
         return Choice("reference", f"{T} x {S} scores a head: on a CPU dense is faster below {CPU_SCORES} scores")
     refusals: list[str] = []
     for name in ACCELERATED.get(platform, ()):
@@ -77,7 +77,7 @@ def _choose(implementation: str | None, arrays: Arrays, options: Options, platfo
 
 
 class _Attention(NamedTuple):
-    """Attention by the implementation that the platform of the lowered program gives."""
+    """Attention with the implementation that is chosen for the platform of the lowered program."""
 
     implementation: str | None
     options: Options
@@ -95,19 +95,19 @@ class _Attention(NamedTuple):
         return both_modes(fast, functools.partial(blockwise.plain, options=self.options))(arrays)
 
     def by_platform(self, arrays: Arrays) -> bool:
-        """Whether the platform makes a difference to these arguments."""
+        """Whether the choice for these arguments depends on the platform."""
         if self.implementation is not None:
             return self.implementation in ("pallas", "splash", "cudnn")
         return len({_choose(None, arrays, self.options, name).implementation for name in PLATFORMS}) > 1
 
 
 def _accelerator(name: str) -> ModuleType:
-    """The module of "pallas" or "splash", imported where it is wanted: Pallas is slow to import."""
+    """The module of "pallas" or "splash", imported only when needed, because the import of Pallas is slow."""
     return importlib.import_module(f"attention_research.kernels.attention.{name}")
 
 
 def _laid_out(arrays: Arrays) -> str | None:
-    """Which argument cuDNN would be given as a dense [T S] array; None where there is none."""
+    """The argument that cuDNN would need as a dense [T S] array, or None."""
     dense = [name for name in ("bias", "mask", "distance_bias", "query_segments") if getattr(arrays, name) is not None]
     return f"{dense[0]}: would be laid out as [B N T S]" if dense else None
 
@@ -134,10 +134,10 @@ def explain_implementation(
     implementation: str | None = None,
     platform: str | None = None,
 ) -> Choice:
-    """(implementation, reason) that `dot_product_attention` would use for the same arguments; computes nothing.
+    """The (implementation, reason) that `dot_product_attention` chooses for the same arguments, without computation.
 
-    `platform` is the one that the program is lowered for: "cpu", "cuda", "rocm", "tpu", or None for the home platform
-    (`kernels.platforms`). Raises what `dot_product_attention` would raise.
+    `platform` is the platform that the program is lowered for: "cpu", "cuda", "rocm", "tpu", or None for the home
+    platform (`kernels.platforms`). Raises the same errors as `dot_product_attention`.
     """
     if platform not in (None, *PLATFORMS):
         raise ValueError(f"platform: expected None or one of {', '.join(PLATFORMS)}, got {platform!r}")
@@ -170,35 +170,37 @@ def dot_product_attention(
     return_residual: bool = False,
     implementation: str | None = None,
 ) -> Any:
-    """softmax(Q K^T scale + bias) V [B T N Hv], Vaswani et al. 2017, equation 1; heads n share key head n // (N / K).
+    """Scaled dot-product attention, Vaswani et al. 2017, equation 1: softmax(Q K^T scale + bias) V [B T N Hv].
 
-    The conventions, which are those of `jax.nn.dot_product_attention`:
+    Query head n uses key head n // (N / K). The conventions are those of `jax.nn.dot_product_attention`:
 
-    - `mask` is True where a query may attend; `bias` is added after the scale and its -inf hides a key.
-    - `scale` None is 1 / sqrt(H). An array without axes is multiplied into the query, and has a gradient.
-    - `is_causal` aligns top-left: query i sees keys 0..i also where T differs from S.
-    - `local_window_size` (left, right) shows query i the keys i - left .. i + right: the query's own position is
-      not counted, so that (0, 0) is itself alone; an int w is (w, w).
-    - `distance_bias` [N T+S-1], or 1 for all heads, adds its entry j - i + T - 1 to the logit of query i and key j: a
-      bias that depends on the distance alone (T5, ALiBi) without a [T S] array.
-    - with `query_segments` and `key_segments` (packed examples 1, 2, ...) a query sees the keys of its own segment; 0
-      is padding. Blocks whose keys all lie in other segments, or beyond the lengths, are skipped.
-    - `query_offset` (an int, or an array [] or [B]) is the position of the first query among the keys: causality and
-      window see query i at key i + query_offset. S - T aligns causal attention bottom-right; a decoder with a cache
-      gives the number of cached keys. It moves neither lengths nor `distance_bias`.
-    - `soft_cap` c gives c tanh(Q K^T scale / c) before biases and masks (Gemma 2); `sink` [N] is a logit a head
-      without a key, with the value 0 (gpt-oss); -inf is no sink.
-    - with `return_residual` the result is (output, log-sum-exp [B T N] of each row's logits and sink), the latter in
-      float32 and with its gradient; -inf for a row that sees nothing.
+    - `mask` is True where a query may attend. `bias` is added after the scale; a bias of -inf masks a key.
+    - `scale` None means 1 / sqrt(H). A scale that is an array without axes multiplies the query and has a gradient.
+    - `is_causal` aligns top-left: query i attends to keys 0 to i, also if T differs from S.
+    - with `local_window_size` (left, right), query i attends to keys i - left to i + right. The window does not count
+      the query's own position: with (0, 0), a query attends only to itself. An int w means (w, w).
+    - `distance_bias` [N T+S-1], or [1 T+S-1] for all heads, adds its entry j - i + T - 1 to the logit of query i and
+      key j. It is a bias that depends only on the distance (T5, ALiBi), without a [T S] array.
+    - with `query_segments` and `key_segments` (packed examples 1, 2, ...), a query attends to the keys of its own
+      segment; 0 is padding. Blocks whose keys are all in other segments, or beyond the lengths, are skipped.
+    - `query_offset` (an int, or an array [] or [B]) is the position of the first query among the keys: for causality
+      and windows, query i is at position i + query_offset. S - T aligns causal attention bottom-right. A decoder with
+      a cache passes the number of cached keys. The offset changes neither lengths nor `distance_bias`.
+    - `soft_cap` c gives the logits c tanh(Q K^T scale / c), before biases and masks (Gemma 2). `sink` [N] is one
+      additional logit per head, with the value 0 (gpt-oss); -inf means no sink.
+    - with `return_residual`, the result is (output, log-sum-exp [B T N] of the logits and the sink of each row). The
+      log-sum-exp is float32 and has a gradient. It is -inf for a query with no visible key.
     - queries at or after `query_seq_lengths` and keys at or after `key_value_seq_lengths` are padding.
 
-    Where it differs: rank-2 masks raise, values may have their own width Hv, and a query that may attend to nothing
-    gives 0 with gradient 0, also where there are no keys at all. Softmax is float32 (float64 for float64). Every array
-    argument gets its gradient, a broadcast bias its sum, in reverse and in forward mode, and gradients may be
-    differentiated again. `implementation`: "reference" (dense: the specification), "blockwise" (memory linear in S),
-    "xla", "cudnn", "pallas" (on a GPU), "splash" (on a TPU), or None to choose (see `explain_implementation`) by the
-    platform that the program is lowered for. Raises ValueError naming the argument and the axis, and where an
-    implementation cannot honour an argument.
+    It differs from `jax.nn.dot_product_attention` as follows: masks of rank 2 raise an error, values may have their own
+    width Hv, and a query with no visible key gives 0 with gradient 0, also if there are no keys at all. The softmax is
+    computed in float32 (float64 for float64 inputs). All array arguments have gradients, in reverse and forward mode
+    and of higher order; the gradient of a broadcast bias is summed.
+
+    `implementation` is "reference" (dense, the specification), "blockwise" (memory linear in S), "xla", "cudnn",
+    "pallas" (on a GPU) or "splash" (on a TPU). None chooses according to the platform that the program is lowered for
+    (see `explain_implementation`). Raises ValueError naming the argument and the axis, also if an implementation does
+    not support an argument.
 
     >>> import jax
     >>> x = jax.numpy.ones((1, 3, 2, 4))
@@ -235,9 +237,10 @@ def attention_weights(
     soft_cap: float | int | None = None,
     sink: Float[Array, "#N"] | None = None,
 ) -> Float[Array, "B N T S"]:
-    """softmax(Q K^T scale + bias), dense, in float32 (float64 for float64); arguments as `dot_product_attention`.
+    """The weights softmax(Q K^T scale + bias), dense, in float32 (float64 for float64 inputs).
 
-    An empty row is all zeros; with a sink a row sums to less than 1.
+    Arguments are those of `dot_product_attention`. The row of a query with no visible key is 0. With a sink, a row sums
+    to less than 1.
     """
     arrays, options = prepare(
         query, key, None, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,

@@ -1,4 +1,4 @@
-"""What every implementation of attention is given: the arguments checked, the band of visible keys, the mask."""
+"""The arguments of all implementations of attention: checks, the band of visible keys, and the mask."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from attention_research.kernels.symbolic import symbolic
 
 
 class Options(NamedTuple):
-    """The static arguments: query i sees keys i - left <= j <= i + right (None: no bound); logits are multiplied
-    by scale. Causality is the band (None, 0); a static query offset is part of the band, whose sides may then be
-    negative. `soft_cap` bounds the logits; with `residual` the result is (output, log-sum-exp [B T N])."""
+    """The static arguments.
+
+    Query i attends to keys i - left <= j <= i + right (None: no bound). Logits are multiplied by `scale`. Causal
+    attention is the band (None, 0). A static query offset is part of the band, whose sides may then be negative.
+    `soft_cap` bounds the logits. With `residual`, the result is (output, log-sum-exp [B T N]).
+    """
 
     scale: float
     left: int | None
@@ -26,13 +29,17 @@ class Options(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """The arrays: query [B T N H], key [B S K H], value [B S K Hv] or None, bias and mask 4-D, lengths [B], segments
-    [B T] and [B S], a bias by distance [N T+S-1], the tables [R H] and [P Hv] of Shaw's relative attention, the sinks
-    [N] or [1], and query offsets [B] that the program does not know."""
+    """The array arguments.
+
+    They are query [B T N H], key [B S K H], value [B S K Hv] or None, 4-D bias and mask, lengths [B], segments [B T]
+    and
+    [B S], a bias by distance [N T+S-1], the tables [R H] and [P Hv] of Shaw's relative attention, sinks [N] or [1], and
+    query offsets [B] that are not static.
+    """
 
     query: Array
     key: Array
-    value: Any  # None where the weights alone are asked for, which no implementation is then given
+    value: Any  # None for attention_weights, which does not call an implementation
     bias: Array | None = None
     mask: Array | None = None
     query_lengths: Array | None = None
@@ -53,7 +60,7 @@ def band(
     key_length: int,
     query_offset: int | None = 0,
 ) -> tuple[int | None, int | None]:
-    """(left, right) of the visible keys; a bound that no query can feel becomes None. `query_offset` None: unknown."""
+    """The band (left, right) of visible keys. A bound without effect becomes None. `query_offset` None: not static."""
     left, right = (window, window) if isinstance(window, int) or window is None else window
     if (left is not None and left < 0) or (right is not None and right < 0):
         raise ValueError(f"local_window_size: expected (left, right) of at least 0, got {window!r}")
@@ -70,7 +77,7 @@ def band(
 
 
 def _expect(name: str, axes: str, array: Array, sizes: tuple[int | None, ...], *, broadcast: bool = False) -> None:
-    """Raises ValueError naming the first axis of `array` that is not as expected (None: any size)."""
+    """Raises ValueError naming the first axis of `array` whose size is not the expected one (None: any size)."""
     if array.ndim != len(sizes):
         raise ValueError(f"{name}: expected {len(sizes)} axes [{axes}], got shape {list(array.shape)}")
     for axis, got, size in zip(axes.split(), array.shape, sizes, strict=True):
@@ -99,7 +106,7 @@ def prepare(
     sink: Array | None = None,
     return_residual: bool = False,
 ) -> tuple[Arrays, Options]:
-    """Checks every shape and dtype, so that an error names the argument and the axis."""
+    """Checks all shapes and dtypes and returns (arrays, options). Errors name the argument and the axis."""
     _expect("query", "B T N H", query, (None,) * 4)
     B, T, N, H = query.shape
     _expect("key", "B S K H", key, (B, None, None, H))
@@ -164,7 +171,7 @@ def prepare(
 
 
 def _offsets(offset: Array, batch: int) -> Array:
-    """[B] int32 from [] or [B] or [1]."""
+    """Converts offsets [], [1] or [B] to int32 [B]."""
     if offset.ndim:
         _expect("query_offset", "B", offset, (batch,), broadcast=True)
     if not jnp.issubdtype(offset.dtype, jnp.integer):
@@ -173,7 +180,7 @@ def _offsets(offset: Array, batch: int) -> Array:
 
 
 def _scaled(query: Array, scale: Array) -> Array:
-    """The query times a scale that is an array: multiplied in float32 at least, rounded to the query's dtype."""
+    """Multiplies the query by a scale that is an array, in at least float32, and rounds to the query's dtype."""
     if scale.ndim or not jnp.issubdtype(scale.dtype, jnp.floating):
         raise ValueError(f"scale: expected a number or a floating array without axes, got {scale.dtype}{scale.shape}")
     dtype = accumulator(query.dtype)
@@ -181,12 +188,12 @@ def _scaled(query: Array, scale: Array) -> Array:
 
 
 def empty(arrays: Arrays) -> bool:
-    """Whether an axis of query, key or value has no element."""
+    """Whether an axis of query, key or value has size 0."""
     return any(0 in array.shape for array in arrays[:3] if array is not None)
 
 
 def in_band(rows: Int[Array, "*R"], columns: Int[Array, "*C"], options: Options) -> Bool[Array, "..."] | None:
-    """rows - left <= columns <= rows + right, broadcast; None where the band has no bound."""
+    """rows - left <= columns <= rows + right, with broadcasting; None if the band has no bounds."""
     visible = None
     if options.right is not None:
         visible = columns <= rows + options.right
@@ -197,12 +204,12 @@ def in_band(rows: Int[Array, "*R"], columns: Int[Array, "*C"], options: Options)
 
 
 def same_segment(query: Int[Array, "..."], key: Int[Array, "..."]) -> Bool[Array, "..."]:
-    """Whether query and key are of one segment, broadcast; segment 0 is padding: never seen, sees nothing."""
+    """Whether query and key are in the same segment, with broadcasting. Segment 0 is padding and matches nothing."""
     return (query == key) & (key != 0)
 
 
 def visible_keys(arrays: Arrays, options: Options) -> Bool[Array, "#B #N #T #S"] | None:
-    """Which key each query may attend to, from mask, band, lengths and segments together; None: every key."""
+    """The keys that each query may attend to, from mask, band, lengths and segments; None means all keys."""
     T, S = arrays.query.shape[1], arrays.key.shape[1]
     rows, columns = jnp.arange(T, dtype=jnp.int32)[:, None], jnp.arange(S, dtype=jnp.int32)[None, :]
     terms = [arrays.mask]
@@ -222,7 +229,7 @@ def visible_keys(arrays: Arrays, options: Options) -> Bool[Array, "#B #N #T #S"]
 
 
 def softmax_or_zero(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | None = None) -> Float[Array, "*B S"]:
-    """Softmax over the visible entries of the last axis; 0 with gradient 0 where none is visible.
+    """Softmax over the visible entries of the last axis, or 0 with gradient 0 if no entry is visible.
 
     An entry of -inf is not visible.
     """
@@ -232,11 +239,12 @@ def softmax_or_zero(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | 
 
 
 def exp_below(logits: Float[Array, "..."], largest: Float[Array, "..."]) -> Float[Array, "..."]:
-    """exp(logits - largest) for logits of at most `largest`; never above 1, and 1 at the largest.
+    """exp(logits - largest) for logits of at most `largest`. The result is at most 1, and 1 at the largest logit.
 
-    A compiler may contract the product in `q k scale - largest` and the difference into one operation with one
-    rounding, while `largest` had two. At 1e10 they differ by hundreds: every exponential is 0, or one is infinite. The
-    selection between product and difference prevents it, and the bound holds where logits are computed twice.
+    A compiler may contract the product and the difference in `q k scale - largest` into one operation with one
+    rounding, whereas `largest` was rounded twice. At 1e10 the two differ by hundreds, so that all exponentials are 0 or
+    one is infinite. The selection between product and difference prevents the contraction. The bound also holds if the
+    logits are computed twice.
     """
     logits = jnp.where(largest < jnp.inf, logits, jnp.nan)
     difference = logits - largest
@@ -244,7 +252,7 @@ def exp_below(logits: Float[Array, "..."], largest: Float[Array, "..."]) -> Floa
 
 
 def capped(logits: Float[Array, "..."], cap: float | None) -> Float[Array, "..."]:
-    """cap tanh(logits / cap), Gemma Team 2024 (arXiv 2408.00118), section 2; the logits where cap is None."""
+    """cap tanh(logits / cap), Gemma Team 2024 (arXiv 2408.00118), section 2. With cap None, the logits unchanged."""
     if cap is None:
         return logits
     limit = jnp.asarray(cap, logits.dtype)
@@ -262,7 +270,7 @@ def _softmax(logits: Array) -> Array:
 
 @_softmax.defjvp
 def _softmax_derivative(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    """dp = p (t - sum(p t)), from p alone: nothing else is kept for the gradient, and nothing is nan."""
+    """dp = p (t - sum(p t)). Only p is kept for the gradient, and the gradient is never NaN."""
     (logits,), (tangent,) = primals, tangents
     weights = _softmax(logits)
     along = weights * tangent

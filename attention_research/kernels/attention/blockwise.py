@@ -1,17 +1,17 @@
-"""Exact attention in blocks of queries, memory linear in the number of keys, with a hand-written gradient.
+"""Exact attention in blocks of queries, with memory linear in the number of keys and a hand-written gradient.
 
-The tiling of Dao et al. 2022 (FlashAttention) in the form that is fastest on a CPU: one head at a time, a block of
-queries against all the keys it can see, every product a plain 2-D one. The forward pass saves the maximum m and the
-total l of each row; the backward pass recomputes the probabilities P = exp(logits - m) / l block by block:
+This is the tiling of Dao et al. 2022 (FlashAttention) in the form that is fastest on a CPU: one head at a time, a block
+of queries with all of its visible keys, and only 2-D products. The forward pass saves the maximum m and the sum l of
+each row. The backward pass recomputes the probabilities P = exp(logits - m) / l block by block:
 
     dV = P^T dO,  dS = P * (dO V^T - rowsum(P * dO V^T)),  dQ = dS K scale,  dK = dS^T Q scale,  dbias = sum of dS
 
-m and l are saved apart because their log-sum-exp m + log(l) loses log(l) to rounding where m is large: all logits of
--1e9, a row hidden by a finite bias, would give P = 1 for every key instead of 1 / S.
+m and l are saved separately, because rounding of the log-sum-exp m + log(l) loses log(l) if m is large. For example, if
+a finite bias masks a row so that all logits are -1e9, P would be 1 for every key instead of 1 / S.
 
-Keys outside a causal band or a window are never read, nor those that lengths or segments hide from a whole block. A
-mask or a bias is read block by block, in the shape it was given; the gradient of a broadcast bias is summed into that
-shape. Terms by distance (a bias, or Shaw's tables) are laid out for a block at a time.
+Keys outside a causal band or a window, and keys that lengths or segments hide from a whole block, are never read. A
+mask or bias is read block by block in its original shape, and the gradient of a broadcast bias is summed to that shape.
+Terms that depend on the distance (a bias, or Shaw's tables) are laid out one block at a time.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ from attention_research.kernels.precision import accumulator
 
 
 class Sums(NamedTuple):
-    """What the backward pass of a head adds up over its blocks: gradients of keys and values, transposed [H S], of the
-    whole bias, of the bias by distance, skewed, of the two tables, of the sink; None where there is no such array."""
+    """The gradients that the backward pass of a head sums over its blocks; None for arrays that are absent.
+
+    They are the gradients of keys and values, transposed [H S], of the whole bias, of the bias by distance, skewed, of
+    the two tables, and of the sink.
+    """
 
     key: Array
     value: Array
@@ -47,8 +50,11 @@ class Sums(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What the forward pass gives of each row: output [T Hv], the largest logit [T] and the total of the exponentials
-    exp(logits - largest) [T]. A row without a visible key or a sink has 0 in all three."""
+    """The results of the forward pass for each row.
+
+    They are the output [T Hv], the largest logit [T], and the total [T], the sum of exp(logits - largest). For a row
+    without a visible key and without a sink, all three are 0.
+    """
 
     output: Array
     largest: Array
@@ -92,12 +98,12 @@ def _forward_head(head: Head) -> Rows:
 
 
 def _divisor(total: Array) -> Array:
-    """The total, 1 where it is 0."""
+    """The total, with 0 replaced by 1."""
     return jnp.where(total == 0, jnp.ones_like(total), total)
 
 
 def _add_keys(total: Array, part: Array, span: Span) -> Array:
-    """total [H S] with part [H width] added at the span."""
+    """Adds part [H width] to total [H S] at the span."""
     if span.width == total.shape[1]:
         return total + part
     corner = at(0, span.start)
@@ -105,7 +111,7 @@ def _add_keys(total: Array, part: Array, span: Span) -> Array:
 
 
 def _add_bias(head: Head, total: Array, part: Array, span: Span, block: Array) -> Array:
-    """The bias's gradient with the block's logit gradients added, summed over the axes that the bias broadcasts."""
+    """Adds the logit gradients of a block, summed over the broadcast axes of the bias, to the bias gradient."""
     starts, sizes = head.corner(total, span, block)
     for axis in (0, 1):
         if sizes[2 + axis] == 1:
@@ -114,20 +120,21 @@ def _add_bias(head: Head, total: Array, part: Array, span: Span, block: Array) -
 
 
 def _backward_head(head: Head, rows: Rows, log_cotangent: Array, bias_gradient: Array | None):
-    """(query gradient [T H], sums) of one head; the bias gradient goes on from the heads before.
+    """Returns (query gradient [T H], sums) of one head. The bias gradient accumulates over heads.
 
-    `rows` holds the output's cotangent in the output's place; `log_cotangent` [T] is the log-sum-exp's.
+    `rows` holds the cotangent of the output instead of the output. `log_cotangent` [T] is the cotangent of the
+    log-sum-exp.
     """
     layout, options, tables = head.layout, head.options, head.tables
     ragged = layout.count * layout.block != head.query.shape[0]
 
     def seen(block: Array, sums: Sums, span: Span) -> tuple[Sums, tuple[Array, Array]]:
         query, key, logits, cap_slope = head.logits(span, block)
-        # P = exponentials / total: the division is left to the cotangents, which are narrower.
+        # P = exponentials / total. The cotangents are divided instead, because they are narrower.
         exponentials = exp_below(logits, head.rows(block, rows.largest)[:, None])
         divisor = _divisor(head.rows(block, rows.total))[:, None]
         out, of_log = head.rows(block, rows.output) / divisor, head.rows(block, log_cotangent)[:, None]
-        if ragged:  # rows that the block before has already counted
+        if ragged:  # exclude rows that the previous block has already counted
             fresh = head.first_row(block) + jnp.arange(layout.block, dtype=jnp.int32) >= block * layout.block
             out, of_log = (jnp.where(fresh[:, None], x, jnp.zeros_like(x)) for x in (out, of_log))
         towards = lax.dot_general(out, head.keys(span, head.value), LAST)
@@ -137,7 +144,7 @@ def _backward_head(head: Head, rows: Rows, log_cotangent: Array, bias_gradient: 
             whole = jnp.sum(exponentials, axis=-1)
             shares = gathered(exponentials, len(tables["value_table"]), head.first_distance(span, block), whole)
             sums = sums._replace(value_table=sums.value_table + lax.dot_general(shares, out, FIRST))
-        # Summed here, and not as rowsum(dO * O): exactly what one probability of 1 needs to get the gradient 0.
+        # Summed here instead of as rowsum(dO * O), so that a single probability of 1 gets exactly the gradient 0.
         along = jnp.sum(exponentials * towards, axis=-1, keepdims=True)
         logit_gradient = exponentials * (towards - (along - of_log) / divisor)
         if sums.bias is not None:
@@ -148,7 +155,7 @@ def _backward_head(head: Head, rows: Rows, log_cotangent: Array, bias_gradient: 
             sums = sums._replace(distance=lax.dynamic_update_slice(sums.distance, part, starts))
         if cap_slope is not None:
             logit_gradient = logit_gradient * cap_slope
-        # Transposed sums: [H block] @ [block S] is the product that XLA's CPU kernels do without a copy.
+        # The sums are transposed, because XLA's CPU kernels compute [H block] @ [block S] without a copy.
         sums = sums._replace(
             key=_add_keys(sums.key, lax.dot_general(query, logit_gradient, FIRST), span),
             value=_add_keys(sums.value, lax.dot_general(out, exponentials, FIRST), span),
@@ -186,7 +193,7 @@ def _backward_head(head: Head, rows: Rows, log_cotangent: Array, bias_gradient: 
 
 
 def _prepared(arrays: Arrays, options: Options) -> tuple[Arrays, Plan, Ranges | None]:
-    """The arrays with heads before lengths, and how they are cut."""
+    """Returns (the arrays in the layout [B N T H], the plan of blocks, the ranges of visible keys)."""
     moved = arrays.query_offset is not None
     layout = plan(arrays.query.shape[1], arrays.key.shape[1], options, finds(arrays), moved)
     query, key, value = (x.swapaxes(1, 2) for x in arrays[:3])
@@ -194,7 +201,7 @@ def _prepared(arrays: Arrays, options: Options) -> tuple[Arrays, Plan, Ranges | 
 
 
 def _run(arrays: Arrays, options: Options) -> Rows:
-    """Output [B T N Hv], largest and total [B*N T]."""
+    """The rows of all heads: output [B T N Hv], largest and total [B*N T]."""
     B, T, N, _ = arrays.query.shape
     inner, layout, found = _prepared(arrays, options)
 
@@ -216,7 +223,7 @@ def _result(arrays: Arrays, options: Options, rows: Rows) -> Any:
 
 
 def plain(arrays: Arrays, options: Options) -> Any:
-    """`attend` without its hand-written gradient: JAX differentiates it. Forward mode keeps its memory linear in S."""
+    """`attend` with JAX's automatic derivative. In forward mode, memory is linear in S."""
     arrays = vary_together(arrays)
     return _result(arrays, options, _run(arrays, options))
 
@@ -275,9 +282,9 @@ _attend.defvjp(_attend_forward, _attend_backward)
 
 
 def attend(arrays: Arrays, options: Options) -> Any:
-    """Equals `reference.attend`, computed in float32 at least; [B T N Hv]. Differentiable in both modes.
+    """The same function as `reference.attend`, [B T N Hv], computed in at least float32. Differentiable in both modes.
 
-    With `options.residual` (output, log-sum-exp [B T N]).
+    With `options.residual`, the result is (output, log-sum-exp [B T N]).
     """
     attended = both_modes(lambda arrays: _attend(arrays, options), lambda arrays: plain(arrays, options))
     return attended(vary_together(arrays))

@@ -1,4 +1,4 @@
-"""Terms of attention that depend on the distance j - i from query i to key j, laid out without a [T S] matrix."""
+"""Attention terms that depend on the distance j - i from query i to key j, laid out without gathers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, Int
 
 
 def shifted(rows: Float[Array, "*B T L"]) -> Float[Array, "*B T S"]:
-    """out[..., r, x] = rows[..., r, x + T - 1 - r], L = T + S - 1: each row starts one later than the row below.
+    """out[..., r, x] = rows[..., r, x + T - 1 - r], L = T + S - 1: each row starts one entry later than the row below.
 
-    Rows of L read with a stride one shorter: padding and reshaping alone.
+    It reads rows of length L with stride L - 1, which needs only slices and reshapes.
     """
     *batch, T, L = rows.shape
     if T == 1:
@@ -21,28 +21,28 @@ def shifted(rows: Float[Array, "*B T L"]) -> Float[Array, "*B T S"]:
 
 
 def skewed(by_distance: Float[Array, "L"], rows: int) -> Float[Array, "rows L-rows+1"]:
-    """out[r, x] = by_distance[x + rows - 1 - r]: row after row starts one distance earlier."""
+    """out[r, x] = by_distance[x + rows - 1 - r]: each row starts one distance earlier than the previous row."""
     return shifted(jnp.broadcast_to(by_distance, (rows, by_distance.shape[0])))
 
 
 def unskewed(scores: Float[Array, "rows X"]) -> Float[Array, "L"]:
-    """The transpose of `skewed`: the sums along its diagonals."""
+    """The transpose of `skewed`: sums along the diagonals."""
     rows, width = scores.shape
     shape = jax.ShapeDtypeStruct((width + rows - 1,), scores.dtype)
     return jax.linear_transpose(lambda x: skewed(x, rows), shape)(scores)[0]
 
 
 def dense(by_distance: Float[Array, "N L"], query_length: int) -> Float[Array, "1 N T S"]:
-    """by_distance[n, j - i + T - 1] for every pair."""
+    """The dense array of by_distance[n, j - i + T - 1] for all pairs (i, j)."""
     return jax.vmap(lambda x: skewed(x, query_length))(by_distance)[None]
 
 
 def spread(
     by_distance: Float[Array, "T R"], first: Array | int, onto: Float[Array, "T width"]
 ) -> Float[Array, "T width"]:
-    """onto[r, c] + by_distance[r, clip(c + first - r, -k, k) + k]: key 0 is at distance `first` from row 0.
+    """onto[r, c] + by_distance[r, clip(c + first - r, -k, k) + k], where key 0 is at distance `first` from row 0.
 
-    Beyond k on either side a row is constant; the band between, at most T + 2k - 2 wide, is skewed into place.
+    Beyond distance k on either side, a row is constant. The band in between, at most T + 2k - 2 wide, is skewed.
     """
     (T, R), width = by_distance.shape, onto.shape[1]
     k, distance = R // 2, _distances(T, width, first)
@@ -53,7 +53,7 @@ def spread(
     onto = onto + jnp.where(distance < 0, by_distance[:, :1], by_distance[:, -1:])
     if k == 1:
         return jnp.where(distance == 0, onto + by_distance[:, 1:2] - by_distance[:, 2:], onto)
-    # inside[r, x] is what is left to add at distance x - (k - 1) - r, for |distance| < k, and 0 elsewhere.
+    # inside[r, x] is the rest to add at distance x - (k - 1) - r, for |distance| < k, and 0 elsewhere.
     edges = jnp.where(jnp.arange(1 - k, k) < 0, by_distance[:, :1], by_distance[:, -1:])
     band, at, shift = _band(T, k, width, first)
     inside = jnp.pad(by_distance[:, 1:-1] - edges, ((0, 0), (0, T)))
@@ -65,9 +65,9 @@ def spread(
 def gathered(
     scores: Float[Array, "T width"], table_rows: int, first: Array | int, total: Float[Array, "T"]
 ) -> Float[Array, "T R"]:
-    """The transpose of `spread`: each row's scores summed by their clipped distance; `total` are the rows' sums.
+    """The transpose of `spread`: sums the scores of each row by clipped distance. `total` holds the sums of the rows.
 
-    The left edge is what the others leave of the total: sums over a part of a row are slow on a CPU.
+    The sum of the left edge is the total minus the other sums, because sums over a part of a row are slow on a CPU.
     """
     (T, width), R = scores.shape, table_rows
     k, distance = R // 2, _distances(T, width, first)
@@ -94,7 +94,7 @@ def _distances(rows: int, width: int, first: Array | int) -> Int[Array, "rows wi
 
 
 def _band(rows: int, k: int, width: int, first: Array | int) -> tuple[int, tuple[Array, Array], Array]:
-    """(width of the band, where it stands among the keys, by how much it had to be moved to stand within them)."""
+    """Returns (width of the band, its start among the keys, the shift that moved it within the keys)."""
     band = rows + 2 * k - 2
     begin = -(jnp.asarray(first, jnp.int32) + k - 1)
     start = jnp.clip(begin, 0, width - band)
@@ -102,7 +102,7 @@ def _band(rows: int, k: int, width: int, first: Array | int) -> tuple[int, tuple
 
 
 def _moved(band: Float[Array, "T W"], shift: Array) -> Float[Array, "T W"]:
-    """out[r, x] = band[r, x + shift], 0 from outside."""
+    """out[r, x] = band[r, x + shift], or 0 outside of the band."""
     T, width = band.shape
     padded = jnp.pad(band, ((0, 0), (width, width)))
     return lax.dynamic_slice(padded, (jnp.zeros_like(shift), shift + width), (T, width))

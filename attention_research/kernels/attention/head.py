@@ -1,4 +1,4 @@
-"""One head as blockwise attention sees it: 2-D arrays, and the logits of a block of queries over a span of keys."""
+"""One head of blockwise attention: its 2-D arrays, and the logits of a block of queries and a span of keys."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FIRST = (((0,), (0,)), ((), ()))
 
 
 def at(*starts: Array | int) -> tuple[Array, ...]:
-    """Starts of a dynamic slice: all int32, also under x64."""
+    """The start indices of a dynamic slice, as int32 also under x64."""
     return tuple(jnp.asarray(start, jnp.int32) for start in starts)
 
 
 class Head:
-    """One head of `arrays` (heads before lengths), number `index` of B*N; see `Arrays` for what may be None."""
+    """Head number `index` of B*N of `arrays`, in the layout [B N T H]. Optional arrays may be None (see `Arrays`)."""
 
     def __init__(self, arrays: Arrays, options: Options, layout: Plan, ranges: Ranges | None, index: Array):
         N, K = arrays.query.shape[1], arrays.key.shape[1]
@@ -45,7 +45,7 @@ class Head:
             self.by_distance = skewed(own.astype(self.dtype), layout.block)
 
     def matrix(self, array: Array, head: Array) -> Array:
-        """[T H] of this batch element and head, in the accumulator's dtype."""
+        """The matrix [T H] of this batch element and head, in the accumulator's dtype."""
         part = lax.dynamic_slice(array, at(self.batch, head, 0, 0), (1, 1, *array.shape[2:]))
         return part[0, 0].astype(self.dtype)
 
@@ -54,16 +54,16 @@ class Head:
         return None if table is None else table.astype(self.dtype)
 
     def rows(self, block: Array, array: Array) -> Array:
-        """The block's rows of `array` [T ...]."""
+        """The rows of `array` [T ...] in the block."""
         return lax.dynamic_slice_in_dim(array, self.first_row(block), self.layout.block)
 
     def first_row(self, block: Array) -> Array:
         return jnp.minimum(block * self.layout.block, self.query.shape[0] - self.layout.block)
 
     def over_keys(self, strip: Strip, block: Array, body: Callable[[Span], Any], skipped: Any) -> Any:
-        """body(the span of keys that the block sees); `skipped` where it sees none.
+        """body(the span of visible keys of the block), or `skipped` if no key is visible.
 
-        A span found at run time gets the narrowest of a few widths, each compiled.
+        A span that is found at run time gets the narrowest sufficient width from a few compiled widths.
         """
         start = self.first_key(strip, block)
         if self.ranges is None:
@@ -76,11 +76,12 @@ class Head:
         return lax.switch(rung, [lambda low: skipped, *branches], low)
 
     def blocks(self, strip: Strip, before: Array) -> Array:
-        """The numbers of the strip's blocks; where scores are many, not before `before`, the strip before, is computed.
+        """The numbers of the blocks of a strip. With many scores, they depend on `before`, the previous strip's result.
 
-        Independent strips are all begun before the first is done, and their scores held together: faster while they
-        stay in the caches, else slower, and not linear in memory. An index is never negative, which XLA does not know
-        (it folds an optimization barrier away before it orders the program). Nor does JAX, which would else compute
+        XLA starts all independent strips before the first one is done, and holds the scores of all of them. This is
+        faster while the scores fit in the caches, else slower, and memory is then not linear. The data dependency
+        prevents it: it uses the fact that an index is never negative, which XLA does not know. (XLA removes an
+        optimization barrier before it orders the program.) JAX does not know it either; otherwise, it would compute
         the masks of several blocks once for all heads and keep them.
         """
         count = strip.last - strip.first
@@ -93,17 +94,17 @@ class Head:
     def first_key(self, strip: Strip, block: Array) -> Array | int:
         if strip.width == strip.stop - strip.start:
             return strip.start
-        assert self.options.left is not None  # only a window's strip sees less than it spans
+        assert self.options.left is not None  # only with a window is a strip wider than its visible keys
         return jnp.clip(self.first_row(block) - self.options.left, strip.start, strip.stop - strip.width)
 
     def keys(self, span: Span, array: Array) -> Array:
-        """The rows of key or value in the span."""
+        """The rows of key or value `array` in the span."""
         if span.width == array.shape[0]:
             return array
         return lax.dynamic_slice_in_dim(array, span.start, span.width)
 
     def corner(self, array: Array, span: Span, block: Array) -> tuple[tuple, tuple[int, ...]]:
-        """Where the block lies in a broadcast [B N T S] array: (starts, sizes)."""
+        """The (starts, sizes) of the block in a broadcast [B N T S] array."""
         starts = (self.batch, self.head, self.first_row(block), span.start)
         sizes = (1, 1, self.layout.block, span.width)
         whole = [size == 1 for size in array.shape]
@@ -111,17 +112,19 @@ class Head:
         return starts, tuple(1 if one else size for size, one in zip(sizes, whole, strict=True))
 
     def part(self, array: Array, span: Span, block: Array) -> Array:
-        """The block's part of a broadcast [B N T S] array: 2-D, each axis whole or 1."""
+        """The 2-D part of a broadcast [B N T S] array for the block. Broadcast axes have size 1."""
         return lax.dynamic_slice(array, *self.corner(array, span, block))[0, 0]
 
     def distance_corner(self, span: Span, block: Array) -> tuple[tuple[Array, ...], tuple[int, int]]:
-        """Where the block lies in the bias by distance, skewed: (starts, sizes)."""
+        """The (starts, sizes) of the block in the skewed bias by distance."""
         first = span.start - self.first_row(block) + self.query.shape[0] - self.layout.block
         return at(0, first), (self.layout.block, span.width)
 
     def logits(self, span: Span, block: Array) -> tuple[Array, Array, Array, Array | None]:
-        """(the scaled query block, the keys, the logits with -inf where a query may not look, the derivative of the
-        soft cap or None)."""
+        """Returns (the scaled query block, the keys, the logits, the derivative of the soft cap or None).
+
+        Logits of masked keys are -inf.
+        """
         arrays, options = self.arrays, self.options
         query = self.rows(block, self.query) * jnp.asarray(options.scale, self.dtype)
         key = self.keys(span, self.key)
@@ -142,7 +145,7 @@ class Head:
         return query, key, logits, slope
 
     def visible(self, span: Span, block: Array) -> list[Array | None]:
-        """What each of band, mask, lengths and segments lets the block see."""
+        """The visibility masks of the block from band, mask, lengths and segments, one for each (or None)."""
         arrays = self.arrays
         rows = self.first_row(block) + jnp.arange(self.layout.block, dtype=jnp.int32)[:, None]
         columns = span.start + jnp.arange(span.width, dtype=jnp.int32)[None, :]
@@ -160,11 +163,11 @@ class Head:
         return terms
 
     def first_distance(self, span: Span, block: Array) -> Array:
-        """From the block's first query to the span's first key."""
+        """The distance from the first query of the block to the first key of the span."""
         return span.start - self.first_row(block)
 
     def join(self, blocks: list[Array]) -> Array:
-        """[count, block, ...] pieces in order -> [T ...], dropping what the last block overlaps."""
+        """Joins pieces [count, block, ...] to [T ...], without the rows that the last block repeats."""
         T, block, count = self.query.shape[0], self.layout.block, self.layout.count
         stacked = jnp.concatenate(blocks) if len(blocks) > 1 else blocks[0]
         rows = stacked.reshape(count * block, *stacked.shape[2:])

@@ -1,4 +1,4 @@
-"""How blockwise attention cuts its work: blocks of queries, and the span of keys that each block can see."""
+"""The partition of blockwise attention: blocks of queries, and the span of visible keys of each block."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from jaxtyping import Array, Int
 
 from attention_research.kernels.attention.arguments import Arrays, Options
 
-#: Queries a block. Measured on 2 cores at T = 512 to 4096: 512 is best forward and backward.
+#: Queries per block. 512 is fastest forward and backward (measured on 2 cores at T = 512 to 4096).
 QUERY_BLOCK = 512
-#: Below this, blocks of a window or a triangle cost more in dispatch than they save in keys. A triangle has eight
-#: blocks where it can, which is 9/16 of the square.
+#: Smaller blocks of a window or a causal triangle cost more in dispatch than they save in keys. A triangle is split
+#: into eight blocks if possible, which compute 9/16 of the square.
 SMALLEST_BLOCK = 128
-#: A triangle of more blocks than this is cut into this many strips, so that the program stays small.
+#: The maximum number of strips of a causal triangle, which limits the size of the program.
 MOST_STRIPS = 16
-#: Bytes of scores up to which the strips of a head need no order.
+#: Up to this number of bytes of scores, the strips of a head may be computed at the same time.
 TOGETHER = 2**22
-#: Spans that are found at run time have one of this many widths, each compiled.
+#: The number of compiled widths for spans that are found at run time.
 WIDTHS = 4
 
 
 class Strip(NamedTuple):
-    """Blocks first <= i < last of the queries; each sees `width` keys from within [start, stop)."""
+    """Blocks first <= i < last of the queries. Each block reads `width` keys within [start, stop)."""
 
     first: int
     last: int
@@ -34,37 +34,40 @@ class Strip(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How one head is cut up: `block` queries at a time; the last block overlaps the one before where T is ragged."""
+    """The partition of one head into blocks of `block` queries.
+
+    If `block` does not divide T, the last block overlaps the previous one.
+    """
 
     block: int
     count: int  # type: ignore[assignment]  # a number here, which hides tuple.count
     strips: tuple[Strip, ...]
 
     def ordered(self) -> bool:
-        """Whether the strips hold too many scores to be computed at once, one block of each."""
+        """Whether strips must be computed in order, because one block of each has too many scores in total."""
         return 4 * sum(self.block * strip.width for strip in self.strips) > TOGETHER
 
 
 class Span(NamedTuple):
-    """The keys start <= j < start + width, known to the program by their number alone."""
+    """The keys start <= j < start + width. Only the width is static."""
 
     start: Array | int
     width: int
 
 
 class Ranges(NamedTuple):
-    """low <= j < high holds every key that any query of a block may see, found at run time from the arrays."""
+    """The range low <= j < high contains all visible keys of a block. It is computed at run time from the arrays."""
 
     low: Int[Array, "B count"]
     high: Int[Array, "B count"]
 
 
-def plan(
-    query_length: int, key_length: int, options: Options, found: bool = False, moved: bool = False
-) -> Plan:
-    """Blocks of equal size, and the keys that each can see; `found`: the spans are looked up at run time instead.
+def plan(query_length: int, key_length: int, options: Options, found: bool = False, moved: bool = False) -> Plan:
+    """Plans blocks of equal size and the visible keys of each block.
 
-    `moved`: the queries have an offset that is known at run time, so that the band says nothing here.
+    With `found`, the spans of keys are found at run time instead. With `moved`, the queries have an offset that is
+    known
+    only at run time, so that the band cannot be used here.
     """
     T, S = query_length, key_length
     left, right = (None, None) if moved else (options.left, options.right)
@@ -91,18 +94,18 @@ def plan(
 
 
 def widths(widest: int) -> tuple[int, ...]:
-    """The widths that a span found at run time may have."""
+    """The possible widths of a span that is found at run time."""
     return tuple(sorted({math.ceil(widest * part / WIDTHS) for part in range(1, WIDTHS + 1)}))
 
 
 def finds(arrays: Arrays) -> bool:
-    """Whether the arrays say which keys a block need not look at."""
+    """Whether the arrays determine at run time which keys a block can skip."""
     found = (arrays.query_lengths, arrays.key_lengths, arrays.query_segments, arrays.query_offset)
     return any(array is not None for array in found)
 
 
 def ranges(arrays: Arrays, options: Options, layout: Plan) -> Ranges | None:
-    """The keys that lengths and segments leave visible to each block; None where there are neither."""
+    """The range of keys that lengths, segments and offsets leave visible to each block, or None if all are absent."""
     if not finds(arrays):
         return None
     (B, T), S = arrays.query.shape[:2], arrays.key.shape[1]

@@ -1,4 +1,4 @@
-"""The attention kernels of the installed libraries, held to this project's laws; what they cannot honour raises."""
+"""Attention kernels of JAX and cuDNN with the conventions of `dot_product_attention`. Unsupported arguments raise."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from attention_research.kernels.masks import combine_masks, segment_mask
 from attention_research.kernels.platforms import home_platform
 from attention_research.kernels.precision import accumulator
 
-#: JAX gives masked logits -0.7 times the largest float32: a finite bias must stay above, or masked keys were seen.
+#: The lower bound of a finite bias. JAX sets masked logits to -0.7 times the largest float32, and a smaller bias
+#: would make masked keys visible.
 LOWEST = -1e38
 
 
 def _above_masked(bias: Array) -> Array:
-    """The bias, at least LOWEST, with the gradient of the bias itself."""
+    """The bias, bounded below by LOWEST, with the gradient of the unbounded bias."""
     return bias + jax.lax.stop_gradient(jnp.maximum(bias, jnp.asarray(LOWEST, bias.dtype)) - bias)
 
 
 def attend(implementation: Any, arrays: Arrays, options: Options, *, platform: str | None = None) -> Array:
-    """`jax.nn.dot_product_attention`, with its empty rows (the mean of masked values) set to 0.
+    """`jax.nn.dot_product_attention`, with 0 for rows without a visible key (instead of the mean of masked values).
 
-    Raises ValueError where the library cannot honour an argument.
+    Raises ValueError if the library does not support an argument.
     """
     refuse(implementation, arrays, options, platform or home_platform())
     T, S = arrays.query.shape[1], arrays.key.shape[1]
@@ -37,7 +38,7 @@ def attend(implementation: Any, arrays: Arrays, options: Options, *, platform: s
         bias = by_distance if bias is None else bias + by_distance.astype(bias.dtype)
     if arrays.query_segments is not None and arrays.key_segments is not None:
         mask = combine_masks(mask, segment_mask(arrays.query_segments, arrays.key_segments))
-    if bias is not None:  # what -inf hides becomes a part of the mask, so that no NaN arises
+    if bias is not None:  # entries of -inf become part of the mask, which avoids NaN
         hidden = bias == -jnp.inf
         bias, mask = _above_masked(jnp.where(hidden, jnp.zeros_like(bias), bias)), combine_masks(mask, ~hidden)
         if implementation == "cudnn":
@@ -45,13 +46,13 @@ def attend(implementation: Any, arrays: Arrays, options: Options, *, platform: s
         else:
             bias = bias.astype(accumulator(arrays.query.dtype))
     visible = visible_keys(arrays._replace(mask=mask), options)
-    # Causality is the band (None, 0); any other band goes as a window, an absent bound as one that no query feels.
+    # Causal attention is the band (None, 0). Other bands are passed as a window, and an absent bound as the length.
     left = T - 1 if options.left is None else options.left
     right = S - 1 if options.right is None else options.right
     causal_or_all = options.left is None and options.right in (None, 0)
     query, scale = arrays.query, options.scale
     if implementation == "xla" and query.dtype == accumulator(query.dtype):
-        # Before the product, so that no compiler contracts it with the softmax's difference: see `exp_below`.
+        # Scale before the product, so that the compiler cannot contract it with the softmax (see `exp_below`).
         query, scale = query * jnp.asarray(scale, query.dtype), 1.0
     output = jax.nn.dot_product_attention(
         query,

@@ -1,7 +1,7 @@
-"""Values that vary over mesh axes: what `jax.shard_map` demands of the carries of loops inside it.
+"""Loop carries inside `jax.shard_map`, whose types must vary over the same mesh axes in every iteration.
 
-An array that is the same on all devices of an axis is of another type there than one that differs; a loop's carry
-must have one type. Outside `shard_map` nothing here does anything: XLA folds it away.
+Inside `shard_map`, an array that is equal on all devices of an axis has a different type than one that varies, and the
+carry of a loop must have one type. Outside `shard_map`, these functions have no effect, and XLA removes them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from jaxtyping import Array
 
 
 def varying_zeros(like: Array) -> Array:
-    """Zeros for a loop's carry that vary over the mesh axes that `like` varies over."""
+    """Zeros for the carry of a loop, which vary over the same mesh axes as `like`."""
     return jnp.where(jnp.zeros((), bool), like, jnp.zeros_like(like))
 
 
 def vary_together(arrays: Any) -> Any:
-    """The same values, each varying over all mesh axes that any array of the tree varies over.
+    """The same arrays, each varying over all mesh axes over which any array of the tree varies.
 
-    It sums the gradient of an array that is the same on all devices over them. `never` is False.
+    The gradient of an array that is equal on all devices is summed over the devices. `never` is False.
     """
     never = jnp.zeros((), bool)
     for array in jax.tree.leaves(arrays):

@@ -1,19 +1,20 @@
 """FlashAttention-2, Dao 2023 (arXiv 2307.08691), algorithms 1 and 2: softmax(Q K^T scale + bias) V in tiles.
 
-Written in Pallas for NVIDIA GPUs (its Triton lowering); elsewhere the same kernels run interpreted, which is for tests
-and not for speed. A program owns a block of queries and walks over blocks of keys with a running maximum and sum; it
-keeps the output, and the maximum and the total of each row (see `blockwise` for why not their log-sum-exp). The
+The kernels are written in Pallas for NVIDIA GPUs (with its Triton lowering). On other platforms they run interpreted,
+for tests. A program owns a block of queries and loops over blocks of keys with a running maximum and sum. It stores the
+output, and the maximum and the total of each row (`blockwise` explains why it does not store their log-sum-exp). The
 gradient recomputes the probabilities P from these:
 
     dV = P^T dO,  dS = P * (dO V^T - rowsum(dO * O)),  dQ = dS K scale,  dK = dS^T Q scale,  dbias = sum of dS
 
-one kernel for dQ (a program owns queries), one for dK and dV (a program owns the keys of one key head and walks over
-its query heads), and one for dbias where there is a bias: a program owns a block of the bias and walks over the batch
-elements and heads that share it, so that sums need no atomic operations and two runs give the same bits. Blocks that
-the band, the lengths or the segments hide are never read. Any length works: loads at the ragged edge are masked.
+There is one kernel for dQ (a program owns queries), one for dK and dV (a program owns the keys of one key head and
+loops over its query heads), and one for dbias if there is a bias. A program of the last kernel owns a block of the bias
+and loops over the batch elements and heads that share it. Sums therefore need no atomic operations, and results are
+bitwise reproducible. Blocks that the band, the lengths or the segments hide are never read. Any length is supported:
+loads beyond the end are masked.
 
-Conventions: products are in the inputs' dtype (float32 follows `jax_default_matmul_precision`, which is TF32 on the
-GPUs that have it), sums and softmax in float32.
+Products are computed in the dtype of the inputs (float32 follows `jax_default_matmul_precision`, which is TF32 on GPUs
+that have it), sums and softmax in float32.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from attention_research.kernels.attention.refusals import GPUS, refuse
 from attention_research.kernels.platforms import home_platform
 from attention_research.kernels.precision import accumulator
 
-#: The tensor cores' tiles are at least this long on a side.
+#: The minimum side of a tile for tensor cores.
 SMALLEST = 16
 
 
 def default_blocks(dtype: jnp.dtype, width: int, *, tiled: bool = False) -> Blocks:
-    """By the bytes of a row of a tile, and whether tiles of a bias or a mask are kept too.
+    """Default block sizes, from the bytes of a row of a tile and from whether there are tiles of a bias or mask.
 
-    A choice from the published kernels and from what fits into shared memory, not a measurement.
+    They are chosen from published kernels and the size of shared memory, not measured.
     """
     row = jnp.dtype(dtype).itemsize * width
     if row <= 256:
@@ -59,10 +60,10 @@ def default_blocks(dtype: jnp.dtype, width: int, *, tiled: bool = False) -> Bloc
 
 
 def attend(arrays: Arrays, options: Options, blocks: Blocks | None = None, *, platform: str | None = None) -> Any:
-    """Equals `reference.attend`, memory linear in the lengths but for a bias and its gradient; [B T N Hv].
+    """The same function as `reference.attend`, [B T N Hv]. Memory is linear in the lengths, except for a bias.
 
-    Interpreted for a `platform` that is not a GPU (None: the home platform). Raises ValueError where `refusals.pallas`
-    has a reason.
+    Kernels are interpreted if `platform` is not a GPU (None: the home platform). Raises ValueError if `refusals.pallas`
+    returns a reason.
     """
     platform = platform or home_platform()
     refuse("pallas", arrays, options, platform)
@@ -80,9 +81,9 @@ def _power_of_two(size: int) -> int:
 
 
 def visible_ranges(arrays: Arrays, options: Options, size: int, step: int, *, of_keys: bool = False) -> Array | None:
-    """[B blocks 2]: the blocks of `step` keys, from first to before last, that a block of `size` queries may see.
+    """The range [first, end) of blocks of `step` keys that are visible to each block of `size` queries, [B blocks 2].
 
-    With `of_keys` the blocks of queries that may see a block of keys. None: every block sees every other.
+    With `of_keys`, the range of blocks of queries to which each block of keys is visible. None means all blocks.
     """
     if options.left is None and options.right is None and arrays.key_lengths is None:
         if arrays.query_lengths is None and arrays.query_segments is None:
@@ -116,7 +117,7 @@ def visible_ranges(arrays: Arrays, options: Options, size: int, step: int, *, of
 
 
 def _whole(array, *, wide: bool = False) -> pl.BlockSpec:
-    """All of an array, in memory; a head width is read as the next power of 2."""
+    """The spec of a whole array in memory. With `wide`, the last axis is a head width, padded to a power of 2."""
     shape = (*array.shape[:-1], _power_of_two(array.shape[-1])) if wide else array.shape
     return pl.BlockSpec(shape, lambda *_: (0,) * len(shape))
 
@@ -128,7 +129,7 @@ def _specs(arrays: Arrays) -> Arrays:
 
 
 def _cost(kernel, arrays: Arrays, options: Options) -> pl.CostEstimate:
-    """The products of the pairs that the band leaves visible, and an exponential each; lengths are not known here."""
+    """The cost of the pairs that the band leaves visible: products and one exponential each. Lengths are unknown."""
     (B, T, N, H), S, width = arrays.query.shape, arrays.key.shape[1], arrays.value.shape[3]
     rows = np.arange(T)
     first = np.zeros(T, int) if options.left is None else np.maximum(rows - options.left, 0)
@@ -140,7 +141,7 @@ def _cost(kernel, arrays: Arrays, options: Options) -> pl.CostEstimate:
 
 
 class _Output(NamedTuple):
-    """An array that a kernel makes; `wide`: its last axis is a head width, which is padded."""
+    """An output array of a kernel. With `wide`, its last axis is a head width, which is padded."""
 
     shape: tuple[int, ...]
     dtype: jnp.dtype
@@ -156,7 +157,7 @@ def _call(
     blocks: Blocks,
     interpret: bool,
 ):
-    """Runs a kernel on (arrays, ranges, what the forward pass saved)."""
+    """Runs a kernel on (arrays, ranges, arrays saved by the forward pass)."""
     arrays, ranges, *saved = given
     specs = [_specs(arrays), None if ranges is None else _whole(ranges)]
     specs += [jax.tree.map(_whole, one)._replace(cotangent=_whole(one.cotangent, wide=True)) for one in saved]
@@ -175,7 +176,7 @@ def _call(
 
 
 def _run(arrays: Arrays, options: Options, blocks: Blocks, interpret: bool) -> tuple[Array, Array, Array]:
-    """(output [B T N Hv], largest logit and total of each row [B N T])."""
+    """Returns (output [B T N Hv], largest logit [B N T], total [B N T])."""
     (B, T, N, _), width = arrays.query.shape, arrays.value.shape[3]
     row = _Output((B, N, T), accumulator(arrays.query.dtype), wide=False)
     outputs = [_Output((B, T, N, width), arrays.query.dtype), row, row]
@@ -226,7 +227,7 @@ def _attend_backward(options: Options, blocks: Blocks, interpret: bool, residual
 
 
 def _sink_gradient(sink: Array, saved: Saved) -> Array:
-    """Of a key whose value is 0: minus its weight times what is left of the row."""
+    """The gradient of a sink, which is a key with the value 0: minus its weight times delta, summed."""
     total = jnp.where(saved.total == 0, jnp.ones_like(saved.total), saved.total)
     share = exp_below(sink.astype(total.dtype)[:, None], saved.top) / total
     gradient = -jnp.sum(share * saved.delta, axis=(0, 2))
@@ -236,11 +237,11 @@ def _sink_gradient(sink: Array, saved: Saved) -> Array:
 def _bias_gradient(
     arrays: Arrays, run: Callable[..., Any], blocks: Blocks, ranges: Array | None, saved: Saved
 ) -> Array:
-    """A program writes one sum where the bias has an axis of 1; they are added up here."""
+    """The gradient of the bias. Along broadcast axes, each program writes a partial sum; they are added here."""
     assert arrays.bias is not None
     B, N, *lengths = arrays.bias.shape
     counts = pl.cdiv(arrays.query.shape[1], blocks.own), pl.cdiv(arrays.key.shape[1], blocks.step)
-    if ranges is not None and B == 1:  # what any batch element sees
+    if ranges is not None and B == 1:  # the union over batch elements
         ranges = jnp.stack([jnp.min(ranges[..., 0], axis=0), jnp.max(ranges[..., 1], axis=0)], axis=-1)[None]
     partial = [count if length == 1 else length for count, length in zip(counts, lengths, strict=True)]
     output = _Output((B, N, *partial), saved.top.dtype, wide=False)

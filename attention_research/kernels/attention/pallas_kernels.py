@@ -1,7 +1,7 @@
-"""The kernels of `pallas`: what one program of each grid computes.
+"""The kernels of `pallas`: the computation of one program of each grid.
 
-A kernel gets `inputs`, the arrays in memory (head widths padded to a power of 2), `ranges` (which blocks to walk over,
-see `pallas.visible_ranges`) and the real `shapes`.
+A kernel takes `inputs`, the arrays in memory (with head widths padded to a power of 2), `ranges`, the blocks to loop
+over (see `pallas.visible_ranges`), and `shapes`, the shapes without padding.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from attention_research.kernels.attention.tiles import Refs, Shapes, Span, dot, 
 
 
 class Blocks(NamedTuple):
-    """Forward: a program owns `query` rows and reads `key` keys at a time. Backward: it owns `own` rows (or keys) and
-    reads `step` keys (or rows) at a time."""
+    """Block sizes.
+
+    In the forward pass, a program owns `query` rows and reads `key` keys at a time. In the backward pass, it owns `own`
+    rows (or keys) and reads `step` keys (or rows) at a time.
+    """
 
     query: int
     key: int
@@ -29,18 +32,16 @@ class Blocks(NamedTuple):
 
 
 def _bounds(ranges, batch: Array, block: Array, total: int) -> tuple[Array | int, Array | int]:
-    """From first to before last, of `total` blocks."""
+    """The range [first, end) of the blocks to loop over, of `total` blocks."""
     return (0, total) if ranges is None else (ranges[batch, block, 0], ranges[batch, block, 1])
 
 
 def _loop(bounds: tuple[Array | int, Array | int], step, carry):
-    """step(int32 index, carry) from the first bound to before the second."""
+    """Runs step(int32 index, carry) for the indices from the first bound up to, but excluding, the second."""
     return lax.fori_loop(*bounds, lambda index, state: step(jnp.asarray(index, jnp.int32), state), carry)
 
 
-def forward_kernel(
-    inputs: Arrays, ranges, output, tops, totals, *, shapes: Shapes, options: Options, blocks: Blocks
-):
+def forward_kernel(inputs: Arrays, ranges, output, tops, totals, *, shapes: Shapes, options: Options, blocks: Blocks):
     """Algorithm 1. Grid: (blocks of queries, heads, batch)."""
     at = Refs(inputs, shapes, options)
     block, head, batch = (pl.program_id(axis) for axis in range(3))
@@ -63,7 +64,7 @@ def forward_kernel(
 
     width = inputs.value.shape[3]
     largest, total = jnp.full((blocks.query,), -jnp.inf, at.dtype), jnp.zeros((blocks.query,), at.dtype)
-    if inputs.sink is not None:  # a key without a value, seen first
+    if inputs.sink is not None:  # the sink is a key with the value 0, processed first
         sink = at.sink(head)
         largest = jnp.full((blocks.query,), sink, at.dtype)
         total = total + jnp.where(sink == -jnp.inf, jnp.zeros_like(sink), jnp.ones_like(sink))
@@ -77,8 +78,11 @@ def forward_kernel(
 
 
 class Saved(NamedTuple):
-    """What the gradient starts from: the output's cotangent [B T N Hv], and of each row [B N T] the largest logit, the
-    total of exp(logits - largest), 0 where there is none, and rowsum(dO * O) less the log-sum-exp's cotangent."""
+    """The arrays from which the gradient is computed.
+
+    They are the cotangent of the output [B T N Hv] and, for each row [B N T], the largest logit, the total of
+    exp(logits - largest) (0 if no key is visible), and rowsum(dO * O) minus the cotangent of the log-sum-exp.
+    """
 
     cotangent: Array
     top: Array
@@ -87,10 +91,10 @@ class Saved(NamedTuple):
 
 
 def _probabilities(at: Refs, saved: Saved, query, key, value, out, batch, head, rows: Span, columns: Span):
-    """(P, the gradient of the logits, that of the logits before the cap) of a block."""
+    """Returns (P, the gradient of the logits, the gradient of the logits before the cap) of a block."""
     logits, cap_slope = at.logits(query, key, batch, head, rows, columns)
     top, total = (at.vector(array, batch, head, rows)[:, None] for array in (saved.top, saved.total))
-    # Also rows beyond the end are read as 0.
+    # Rows beyond the end are read as 0 too, so that the total can be 0.
     probabilities = exp_below(logits, top) / jnp.where(total == 0, jnp.ones_like(total), total)
     towards = dot(out, value, trans_b=True)
     slope = probabilities * (towards - at.vector(saved.delta, batch, head, rows)[:, None])
@@ -147,7 +151,7 @@ def key_kernel(inputs: Arrays, ranges, saved: Saved, keys, values, *, shapes: Sh
 
 
 def bias_kernel(inputs: Arrays, ranges, saved: Saved, gradient, *, shapes: Shapes, options: Options, blocks: Blocks):
-    """dbias, summed over the batch elements and heads that share it, and over the block along an axis of 1.
+    """dbias, summed over the batch elements and heads that share it, and over the block along broadcast axes.
 
     Grid: (blocks of queries, blocks of keys, heads of the bias, batch of the bias).
     """

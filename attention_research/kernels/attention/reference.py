@@ -1,6 +1,6 @@
 """Dense scaled dot-product attention, Vaswani et al. 2017, equation 1: softmax(Q K^T scale + bias) V.
 
-This is the specification: every other implementation is tested against it.
+This implementation is the specification. All other implementations are tested against it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from attention_research.kernels.precision import accumulator, einsum
 
 
 def weights(arrays: Arrays, options: Options) -> Float[Array, "B N T S"]:
-    """The attention weights, in float32 (float64 for float64 inputs). With sinks a row sums to less than 1."""
+    """The attention weights in float32 (float64 for float64 inputs). With sinks, a row sums to less than 1."""
     return softmax_or_zero(_logits(arrays, options))[..., : arrays.key.shape[1]]
 
 
 def _logits(arrays: Arrays, options: Options) -> Float[Array, "B N T S"]:
-    """-inf where a query may not look; a sink is one more column."""
+    """The logits, -inf at masked keys. A sink is an additional column."""
     query, key = arrays.query, arrays.key
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     dtype = accumulator(query.dtype)
-    # Heads before lengths once, at the door: with BTNH einsums XLA copies the whole score matrix transposed.
+    # Transpose to the layout [B N T H] once. With einsums over BTNH, XLA would transpose the whole score matrix.
     query = query.reshape(B, T, K, N // K, H).transpose(0, 2, 3, 1, 4)
     logits = einsum("BKGTH,BSKH->BKGTS", query, key).reshape(B, N, T, S)
     logits = capped(logits * jnp.asarray(options.scale, dtype), options.soft_cap)
@@ -50,7 +50,7 @@ def _logits(arrays: Arrays, options: Options) -> Float[Array, "B N T S"]:
 
 
 def log_sum_exp(logits: Float[Array, "B N T S"]) -> Float[Array, "B T N"]:
-    """log sum exp of each row; -inf with gradient 0 where every logit is -inf."""
+    """The log-sum-exp of each row, or -inf with gradient 0 if all logits are -inf."""
     if logits.shape[-1] == 0:
         return jnp.full(logits.shape[:-1], -jnp.inf, logits.dtype).swapaxes(1, 2)
     empty = jnp.all(logits == -jnp.inf, axis=-1)
@@ -59,9 +59,9 @@ def log_sum_exp(logits: Float[Array, "B N T S"]) -> Float[Array, "B T N"]:
 
 
 def attend(arrays: Arrays, options: Options) -> Any:
-    """The weights times the values [B T N Hv]; the weights are rounded to the values' dtype, sums are float32.
+    """The weights times the values [B T N Hv]. Weights are rounded to the values' dtype, and sums are in float32.
 
-    With `options.residual` also the log-sum-exp [B T N].
+    With `options.residual`, the result is (output, log-sum-exp [B T N]).
     """
     value = arrays.value
     (B, T, N, _), (S, K, Hv) = arrays.query.shape, value.shape[1:]

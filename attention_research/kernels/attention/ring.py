@@ -1,12 +1,12 @@
-"""Ring attention, Liu et al. 2023 (arXiv 2310.01889): exact attention over a sequence that is spread over devices.
+"""Ring attention, Liu et al. 2023 (arXiv 2310.01889): exact attention over a sequence that is sharded over devices.
 
-Each device keeps its queries; keys and values go round the ring of devices, one neighbour further a turn, and each
-turn is folded into the running softmax (Milakov and Gimelshein 2018): with logits x of the keys at hand,
+Each device keeps its queries. Keys and values are passed around the ring of devices, to the next neighbour in each
+turn. Each turn updates the online softmax (Milakov and Gimelshein 2018), where x are the logits of the current keys:
 
     m' = max(m, max x),  l' = l e^(m - m') + sum e^(x - m'),  o' = o e^(m - m') + e^(x - m') V,  context = o / l
 
-The gradient goes round once more with P = exp(x - m) / l computed anew and the gradients of keys and values travelling
-with them, so that what a device holds depends on its share of the sequence and not on the number of devices.
+The gradient makes one more round. It recomputes P = exp(x - m) / l, and the gradients of keys and values are passed on
+together with them. The memory of a device therefore depends on its share of the sequence, not on the number of devices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 
-#: Queries of a head whose scores against a device's keys exist at once.
+#: The number of queries of a head whose scores with the keys of a device are computed at a time.
 BLOCK = 1024
 
 
@@ -40,7 +40,7 @@ class Ring(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What goes round: key [B K S H], value [B K S Hv], mask [B S] or None."""
+    """The arrays that are passed around: key [B K S H], value [B K S Hv], and mask [B S] or None."""
 
     key: Array
     value: Array
@@ -57,11 +57,11 @@ def ring_attention(
     scale: float | int | None = None,
     mask: Bool[Array, "B S"] | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """`dot_product_attention` on the gathered sequence, for each device's share of it: T queries and S keys a device.
+    """The result of `dot_product_attention` on the gathered sequence, for the T queries and S keys of each device.
 
-    Inside `shard_map` (or `vmap`) over `axis_name`, whose devices hold the sequence in order, K dividing N. `mask` is
-    True for real keys and goes round with them; a query that sees none gives zeros. Causal needs T = S. The scale is
-    1/sqrt(H) unless given. Raises ValueError naming the argument and the axis.
+    Call it inside `shard_map` (or `vmap`) over `axis_name`, whose devices hold the sequence in order. K divides N.
+    `mask` is True for non-padding keys and is passed around with them. A query with no visible key gives zeros. Causal
+    attention requires T = S. The default scale is 1/sqrt(H). Raises ValueError naming the argument and the axis.
     """
     sizes = check_shapes(
         query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "B S")
@@ -75,7 +75,7 @@ def ring_attention(
         return jnp.zeros((B, T, N, value.shape[3]), query.dtype)
     ring = Ring(axis_name, lax.axis_size(axis_name), is_causal, float(H**-0.5 if scale is None else scale))
     rows = next(size for size in range(min(T, BLOCK), 0, -1) if T % size == 0)
-    # Heads before lengths, and the queries in blocks: [C B K G t H].
+    # The queries in blocks, with heads before lengths: [C B K G t H].
     blocks = query.reshape(B, T // rows, rows, K, N // K, H).transpose(1, 0, 3, 4, 2, 5)
     held = Held(key.swapaxes(1, 2), value.swapaxes(1, 2), mask)
     blocks, held, _ = vary_together((blocks, held, lax.axis_index(axis_name)))
@@ -90,8 +90,11 @@ def _attend(ring: Ring, query: Array, held: Held) -> Array:
 
 
 def _forward(ring: Ring, query: Array, held: Held) -> tuple[Array, tuple[Any, ...]]:
-    """[C B K G t Hv] in the accumulator's dtype, and what the gradient needs: the largest logit of each row and the
-    total of exp(logits - largest), 0 and 1 for a row that sees no key."""
+    """Returns (context [C B K G t Hv] in the accumulator's dtype, the residuals for the gradient).
+
+    The residuals contain the largest logit of each row and the total of exp(logits - largest); they are 0 and 1 for a
+    row with no visible key.
+    """
     dtype, device = accumulator(query.dtype), _device(ring, query)
     nothing = varying_zeros(query[..., 0].astype(dtype))
     context = jnp.broadcast_to(nothing[..., None], (*nothing.shape, held.value.shape[-1]))
@@ -111,7 +114,7 @@ def _forward(ring: Ring, query: Array, held: Held) -> tuple[Array, tuple[Any, ..
 
     def go_on(carry: tuple[Any, Held], turn: Array) -> tuple[tuple[Any, Held], None]:
         sums, held = carry
-        after = _passed_on(held, ring)  # sent while this turn is computed
+        after = _passed_on(held, ring)  # communicate while this turn is computed
         return (_where_seen(ring, device, turn, lambda sums: at_one_turn(sums, held, turn), sums), after), None
 
     carry = ((context, nothing, nothing - jnp.inf), held)
@@ -161,30 +164,31 @@ _attend.defvjp(_forward, _backward)
 
 
 def _passed_on(held: Any, ring: Ring) -> Any:
-    """What the device before holds."""
+    """Passes arrays to the next device; returns those of the previous device."""
     around = [(device, (device + 1) % ring.devices) for device in range(ring.devices)]
     return jax.tree.map(lambda x: lax.ppermute(x, ring.axis_name, around), held)
 
 
 def _device(ring: Ring, query: Array) -> Array:
-    """This device's place in the ring, as if it were read from the queries.
+    """The index of this device in the ring, with an artificial dependency on the queries.
 
-    JAX computes what no differentiated input enters before the rest and keeps it: here the masks of every turn at once,
-    which would grow with the ring. A number that differs from itself is nan, and spoils the output anyway.
+    JAX computes values that do not depend on differentiated inputs first and keeps them. Without the dependency, these
+    would be the masks of all turns, whose memory grows with the ring. The added term is 0 unless a query is NaN, which
+    makes the output NaN anyway.
     """
     first = query[(0,) * query.ndim]
     return lax.axis_index(ring.axis_name) + (first != first).astype(jnp.int32)
 
 
 def _where_seen(ring: Ring, device: Array, turn: Array, body: Callable[[Any], Any], sums: Any) -> Any:
-    """body(sums), or the sums as they are where all the keys at hand come after all the queries."""
+    """body(sums), or the sums unchanged if causality hides all current keys from all queries."""
     if not ring.is_causal:
         return body(sums)
     return lax.cond((device - turn) % ring.devices <= device, body, lambda sums: sums, sums)
 
 
 def _logits(ring: Ring, query: Array, held: Held, device: Array, block: Array, turn: Array) -> Array:
-    """[B K G t S] of one block of queries against the keys at hand after `turn` turns, -inf where it may not look."""
+    """The logits [B K G t S] of one block of queries with the current keys after `turn` turns, -inf at masked keys."""
     logits = einsum("bkgth,bksh->bkgts", query, held.key)
     logits = logits * jnp.asarray(ring.scale, logits.dtype)
     if held.mask is not None:

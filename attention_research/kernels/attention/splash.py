@@ -1,11 +1,12 @@
 """Splash attention, JAX authors 2023 (jax.experimental.pallas.ops.tpu.splash_attention): softmax(Q K^T scale) V.
 
-The TPU kernels that come with JAX, whose blocks outside a static mask are not visited, held to this project's laws;
-elsewhere they run interpreted, which is for tests. Lengths are padded to whole blocks, and lengths, packed segments,
-a mask of keys and that padding all become segments. The library gives an empty row the mean of the masked values:
-here each head gets an attention sink, a logit of -1e30 without a value, which nothing feels but a row that sees no key;
-that row is then 0 with gradient 0. The scale is multiplied into the query, and the product rounded to its dtype. The
-library's gradient starts from the log-sum-exp: its relative error is about 6e-8 times the largest logit, 6 % at 1e6.
+This module wraps the TPU kernels of JAX, which skip blocks outside a static mask, with the conventions of
+`dot_product_attention`. On other platforms they run interpreted, for tests. Lengths are padded to whole blocks.
+Lengths, packed segments, a key mask and the padding are all expressed as segments. For a row without a visible key, the
+library returns the mean of the masked values. Here each head gets an attention sink, a logit of -1e30 with the value 0,
+which affects only such rows: they become 0 with gradient 0. The scale is multiplied into the query, and the product is
+rounded to the query's dtype. The gradient of the library uses the log-sum-exp; its relative error is about 6e-8 times
+the largest logit (6 % at 1e6).
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from attention_research.kernels.attention.arguments import Arrays, Options
 from attention_research.kernels.attention.refusals import refuse
 from attention_research.kernels.platforms import home_platform
 
-#: Lengths are padded to a multiple of the lanes of a TPU's registers.
+#: Lengths are padded to a multiple of the number of lanes of a TPU register.
 LANES = 128
-#: The longest block; a choice, not a measurement.
+#: The maximum block length (a choice, not a measurement).
 LONGEST = 512
-#: Far below any logit, far above the library's mask value of -2.4e38.
+#: The logit of the sink: far below all other logits, and far above the library's mask value of -2.4e38.
 SINK = -1e30
-#: The segments of queries that see nothing and of keys that nobody sees.
+#: The segments of queries that attend to no key, and of keys that no query attends to.
 BLIND, HIDDEN = -1, -2
 
 
 def attend(arrays: Arrays, options: Options, *, platform: str | None = None) -> Array:
-    """Equals `reference.attend`, memory linear in the lengths; [B T N Hv].
+    """The same function as `reference.attend`, [B T N Hv], with memory linear in the lengths.
 
-    Interpreted for a `platform` that is not a TPU (None: the home platform). Raises ValueError where `refusals.splash`
-    has a reason.
+    Kernels are interpreted if `platform` is not a TPU (None: the home platform). Raises ValueError if `refusals.splash`
+    returns a reason.
     """
     platform = platform or home_platform()
     refuse("splash", arrays, options, platform)
@@ -59,13 +60,13 @@ def attend(arrays: Arrays, options: Options, *, platform: str | None = None) -> 
 
 
 def _padded(array: Array, axis: int, fill: int = 0) -> Array:
-    """With the axis at a multiple of the lanes."""
+    """Pads the axis to a multiple of the number of lanes."""
     widths = [(0, -size % LANES if number == axis else 0) for number, size in enumerate(array.shape)]
     return jnp.pad(array, widths, constant_values=fill)
 
 
 def _block_sizes(query_length: int, key_length: int) -> library.BlockSizes:
-    """The longest blocks that divide the padded lengths."""
+    """The largest block sizes that divide the padded lengths."""
     query, key = (
         max(size for size in range(LANES, LONGEST + 1, LANES) if length % size == 0)
         for length in (query_length, key_length)
@@ -77,7 +78,7 @@ def _block_sizes(query_length: int, key_length: int) -> library.BlockSizes:
 
 
 def _segments(arrays: Arrays) -> library.SegmentIds | None:
-    """[B padded T], [B padded S]; None where every query may see every key that the band leaves."""
+    """The segments [B padded T] and [B padded S], or None if only the band masks keys."""
     (B, T), S = arrays.query.shape[:2], arrays.key.shape[1]
     sides = []
     for length, real, given, nothing in (

@@ -1,4 +1,4 @@
-"""Tiles of the arrays inside a Pallas kernel: loads and stores that stop at the ragged edge, and a tile's logits."""
+"""Tiles of arrays inside a Pallas kernel: masked loads and stores at the end of an axis, and the logits of a tile."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from attention_research.kernels.attention.arguments import Arrays, Options, capp
 from attention_research.kernels.precision import accumulator
 
 LOG2E = math.log2(math.e)
-#: `Arrays` of the arrays' shapes.
+#: `Arrays` with the shapes of the arrays.
 Shapes = Any
 
 
 class Span(NamedTuple):
-    """`size` positions from `start` on an axis of `length`, some of which may lie beyond the end."""
+    """`size` positions from `start` on, of an axis of `length`. Some positions may be beyond the end."""
 
     start: Array
     size: int
@@ -30,7 +30,7 @@ class Span(NamedTuple):
         return self.start + lax.iota(jnp.int32, self.size)
 
     def inside(self) -> Array | None:
-        """Which positions exist; None where all do."""
+        """The mask of positions within the axis, or None if all are within it."""
         return None if self.length % self.size == 0 else self.at() < self.length
 
     def slice(self):
@@ -38,7 +38,7 @@ class Span(NamedTuple):
 
 
 def _mask(shape: tuple[int, ...], inside: tuple[Array | None, ...]) -> Array | None:
-    """One vector an axis (None: all of it) as a mask of `shape`; None where all is inside."""
+    """A mask of `shape` from one vector per axis (None: all positions), or None if all positions are inside."""
     mask = None
     for axis, part in enumerate(inside):
         if part is not None:
@@ -48,9 +48,9 @@ def _mask(shape: tuple[int, ...], inside: tuple[Array | None, ...]) -> Array | N
 
 
 def load(ref, at: tuple, shape: tuple[int, ...], *inside: Array | None) -> Array:
-    """ref[at] of this shape, 0 where `inside` (one vector an axis) says that nothing is there."""
+    """Loads ref[at] of this shape, with 0 outside of `inside` (one vector per axis)."""
     mask = _mask(shape, inside)
-    if mask is None:  # the Triton lowering of ref[at] (JAX 0.10.2) refuses a constant start
+    if mask is None:  # the Triton lowering of ref[at] (JAX 0.10.2) does not support a constant start
         return triton.load(ref.at[at])
     return triton.load(ref.at[at], mask=mask, other=jnp.zeros((), ref.dtype))
 
@@ -64,26 +64,26 @@ def dot(a: Array, b: Array, **transposed: bool) -> Array:
 
 
 def exp_below(logits: Array, largest: Array) -> Array:
-    """`arguments.exp_below` by the exponential of base 2.
+    """`arguments.exp_below` with the exponential of base 2.
 
-    The factor log2(e) comes after the difference: before it, it would make finfo.min infinite.
+    The factor log2(e) is applied after the difference. Applied before, it would make finfo.min infinite.
     """
     difference = jnp.where(largest < jnp.inf, logits, jnp.nan) - largest
     return jnp.exp2(jnp.where(difference > 0, jnp.zeros_like(difference), difference) * LOG2E)
 
 
 def _all(ref) -> slice | pl.Slice:
-    """The last axis; with a start of int32, also under x64."""
+    """The whole last axis, with an int32 start also under x64."""
     return pl.ds(jnp.zeros((), jnp.int32), ref.shape[-1])
 
 
 def _columns(ref, shape: tuple[int, ...]) -> Array | None:
-    """Which columns of a padded ref exist; None where all do."""
+    """The mask of columns of a padded ref that are not padding, or None if there is no padding."""
     return None if ref.shape[-1] == shape[-1] else lax.iota(jnp.int32, ref.shape[-1]) < shape[-1]
 
 
 class Refs:
-    """What a kernel reads: the arrays in memory, and the sizes that their refs do not show (widths are padded)."""
+    """The inputs of a kernel: the arrays in memory, and their shapes without the padding of head widths."""
 
     def __init__(self, refs: Arrays, shapes: Shapes, options: Options):
         self.refs, self.shapes, self.options = refs, shapes, options
@@ -91,7 +91,7 @@ class Refs:
         self.queries, self.keys = shapes.query[1], shapes.key[1]
 
     def rows(self, ref, shape: tuple[int, ...], batch: Array, span: Span, head: Array) -> Array:
-        """[size, padded width] of a [B T N H] array."""
+        """Loads [size, padded width] from a [B T N H] array."""
         at = (batch, span.slice(), head, _all(ref))
         return load(ref, at, (span.size, ref.shape[3]), span.inside(), _columns(ref, shape))
 
@@ -105,15 +105,15 @@ class Refs:
         return self.rows(self.refs.value, self.shapes.value, batch, span, head)
 
     def vector(self, ref, batch, head, span: Span) -> Array:
-        """[size] of a [B N T] array."""
+        """Loads [size] from a [B N T] array."""
         return load(ref, (batch, head, span.slice()), (span.size,), span.inside())
 
     def ids(self, ref, batch, span: Span) -> Array:
-        """[size] of a [B T] array."""
+        """Loads [size] from a [B T] array."""
         return load(ref, (batch, span.slice()), (span.size,), span.inside())
 
     def tile(self, ref, batch, head, rows: Span, columns: Span) -> Array:
-        """The block of a broadcast [B N T S] array: 2-D, each axis whole or 1."""
+        """Loads the 2-D block of a broadcast [B N T S] array. Broadcast axes have size 1."""
         B, N, T, S = ref.shape
         zero = jnp.zeros((), jnp.int32)
         at = (batch if B > 1 else zero, head if N > 1 else zero)
@@ -124,12 +124,12 @@ class Refs:
         return part.reshape([1 if span is None else span.size for span in spans])
 
     def sink(self, head) -> Array:
-        """The head's sink."""
+        """The sink of the head."""
         sink: Any = self.refs.sink
         return sink[head if sink.shape[0] > 1 else jnp.zeros((), jnp.int32)].astype(self.dtype)
 
     def logits(self, query: Array, key: Array, batch, head, rows: Span, columns: Span) -> tuple[Array, Array | None]:
-        """(query key^T scale, capped, + bias, -inf where a query may not look; the cap's derivative or None)."""
+        """Returns (the capped and biased logits, -inf at masked keys; the derivative of the cap or None)."""
         refs, cap, slope = self.refs, self.options.soft_cap, None
         logits = capped(dot(query, key, trans_b=True) * self.options.scale, cap)
         if cap is not None:
@@ -156,5 +156,5 @@ class Refs:
 
 
 def store_rows(ref, shape: tuple[int, ...], batch, span: Span, head, rows: Array) -> None:
-    """Writes [size, padded width] into a [B T N H] array of this real shape."""
+    """Stores [size, padded width] into a [B T N H] array with `shape` without padding."""
     store(ref, (batch, span.slice(), head, _all(ref)), rows, span.inside(), _columns(ref, shape))

@@ -1,4 +1,4 @@
-"""Attention that copies: words of the source as outputs, and memory of what was attended to."""
+"""Copy mechanisms, which output words of the source, and coverage, which tracks past attention."""
 
 from attention_research.kernels.copying.convolutional_copy import (
     CopyAttention,

@@ -2,13 +2,13 @@
 alpha = softmax(conv(L, K_att)), kappa = softmax(conv(L, K_copy)), lambda = max_j sigmoid(conv(L, K_meta) + b),
 with L = F h / |F h|.
 
-F (`convolutional_features`) are two convolutions over the tokens' embeddings, h the decoder's state, and |.| is over
-all positions and maps of one snippet. The paper writes ReLU and h itself; the released code has leaky ReLUs of slope
-0.1 on the first convolution and 0.01 on h: `negative_slope` (0 and 1 are the paper's). Kernels are not flipped
-(Theano's are). Biases of alpha and kappa, which the released code has, cancel in their softmax and are left out. The
-padding of w1 + w2 + w3 - 3 tokens stands half on either side, an odd one on the left. For an even padding the
-released code then averages the embedding of token j + 1 by the weight of token j; here it is token j's. What is
-made of kappa and lambda is `copy_mixture_log_probability`.
+F (`convolutional_features`) is two convolutions over the token embeddings, h is the decoder state, and |.| is the norm
+over all positions and feature maps of one snippet. The paper uses a ReLU and h itself. The released code has leaky
+ReLUs of slope 0.1 on the first convolution and 0.01 on h (`negative_slope`; the paper has 0 and 1). Kernels are not
+flipped (in Theano they are). The released code has biases of alpha and kappa; they cancel in the softmax and are
+omitted here. The padding of w1 + w2 + w3 - 3 tokens is split equally between both sides, with an odd token on the left.
+For an even padding, the released code averages the embedding of token j + 1 with the weight of token j; here it is the
+embedding of token j. `copy_mixture_log_probability` combines kappa and lambda.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def convolutional_features(
     mask: Bool[Array, "B S"] | None = None,
     negative_slope: float = 0.1,
 ) -> Float[Array, "B P K"]:
-    """F for P = S + window - 1, `window` being w3, that of the three convolutions which follow.
+    """The features F for P = S + window - 1, where `window` is w3, the width of the three convolutions that follow.
 
-    `edge` stands before, after and at the padding of a snippet: the embedding of the released code's padding token
-    (None: zeros). `mask` is True at real tokens. Raises ValueError naming the axis.
+    `edge` replaces the embeddings before, after and at the padding of a snippet; it is the embedding of the padding
+    token in the released code (None: zeros). `mask` is True at non-padding tokens. Raises ValueError naming the axis.
     """
     check_shapes(
         embeddings=(embeddings, "B S D"), mask=(mask, "B S"), edge=(edge, "D"), first_kernel=(first_kernel, "W1 D K1"),
@@ -85,11 +85,11 @@ def convolutional_copy_attention(
     mask: Bool[Array, "B S"] | None = None,
     negative_slope: float = 0.01,
 ) -> CopyAttention:
-    """alpha and its context (the average of *embeddings*), kappa and lambda for every state h.
+    """Returns alpha and its context (the average of *embeddings*), kappa and lambda for every state h.
 
-    lambda is a maximum over positions, not a mean. `mask` is True at real tokens; a snippet without any gives 0
-    throughout. A state of zeros, where the released code divides 0 by 0, attends to all tokens alike. No [T P K]
-    tensor is formed: the state multiplies the kernels. Raises ValueError naming the axis.
+    lambda is a maximum over positions, not a mean. `mask` is True at non-padding tokens. A snippet without such tokens
+    gives 0 for all results. A state of zeros, for which the released code divides 0 by 0, attends equally to all
+    tokens. The state multiplies the kernels, so that no [T P K] tensor is formed. Raises ValueError naming the axis.
     """
     check_shapes(
         embeddings=(embeddings, "B S D"), mask=(mask, "B S"), features=(features, "B P K"), state=(state, "B T K"),
@@ -118,7 +118,7 @@ def convolutional_copy_attention(
 
 
 def _reached(mask: Array, window: int) -> Array:
-    """Which rows of the features some real token's window covers: [B S + window - 1]."""
+    """The mask [B S + window - 1] of feature rows that are in the window of at least one non-padding token."""
     S = mask.shape[1]
     around = jnp.pad(mask, ((0, 0), (window - 1, window - 1)))
     return jnp.stack([around[:, start : start + S + window - 1] for start in range(window)]).any(axis=0)

@@ -1,7 +1,7 @@
 """Copy distribution, See, Liu & Manning 2017 (arXiv 1704.04368), equation 9, second term: sum_{i: w_i = w} a_i.
 
-The same sum is the copy part of Allamanis, Peng & Sutton's mixture. Positions that hold one token add up; the result
-sums to what the counted weights sum to.
+The same sum is the copy part of the mixture of Allamanis, Peng & Sutton. The weights of positions with the same token
+are added. The result sums to the sum of the weights that are counted.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def copy_distribution(
     *,
     mask: Bool[Array, "B S"] | None = None,
 ) -> Float[Array, "B T V"]:
-    """Attention weights over positions as a distribution over the tokens that stand there, in float32.
+    """Converts attention weights over positions to a distribution over the tokens at these positions, in float32.
 
-    `mask` is True at real source positions: what is given to padding, whatever its id, is dropped. So are ids outside
-    0..V-1 (negative ones do not count from the end). A scatter: O(B T (S + V)), no [S V] matrix. Raises ValueError
-    naming the axis.
+    `mask` is True at non-padding source positions. Weights of padding positions are dropped, and so are the weights of
+    ids outside 0..V-1 (negative ids do not count from the end). It is a scatter of cost O(B T (S + V)), without a [S V]
+    matrix. Raises ValueError naming the axis.
 
     >>> copy_distribution(jnp.array([[[0.5, 0.25, 0.25]]]), jnp.array([[3, 1, 3]]), 5)[0, 0].tolist()
     [0.0, 0.25, 0.0, 0.75, 0.0]

@@ -1,7 +1,7 @@
 """Copy mixture, Allamanis, Peng & Sutton 2016 (arXiv 1602.03001), section 2:
 log p(m) = log(lambda sum_{j: c_j = m} kappa_j + (1 - lambda) mu p_vocab(m)).
 
-kappa and lambda are those of `convolutional_copy_attention`, or the weights and 1 - p_gen of a pointer-generator.
+kappa and lambda come from `convolutional_copy_attention`; with a pointer-generator, they are its weights and 1 - p_gen.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 
-#: The released code's log-probability of copying a token that stands nowhere in the source.
+#: The log-probability of copying a token that does not occur in the source, in the released code.
 NOT_COPYABLE = -1000.0
-#: log mu: what generating the unknown word costs, so that copying is preferred.
+#: log mu, a penalty for generating the unknown word, so that copying is preferred.
 UNKNOWN = -10.0
-#: What the released code adds to the copied probability before its logarithm.
+#: The constant that the released code adds to the copy probability before its logarithm.
 FLOOR = 1e-7
 
 
@@ -29,13 +29,14 @@ def copy_mixture_log_probability(
     *,
     released: bool = False,
 ) -> Float[Array, "B T"]:
-    """log p(m) of one target a step, over both ways to it: copying any position that holds it, and generating it.
+    """log p(m) of one target per step, the sum of copying it from any position that holds it and of generating it.
 
-    `copyable` is True where c_j = m and c_j is real; `vocabulary_log_probability` is log p_vocab(m), -inf where the
-    vocabulary lacks m; `unknown` says where m is generated as the unknown word. The paper's form: mu = exp(-10) where
-    m is unknown and could be copied. `released`: every unknown m costs it, the copied probability is increased by
-    1e-7, and its logarithm is -1000 where nothing can be copied. log 0 is the logarithm of the smallest normal
-    number otherwise, with gradient 0. Raises ValueError naming the axis.
+    `copyable` is True where c_j = m and c_j is not padding. `vocabulary_log_probability` is log p_vocab(m), or -inf if
+    m
+    is not in the vocabulary. `unknown` is True where m is generated as the unknown word. In the paper, mu = exp(-10)
+    applies if m is unknown and can be copied. With `released`, it applies to every unknown m, 1e-7 is added to the copy
+    probability, and its logarithm is -1000 if nothing can be copied. Otherwise log 0 is the logarithm of the smallest
+    normal number, with gradient 0. Raises ValueError naming the axis.
     """
     check_shapes(
         copy_weights=(copy_weights, "B T S"), copyable=(copyable, "B T S"), copy_probability=(copy_probability, "B T"),

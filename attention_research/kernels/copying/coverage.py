@@ -2,9 +2,9 @@
 c^t = sum_{t' < t} a^{t'}, e^t_i = v^T tanh(W_h h_i + W_s s_t + w_c c^t_i + b), a^t = softmax(e^t),
 loss_t = sum_i min(a^t_i, c^t_i).
 
-Each step's weights depend on those of all earlier steps, so that steps are a scan. The released code applies the
-padding mask after the softmax and renormalises, which is the same; it skips the coverage term at the first step,
-where c is 0. The loss has weight 1 in the paper and is switched on only at the end of training.
+The weights of a step depend on the weights of all earlier steps, so that the steps are computed in a scan. The released
+code applies the padding mask after the softmax and renormalizes, which gives the same result. It omits the coverage
+term at the first step, where c is 0. In the paper, the loss has weight 1 and is used only at the end of training.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ def coverage_attention(
     mask: Bool[Array, "B S"] | None = None,
     coverage: Float[Array, "B S"] | None = None,
 ) -> tuple[Float[Array, "B T S"], Float[Array, "B T S"]]:
-    """(weights a, coverage c *before* each step), both in float32, by a scan over the queries.
+    """Returns (weights a, coverage c *before* each step), both in float32, computed by a scan over the queries.
 
-    The given `coverage` is that before the first query (None: 0): a decoder that has no next query before it has the
-    context calls with T = 1 and passes c + a on. `mask` is True at real keys; without any, weights and coverage stay
-    0. Memory O(S A) a step. Raises ValueError naming the axis.
+    The argument `coverage` is the coverage before the first query (None: 0). A decoder that needs the context to
+    compute
+    its next query calls this function with T = 1 and passes c + a to the next call. `mask` is True at non-padding keys;
+    without such keys, weights and coverage are 0. A step takes O(S A) memory. Raises ValueError naming the axis.
     """
     check_shapes(
         query=(query, "B T Dq"), keys=(keys, "B S Dk"), query_weight=(query_weight, "A Dq"),
@@ -59,14 +60,14 @@ def coverage_attention(
 
 
 def coverage_vectors(weights: Float[Array, "B T S"]) -> Float[Array, "B T S"]:
-    """c^t = sum of a^{t'} over t' < t, equation 10: 0 at the first step; in float32. Raises ValueError for the rank."""
+    """c^t = sum of a^{t'} over t' < t, equation 10, in float32; 0 at the first step. Raises ValueError for the rank."""
     check_shapes(weights=(weights, "B T S"))
     weights = weights.astype(accumulator(weights.dtype))
     return jnp.cumsum(jnp.pad(weights[:, :-1], ((0, 0), (1, 0), (0, 0))), axis=1)
 
 
 def coverage_loss(weights: Float[Array, "B T S"], coverage: Float[Array, "B T S"]) -> Float[Array, "B T"]:
-    """sum_i min(a_i, c_i) of every step, equation 12, in float32: at most 1. Raises ValueError naming the axis."""
+    """sum_i min(a_i, c_i) of each step, equation 12, in float32. It is at most 1. Raises ValueError naming the axis."""
     check_shapes(weights=(weights, "B T S"), coverage=(coverage, "B T S"))
     dtype = accumulator(weights.dtype)
     return jnp.sum(jnp.minimum(weights.astype(dtype), coverage.astype(dtype)), axis=-1)

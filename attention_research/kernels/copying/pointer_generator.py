@@ -1,10 +1,10 @@
 """Pointer-generator network, See, Liu & Manning 2017 (arXiv 1704.04368), equations 8 and 9:
 P(w) = p_gen P_vocab(w) + (1 - p_gen) sum_{i: w_i = w} a_i.
 
-The extended vocabulary of an example is the V known words followed by the words of its source that are not among
-them, numbered V, V+1, ... in the order of their first appearance; `extra` is the largest such number in the batch.
-Source ids are extended ids, also where the encoder embeds the unknown word. Allamanis, Peng & Sutton's lambda is
-1 - p_gen. The log-probability of given targets needs no [B T V] array: `copy_mixture_log_probability`.
+The extended vocabulary of an example consists of the V known words and the unknown words of its source. The latter have
+the ids V, V+1, ... in the order of their first occurrence; `extra` is the largest number of such words in the batch.
+Source ids are extended ids, also where the encoder embeds the unknown word. Lambda of Allamanis, Peng & Sutton is
+1 - p_gen. `copy_mixture_log_probability` computes the log-probability of given targets without a [B T V] array.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def generation_probability(
 ) -> Float[Array, "B T"]:
     """p_gen = sigmoid(w_h h* + w_s s_t + w_x x_t + b), equation 8, in float32.
 
-    The released code takes the LSTM's cell and output together as the state, and as x_t the decoder's input already
-    merged with the previous context. Raises ValueError naming the axis.
+    In the released code, the state is the LSTM's cell and output together, and x_t is the decoder's input merged with
+    the previous context. Raises ValueError naming the axis.
     """
     check_shapes(
         context=(context, "B T Dv"), state=(state, "B T Dq"), inputs=(inputs, "B T D"),
@@ -52,10 +52,10 @@ def pointer_generator(
     extra: int,
     mask: Bool[Array, "B S"] | None = None,
 ) -> Float[Array, "B T X"]:
-    """P for X = V + extra words, of P_vocab (`vocabulary`), a (`weights`) and p_gen (`generate`), equation 9; float32.
+    """P over X = V + extra words, equation 9, in float32.
 
-    A word that is both in the vocabulary and in the source gets both parts. `mask` is True at real source positions.
-    Raises ValueError naming the axis.
+    P_vocab is `vocabulary`, a is `weights` and p_gen is `generate`. A word that is in the vocabulary and in the source
+    gets both terms. `mask` is True at non-padding source positions. Raises ValueError naming the axis.
     """
     check_shapes(
         weights=(weights, "B T S"), source_ids=(source_ids, "B S"), mask=(mask, "B S"),

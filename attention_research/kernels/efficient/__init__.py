@@ -1,4 +1,4 @@
-"""Attention cheaper than quadratic in the length, one file a mechanism."""
+"""Attention mechanisms with less than quadratic cost in the length. One mechanism per file."""
 
 from attention_research.kernels.efficient.bigbird import bigbird_attention, bigbird_random_blocks
 from attention_research.kernels.efficient.block_local import block_local_attention, block_local_cache, block_local_step

@@ -1,14 +1,14 @@
 """BigBird, Zaheer et al. 2020 (arXiv 2007.14062), section 2 and appendix D:
 z_i = softmax(q_i K_A(i)^T scale) V_A(i), where A(i) is every key in the blocks that the block of i is connected to.
 
-The graph is one over blocks of `block_size` positions: a block is connected to the `window_blocks` blocks around and
-including itself, to the global blocks, and to its random ones; a global block is connected to all. It is a set: a
-block that is connected twice counts once. This is the ITC form; ETC is ITC on a sequence whose caller has put extra
-tokens in front. The released code's global blocks are the first and the last, which is the default, and it draws a
-graph a head; the paper draws one. Random blocks are drawn here from all that are neither in the window nor global
-(the released code draws them by a plan that changes with the length).
+The nodes of the graph are blocks of `block_size` positions. A block is connected to a window of `window_blocks` blocks
+centred at itself, to the global blocks, and to its random blocks. A global block is connected to all blocks. A block
+that is connected in several ways counts once. This is the ITC form; ETC is ITC on a sequence with additional tokens in
+front. In the released code, the global blocks are the first and the last block, which is the default here, and each
+head has its own graph; in the paper, all heads share one. Random blocks are drawn from all blocks that are neither in
+the window nor global (the released code draws them with a plan that depends on the length).
 
-Time and memory are O(T block_size (window_blocks + random + global)): key blocks are gathered, never masked.
+Time and memory are O(T block_size (window_blocks + random + global)), because key blocks are gathered, not masked.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def bigbird_random_blocks(
     window_blocks: int = 3,
     global_blocks: tuple[int, ...] = FIRST_AND_LAST,
 ) -> Int[Array, "M R"]:
-    """For each block, `random_blocks` different ones, uniform among those neither in its window nor global.
+    """Draws `random_blocks` distinct blocks for each block, uniformly from blocks outside of its window and not global.
 
-    Where there are fewer than that, the rest is -1. Floyd's sampling, on the ranks among those allowed: no [M M].
+    If there are fewer such blocks, the remaining entries are -1. It uses Floyd's sampling algorithm on the ranks of the
+    allowed blocks, without an [M M] array.
 
     >>> bigbird_random_blocks(jax.random.key(0), 97, 2).shape
     (97, 2)
@@ -65,7 +66,7 @@ def bigbird_random_blocks(
         drawn = jnp.where(jnp.any(ranks == drawn[:, None], axis=1), last, drawn)
         ranks = ranks.at[:, number].set(jnp.where(last < 0, -1, drawn))
     blocks = ranks
-    for column in range(taken.shape[1]):  # a rank among the allowed -> the number of the block
+    for column in range(taken.shape[1]):  # convert the rank among the allowed blocks to the block number
         blocks = blocks + ((ranks >= 0) & (blocks >= taken[:, column, None])).astype(jnp.int32)
     return blocks
 
@@ -82,12 +83,12 @@ def bigbird_attention(
     mask: Bool[Array, "B T"] | None = None,
     scale: float | int | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Attention along the graph of window, global and random blocks; M = ceil(T / block_size), the last may be short.
+    """Attention in the graph of window, global and random blocks.
 
-    `random_blocks` gives each block's random ones (see `bigbird_random_blocks`), for all heads or for each key head;
-    a number outside 0..M-1 (-1) is none. `global_blocks` counts from the end below 0. `mask` is True at real keys.
-    `scale` None is 1 / sqrt(H). A query that may attend to nothing gives 0. Raises ValueError naming the argument
-    and the axis.
+    There are M = ceil(T / block_size) blocks; the last may be shorter. `random_blocks` holds the random blocks of each
+    block (see `bigbird_random_blocks`), for all heads or for each key head; numbers outside 0..M-1, such as -1, are
+    ignored. Negative numbers in `global_blocks` count from the end. `mask` is True at non-padding keys. `scale` None
+    means 1 / sqrt(H). A query with no visible key gives 0. Raises ValueError naming the argument and the axis.
     """
     scale = self_attention_scale(query, key, value, mask, scale)
     (B, T), K, P = query.shape[:2], key.shape[2], block_size
@@ -121,7 +122,7 @@ def bigbird_attention(
 def _random_piece(
     keys: Array, values: Array, real_blocks: Array, random_blocks: Array, is_fixed: np.ndarray, half: int
 ) -> Piece:
-    """The random blocks, gathered; one that is drawn again, or that the window or the global blocks give, is hidden."""
+    """The gathered random blocks. Repeated blocks, and blocks in the window or among the global blocks, are masked."""
     _, K, M, P, _ = keys.shape
     if random_blocks.ndim not in (2, 3) or random_blocks.shape[-2] != M:
         raise ValueError(
@@ -149,5 +150,5 @@ def _half_window(window_blocks: int) -> int:
 
 
 def _global_numbers(global_blocks: tuple[int, ...], count: int) -> list[int]:
-    """The numbers of the global blocks, each once, in order; those beyond the length are left out."""
+    """The sorted, distinct numbers of the global blocks, without those beyond the length."""
     return sorted({number % count for number in global_blocks if -count <= number < count})

@@ -1,13 +1,13 @@
 """Block-local attention, Liu et al. 2018 (arXiv 1801.10198), section 4.2.4: z_i = softmax(q_i K_A(i)^T scale) V_A(i),
 with A(i) = {j, floor(j / block_size) = floor(i / block_size)}.
 
-The "local attention" row of the Long Range Arena, Tay et al. 2021 (arXiv 2011.04006). Blocks are disjoint: nothing
-ever crosses a border, however many layers. The last block may be shorter.
+This is the row "local attention" of the Long Range Arena, Tay et al. 2021 (arXiv 2011.04006). Blocks are disjoint, so
+that no information crosses a block boundary, with any number of layers. The last block may be shorter.
 
-LRA's released code reshapes the T positions to [block_size, blocks] where [blocks, block_size] is meant, so that a
-position attends to every blocks-th position instead, A(i) = {j, j = i modulo blocks}, with blocks = floor(T /
-block_size) + 1; `strided` is that form (with the mask at the keys that it belongs to, which the released code lays
-out by blocks).
+The released code of the Long Range Arena reshapes the T positions to [block_size, blocks] instead of [blocks,
+block_size]. A position therefore attends to every blocks-th position, A(i) = {j, j = i modulo blocks}, with blocks =
+floor(T / block_size) + 1. `strided` selects this form. (Here the mask applies to the keys that it belongs to; the
+released code lays it out by blocks.)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from attention_research.kernels.efficient.blocks import (
 
 
 class BlockLocalCache(NamedTuple):
-    """What decoding carries: how many positions were seen, and the keys and values of the present block."""
+    """The decoding state: the number of positions so far, and the keys and values of the current block."""
 
     position: Int[Array, ""]
     key: Float[Array, "B P K H"]
@@ -50,11 +50,11 @@ def block_local_attention(
     strided: bool = False,
     scale: float | int | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Each position attends within its own block of `block_size` positions: time and memory O(T block_size).
+    """Attention within blocks of `block_size` positions, with time and memory O(T block_size).
 
-    `mask` is True at real keys. `is_causal` hides the keys after the query. `strided` is the released code's form.
-    `scale` None is 1 / sqrt(H). A query whose block has no real key gives 0. Raises ValueError naming the argument
-    and the axis.
+    `mask` is True at non-padding keys. `is_causal` masks the keys after the query. `strided` selects the form of the
+    released code. `scale` None means 1 / sqrt(H). A query with no visible key gives 0. Raises ValueError naming the
+    argument and the axis.
     """
     scale = self_attention_scale(query, key, value, mask, scale)
     T, K, P = query.shape[1], key.shape[2], block_size
@@ -74,13 +74,13 @@ def block_local_attention(
 
 
 def _deal(x: Array, count: int, size: int) -> Array:
-    """Position i of [B T ...], padded to count * size, moved to block i % count: dealt like cards."""
+    """Pads [B T ...] to count * size positions and moves position i to block i % count, at index i // count."""
     x = jnp.pad(x, [(0, count * size - x.shape[1] if axis == 1 else 0) for axis in range(x.ndim)])
     return x.reshape(x.shape[0], size, count, *x.shape[2:]).swapaxes(1, 2).reshape(x.shape)
 
 
 def block_local_cache(key: Float[Array, "B K H"], value: Float[Array, "B K Hv"], *, block_size: int) -> BlockLocalCache:
-    """An empty cache for keys and values like these: one block of positions."""
+    """An empty cache of one block, for keys and values of these shapes and dtypes."""
     empty = lambda x: jnp.zeros((x.shape[0], block_size, *x.shape[1:]), x.dtype)
     return BlockLocalCache(jnp.zeros((), jnp.int32), empty(key), empty(value))
 
@@ -93,7 +93,7 @@ def block_local_step(
     *,
     scale: float | int | None = None,
 ) -> tuple[BlockLocalCache, Float[Array, "B N Hv"]]:
-    """The next position of causal `block_local_attention` (not strided), block by block through the same slots."""
+    """Decodes the next position of causal `block_local_attention` (not strided). All blocks use the same slots."""
     P = cache.key.shape[1]
     slot = cache.position % P
     keys, values = cache.key.at[:, slot].set(key), cache.value.at[:, slot].set(value)

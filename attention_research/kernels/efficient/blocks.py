@@ -1,7 +1,7 @@
-"""Blocks of queries that attend to pieces of the keys: what the sparse patterns have in common.
+"""Attention of blocks of queries to pieces of the keys, which the sparse attention patterns share.
 
-The layout inside is B K M G P H: batch, key head, block, query head of that key head, position in the block, width.
-A pattern is a list of pieces, and the softmax runs over all of them together, so that no [T S] array is formed.
+The internal layout is B K M G P H: batch, key head, block, query head of the key head, position in the block, width. A
+pattern is a list of pieces. The softmax is over all pieces together, and no [T S] array is formed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from attention_research.kernels.precision import einsum
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
 
-#: Logits of the blocks that are computed at a time: 4 MiB in float32.
+#: The number of logits that are computed at a time (4 MiB in float32).
 GROUP_ELEMENTS = 2**20
 
 
 class Piece(NamedTuple):
-    """Keys that each block of queries meets, and which of them each query may attend to.
+    """Keys for each block of queries, and a mask of the keys that each query may attend to.
 
-    A key that stands in two pieces would count twice: `visible` shows it in one of them only. M is 1 where all
-    blocks meet the same keys.
+    A key in two pieces would count twice, so that `visible` must be True in only one of them. M is 1 if all blocks have
+    the same keys.
     """
 
     key: Float[Array, "B K #M C H"]
@@ -37,7 +37,10 @@ class Piece(NamedTuple):
 def self_attention_scale(
     query: Array, key: Array, value: Array, mask: Array | None, scale: float | int | None, **others
 ) -> float:
-    """The scale of the logits; raises ValueError naming the argument and the axis. `others` as `check_shapes`."""
+    """Checks the shapes and returns the scale of the logits. `others` are passed to `check_shapes`.
+
+    Raises ValueError naming the argument and the axis.
+    """
     check_shapes(
         query=(query, "B T N H"), key=(key, "B T K H"), value=(value, "B T K Hv"), mask=(mask, "B T"), **others
     )
@@ -46,7 +49,7 @@ def self_attention_scale(
 
 
 def block_count(length: int, block_size: int) -> int:
-    """Blocks that cover the length; raises ValueError for a block of less than 1."""
+    """The number of blocks that cover the length. Raises ValueError if `block_size` is below 1."""
     if block_size < 1:
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
     expect_numbers("block_size", T=length)
@@ -54,12 +57,12 @@ def block_count(length: int, block_size: int) -> int:
 
 
 def real_keys(mask: Bool[Array, "B T"] | None, length: int) -> Bool[Array, "#B T"]:
-    """The mask, all real where there is none."""
+    """The mask of non-padding keys. Without a mask, all keys are real."""
     return jnp.ones((1, length), bool) if mask is None else mask
 
 
 def split(x: Array, block_size: int, axis: int = 1) -> Array:
-    """The axis in blocks [M P], with zeros (False) after its end."""
+    """Splits the axis into blocks [M P], padded with zeros (False) at the end."""
     count = block_count(x.shape[axis], block_size)
     after = count * block_size - x.shape[axis]
     x = jnp.pad(x, [(0, after if number == axis else 0) for number in range(x.ndim)])
@@ -67,12 +70,12 @@ def split(x: Array, block_size: int, axis: int = 1) -> Array:
 
 
 def key_blocks(x: Float[Array, "B T K H"], block_size: int) -> Float[Array, "B K M P H"]:
-    """Keys or values in blocks, heads first."""
+    """Splits keys or values into blocks, with heads before blocks."""
     return split(x, block_size).transpose(0, 3, 1, 2, 4)
 
 
 def query_blocks(x: Float[Array, "B T N H"], key_heads: int, block_size: int) -> Float[Array, "B K M G P H"]:
-    """Queries in blocks; head n belongs to key head n // G."""
+    """Splits queries into blocks. Query head n belongs to key head n // G."""
     x = split(x, block_size)
     return x.reshape(*x.shape[:3], key_heads, x.shape[3] // key_heads, x.shape[-1]).transpose(0, 3, 1, 4, 2, 5)
 
@@ -84,7 +87,7 @@ def join(x: Float[Array, "B K M G P H"], length: int) -> Float[Array, "B T N H"]
 
 
 def neighbours(x: Array, left: int, right: int, axis: int) -> Array:
-    """Blocks m - left .. m + right side by side for each block m; zeros (False) beyond the ends.
+    """Concatenates blocks m - left to m + right for each block m, with zeros (False) beyond the ends.
 
     `axis` is M and the next one P: [... M P ...] -> [... M (left + 1 + right) P ...].
     """
@@ -97,10 +100,10 @@ def neighbours(x: Array, left: int, right: int, axis: int) -> Array:
 def attend_pieces(
     query: Float[Array, "B K M G P H"], pieces: list[Piece], scale: float
 ) -> Float[Array, "B K M G P Hv"]:
-    """softmax(q k^T scale) v over the visible keys of all pieces together; 0 where a query sees none.
+    """softmax(q k^T scale) v over the visible keys of all pieces together. A query with no visible key gives 0.
 
-    Groups of blocks whose logits are about `GROUP_ELEMENTS` go one after the other, computed again for the gradient:
-    beside inputs and outputs no memory grows with the length.
+    Groups of blocks with about `GROUP_ELEMENTS` logits are computed sequentially and recomputed for the gradient, so
+    that only inputs and outputs take memory that grows with the length.
     """
     B, K, M, G, P, _ = query.shape
     size = max(1, GROUP_ELEMENTS // max(1, B * K * G * P * sum(piece.key.shape[3] for piece in pieces)))

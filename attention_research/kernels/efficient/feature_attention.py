@@ -1,10 +1,11 @@
-"""Attention whose weights are products of features: sums over the keys first, so that time is linear in the length.
+"""Attention whose weights are dot products of features, which linear attention and the Performer share.
 
     out_i = sum_j w_ij v_j / sum_j w_ij,   w_ij = (phi(q_i) . phi(k_j)) exp(l_j)
 
-l_j is the logarithm of what was divided out of key j's features to keep them near 1 (0 where nothing was). Sums are
-kept relative to the largest l_j *so far*, so that no later key, however large, changes what an earlier query gets.
-What linear attention and the Performer share; everything here is float32 (float64 for float64 inputs).
+Sums over keys are computed first, so that time is linear in the length. l_j is the logarithm of a factor that was
+divided out of the features of key j to keep them near 1 (0 without such a factor). Sums are relative to the largest
+l_j *so far*, so that later keys do not change the results of earlier queries. All values are float32 (float64 for
+float64 inputs).
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
 
-#: Below every l_j of a key that is there; its exponential is 0.
+#: The l_j of padding keys, below all others, so that its exponential is 0.
 LOWEST = -1e30
-#: A smaller sum of a query's weights has gradient 0: its inverse would overflow in the sums over queries.
+#: If the weights of a query sum to less than this, the gradient is 0, because the inverse of the sum would overflow.
 SMALLEST = 1e-30
 
 
 class FeatureSums(NamedTuple):
-    """What the past is for the next query: sum phi(k) v and sum phi(k), divided by exp(largest)."""
+    """The state of causal attention: sum phi(k) v and sum phi(k) over past keys, divided by exp(largest)."""
 
     products: Float[Array, "B K M Hv"]
     features: Float[Array, "B K M"]
@@ -46,7 +47,7 @@ def no_sums(batch: int, heads: int, features: int, value_width: int, dtype: DTyp
 
 
 def check_heads(query: Array, key: Array, value: Array, mask: Array | None, is_causal: bool, chunk_size: int) -> None:
-    """Raises ValueError naming the argument and the axis; a causal query and its keys are one sequence."""
+    """Raises ValueError naming the argument and the axis. If causal, queries and keys must have equal lengths."""
     S = "T" if is_causal else "S"
     sizes = check_shapes(
         query=(query, "B T N H"), key=(key, f"B {S} K H"), value=(value, f"B {S} K Hv"), mask=(mask, f"B {S}")
@@ -60,7 +61,7 @@ def check_heads(query: Array, key: Array, value: Array, mask: Array | None, is_c
 
 
 def only_real(x: Float[Array, "B S K H"], mask: Bool[Array, "B S"] | None) -> Float[Array, "B S K H"]:
-    """x in the accumulator's dtype, 0 at padding."""
+    """Converts x to the accumulator's dtype and zeroes padding positions."""
     x = x.astype(accumulator(x.dtype))
     return x if mask is None else jnp.where(mask[:, :, None, None], x, jnp.zeros_like(x))
 
@@ -74,10 +75,12 @@ def feature_attention(
     is_causal: bool,
     chunk_size: int,
 ) -> Float[Array, "B T N Hv"]:
-    """The equation above for features `query` and `key` of at least 0, all in the accumulator's dtype.
+    """The equation above for non-negative features `query` and `key`, all in the accumulator's dtype.
 
-    Causal: chunk by chunk, the past as sums, the present as a [chunk chunk] matrix. For the gradient one state a chunk
-    is kept, T M Hv / chunk_size numbers, and the rest computed again. A query whose weights are all 0 gives 0.
+    Causal attention is computed in chunks: past keys enter as sums, and the keys of the chunk as a [chunk chunk]
+    matrix.
+    For the gradient, one state per chunk is kept (T M Hv / chunk_size numbers), and the rest is recomputed. A query
+    whose weights are all 0 gives 0.
     """
     B, T, N, M = query.shape
     K, Hv = value.shape[2:]
@@ -99,7 +102,7 @@ def feature_attention(
     chunks = -(-T // size)
 
     def chunked(x: Array, fill: float = 0.0) -> Array:
-        """[B T K ...] as [chunks B K ... size ...]: padded at the end, chunks first, positions before the width."""
+        """Pads [B T K ...] at the end and splits it into chunks: [chunks B K ... size ...]."""
         padded = jnp.pad(x, [(0, 0), (0, chunks * size - T)] + [(0, 0)] * (x.ndim - 2), constant_values=fill)
         return jnp.moveaxis(padded.reshape(B, chunks, size, *x.shape[2:]), (1, 2), (0, 3))
 
@@ -107,7 +110,7 @@ def feature_attention(
 
     def chunk(sums: FeatureSums, arrays: tuple[Array, ...]) -> tuple[FeatureSums, Array]:
         query, key, scale, value = arrays  # [B K t G M], [B K t M], [B K t], [B K t Hv]
-        largest = jnp.maximum(lax.cummax(scale, axis=2), sums.largest[:, :, None])  # of the keys up to each query
+        largest = jnp.maximum(lax.cummax(scale, axis=2), sums.largest[:, :, None])  # over the keys up to each query
         relative = jnp.exp(jnp.minimum(scale[:, :, None, :] - largest[:, :, :, None], 0))
         weights = jnp.einsum("BKtGM,BKsM->BKtGs", query, key)
         weights = weights * jnp.where(lower, relative, jnp.zeros_like(relative))[:, :, :, None]
@@ -127,7 +130,7 @@ def feature_attention(
 def add_keys(
     sums: FeatureSums, key: Float[Array, "B K S M"], log_scale: Float[Array, "B K S"], value: Float[Array, "B K S Hv"]
 ) -> FeatureSums:
-    """The sums with more keys in them."""
+    """Adds keys to the sums."""
     largest = jnp.maximum(jnp.max(log_scale, axis=2, initial=LOWEST), sums.largest)
     key = key * jnp.exp(log_scale - largest[:, :, None])[..., None]
     shrink = jnp.exp(sums.largest - largest)[..., None]
@@ -146,7 +149,7 @@ def feature_step(
     value: Float[Array, "B K Hv"],
     mask: Bool[Array, "B"] | None,
 ) -> tuple[FeatureSums, Float[Array, "B N Hv"]]:
-    """One position of the causal form: its key is added, then its query is answered; the same float types as above."""
+    """Decodes one position of the causal form: adds its key to the sums, then computes the output of its query."""
     (B, N, M), K = query.shape, key.shape[1]
     real = None if mask is None else mask[:, None]
     key, value = only_real(key[:, None], real), only_real(value[:, None], real)
@@ -160,10 +163,10 @@ def feature_step(
 
 
 def divide(products: Float[Array, "*B Hv"], total: Float[Array, "*B"]) -> Float[Array, "*B Hv"]:
-    """products / total; 0 with gradient 0 where the total is empty.
+    """products / total, or 0 with gradient 0 if the total is 0.
 
-    Both are divided by the total's value first, a constant for the gradient: that of 1 / total is 1 / total^2, which
-    overflows where the total is below 1e-19. Below `SMALLEST` the gradient is 0.
+    Both are first divided by the value of the total, as a constant for the gradient, because the gradient of 1 / total
+    is 1 / total^2, which overflows if the total is below 1e-19. Below `SMALLEST`, the gradient is 0.
     """
     small = total < SMALLEST
     products = jnp.where(small[..., None], lax.stop_gradient(products), products)

@@ -1,9 +1,9 @@
 """Linear attention, Katharopoulos et al. 2020 (arXiv 2006.16236), equations 5, 7 and 16 to 20:
 phi(q_i)^T sum_j phi(k_j) v_j^T / (phi(q_i)^T sum_j phi(k_j)) with phi(x) = elu(x) + 1.
 
-Causal, j runs to i: a recurrent network whose state is the two sums, here computed in chunks, and one position at a
-time by `linear_attention_step`. There is no scale: phi is not homogeneous. The released code adds 1e-6 to the
-denominator; here a denominator of 0 gives 0 and nothing else is changed.
+In the causal form, j runs to i. It is a recurrent network whose state is the two sums. It is computed in chunks, or one
+position at a time with `linear_attention_step`. There is no scale, because phi is not homogeneous. The released code
+adds 1e-6 to the denominator; here nothing is added, and a denominator of 0 gives 0.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from attention_research.kernels.efficient.feature_attention import (
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 
-#: exp of this is 1e-6; products of two smaller features, and their squares, would underflow.
+#: log 1e-6. Products of two smaller features, and their squares, would underflow.
 LOW = -14.0
 
 
 def elu_features(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """elu(x) + 1, equation 7: x + 1 above 0, exp(x) below; in the accumulator's dtype, exact for very negative x."""
+    """elu(x) + 1, equation 7: x + 1 above 0, exp(x) below. In the accumulator's dtype, accurate for very negative x."""
     x = x.astype(accumulator(x.dtype))
     return jnp.where(x > 0, x + 1, jnp.exp(jnp.where(x > 0, jnp.zeros_like(x), x)))
 
 
 def scaled_features(x: Float[Array, "*B H"]) -> tuple[Float[Array, "*B H"], Float[Array, "*B"]]:
-    """(features, l): elu(x) + 1 is features exp(l). l is the largest entry of x where that is below `LOW`, else 0.
+    """Returns (features, l), where elu(x) + 1 = features exp(l).
 
-    So vectors of very negative entries keep features near 1. No gradient goes through l, which cancels in the
-    attention.
+    l is the largest entry of x if that is below `LOW`, else 0, so that the features of vectors with very negative
+    entries are near 1. l has no gradient, because it cancels in the attention.
     """
     x = x.astype(accumulator(x.dtype))
     largest = lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True))
@@ -52,10 +52,12 @@ def linear_attention(
     is_causal: bool = False,
     chunk_size: int = 128,
 ) -> Float[Array, "B T N Hv"]:
-    """Time O(T H Hv), memory O(T + H Hv); causal, also O(T chunk_size) time for the present and T H Hv / chunk_size.
+    """Linear attention with time O(T H Hv) and memory O(T + H Hv).
 
-    `mask` is True at real keys; a query that sees none gives 0 with gradient 0. Causal, T = S and query i sees keys
-    0..i. K divides N. Raises ValueError naming the argument and the axis.
+    The causal form adds O(T chunk_size) time and T H Hv / chunk_size memory; T must equal S, and query i attends to
+    keys
+    0 to i. `mask` is True at non-padding keys. A query with no visible key gives 0 with gradient 0. K divides N. Raises
+    ValueError naming the argument and the axis.
     """
     check_heads(query, key, value, mask, is_causal, chunk_size)
     query_features, _ = scaled_features(query)
@@ -72,7 +74,7 @@ def linear_attention_step(
     *,
     mask: Bool[Array, "B"] | None = None,
 ) -> tuple[FeatureSums, Float[Array, "B N Hv"]]:
-    """Equations 16 to 20: one position of the causal form; `no_sums(B, K, H, Hv)` is the state before the first."""
+    """Decodes one position of the causal form, equations 16 to 20. `no_sums(B, K, H, Hv)` is the initial state."""
     check_shapes(query=(query, "B N H"), key=(key, "B K H"), value=(value, "B K Hv"), mask=(mask, "B"))
     query_features, _ = scaled_features(query)
     key_features, log_scale = scaled_features(key)
