@@ -1,1 +1,1 @@
-"""Train state, step, loop, optimizers and schedules, checkpoints; what runs when a config is trained or evaluated."""
+"""Training and evaluation of a config: train state, train step, loop, optimizers, schedules and checkpoints."""

@@ -1,8 +1,9 @@
-"""Checkpoints of a train state by Orbax: written in the background, whole or not there, compared before a restore.
+"""Checkpoints of a train state, written by Orbax in the background and verified before they are restored.
 
-Orbax casts dtypes silently, restores what it finds and reads arrays whose files lost a bit: here names, shapes and
-dtypes must agree first, and every file must have the digest that it was sealed with. A checkpoint is written beside its
-place and renamed, one that goes is renamed before it is deleted, so that a step's folder is always a whole one.
+Orbax silently casts dtypes, restores a partial state and reads corrupted files. This module therefore compares the
+names, shapes and dtypes of all arrays before a restore, and the digest of every file with the digest stored when the
+checkpoint was written. A checkpoint is written to a temporary folder, which is then renamed. A checkpoint to delete is
+renamed first. The folder of a step is therefore always complete.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ DELETING = "deleting-"
 
 
 class OtherModel(RunError):
-    """A checkpoint's arrays are not those of the model that is to take them."""
+    """The arrays of a checkpoint do not match the arrays of the model that loads it."""
 
 
 class Checkpoints:
-    """The checkpoints of one workdir, under `checkpoints/<step>`; `settings` say which of them stay (None: all).
+    """The checkpoints of one workdir, under `checkpoints/<step>`. `settings` decide which are kept (None: all).
 
-    These are the newest one, the `keep` newest on the schedule (every `checkpoint_every` steps, and the last step), and
-    the `keep_best` best by the `criterion`. What an interruption saved goes when the schedule saves again, so
-    that an interrupted run ends with the checkpoints of an uninterrupted one.
+    A run keeps the newest checkpoint, the `keep` newest on the schedule (every `checkpoint_every` steps, and the last
+    step), and the `keep_best` best by `criterion`. A checkpoint saved at an interruption is deleted after the next
+    scheduled one is saved, so an interrupted run ends with the same checkpoints as an uninterrupted run.
     """
 
     def __init__(
@@ -57,49 +58,49 @@ class Checkpoints:
         try:
             self.close()
         except RunError:
-            if error is None:  # else the first error is the one to tell
+            if error is None:  # otherwise the first error is the one to report
                 raise
 
-    # What there is
+    # Listing
 
     def steps(self) -> list[int]:
         """The steps of all finished checkpoints."""
         return sorted(int(path.name) for path in self.folder.glob("*") if path.name.isdecimal())
 
     def scheduled(self) -> list[int]:
-        """Those of them that an uninterrupted run has too."""
+        """The steps of the finished checkpoints that are on the schedule of an uninterrupted run."""
         if self.settings is None:
             return self.steps()
         every, last = self.settings.checkpoint_every, self.settings.steps
         return [step for step in self.steps() if step % every == 0 or step == last]
 
     def latest(self) -> int | None:
-        """The step of the newest checkpoint that is whole; each newer one is reported."""
+        """The step of the newest intact checkpoint, or None. Reports every newer checkpoint as damaged."""
         return next((step for step in reversed(self.steps()) if self.whole(step)), None)
 
     def whole(self, step: int) -> bool:
-        """Whether every file of a checkpoint is as it was sealed; one that is not is reported."""
+        """Whether every file of a checkpoint matches its stored digest. Reports a damaged checkpoint."""
         reason = digests.damage(self.folder / str(step))
         if reason is not None:
             self.report(f"checkpoint {step} in {self.folder} is damaged ({reason}): skipped")
         return reason is None
 
     def best(self, count: int = 1) -> list[int]:
-        """The `count` best checkpoints by the criterion, the best first."""
+        """The steps of the `count` best checkpoints by the criterion, best first."""
         costs = self.criterion.costs(self.workdir)
         return sorted(costs.keys() & set(self.steps()), key=lambda step: (costs[step], step))[:count]
 
     def would_be_kept(self, step: int) -> bool:
-        """Whether `step` is among the `keep_best` best so far, saved or not."""
+        """Whether `step` is among the `keep_best` best steps so far, whether or not it has a checkpoint."""
         assert self.settings is not None
         costs = self.criterion.costs(self.workdir)
         better = [other for other in costs if (costs[other], other) < (costs.get(step, math.inf), step)]
         return step in costs and len(better) < self.settings.keep_best
 
-    # Writing: by the process that holds the workdir's lock
+    # Writing: only by the process that holds the lock of the workdir
 
     def clean(self) -> int | None:
-        """`latest`, after putting newer ones aside and deleting what a killed process left unfinished."""
+        """Deletes the unfinished files of a killed process, puts damaged newer checkpoints aside, returns `latest`."""
         for path in [*self.folder.glob(f"*{WRITING}*"), *self.folder.glob(f"{DELETING}*")]:
             shutil.rmtree(path, ignore_errors=True)
         latest = self.latest()
@@ -109,9 +110,9 @@ class Checkpoints:
         return latest
 
     def save(self, step: int, state: Any) -> None:
-        """Copies the state and returns; it is written while training goes on.
+        """Copies the state and returns. The copy is written to disk while training continues.
 
-        Raises RunError where the disk has not taken this one's beginning, or the one before; earlier ones stay.
+        Raises RunError if the start of this write, or the previous write, has failed. Earlier checkpoints are kept.
         """
         self.wait()
         if step in self.steps():
@@ -119,11 +120,12 @@ class Checkpoints:
         self._written(lambda: self.writer.save(step, state))
 
     def check(self) -> None:
-        """Raises RunError where what is being written has failed; does not wait."""
+        """Raises RunError if the current write has failed. Does not wait for its end."""
         self._written(self.writer.check)
 
     def wait(self) -> None:
-        """Waits until the last one is written, and deletes those that need not stay. Raises RunError as `check`."""
+        """Waits until the last checkpoint is written, then deletes those that are not kept. Raises RunError if the
+        write has failed."""
         self._written(self.writer.wait)
         if self.settings is not None and hosts.is_first():
             steps, best = self.steps(), self.best(self.settings.keep_best)
@@ -144,10 +146,10 @@ class Checkpoints:
     # Reading
 
     def restore(self, step: int, abstract: Any, *, partial: tuple[str, ...] | None = None, some: bool = False) -> Any:
-        """The state of `step`, shaped and placed as `abstract`; `partial` names the only top-level entries wanted, of
-        which `some` wants no more than `abstract` has.
+        """The state of `step`, with the shapes, dtypes and shardings of `abstract`.
 
-        Raises as `compare`.
+        With `partial`, only these top-level entries are read. With `some`, the checkpoint may have more arrays in them
+        than `abstract`. Raises the same errors as `compare`.
         """
         self.compare(step, abstract, partial=partial, some=some)
         arguments = ocp.args.PyTreeRestore(
@@ -158,14 +160,16 @@ class Checkpoints:
         return self.writer.restore(step, arguments)
 
     def stored(self, step: int) -> dict[str, Any]:
-        """Name ("parameters/...", "statistics/...") -> shape and dtype of each array of `step`; reads no array."""
+        """Name ("parameters/...", "statistics/...") -> shape and dtype of each array of `step`. Does not read the
+        arrays."""
         try:
             return self.writer.stored(step)
         except KeyError:
             raise RunError(f"checkpoint {step} in {self.folder} cannot be read; delete it, or train again") from None
 
     def compare(self, step: int, abstract: Any, *, partial: tuple[str, ...] | None = None, some: bool = False) -> None:
-        """Raises OtherModel listing what of `step` is missing, unexpected, or of another shape or dtype than wanted."""
+        """Raises OtherModel with a list of the missing arrays, the unexpected arrays, and those of another shape or
+        dtype, if the checkpoint of `step` does not match `abstract`. `partial` and `some` are those of `restore`."""
         stored, wanted = self.stored(step), names(abstract)
         if partial is not None:
             stored = {path: leaf for path, leaf in stored.items() if path.split("/")[0] in partial}
@@ -184,7 +188,7 @@ class Checkpoints:
             raise OtherModel(f"checkpoint {step} in {self.folder} is not of this model: {listed}")
 
     def close(self) -> None:
-        """Waits, then ends Orbax's threads. Raises RunError where the last one was not written."""
+        """Waits for the last write, then ends the threads of Orbax. Raises RunError if the write has failed."""
         try:
             self.wait()
         finally:

@@ -1,7 +1,7 @@
-"""A run's claim on its folder: config.json, written when the run starts and taken back where the start fails.
+"""A run claims its folder by writing config.json when it starts. The file is removed again if the start fails.
 
-A folder is a run's from its first logged step or its first checkpoint on. What a failed start leaves, and what a
-process leaves that is killed before that, is no run: the mended command may have another config.
+A folder belongs to a run from the first logged step or the first checkpoint on. Files of a process that failed or was
+killed before that do not count as a run: the corrected command may have another config.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from attention_research.data import kept
 from attention_research.errors import Diverged, RunError
 from attention_research.training.workdir import LOCK, locked, read_metrics, saved_config, write_text
 
-#: What a start writes, beside checkpoints/, which it leaves empty.
+#: The files that a start writes, besides the empty folder checkpoints/.
 _OF_A_START = ("config.json", "environment.json", "error.txt", "metrics.jsonl", kept.DOCUMENT, kept.FOLDER)
 
 
 def reached(workdir: Path) -> int:
-    """The last step that is logged or saved; -1 where there is none."""
+    """The last step that is logged or saved, or -1 if there is none."""
     saved = [int(path.name) for path in (workdir / "checkpoints").glob("*") if path.name.isdecimal()]
     logged = [line["step"] for line in read_metrics(workdir) if line["split"] == "train"]
     return max([*saved, *logged], default=-1)
 
 
 def check(workdir: Path, config: Config) -> None:
-    """Raises ConfigError where the folder holds a run of another config; more steps are allowed, and other devices (a
-    checkpoint is restored on any mesh)."""
+    """Raises ConfigError if the folder holds a run of another config.
+
+    A larger number of steps and another mesh are allowed, because a checkpoint can be restored on any mesh.
+    """
     if not os.path.exists(workdir / "config.json") or reached(workdir) < 0:
         return
     before = saved_config(workdir)
@@ -44,15 +46,18 @@ def check(workdir: Path, config: Config) -> None:
 
 
 def claim(workdir: Path, config: Config) -> None:
-    """`check`, then config.json."""
+    """Calls `check`, then writes config.json."""
     check(workdir, config)
     write_text(workdir / "config.json", config.to_json())
 
 
 @contextmanager
 def claimed(workdir: Path, config: Config) -> Iterator[Config]:
-    """Locks the folder and writes config.json; gives the config that the run had before. A block that fails before it
-    has logged or saved a step leaves the folder as it was. A run that diverged has been started."""
+    """Locks the folder, writes config.json and yields the config that the run had before.
+
+    If the block fails before it has logged or saved a step, the folder is restored to its earlier state. The exception
+    is Diverged: a run that diverged has started.
+    """
     new = not workdir.exists()
     with locked(workdir):
         path, before = workdir / "config.json", reached(workdir)
@@ -69,13 +74,13 @@ def claimed(workdir: Path, config: Config) -> Iterator[Config]:
 
 
 def _take_back(workdir: Path, text: str | None, new: bool) -> None:
-    with contextlib.suppress(OSError, RunError):  # the first error is the one to tell
+    with contextlib.suppress(OSError, RunError):  # the first error is the one to report
         if text is not None:
             return write_text(workdir / "config.json", text)
         for name in _OF_A_START:
             path = workdir / name
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # a half-written checkpoint is the next start's to delete
+        with contextlib.suppress(OSError):  # the next start deletes a half-written checkpoint
             (workdir / "checkpoints").rmdir()
         if new and [path.name for path in workdir.iterdir()] == [LOCK]:
             (workdir / LOCK).unlink()

@@ -1,4 +1,5 @@
-"""What a step takes, apart from compilation, evaluation and checkpoints; how long the loop waited for batches."""
+"""Measures the time of train steps, without compilation, evaluation and checkpoints, and the time spent waiting for
+batches."""
 
 from __future__ import annotations
 
@@ -11,19 +12,20 @@ from typing import Any
 import jax
 import numpy as np
 
-#: Steps given to the devices before the oldest has ended: with two the devices never wait for the host, a batch is on
-#: its way to them while they compute, and a signal is answered within three steps.
+#: The number of steps that are dispatched to the devices before the oldest one has ended. With two, the devices never
+#: wait for the host, the next batch is transferred while they compute, and a signal takes effect within three steps.
 AHEAD = 2
 
 
 class Clock:
-    """Times the steps of a loop that does not wait for them; the first step of each shape counts as compilation."""
+    """Times the steps of a loop that dispatches them asynchronously. The first step of each shape counts as
+    compilation."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self.now = now
         self.seconds = self.compile_seconds = self.counted = self.waited = 0.0
         self.timed = 0
-        self.tokens: list[Any] = []  # of timed steps not yet counted, still on the devices
+        self.tokens: list[Any] = []  # token counts of timed steps that are still on the devices
         self.shapes: set[tuple[Any, ...]] = set()
         self.running: deque[Any] = deque()
         self.since = now()
@@ -32,16 +34,16 @@ class Clock:
     def next(
         self, batches: Iterator[tuple[int, Mapping[str, Any]]], place: Callable[[Mapping[str, Any]], dict[str, Any]]
     ) -> dict[str, Any]:
-        """The next batch, on its way to the devices while they compute the steps before."""
+        """The next batch. It is transferred to the devices while they compute the earlier steps."""
         started = self.now()
         _, batch = next(batches)
         self.waited += self.now() - started
         return place(batch)
 
     def run(self, step: Callable[..., tuple[Any, Any]], state: Any, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-        """step(state, batch) -> (state, metrics), waiting for its end only where a shape is new.
+        """Runs step(state, batch) -> (state, metrics). Waits for its end only if the batch has a new shape.
 
-        Elsewhere it is an error for the step to need from the host what has not been placed on the devices.
+        For a known shape, an implicit transfer from the host to the devices during the step is an error.
         """
         shape = tuple((name, *x.shape) for name, x in sorted(batch.items()))
         if shape not in self.shapes:
@@ -62,7 +64,7 @@ class Clock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Time inside counts as no step's."""
+        """Waits for the running steps, then excludes the time of the block from the time of the steps."""
         jax.block_until_ready(list(self.running))
         self.running.clear()
         self.seconds += self.now() - self.since
@@ -72,7 +74,8 @@ class Clock:
             self.since = self.now()
 
     def lap(self) -> dict[str, float | None]:
-        """Figures of the timed steps since the last lap, None where there was none; waits for those steps."""
+        """Waits for the running steps and returns figures of the timed steps since the last lap (None if there were
+        none)."""
         with self.paused():
             tokens = sum(float(np.mean(x)) for x in jax.device_get(self.tokens))
             self.tokens.clear()
@@ -86,8 +89,8 @@ class Clock:
         }
 
     def summary(self) -> dict[str, float]:
-        """Figures of this process's part of the run; `data_wait` is the share of the steps' time spent waiting for
-        batches, `compile_seconds` what the first step of each shape took."""
+        """Figures of the part of the run in this process. `data_wait` is the fraction of the step time that was spent
+        waiting for batches; `compile_seconds` is the duration of the first step of each shape."""
         seconds = max(self.seconds, 1e-9)
         return {
             "steps_per_second": self.timed / seconds,

@@ -1,6 +1,6 @@
-"""A folder's files with their sizes and CRC-32s, kept in the folder: whether it is whole, to the last bit.
+"""Detects damaged checkpoints by the sizes and CRC-32 checksums of their files, which are stored in the folder.
 
-Orbax reads arrays whose files lost a bit without a word: a damaged checkpoint could not be told from a good one.
+Orbax does not detect a flipped bit in the file of an array, so it would restore a damaged checkpoint without an error.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ import zlib
 from pathlib import Path
 
 NAME = "digests.json"
-#: What Orbax still writes, or writes again, after the arrays are complete.
+#: Files that Orbax writes or changes after the arrays are complete. They have no digest.
 LATER = ("_CHECKPOINT_METADATA", "commit_success.txt")
 
 
 def seal(folder: Path) -> None:
-    """Writes digests.json about every file that is there."""
+    """Writes digests.json with the size and checksum of every file in the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in (NAME, *LATER))
     (folder / NAME).write_text(json.dumps({str(path.relative_to(folder)): _digest(path) for path in files}))
 
 
 def fingerprint(folder: Path) -> str:
-    """12 hex digits of a sealed folder's content."""
+    """12 hex digits that identify the content of a sealed folder."""
     return hashlib.sha256((folder / NAME).read_bytes()).hexdigest()[:12]
 
 
 def damage(folder: Path, *, contents: bool = True) -> str | None:
-    """What is wrong with a sealed folder, or None; without `contents` only names and sizes are compared."""
+    """A description of the damage of a sealed folder, or None if it is intact. Without `contents`, only names and sizes
+    are compared."""
     try:
         digests = json.loads((folder / NAME).read_text())
         for name, (size, crc) in digests.items():
@@ -39,7 +40,7 @@ def damage(folder: Path, *, contents: bool = True) -> str | None:
     except OSError as error:
         return f"{Path(error.filename or folder).name}: {error.strerror}"
     except (ValueError, AttributeError, TypeError):
-        return f"{NAME} is no list of digests"
+        return f"{NAME} is not a list of digests"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Where a number came from: git revision, versions, devices, date, and a fingerprint of the package's own sources."""
+"""Describes the environment of a result: git revision, versions, devices, date, and a hash of the package's sources."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ VERSIONS = (
 )
 
 
-#: How many modified files a record names.
+#: The maximum number of modified files that a record lists.
 _NAMED = 5
-#: What no trial's numbers depend on: how they are asked for, tabulated and drawn.
+#: Parts of the package that do not affect the numbers of a trial: command line, tables and figures.
 ABOVE_TRIALS = ("cli", "workdirs", "studies", "analysis", "export.py", *bundled.FOLDERS)
 
 
 def fingerprint() -> str:
-    """12 hex digits of the sources that a trial runs, docstrings and layout apart: another one, other code."""
+    """12 hex digits of the sources that a trial runs, ignoring docstrings and layout. They change with the code."""
     paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in ABOVE_TRIALS]
     return _fingerprint(PACKAGE, tuple((path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in paths))
 
 
 @functools.lru_cache(maxsize=1)
 def _fingerprint(package: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
-    """Of files as they stand: with their times and sizes, so that a process reads them once."""
+    """The hash of these files. Their times and sizes are arguments, so the cache holds while no file changes."""
     digest = hashlib.sha256()
     for path, _, _ in files:
         digest.update(f"{path.relative_to(package)}\0{code(path.read_text(encoding='utf-8'))}\0".encode())
@@ -52,7 +52,7 @@ def _fingerprint(package: Path, files: tuple[tuple[Path, int, int], ...]) -> str
 
 
 def git_revision() -> str:
-    """The commit, with "-dirty" where files are `modified`; "unknown" outside a checkout."""
+    """The commit, followed by "-dirty" if files are `modified`; "unknown" outside a checkout."""
     return _revision(modified())
 
 
@@ -64,10 +64,10 @@ def _revision(changed: list[str]) -> str:
 
 
 def modified() -> list[str]:
-    """The tracked files that differ from the commit; none outside a checkout.
+    """The tracked files that differ from the commit. The list is empty outside a checkout.
 
-    Records (``experiments/*/results``) do not count: they are results, no sources, and a command that records one study
-    after the other changes them while it runs.
+    Records (``experiments/*/results``) are excluded. They are results and not sources, and a command that records
+    several studies changes them while it runs.
     """
     try:
         names = _git("diff", "--name-only", "-z", "HEAD", "--", ".", ":(exclude,glob)experiments/*/results/**")
@@ -78,15 +78,16 @@ def modified() -> list[str]:
 
 def _git(*arguments: str) -> str:
     if not bundled.in_checkout():
-        raise OSError("an installed package has no repository")  # a repository that is there is another one
+        raise OSError("an installed package has no repository")  # git would find an unrelated one
     command = ["git", "-C", str(PACKAGE.parent), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def keep_compiled_programs() -> None:
-    """Lets all processes of this user share what they compile, unless JAX_COMPILATION_CACHE_DIR says where.
+    """Enables the compilation cache of JAX in a folder of the user, unless JAX_COMPILATION_CACHE_DIR is set.
 
-    Imports JAX: a process that takes a share of the cores does so before.
+    All processes of the user share this cache. The function imports JAX: a process that restricts itself to some of the
+    cores must do that before the call.
     """
     import jax
 
@@ -97,9 +98,10 @@ def keep_compiled_programs() -> None:
 
 
 def describe() -> dict[str, Any]:
-    """What environment.json holds, beside what the execution adds (strategy, mesh).
+    """The content of environment.json, without the entries of the execution (strategy, mesh).
 
-    ``modified`` (the first modified files) and ``nice`` are there only where the tree is modified or the priority low.
+    ``modified`` (the first modified files) is present only if the tree is modified, and ``nice`` only if the process
+    has a low priority.
     """
     import jax
 

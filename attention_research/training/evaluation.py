@@ -1,4 +1,4 @@
-"""`evaluate` and `generate`: a trained workdir's losses and scores, and what it writes."""
+"""Loads a trained model from a workdir, computes its losses and scores (`evaluate`) and generates text."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from attention_research.training.workdir import load_config, write_json
 
 
 class Trained:
-    """A checkpoint of a workdir: its config, data, model, and a jitted translator.
+    """A trained model of a workdir: its config, data, parameters, and a jitted decoding function.
 
-    `checkpoint` is "last", "best" (the lowest validation loss) or a step. Without it the parameters are the mean of the
-    newest `average` checkpoints; without either they are what `training.chosen_checkpoint` or `evaluation.average`
-    says. `selection` says which were read.
+    `checkpoint` is "last", "best" (the lowest validation loss) or a step. If `average` is given instead, the parameters
+    are the mean of the newest `average` checkpoints. If neither is given, the settings `training.chosen_checkpoint` and
+    `evaluation.average` decide. The attribute `selection` names the checkpoints that were read.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Trained:
         self.trainer = Trainer(self.config, alone=True)
         parts = self.trainer.parts
         self.settings = self.trainer.settings
-        self.data: Any = self.trainer.data  # with what its kind gives beside `data.protocol.Data`
+        self.data: Any = self.trainer.data  # its kind may have more methods than `data.protocol.Data`
         self.evaluation, self.decoding = parts.evaluation(), parts.decoding()
         self.further = {name: make() for name, make in parts.evaluations.items()}
         checkpoints = Checkpoints(workdir, self.settings, report, criterion_of(self.config))
@@ -78,7 +78,7 @@ class Trained:
         self._reader = cache(lambda evaluation: jax.jit(output_reader(self.trainer, evaluation)))
 
     def most_tokens(self) -> int:
-        """As `generating.most_tokens`."""
+        """The maximum output length, see `generating.most_tokens`."""
         return most_tokens(self.trainer)
 
     def model(self, replica: int = 0) -> tuple[Any, Any]:
@@ -86,8 +86,10 @@ class Trained:
         return of_replica(self.state, replica, self.trainer.replicas)
 
     def placed_model(self, replica: int = 0) -> tuple[Any, Any]:
-        """The same, placed as `train` places it: the program of a loss is then the one that its validations compiled,
-        and comes from the compilation cache."""
+        """(parameters, statistics) of one replica, with the sharding that `train` uses.
+
+        The program of a loss is then the one that validation has compiled, and is found in the compilation cache.
+        """
         shardings = {name: self.trainer.execution.shardings[name] for name in ("parameters", "statistics")}
         state = jax.device_put({name: self.state[name] for name in shardings}, shardings)
         return of_replica(state, replica, self.trainer.replicas)
@@ -95,7 +97,8 @@ class Trained:
     def outputs(
         self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]], evaluation: Any = None
     ) -> Iterator[tuple[np.ndarray, dict, dict]]:
-        """(ids, batch, the model's outputs on it): what an evaluation that decodes nothing scores (the main one)."""
+        """(ids, batch, outputs of the model) of each batch, for an evaluation that does not decode (default: the main
+        one)."""
         read = self._reader(evaluation or self.evaluation)
         return outputs_of(lambda batch: read(model, batch), batches)
 
@@ -104,26 +107,26 @@ class Trained:
         return texts_of(lambda given: self._translate(model, given), self.data.tokenizer, batches)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
-        """Sentences -> translations, by the first replica; each is cut at the model's length."""
+        """Sentences -> translations by the first replica. Each sentence is cut at the maximum length of the model."""
         return self.data.written([target for _, target in self.hypotheses(sentences)], sentences)
 
     def captions(self, images: np.ndarray) -> list[list[int]]:
-        """Pictures [B Y X C], uint8 -> the tokens of the best hypothesis of each, the end of sentence included."""
+        """Images [B Y X C], uint8 -> the tokens of the best hypothesis of each, including the end of sentence."""
         return self._best({"image": jax.numpy.asarray(images)})
 
     def _best(self, source: dict[str, Any]) -> list[list[int]]:
-        """The tokens of the best hypothesis of each row, the end of sentence included."""
+        """The tokens of the best hypothesis of each row, including the end of sentence."""
         decoded = self._translate(self.model(), source)
         best, lengths = np.asarray(decoded.tokens)[:, 0], np.asarray(decoded.lengths)[:, 0]
         return [tokens[:length].tolist() for tokens, length in zip(best, lengths, strict=True)]
 
     def hypotheses(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
-        """Sentences -> (source tokens as the model read them, tokens of the best hypothesis), EOS included in both."""
+        """Sentences -> (source tokens as the model reads them, tokens of the best hypothesis), both including EOS."""
         encoded = [reading.tokens for reading in readings(self, sentences)]
         return list(zip(encoded, self.decoded(encoded), strict=True))
 
     def decoded(self, encoded: Sequence[Sequence[int]]) -> list[list[int]]:
-        """What the model reads, as `readings` gives it -> the tokens of the best hypothesis, EOS included."""
+        """Source tokens, as `readings` returns them -> the tokens of the best hypothesis, including EOS."""
         targets: list[list[int]] = []
         length, size = self.config.resolved["data"]["max_length"], 16
         for start in range(0, len(encoded), size):
@@ -143,14 +146,15 @@ def evaluate(
     checkpoint: str | int | None = None,
     files: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Losses and scores on the evaluation split of the checkpoint, or the mean, that `Trained` takes.
+    """Computes losses and scores on the evaluation split, writes them to evaluation.json and returns them.
 
-    `files` are the source and the target file of other pairs to evaluate on; nothing is written then. Otherwise writes
-    evaluation.json and returns it: "checkpoint" is how it was chosen ("last", "best", "step", "mean"), "step" it
-    or the newest of the mean, "averaged" all of them.
+    `average` and `checkpoint` select the parameters, see `Trained`. `files` are a source and a target file with other
+    sentence pairs to evaluate on; evaluation.json is not written then. In the result, "checkpoint" says how the
+    checkpoint was chosen ("last", "best", "step", "mean"), "step" is its step (of a mean: the newest), and "averaged"
+    lists all steps that were read.
 
-    The scores of further evaluations stand by name under "evaluations". With replicas, the figures of each stand under
-    "replicas" and the document's own are those of the first.
+    The scores of further evaluations are under "evaluations", by name. With replicas, "replicas" lists the figures of
+    each replica, and the figures at the top level are those of the first.
     """
     started = time.perf_counter()
     trained = Trained(workdir, report, average=average, checkpoint=checkpoint)

@@ -1,4 +1,7 @@
-"""error.txt: the line of the failure that ended a run's last attempt, for `status` and tables; gone when it goes on."""
+"""Writes error.txt: one line with the failure of a run's last attempt, for `status` and tables.
+
+The file is deleted when the run continues.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from attention_research.errors import ConfigError, RunError
 
 
 def line_of(error: Exception) -> str:
-    """An error in one line; one that no user was meant to see, with its type."""
+    """The message of an error in one line. The type is added unless the error is a ConfigError or RunError."""
     line = " ".join(str(error).split())
     return line if isinstance(error, ConfigError | RunError) else f"{type(error).__name__}: {line}"
 
 
 @contextmanager
 def failure_told(workdir: Path) -> Iterator[None]:
-    """Writes error.txt where the block fails; to be entered by the process that holds the workdir's lock.
+    """Writes error.txt if the block fails. The calling process must hold the lock of the workdir.
 
     A run that was asked to stop (SystemExit, KeyboardInterrupt) has not failed.
     """
@@ -32,5 +35,5 @@ def failure_told(workdir: Path) -> Iterator[None]:
 
 def tell_failure(workdir: Path, line: str) -> None:
     """Writes error.txt."""
-    with contextlib.suppress(OSError):  # a full disk: the first error is the one to tell
+    with contextlib.suppress(OSError):  # such as a full disk: the first error is the one to report
         (workdir / "error.txt").write_text(line + "\n", encoding="utf-8")

@@ -1,11 +1,12 @@
-"""Training of small modules and bare arrays, for measurements that no run of the trainer gives.
+"""Trains small modules and arrays for measurements that do not need a run of the trainer.
 
-One compiled loop on examples that are drawn as they are needed: no files, no config. `fit` trains a module by Adam, the
-rate warmed up over a tenth of the updates and lowered to 0 by a cosine; `fit_best` at the best of several rates;
-`descend` is the loop itself, for arrays and any optimizer.
+Training is one compiled loop on examples that are drawn on the fly, without files and without a config. `fit` trains a
+module with Adam; the learning rate is warmed up over a tenth of the updates and then lowered to 0 by a cosine.
+`fit_best` trains at several rates and keeps the best module. `descend` is the loop itself, for arrays and any
+optimizer.
 
-The examples that choose a rate are neither trained on nor those whose numbers are reported: the best of several scores
-on the reported examples would be too good by chance.
+The examples that select a rate are separate from the training examples and from the examples of the reported numbers.
+Selecting the best of several scores on the reported examples would give a result that is too good by chance.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from jaxtyping import Array, Float, Key
 
 from attention_research.layers.structure import Arrays, Structure, abstract, initializer
 
-#: Kingma & Ba 2015 with optax's defaults: a rate or a schedule -> the optimizer.
+#: Adam (Kingma & Ba 2015) with the defaults of optax: a learning rate or a schedule -> the optimizer.
 adam = optax.adam
 
 
 class Best(NamedTuple):
-    """The trained `module`, its number of `parameters`, its `rate` and the training `losses`, one an update."""
+    """The trained `module`, its number of `parameters`, its learning `rate` and the training `losses` by update."""
 
     module: Any
     parameters: int
@@ -38,8 +39,11 @@ class Best(NamedTuple):
 def descend(
     loss: Callable[[Any, Any], Float[Array, ""]], weights: Any, inputs: Any, optimizer: optax.GradientTransformation
 ) -> tuple[Any, Float[Array, "U"]]:
-    """(trained weights, the loss before each update): one update on ``loss(weights, one)`` for each of `inputs` along
-    their first axis, which are batches or the keys to draw them by. To be called under `jax.jit`."""
+    """Trains weights by gradient descent and returns (trained weights, the loss before each update).
+
+    Each update minimizes ``loss(weights, one)``, where `one` is the next entry of `inputs` along their first axis: a
+    batch, or a random key to draw one. Call this function under `jax.jit`.
+    """
     with_state = lambda weights, _, one: (loss(weights, one), None)
     weights, _, losses = descend_with_state(with_state, weights, None, inputs, optimizer)
     return weights, losses
@@ -52,8 +56,10 @@ def descend_with_state(
     inputs: Any,
     optimizer: optax.GradientTransformation,
 ) -> tuple[Any, Any, Float[Array, "U"]]:
-    """`descend` of a loss that carries arrays which have no gradient, such as running averages: ``loss(weights, state,
-    one)`` gives (value, new state). Returns (weights, state, losses)."""
+    """`descend` for a loss with a state without gradient, such as running averages.
+
+    ``loss(weights, state, one)`` returns (value, new state). Returns (weights, state, losses).
+    """
 
     def update(carry: Any, one: Any) -> tuple[Any, Array]:
         weights, state, moments = carry
@@ -75,9 +81,9 @@ def fit(
     steps: int,
     learning_rate: float,
 ) -> tuple[Structure, Arrays, Float[Array, "U"]]:
-    """(structure, trained parameters, the loss at each update) of the module that ``make(rngs)`` builds.
+    """Trains the module that ``make(rngs)`` builds. Returns (structure, trained parameters, the loss at each update).
 
-    ``draw(key)`` gives a batch and ``loss(module, batch)`` its mean loss; both are traced.
+    ``draw(key)`` returns a batch and ``loss(module, batch)`` its mean loss; both are traced.
     """
     structure, *_ = abstract(make)
     optimizer = adam(optax.warmup_cosine_decay_schedule(0.0, learning_rate, max(1, steps // 10), steps))
@@ -102,8 +108,10 @@ def fit_best(
     steps: int,
     rates: Sequence[float],
 ) -> Best | None:
-    """`fit` at each of `rates`, all from `key`: the one whose module has the lowest ``validate(module)``, the first of
-    equal ones. None where no value is finite."""
+    """Calls `fit` at each of `rates` with the same `key` and returns the module with the lowest ``validate(module)``.
+
+    Of equal values the first one is taken. Returns None if no value is finite.
+    """
     best, lowest = None, math.inf
     for rate in rates:
         structure, parameters, losses = fit(make, loss, draw, key, steps=steps, learning_rate=rate)
@@ -115,7 +123,9 @@ def fit_best(
 
 
 def at_best(validated: Float[np.ndarray, "..."], tested: Float[np.ndarray, "..."]) -> float | None:
-    """The value of `tested` where `validated` is lowest and finite, the first of equal ones; None where none is finite.
+    """The value of `tested` at the lowest finite value of `validated`, or None if no value is finite.
+
+    Of equal values the first one is taken.
 
     >>> at_best(np.array([0.3, 0.2, np.nan]), np.array([0.1, 0.4, 0.0]))
     0.4

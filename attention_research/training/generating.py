@@ -1,7 +1,6 @@
-"""What evaluation and generation compute with a trained model, as functions to trace.
+"""The functions that evaluation and generation compute with a trained model, ready to be traced.
 
-`training.evaluation` runs them and `training.programs` hashes them, so that the program that is hashed is the one that
-is run.
+`training.evaluation` runs them and `training.programs` hashes them, so the hashed program is the program that runs.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from attention_research.training.trainer import Trainer
 
 
 def continues(trainer: Trainer) -> bool:
-    """Whether the model is a language model without a source, which goes on with what it is given."""
+    """Whether the model is a language model without a source, which continues a prompt."""
     model = trainer.parts.model.target
     return issubclass(model, Continues) and not issubclass(model, Generates)
 
 
 def most_tokens(trainer: Trainer) -> int:
-    """As many tokens as the model can write and the data ask for; unused for image-only models."""
+    """The maximum output length in tokens, by the model and the data. Unused for image-only models."""
     said = trainer.config.resolved
     max_length = said["model"].get("max_length") or said["max_length"]
     return min(max_length, trainer.data.target_length or max_length)
 
 
 def translator(trainer: Trainer, decoding: Any) -> Callable[[tuple[Any, Any], Mapping[str, jax.Array]], Any]:
-    """(parameters and statistics, source) -> what `decoding` finds."""
+    """The function (parameters and statistics, source) -> the result of `decoding`."""
     written_by = Continued if continues(trainer) else lambda model: model
 
     def translate(model: tuple[Any, Any], source: Mapping[str, jax.Array]) -> Any:
@@ -40,5 +39,5 @@ def translator(trainer: Trainer, decoding: Any) -> Callable[[tuple[Any, Any], Ma
 
 
 def output_reader(trainer: Trainer, evaluation: Any) -> Callable[[tuple[Any, Any], Mapping[str, jax.Array]], Any]:
-    """(parameters and statistics, batch) -> what an evaluation that decodes nothing scores."""
+    """The function (parameters and statistics, batch) -> the model outputs that the evaluation scores."""
     return lambda model, batch: evaluation.outputs(trainer.structure.merge(*model), batch)

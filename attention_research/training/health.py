@@ -1,4 +1,7 @@
-"""Numbers that are no numbers, and memory that ran out: found without a step waiting for the host, told in one line."""
+"""Detects NaN or infinite losses, gradients and parameters, and memory exhaustion, and reports them in one line.
+
+The checks do not make a train step wait for the host.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from attention_research.errors import Diverged, RunError
 
 
 def finite(arrays: Mapping[str, jax.Array]) -> jax.Array:
-    """[P]: whether every element of each array is finite, in the order of the sorted names."""
+    """Whether all elements of each array are finite: a boolean array [P] in the order of the sorted names."""
     return jnp.stack([jnp.isfinite(arrays[name]).all() for name in sorted(arrays)])
 
 
@@ -23,10 +26,10 @@ _finite = jax.jit(finite)
 
 
 class Health:
-    """Looks at losses and gradients where the host waits anyway; until then each step's flags stay on the device.
+    """Checks losses and gradients at steps where the host waits anyway. Until then the flags stay on the device.
 
-    `names` are the parameters' in the order of the module, which decides what "first" is; `whose` says of each replica
-    whose numbers they are, such as "seed 0".
+    `names` are the names of the parameters in the order of the module; the first bad one in this order is reported.
+    `whose` has a label for each replica, such as "seed 0".
     """
 
     def __init__(self, names: Sequence[str], whose: Sequence[str]):
@@ -35,13 +38,13 @@ class Health:
         self.unseen: list[tuple[int, jax.Array, jax.Array]] = []
 
     def watch(self, step: int, metrics: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-        """Keeps what `check` will look at; returns the metrics that are to be logged."""
+        """Stores the values that `check` reads and returns the metrics to log."""
         rest = dict(metrics)
         self.unseen.append((step, rest["loss"], rest.pop("finite_gradients")))
         return rest
 
     def check(self) -> None:
-        """Raises Diverged for the first of the steps since the last check whose loss or gradients are not finite."""
+        """Raises Diverged for the first step since the last check with a NaN or infinite loss or gradient."""
         unseen, self.unseen = jax.device_get(self.unseen), []
         for step, losses, flags in unseen:
             for whose, loss, gradients in zip(
@@ -55,14 +58,14 @@ class Health:
                     )
 
     def check_state(self, step: int, state: Mapping[str, Any]) -> None:
-        """Raises Diverged where a parameter or a statistic is not finite after the update of `step`."""
+        """Raises Diverged if a parameter or a statistic is NaN or infinite after the update of `step`."""
         arrays = {**state["parameters"], **state["statistics"]}
         flags = jax.device_get(_finite(arrays))
         bad = [name for name, good in zip(sorted(arrays), flags, strict=True) if not good]
         if bad:
             first = next((name for name in self.names if name in bad), bad[0])
             raise Diverged(
-                f"step {step}: the update has made {first} not finite, from finite gradients; "
+                f"step {step}: {first} is not finite after the update, although the gradients are finite; "
                 "lower training.learning_rate"
             )
 
@@ -76,7 +79,7 @@ def _gradients(bad: Sequence[str], total: int) -> str:
 
 @contextmanager
 def enough_memory(batch_size: int) -> Iterator[None]:
-    """Turns memory that ran out, the host's or a device's, into a RunError that names the batch size and remedies."""
+    """Converts an out-of-memory error of the host or a device into a RunError with the batch size and remedies."""
     try:
         yield
     except (MemoryError, jax.errors.JaxRuntimeError) as error:

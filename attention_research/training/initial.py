@@ -1,12 +1,14 @@
-"""`training.initial`: a run that starts from the trained parameters and statistics of another, at step 0 of its own.
+"""Implements `training.initial`: a run starts at step 0 from the trained parameters and statistics of another run.
 
-Optimizer state and step are new. Before anything is written, the names, shapes and dtypes of what is taken are compared
-with the model's, and the vocabularies with each other: row i of a table must be the same token. Once the run has a
-checkpoint of its own, the other run is not read again; environment.json says under "initial" what was taken.
+The optimizer state and the step are new. Before anything is written, the names, shapes and dtypes of the loaded arrays
+are compared with those of the model, and the vocabularies with each other, since row i of an embedding table must
+belong to the same token. Once the run has a checkpoint of its own, the other run is not read again. The entry "initial"
+of environment.json records what was loaded.
 
-Of `initial_parts` only the arrays below these names are taken, of a model that may be another one: a captioner's
-features of a classifier's. The rest is drawn. What one of the two holds frozen, as statistics, the other may train.
-Vocabularies are compared where both have one.
+With `initial_parts`, only the arrays below these names are loaded, and the other run may have another model. For
+example, a captioning model can take its image features from a classifier. The remaining arrays are initialized
+randomly. A loaded array may be a frozen statistic in one model and a trained parameter in the other. Vocabularies are
+then compared only if both runs have one.
 """
 
 from __future__ import annotations
@@ -40,8 +42,11 @@ Report = Callable[[str], None]
 
 
 def check(config: Config, workdir: Path, report: Report) -> None:
-    """Raises ConfigError where a run of `config` in `workdir` cannot begin from its `training.initial`, if it has one
-    and has not begun: no such run or checkpoint, another model, another vocabulary."""
+    """Raises ConfigError if a new run of `config` in `workdir` cannot start from its `training.initial`.
+
+    Reasons are a missing run or checkpoint, another model, or another vocabulary. Does nothing if the config has no
+    `training.initial` or the run has a checkpoint already.
+    """
     members = member_configs(config)
     begun = any(path.name.isdecimal() for path in (workdir / "checkpoints").glob("*"))
     if config.resolved["training"]["initial"] is None or begun:
@@ -72,8 +77,8 @@ def check(config: Config, workdir: Path, report: Report) -> None:
 
 
 def start(trainer: Trainer, report: Report) -> tuple[State, list[dict[str, Any]]]:
-    """The state at step 0 from `training.initial`, as `trainer.execution.start()` gives a fresh one, and what was
-    taken: {"run", "config", "checkpoint", "step", "fingerprint"} of each run."""
+    """The state at step 0 from `training.initial`, in the form of `trainer.execution.start()`, and a record of each
+    run that was read: {"run", "config", "checkpoint", "step", "fingerprint"}."""
     execution, together = trainer.execution, trainer.replicas > 1
     wanted, named = {name: execution.abstract[name] for name in TAKEN}, trainer.settings.initial_parts
     if together:
@@ -106,9 +111,10 @@ def start(trainer: Trainer, report: Report) -> tuple[State, list[dict[str, Any]]
 
 
 def asked(arrays: Mapping[str, Mapping[str, Any]], parts: Sequence[str], stored: Collection[str]) -> Any:
-    """What is read of a checkpoint that has `stored`: the model's arrays, or those of `parts` where they lie there.
+    """The arrays to read from a checkpoint with the names `stored`: all arrays of the model, or only those of `parts`.
 
-    Raises ConfigError for a part that the model has not.
+    An array of `parts` is read from the group ("parameters" or "statistics") in which the checkpoint has it. Raises
+    ConfigError if the model has no such part.
     """
     if not parts:
         return arrays
@@ -126,14 +132,15 @@ def asked(arrays: Mapping[str, Mapping[str, Any]], parts: Sequence[str], stored:
 
 
 def runs_of(settings: Training, seeds: Sequence[int]) -> list[Path]:
-    """The run that each replica starts from, {seed} in its path being the replica's."""
+    """The run that each replica starts from. `{seed}` in the path is replaced by the seed of the replica."""
     assert settings.initial is not None
     return [Path(settings.initial.replace("{seed}", str(seed))) for seed in seeds]
 
 
 @contextmanager
 def chosen(run: Path, settings: Training, report: Report) -> Iterator[tuple[Checkpoints, Selection]]:
-    """A run's checkpoints and the one that `training.initial_checkpoint` says. Raises ConfigError as `check`."""
+    """The checkpoints of a run and the one that `training.initial_checkpoint` selects. Raises ConfigError if the run
+    or checkpoint is missing, or the run has replicas."""
     try:
         config = load_config(run)
     except ConfigError:
@@ -153,13 +160,13 @@ def chosen(run: Path, settings: Training, report: Report) -> Iterator[tuple[Chec
 
 
 def kept(workdir: Path) -> dict[str, Any]:
-    """What environment.json said before of the run's beginning: {"initial": ...}, or {}."""
+    """The entry "initial" of an existing environment.json: {"initial": ...}, or {} if there is none."""
     before = _environment(workdir)
     return {"initial": before["initial"]} if "initial" in before else {}
 
 
 def record(workdir: Path, taken: list[dict[str, Any]]) -> None:
-    """Writes into environment.json what `start` took."""
+    """Adds the record that `start` returned to environment.json."""
     write_json(workdir / "environment.json", {**_environment(workdir), "initial": taken})
 
 

@@ -1,4 +1,7 @@
-"""`inspect`: what a config would train, counted from the shapes of that very module and step; allocates nothing."""
+"""Counts parameters, FLOPs and bytes of a config (`inspect`) from the shapes of its module and step.
+
+No array is allocated.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,12 @@ from attention_research.training.step import initial_state, make_train_step
 
 
 def inspect(config: Config) -> dict[str, Any]:
-    """Parameters (exact), FLOPs of one training step at the longest batch shape, bytes, every array and its sharding,
-    and the "architecture", a line a branch (`models.architecture`). On a mesh of several devices, which need not be
-    there, also its "partition" (`training.partition`); `data` -1 counts as 1.
+    """Returns the size of a config: parameters (exact), FLOPs of one training step at the longest batch shape, bytes,
+    every array with its sharding, and the "architecture" with one line for each branch (`models.architecture`).
 
-    FLOPs are 2 a multiply-add of matrix products, forward and backward, recomputation included.
+    For a mesh of several devices, which need not exist on this machine, the result also has the "partition"
+    (`training.partition`); the mesh axis `data` counts as 1 if it is -1. FLOPs count each multiply-add of a matrix
+    product as 2, in the forward and backward pass, including recomputation.
     """
     mesh = config.resolved["parallel"]["mesh"]
     sizes = {axis: max(size, 1) for axis, size in mesh.items() if axis != "kind"}

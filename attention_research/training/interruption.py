@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: a run that is asked to stop saves what it has and says how to continue."""
+"""Handles SIGTERM and Ctrl-C: the run saves a checkpoint and reports how to continue."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ _AT_ONCE = "stopped at once; the same command continues from the last checkpoint
 
 
 class Interrupted(SystemExit):
-    """The process was asked to stop and may: nobody who catches errors catches it, and its exit status is the shell's
-    for the signal, 128 + its number (143 for SIGTERM, 130 for Ctrl-C)."""
+    """The process stops because of a signal.
+
+    It is a SystemExit, so `except Exception` does not catch it. Its exit status is 128 + the number of the signal, as
+    in a shell (143 for SIGTERM, 130 for Ctrl-C).
+    """
 
     def __init__(self, number: int, line: str):
         super().__init__(128 + number)
@@ -24,12 +27,12 @@ class Interrupted(SystemExit):
 
 
 class Stop:
-    """What the signals have asked for.
+    """Records signals that ask the process to stop.
 
-    Where `patient` is false the first one ends the process at once, since nothing would be saved; if a library catches
-    the exception, `leave` raises it again. Where `patient` is true, the first one only sets `number`, for the loop to
-    see after its step, and a second one ends at once. What comes within a second is the same wish: a scheduler tells a
-    job's processes and their supervisor, who passes it on.
+    While `patient` is false, the first signal ends the process at once, because there is nothing to save. If a library
+    catches the exception, `leave` raises it again. While `patient` is true, the first signal only sets `number`, which
+    the loop reads after its step, and a second signal ends the process at once. Signals within one second count as one,
+    because a scheduler may send a signal to the processes of a job and to their supervisor, which forwards it.
     """
 
     def __init__(self) -> None:
@@ -38,7 +41,7 @@ class Stop:
         self.first = 0.0
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """The signals' handler."""
+        """The signal handler."""
         again = self.number is not None
         if again and time.monotonic() - self.first < _TOGETHER_SECONDS:
             return
@@ -47,16 +50,17 @@ class Stop:
             raise Interrupted(number, _AT_ONCE)
 
     def leave(self, line: str = _AT_ONCE) -> None:
-        """Raises Interrupted where a signal has come."""
+        """Raises Interrupted if a signal has arrived."""
         if self.number is not None:
             raise Interrupted(self.number, line)
 
 
 @contextmanager
 def stopping(report: Callable[[str], None]) -> Iterator[Stop]:
-    """The signals' wishes while the block runs; an Interrupted that leaves it is reported, in one line."""
+    """Installs the signal handlers for the block and yields the `Stop`. Reports an Interrupted of the block in one
+    line."""
     stop = Stop()
-    mine = threading.current_thread() is threading.main_thread()  # elsewhere Python installs no handler
+    mine = threading.current_thread() is threading.main_thread()  # Python allows handlers only there
     before = {number: signal.signal(number, stop.handle) for number in SIGNALS} if mine else {}
     try:
         yield stop

@@ -1,4 +1,4 @@
-"""Writes what a run keeps of its data (`data.kept`) when it begins, and gives it to the data of one that has begun."""
+"""Stores the vocabulary and a record of the data in a run's folder (`data.kept`), and loads them when it continues."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Report = Callable[[str], None]
 
 
 def begun(workdir: Path) -> bool:
-    """Whether the run has a checkpoint: from then on its vocabulary is what it is."""
+    """Whether the run has a checkpoint. From then on its vocabulary cannot change."""
     return any(path.name.isdecimal() for path in (workdir / "checkpoints").glob("*"))
 
 
 def take(data: Data, workdir: Path, report: Report) -> bool:
-    """Gives the data of a run that has begun what its folder keeps; whether there is any.
+    """Loads the stored vocabulary and record of a run that has begun into `data`. Returns whether the run has them.
 
-    Raises ConfigError where a file of it is missing or damaged, and where code makes other data than it did.
+    Raises ConfigError if one of its files is missing or damaged, or if the code now generates other data.
     """
     if not (begun(workdir) and kept.has(workdir)):
         return False
@@ -33,10 +33,11 @@ def take(data: Data, workdir: Path, report: Report) -> bool:
 
 
 def ready(data: Data, workdir: Path, report: Report) -> None:
-    """What a command over a run that has begun does in place of `prepare`: its vocabulary is there, no text is read.
+    """Prepares the data of a run that has begun from its stored vocabulary, without reading the text.
 
-    A run of an earlier version keeps nothing: its vocabulary comes from the data cache, or is trained again on the
-    text. Raises ConfigError where it is not the one that the run had.
+    Commands over an existing run call this function instead of `prepare`. A run of an earlier version has no stored
+    vocabulary. It is then read from the data cache or trained again on the text. Raises ConfigError if the vocabulary
+    differs from that of the run.
     """
     if take(data, workdir, report):
         return
@@ -45,7 +46,10 @@ def ready(data: Data, workdir: Path, report: Report) -> None:
 
 
 def same_as_recorded(data: Data, workdir: Path) -> None:
-    """Raises ConfigError where the vocabulary is not the one in the environment.json of a run of an earlier version."""
+    """Raises ConfigError if the vocabulary differs from the one that environment.json of the run records.
+
+    Used for runs of earlier versions, which have no stored vocabulary.
+    """
     path = workdir / "environment.json"
     was = json.loads(path.read_text(encoding="utf-8")).get("vocabulary") if path.exists() else None
     now = from_run.recorded(data.tokenizer).get("vocabulary")
@@ -57,7 +61,7 @@ def same_as_recorded(data: Data, workdir: Path) -> None:
 
 
 def keep(data: Data, workdir: Path, config: Config, report: Report) -> None:
-    """Writes data.json and vocabulary/ of a run that begins with prepared data; says what was left out of the data."""
+    """Writes data.json and vocabulary/ of a new run with prepared data, and reports which examples were left out."""
     folder = workdir / kept.FOLDER
     tokenizer, learned = data.tokenizer, data.learned()
     document: dict[str, Any] = {"data": data.describe(), **data.content()}
@@ -83,7 +87,7 @@ def _written(folder: Path, name: str, data: bytes) -> dict[str, str]:
 
 
 def remarks(found: dict[str, Any]) -> Iterator[str]:
-    """The facts that are worth a line.
+    """The facts about the data that are reported, one line each.
 
     >>> list(remarks({"left_out": {"train": {"empty source": 2}}, "cut": {"test": 1}}))
     ['2 examples of train left out: 2 empty source', '1 example of test cut']

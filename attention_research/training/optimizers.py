@@ -1,4 +1,4 @@
-"""Optimizers: optax's, under the config's names. Each is called with a schedule and gives a transformation."""
+"""The optimizers of optax under the names of the config. Each maps a schedule to a gradient transformation."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ class AdamW:
 
 
 def decayed(parameters: dict[str, Any]) -> dict[str, bool]:
-    """By name, never by rank: stacked biases and gains are matrices too."""
+    """Which parameters have weight decay. The name decides and not the rank, because stacked biases and gains are
+    matrices too."""
     return {name: name.endswith(("kernel", "table")) for name in parameters}
 
 
 class SGD:
-    """Stochastic gradient descent; momentum 0 keeps no state, and then there is no Nesterov step.
+    """Stochastic gradient descent, with optional momentum. With momentum 0 there is no state, and `nesterov` has no
+    effect.
 
-    `weight_decay` w adds w times the parameter to the gradient of matrices and filters (`decayed`): the L2 penalty
-    w / 2 ||p||^2 of Krizhevsky et al. 2012 and He et al. 2015.
+    `weight_decay` w adds w times the parameter to the gradient of matrices and filters (`decayed`). This is the L2
+    penalty w / 2 ||p||^2 of Krizhevsky et al. 2012 and He et al. 2015.
     """
 
     def __init__(self, *, momentum: Rate = 0.0, nesterov: bool = False, weight_decay: NonNegativeFloat = 0.0):
@@ -59,7 +61,8 @@ class SGD:
 
 
 class Adadelta:
-    """Zeiler 2012, algorithm 1; `learning_rate` multiplies the step (the paper has none: 1.0 with a constant schedule).
+    """Adadelta, Zeiler 2012, algorithm 1. `learning_rate` multiplies the step; the paper has no learning rate, which
+    corresponds to 1.0 with a constant schedule.
 
     step = g RMS[dx]_{t-1} / RMS[g]_t, RMS[y]^2 = E[y^2] + epsilon, E[y^2]_t = rho E[y^2]_{t-1} + (1 - rho) y_t^2.
     The defaults are those of Bahdanau et al. 2015.
@@ -76,10 +79,11 @@ class Adadelta:
 class Adafactor:
     """Shazeer & Stern 2018, algorithms 4 and 5, without momentum, as T5 uses it (Raffel et al. 2020, section 3.1.2).
 
-    V_t = b_t V_{t-1} + (1 - b_t)(g^2 + 1e-30), b_t = 1 - t^-decay_exponent; of a matrix [n m] only V's row and column
-    means are kept, where both n and m reach `min_dim_size_to_factor`. U = g / sqrt(V) is clipped to a root mean square
-    of `clipping_threshold`, and the step is schedule max(1e-3, RMS(parameter)) U: rates are relative to the parameter.
-    T5's is 1 / sqrt(max(t, 10^4)): schedule inverse_sqrt with learning_rate 0.01.
+    V_t = b_t V_{t-1} + (1 - b_t)(g^2 + 1e-30), b_t = 1 - t^-decay_exponent. If both dimensions of a matrix [n m] are at
+    least `min_dim_size_to_factor`, only the row and column means of V are stored. U = g / sqrt(V) is clipped to a root
+    mean square of `clipping_threshold`. The step is schedule max(1e-3, RMS(parameter)) U, so the learning rate is
+    relative to the size of the parameter. The rate of T5 is 1 / sqrt(max(t, 10^4)): schedule inverse_sqrt with
+    learning_rate 0.01.
     """
 
     def __init__(
@@ -93,7 +97,7 @@ class Adafactor:
         self.min_dim_size_to_factor = min_dim_size_to_factor
 
     def __call__(self, schedule: optax.Schedule) -> optax.GradientTransformation:
-        """The transformation, layer by layer."""
+        """The transformation, applied to each layer separately."""
         return per_layer(
             optax.adafactor(
                 schedule,
@@ -105,14 +109,18 @@ class Adafactor:
 
 
 def stack_of(name: str) -> str:
-    """The segment of a stack whose layers a parameter's first axis counts, "" for one of no stack (`layers.stack`)."""
+    """The name of the stack segment (`layers.stack`) whose layers are the first axis of a parameter, or "" if the
+    parameter does not belong to a stack."""
     found = re.match(r"(.*\bsegments\.\d+)\.", name)
     return found.group(1) if found else ""
 
 
 def per_layer(inner: optax.GradientTransformation) -> optax.GradientTransformation:
-    """`inner` on each layer's own arrays, where a stack holds them as [L ...]: for a transformation that looks at an
-    array's shape or size, stacked layers would be one array (Adafactor would clip and scale them together)."""
+    """Applies `inner` to each layer of a stack separately. A stack stores the arrays of its layers as [L ...].
+
+    A transformation that depends on the shape or size of an array would otherwise treat the stacked layers as one
+    array. For example, Adafactor would clip and scale them together.
+    """
 
     def grouped(tree: dict[str, Any]) -> dict[str, dict[str, Any]]:
         groups: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""What a mesh does to a train step, found by compiling it for pretended devices: pieces, bytes, collectives."""
+"""Compiles a train step for a mesh of simulated devices and reports its shards, bytes and collectives."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from attention_research.parallel.execution import MeshExecution
 
 
 def pretend(devices: int) -> None:
-    """Gives this process so many CPU devices, whatever the machine has. Raises RunError where JAX has started already
-    with fewer."""
+    """Simulates this number of CPU devices in the process. Raises RunError if JAX has already started with fewer."""
     try:
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", devices)
@@ -28,10 +27,10 @@ def pretend(devices: int) -> None:
 def partition(
     step: Callable, start: Callable, batch: Mapping[str, jax.ShapeDtypeStruct], sizes: Mapping[str, int]
 ) -> dict[str, Any]:
-    """"mesh", the train state's "bytes_per_device", and the "collectives" of one step, on CPU devices.
+    """The "mesh", the "bytes_per_device" of the train state, and the "collectives" of one step, on CPU devices.
 
-    A reduce-scatter appears as an all-reduce here: XLA's CPU backend keeps that and cuts its result; the GPU's and the
-    TPU's make one of the two.
+    A reduce-scatter appears as an all-reduce here, because the CPU backend of XLA compiles it as an all-reduce followed
+    by a slice. The GPU and TPU backends fuse the two into a reduce-scatter.
     """
     devices = math.prod(sizes.values())
     run = MeshExecution(step, start, sizes, 0, devices=jax.devices()[:devices])

@@ -1,7 +1,7 @@
-"""A folder under a name without special characters, for libraries that read a path as a pattern or as a URL.
+"""Gives a folder a path without special characters, for libraries that read a path as a pattern or as a URL.
 
-Orbax finds the files of a checkpoint with `glob`, in which "[1]", "*" and "?" stand for other names; a part such as
-"gs:" makes it ask a cloud store, and TensorStore refuses a name that is not UTF-8.
+Orbax finds the files of a checkpoint with `glob`, in which "[1]", "*" and "?" are patterns. It contacts a cloud store
+for a path with a part such as "gs:". TensorStore rejects a name that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from pathlib import Path
 
 from attention_research.errors import RunError
 
-#: What no library reads as anything but a name.
+#: Paths that every library reads literally.
 _PLAIN = re.compile(r"[A-Za-z0-9_./ ,=+@-]*")
-#: Where the link may lie if the user's folder of temporary files has a special name too.
+#: Places for the link if the user's folder of temporary files has special characters too.
 _TEMPORARY = ("/tmp", "/var/tmp")
 
 
 def plain_path(folder: Path) -> tuple[Path, tempfile.TemporaryDirectory | None]:
-    """The folder itself, or a symbolic link to it, and the temporary folder that holds the link and must outlive it.
+    """The folder itself or a symbolic link to it, and the temporary folder of the link (or None).
 
-    The folder must be absolute; it need not exist yet. Raises RunError where no link can be made.
+    The caller must keep the temporary folder as long as it uses the link. `folder` must be absolute, but need not exist
+    yet. Raises RunError if no link can be created.
     """
     if _PLAIN.fullmatch(str(folder)):
         return folder, None

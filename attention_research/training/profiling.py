@@ -1,4 +1,4 @@
-"""A profile of some steps of a run, by JAX's profiler, for TensorBoard's XProf or https://ui.perfetto.dev."""
+"""Profiles some steps of a run with the JAX profiler, for XProf in TensorBoard or https://ui.perfetto.dev."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import jax
 
 
 class Profile:
-    """The steps `first` to `last` of this process, counted from 1 as in the log, into `workdir/profile`; None: no step.
+    """Writes a profile of the steps `first` to `last` to `workdir/profile`. If `steps` is None, nothing is profiled.
 
-    A step that compiles is worth no profile: take one of the shapes that came before.
+    Steps count from 1, as in the log. Choose steps whose batch shapes have occurred before, because a step with a new
+    shape spends most of its time in compilation.
     """
 
     def __init__(self, workdir: Path, steps: tuple[int, int] | None):
@@ -20,19 +21,19 @@ class Profile:
         self.running = False
 
     def before(self, step: int) -> None:
-        """Starts before the first of them."""
+        """Starts the profiler before the first step."""
         if step == self.first:
             jax.profiler.start_trace(str(self.folder), create_perfetto_trace=True)
             self.running = True
 
     def after(self, step: int, metrics: Any) -> None:
-        """Ends after the last of them, when the devices have."""
+        """Stops the profiler after the last step, once the devices have finished it."""
         if self.running and step == self.last:
             jax.block_until_ready(metrics)
             self.close()
 
     def close(self) -> None:
-        """Ends it where it runs still."""
+        """Stops the profiler if it is running."""
         if self.running:
             self.running = False
             jax.profiler.stop_trace()

@@ -1,7 +1,7 @@
-"""A traced function's StableHLO as text that says what is computed and nothing of where it was written.
+"""The StableHLO of a traced function as canonical text, independent of names and source locations.
 
-Two processes, folders or sets of names give the same text for the same computation. Another operation, constant, shape
-or order of operations gives another one. The text depends on the versions of JAX that wrote it.
+The same computation gives the same text in every process and folder, and with every choice of names. Another operation,
+constant, shape or order of operations gives another text. The text depends on the version of JAX.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 _SYMBOL = re.compile(r'@(?:"[^"]*"|[\w.$-]+)')
-#: Names of results and of scopes, how many devices run the program, which buffers may be reused.
+#: Attributes to remove: names of results and scopes, the number of devices, the buffers that may be reused.
 _NOISE = re.compile(
     r"(?:jax\.result_info|mhlo\.num_partitions|mhlo\.num_replicas|tf\.aliasing_output|jax\.buffer_donor|mhlo\.frontend_attributes)"
     r' = (?:"(?:[^"\\]|\\.)*"|true|false|\d+(?: : i\d+)?|\{[^{}]*\})(?:, )?'
@@ -24,7 +24,9 @@ _FUNCTION = re.compile(r'^module (@(?:"[^"]*"|[\w.$-]+))|func\.func (?:public |p
 
 
 def program_text(function: Callable[..., Any], *shapes: Any) -> str:
-    """The text of the function for arguments of these shapes (`jax.ShapeDtypeStruct`); allocates and compiles nothing.
+    """The canonical text of a function for arguments of these shapes (`jax.ShapeDtypeStruct`).
+
+    Nothing is allocated or compiled.
 
     >>> x = jax.ShapeDtypeStruct((3,), "float32")
     >>> program_text(lambda a: a * 2, x) == program_text(lambda b: b * 2, x) != program_text(lambda a: a * 3, x)
@@ -34,7 +36,7 @@ def program_text(function: Callable[..., Any], *shapes: Any) -> str:
 
 
 def canonical(text: str) -> str:
-    """The text with its functions numbered in the order in which they stand, and without what `_NOISE` matches."""
+    """The text with its functions numbered in their order of appearance, and without the attributes of `_NOISE`."""
     names: dict[str, str] = {}
     for line in text.splitlines():
         found = _FUNCTION.search(line.strip() if line.startswith("module") else line)
@@ -46,5 +48,5 @@ def canonical(text: str) -> str:
 
 
 def digest(*texts: str) -> str:
-    """12 hex digits of some texts."""
+    """A hash of some texts, as 12 hex digits."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]

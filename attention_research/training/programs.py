@@ -1,14 +1,13 @@
-"""The programs that a config's run computes, lowered from shapes and hashed; nothing is allocated or compiled.
+"""Lowers and hashes the programs that a run of a config computes. Nothing is allocated or compiled.
 
-start     the first parameters and optimizer state, from a seed
-train     one update, at the smallest and at the largest batch that the data's lengths allow
-evaluate  the losses of a batch, as validation and evaluation read them, and what the evaluation reads off the model
-decode    the search that writes texts, where the evaluation scores texts
+start     initial parameters and optimizer state, from a seed
+train     one update, for the smallest and for the largest batch shape of the data
+evaluate  losses of a batch, as in validation and evaluation, and the model outputs that the evaluation reads
+decode    the search that generates texts, if an evaluation scores texts
 
-Shapes are a pure function of the config (`train_shapes` of its data): those that a bucket between the two extremes has
-are left out, so that a change that affects only these lengths is not seen. Evaluation and decoding have the largest
-batch. All programs are those of one seed on one device, however the run is spread: the mesh, replicas, the seed itself
-and what is logged enter none of them.
+The shapes are a function of the config (`train_shapes` of its data). Shapes between the two extremes are left out, so a
+change that affects only these lengths is not detected. Evaluation and decoding use the largest batch. All programs are
+those of one seed on one device. They do not depend on the mesh, the replicas, the seed or the logging.
 """
 
 from __future__ import annotations
@@ -32,8 +31,10 @@ Program = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def program_hashes(config: Config, *, evaluated: bool = True) -> dict[str, str]:
-    """Part -> 12 hex digits of its programs, or why it cannot be lowered. Without `evaluated` the run is only trained
-    and validated."""
+    """Part -> a hash of its programs (12 hex digits), or the reason why it cannot be lowered.
+
+    If `evaluated` is false, the run is only trained and validated.
+    """
     return {name: _digest(make) for name, make in _parts(config, evaluated=evaluated)}
 
 
@@ -45,7 +46,7 @@ def program_texts(config: Config) -> dict[str, list[str]]:
 def _digest(make: Callable[[], Iterator[Program]]) -> str:
     try:
         return digest(*(program_text(function, *shapes) for function, shapes in make()))
-    except Exception as error:  # a record without the part is better than no record
+    except Exception as error:  # the other parts are recorded nevertheless
         return f"not lowered ({type(error).__name__}: {' '.join(str(error).split())[:80]})"
 
 

@@ -12,7 +12,8 @@ from rich.progress import Progress as Bar
 
 
 class Progress:
-    """Steps/s, tokens/s, loss and time left; off a terminal one line every `every` seconds goes to `report`."""
+    """Shows steps/s, tokens/s, the loss and the time left. Without a terminal, `report` receives one line every `every`
+    seconds."""
 
     def __init__(self, start: int, steps: int, report: Callable[[str], None], every: float = 15.0):
         self.steps, self.report, self.every = steps, report, every
@@ -31,7 +32,8 @@ class Progress:
             self.bar.start()
 
     def update(self, step: int, loss: float, tokens: float) -> None:
-        """Called where metrics are logged; `tokens` is how many this process has trained so far."""
+        """Updates the display when metrics are logged. `tokens` is the number of tokens trained by this process so
+        far."""
         now = time.perf_counter()
         elapsed = max(now - self.previous[0], 1e-9)
         rate, speed = (step - self.previous[1]) / elapsed, (tokens - self.previous[2]) / elapsed

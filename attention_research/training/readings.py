@@ -1,4 +1,4 @@
-"""What a model reads of a text that a user gives: its tokens, and what of the text is not among them."""
+"""Tokenizes a user's text for a model, and reports unknown tokens and truncation."""
 
 from __future__ import annotations
 
@@ -11,42 +11,46 @@ from attention_research.tokens import UNKNOWN
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """`tokens` are those that the model reads, the end of sentence included; `given` is how many the text has."""
+    """The `tokens` that the model reads, including the end of sentence, and the number `given` in the whole text."""
 
     tokens: list[int]
     given: int
 
     @property
     def unknown(self) -> int:
-        """How many of the tokens stand for what is not in the vocabulary."""
+        """The number of unknown tokens."""
         return self.tokens.count(UNKNOWN)
 
     @property
     def cut(self) -> int:
-        """How many tokens of the text the model does not read."""
+        """The number of tokens that the model does not read because the text is too long."""
         return self.given - len(self.tokens)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the text has no token but the end of sentence."""
+        """Whether the text has no token except the end of sentence."""
         return self.given <= 1
 
 
 def first(ids: list[int], most: int) -> list[int]:
-    """The first tokens of a text that has more than `most`, and its last one, which ends the sentence."""
+    """The tokens of a text, truncated to `most`. The last token, which ends the sentence, is kept."""
     return ids if len(ids) <= most else [*ids[: most - 1], ids[-1]]
 
 
 def readings(trained: Any, texts: Sequence[str]) -> list[Reading]:
-    """What a `Trained` reads of each text: of one that is too long the first tokens, of a prompt the last."""
+    """The tokens that a `Trained` reads of each text. Of a text that is too long it reads the first tokens, and of a
+    prompt the last ones."""
     most, ids = longest(trained), trained.data.read(texts) if texts else []
     kept = (lambda one: one[-most:]) if trained.continues else (lambda one: first(one, most))
     return [Reading(kept(one), len(one)) for one in ids]
 
 
 def longest(trained: Any) -> int:
-    """The most tokens that are read of a text, the end of sentence included. A prompt leaves room for its continuation:
-    `decoding.extra_length` tokens, or half of what the model can hold."""
+    """The maximum number of tokens that are read of a text, including the end of sentence.
+
+    A prompt leaves room for its continuation: `decoding.extra_length` tokens, but at most half of the model's maximum
+    length.
+    """
     most: int = trained.config.resolved["data"]["max_length"]
     if not trained.continues:
         return most
@@ -55,5 +59,6 @@ def longest(trained: Any) -> int:
 
 
 def limit(trained: Any, reading: Reading) -> int:
-    """The most tokens that are written of it, the end of sentence included; a continuation's prompt counts."""
+    """The maximum number of tokens in the output for this text, including the end of sentence. A continuation includes
+    its prompt."""
     return min(len(reading.tokens) + trained.decoding.extra_length, trained.most_tokens())

@@ -1,7 +1,7 @@
-"""Replicas: R random seeds and scalar settings trained in one program, by `vmap`, each as its own single run would be.
+"""Replicas: one program trains R models with different seeds and scalar settings by `vmap`, as R single runs would.
 
-A config with `training.replicas` is R configs of single runs, `member_configs`. They differ in numbers only, which the
-program that trains them together takes as arrays [R]: seeds as its first state, the others by
+A config with `training.replicas` stands for R configs of single runs, see `member_configs`. They differ only in
+numbers. The joint program takes these numbers as arrays [R]: the seeds in its first state, the other settings by
 `parallel.replica_settings`.
 """
 
@@ -21,16 +21,17 @@ from attention_research.config.value_lists import parse_varied
 from attention_research.parallel.replica_settings import Varied, scope
 
 SEED, DATA_SEED = "training.seed", "training.data_seed"
-#: What may differ between replicas, beside the models' dropout rates: numbers of which no array's shape is made.
+#: Settings that may differ between replicas, besides the dropout rates: numbers that do not affect array shapes.
 MAY_VARY = (SEED, "training.learning_rate", "task.label_smoothing")
 
 
 def member_configs(config: Config) -> list[Config]:
-    """The configs of the single runs that a config's replicas are; itself where it has none.
+    """The configs of the single runs that correspond to the replicas, or [config] if the config has no replicas.
 
-    `training.varied` is set in what the config was given and resolved, so that what inherits a setting varies with it.
-    Each sees the batches of the joint run: `training.data_seed` says so where the member's own seed would not. Raises
-    ConfigError for a list of another length than `training.replicas`, and for what cannot vary.
+    The values of `training.varied` are set in the config before it is resolved, so settings that inherit a varied value
+    vary too. Each member sees the batches of the joint run. `training.data_seed` is set if the seed of the member would
+    give other batches. Raises ConfigError if a list has another length than `training.replicas`, or if a setting cannot
+    vary.
     """
     training = config.resolved["training"]
     replicas, first, lists = training["replicas"], training["seed"], parse_varied(training["varied"])
@@ -53,7 +54,7 @@ def member_configs(config: Config) -> list[Config]:
 
 
 def may_vary(path: str) -> bool:
-    """Whether replicas can differ in this setting."""
+    """Whether replicas may differ in this setting."""
     return path in MAY_VARY or path.endswith(".dropout_rate")
 
 
@@ -68,7 +69,7 @@ def _check(config: Config, member: Config) -> None:
 
 
 def varied_values(members: Sequence[Config]) -> dict[str, np.ndarray]:
-    """Path -> [R] of the settings in which the members differ, their seeds apart."""
+    """Path -> values [R] of the settings in which the members differ, except their seeds."""
     leaves = [flat(member.resolved) for member in members]
     return {
         path: np.asarray([mine[path] for mine in leaves], np.float32)
@@ -78,7 +79,7 @@ def varied_values(members: Sequence[Config]) -> dict[str, np.ndarray]:
 
 
 def marked(config: Config, paths: Iterable[str]) -> Config:
-    """The config with a `Varied` at each of these paths, to build a model and a task from."""
+    """The config with a `Varied` at each of these paths. A model and a task are built from it."""
     resolved = copy.deepcopy(config.resolved)
     for path in paths:
         *sections, leaf = path.split(".")
@@ -92,9 +93,9 @@ def marked(config: Config, paths: Iterable[str]) -> Config:
 def side_by_side(
     step: Callable, start: Callable, varied: Mapping[str, np.ndarray] | None = None
 ) -> tuple[Callable, Callable]:
-    """(step, start) of R replicas: every array of the state has a leading axis [R], the batch is one for all.
+    """(step, start) for R replicas. Every array of the state has a leading axis [R]; all replicas share the batch.
 
-    Sharding rules are right-aligned and need no word of that axis.
+    The sharding rules are right-aligned, so they also apply to arrays with this axis.
     """
 
     def one(state: Any, batch: Any, mine: Mapping[str, Any]) -> Any:

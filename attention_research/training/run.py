@@ -1,4 +1,4 @@
-"""`train`: from a config to a trained model in a workdir. Rerunning the same command continues the same run."""
+"""Trains the model of a config in a workdir (`train`). Running the same command again continues the run."""
 
 from __future__ import annotations
 
@@ -39,21 +39,22 @@ def train(
     *,
     profile: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """Trains `config` in `workdir` to its last step and returns a summary; continues from the latest checkpoint.
+    """Trains `config` in `workdir` to its last step and returns a summary. Continues from the latest checkpoint.
 
-    `profile` are the first and last step of a profile under `workdir/profile`.
+    `profile` is the first and the last step of a profile, which is written to `workdir/profile`.
 
-    Raises ConfigError for a folder of another config, RunError for what fails while running, Diverged where a number is
-    no number, Interrupted (a SystemExit of status 128 + the signal) once a signal's checkpoint is written.
+    Raises ConfigError if the folder belongs to another config, RunError for a failure during the run, Diverged for a
+    NaN or infinite loss, gradient or parameter, and Interrupted (a SystemExit with status 128 + the signal) after a
+    signal, once the checkpoint is written.
     """
     report = report if report and hosts.is_first() else lambda line: None
-    member_configs(config)  # what is wrong with them is said before anything is written
+    member_configs(config)  # raises errors before anything is written
     with ExitStack() as stack:
         stop = stack.enter_context(stopping(report))
         if hosts.is_first():
             claiming.check(workdir, config)
             initial.check(config, workdir, report)
-        before, trainer = config, Trainer(config)  # what does not fit the devices is said before anything is written
+        before, trainer = config, Trainer(config)  # raises errors of the mesh before anything is written
         further = FurtherEvaluations(trainer)
         tracking.check(trainer.settings.track if hosts.is_first() else ())
         stop.leave()
@@ -141,9 +142,9 @@ def _train(
 
 
 def _prepare(data: Data, workdir: Path, report: Callable[[str], None]) -> None:
-    """By the first host, then by those that do not find what it has prepared.
+    """Prepares the data on the first host, then on the other hosts, which reuse its files if they can read them.
 
-    Raises ConfigError where the run has begun with another text or vocabulary.
+    Raises ConfigError if the run has begun with another text or vocabulary.
     """
     if hosts.is_first():
         _prepare_here(data, workdir, report)
@@ -160,7 +161,8 @@ def _prepare_here(data: Data, workdir: Path, report: Callable[[str], None]) -> N
 
 
 def _stopped(stop: Stop, together: bool) -> bool:
-    """Whether a signal has come, to any host; several hosts look `together` only."""
+    """Whether a signal has arrived at any host. With several hosts, the check needs communication and runs only if
+    `together` is true."""
     if hosts.count() > 1:
         if not together or not hosts.any_host(stop.number is not None):
             return False
@@ -193,6 +195,6 @@ def _validate(further: FurtherEvaluations, state: Any, log: tracking.TrackedLog,
 
 
 def final_loss(workdir: Path) -> dict[str, float]:
-    """{"loss": the mean of the last ten training lines}, {} where there are none."""
+    """{"loss": the mean over the last ten training lines}, or {} if there are no such lines."""
     lines = [line for line in read_metrics(workdir) if line["split"] == "train" and "loss" in line]
     return {"loss": float(np.mean([line["loss"] for line in lines[-10:]]))} if lines else {}

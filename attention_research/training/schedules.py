@@ -1,4 +1,5 @@
-"""Learning-rate schedules: each, called with the config's `learning_rate`, gives update count from 0 -> rate."""
+"""Learning-rate schedules. Each takes the `learning_rate` of the config and returns a function (update count from 0) ->
+rate."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from attention_research.signatures import NonNegative, NonNegativeFloat, Positiv
 class Noam:
     """Vaswani et al. 2017, equation 3: rate = factor D^-0.5 min(step^-0.5, step warmup^-1.5), step from 1.
 
-    `learning_rate` is the factor (1 in the paper), D the model's width.
+    `learning_rate` is the factor (1 in the paper) and D the width of the model.
     """
 
     def __init__(self, *, warmup_steps: Positive = 4000):
         self.warmup_steps = warmup_steps
 
     def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
-        """The schedule; `steps`, the run's length, plays no part. Raises ConfigError for a model without a width."""
+        """The schedule. `steps`, the length of the run, is unused. Raises ConfigError for a model without a width."""
         del steps
         if width is None:
             raise ConfigError(
@@ -38,16 +39,17 @@ class Noam:
 
 
 class InverseSqrt:
-    """Raffel et al. 2020: rate = learning_rate sqrt(warmup / max(step, warmup)): flat, then falling; peak as given.
+    """Raffel et al. 2020: rate = learning_rate sqrt(warmup / max(step, warmup)).
 
-    Over the first `ramp_steps` it rises to that: times min(1, step / ramp), where Narang et al. 2021 train with Adam.
+    The rate is `learning_rate` during the warm-up and then decreases. With `ramp_steps`, it is also multiplied by
+    min(1, step / ramp), a linear increase over the first steps, as Narang et al. 2021 use with Adam.
     """
 
     def __init__(self, *, warmup_steps: Positive = 10000, ramp_steps: NonNegative = 0):
         self.warmup_steps, self.ramp_steps = warmup_steps, ramp_steps
 
     def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
-        """The schedule; width and the run's length play no part."""
+        """The schedule. `width` and `steps` are unused."""
         del width, steps
         warmup, ramp = float(self.warmup_steps), float(max(self.ramp_steps, 1))
 
@@ -59,21 +61,22 @@ class InverseSqrt:
 
 
 class Constant:
-    """The rate itself, after a linear warm-up of `warmup_steps`."""
+    """A constant rate after a linear warm-up of `warmup_steps`."""
 
     def __init__(self, *, warmup_steps: NonNegative = 0):
         self.warmup_steps = warmup_steps
 
     def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
-        """The schedule; width and the run's length play no part."""
+        """The schedule. `width` and `steps` are unused."""
         del width, steps
-        if not self.warmup_steps:  # optax's line of no steps would stay at its beginning, 0
+        if not self.warmup_steps:  # with 0 warm-up steps, the schedule of optax would stay at its initial value 0
             return optax.constant_schedule(learning_rate)
         return optax.warmup_constant_schedule(0.0, learning_rate, self.warmup_steps)
 
 
 class Cosine:
-    """Loshchilov & Hutter 2017: linear warm-up to the peak, half a cosine down to `final` of it at the last step."""
+    """Loshchilov & Hutter 2017: linear warm-up to the peak, then half a cosine down to `final` times the peak at the
+    last step."""
 
     def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
         self.warmup_steps, self.final = warmup_steps, final
@@ -87,7 +90,7 @@ class Cosine:
 
 
 class Linear:
-    """Devlin et al. 2019: linear warm-up to the peak, then a straight line down to `final` of it at the last step."""
+    """Devlin et al. 2019: linear warm-up to the peak, then linear decay to `final` times the peak at the last step."""
 
     def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
         self.warmup_steps, self.final = warmup_steps, final
@@ -110,7 +113,7 @@ class Step:
         self.boundaries, self.factor = boundaries, factor
 
     def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
-        """The schedule; width and the run's length play no part."""
+        """The schedule. `width` and `steps` are unused."""
         del width, steps
 
         def rate(count):
@@ -121,8 +124,10 @@ class Step:
 
 
 def stretched(before: Config, now: Config, step: int) -> str | None:
-    """A line where the learning rates after `step`, which a run has reached, are others because it goes on with more
-    steps: schedules that end with the run are stretched."""
+    """A message if more `training.steps` change the learning rates after `step`, which the run has reached; else None.
+
+    This happens with schedules that end with the run, because they are stretched to the new length.
+    """
     old, new = before.resolved["training"]["steps"], now.resolved["training"]["steps"]
     if old == new:
         return None

@@ -48,7 +48,8 @@ def texts_of(translate: Callable[[Any], Any], tokenizer: Any, batches: Batches) 
 
 
 def written_once(data: Any, texts: Callable[[Batches], dict[int, str]]) -> Callable[[Evaluation], dict[int, str]]:
-    """The texts that an evaluation scores; evaluations of the same batches share them, since decoding is slow."""
+    """A function from an evaluation to the texts that it scores. Evaluations of the same batches share the texts, since
+    decoding is slow."""
     found: dict[tuple, dict[int, str]] = {}
 
     def written(one: Evaluation) -> dict[int, str]:
@@ -61,7 +62,7 @@ def written_once(data: Any, texts: Callable[[Batches], dict[int, str]]) -> Calla
 
 
 def outputs_of(read: Callable[[dict], Any], batches: Batches) -> Iterator[tuple[np.ndarray, dict, dict]]:
-    """(ids, batch, the model's outputs on it)."""
+    """(ids, batch, outputs of the model) of each batch."""
     for ids, batch in batches:
         yield ids, batch, jax.device_get(read(batch))
 
@@ -73,7 +74,7 @@ def scores_of(
     outputs: Callable[[Evaluation], Iterator[tuple[np.ndarray, dict, dict]]],
     report: Callable[[str], None],
 ) -> dict[str, Any]:
-    """The scores of one evaluation with their "summary"; of texts also "sentences", how many, and "samples".
+    """The scores of one evaluation and their "summary". For texts also "sentences" (their number) and "samples".
 
     `written` and `outputs` return the results of `texts_of` and `outputs_of` for the batches of an evaluation.
     """
@@ -133,10 +134,10 @@ class FurtherEvaluations:
             with scope(mine):
                 return function(model, batch)
 
-        return self.trainer.execution.jitted(run)  # each host scores all of it
+        return self.trainer.execution.jitted(run)  # each host computes all scores
 
     def numbers(self, model: Model, replica: int = 0) -> dict[str, dict[str, float]]:
-        """Split -> "NAME.METRIC" -> number, of one replica's model, without dropout."""
+        """Split -> "NAME.METRIC" -> number, for the model of one replica, without dropout."""
         found: dict[str, dict[str, float]] = {}
         data, mine = self.trainer.data, {path: x[replica] for path, x in self.trainer.varied.items()}
         translate = lambda given: self._translate(model, given, mine)

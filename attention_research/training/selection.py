@@ -1,9 +1,10 @@
-"""Which checkpoint of a run `evaluate`, `generate` and `export` read: the newest, the best, a step's, or a mean.
+"""Selects the checkpoint that `evaluate`, `generate` and `export` read: the newest, the best, one step, or a mean.
 
-The best one of those that are there has the lowest validation loss, or what `training.best_by` says (of replicas: the
-best mean). A mean is that of the parameters of several checkpoints, as Vaswani et al. 2017, section 6.1 (the last 5 of
-base, the last 20 of big): the newest on the run's schedule (every `checkpoint_every` steps, and the last step), since
-one that an interruption or a good evaluation saved in between would weigh its neighbourhood twice.
+The best checkpoint is the existing one with the lowest validation loss, or with the best metric of `training.best_by`
+(with replicas: by their mean). A mean averages the parameters of several checkpoints, as Vaswani et al. 2017, section
+6.1 (the last 5 for the base model, the last 20 for the big model). It uses only the newest checkpoints on the schedule
+(every `checkpoint_every` steps, and the last step). Checkpoints saved in between, at an interruption or after a good
+evaluation, would give some part of training more weight.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from attention_research.training.workdir import LOSS, Criterion
 
 
 def criterion_of(config: Config) -> Criterion:
-    """What `training.best_by` says. Raises ConfigError where the evaluation that it names has no such metric."""
+    """The criterion of `training.best_by`. Raises ConfigError if its evaluation does not have the metric."""
     wanted = config.resolved["training"]["best_by"]
     if wanted == LOSS.name:
         return LOSS
@@ -38,8 +39,8 @@ def criterion_of(config: Config) -> Criterion:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """`name` is "last", "best", "step" or "mean"; `steps` one, or those that the mean is taken of, the newest last;
-    `by` is what the best one was chosen by."""
+    """The selected checkpoints. `name` is "last", "best", "step" or "mean". `steps` has one step, or all steps of a
+    mean, the newest last. `by` is the criterion for the best one."""
 
     name: str
     steps: list[int]
@@ -53,9 +54,10 @@ class Selection:
 
 
 def select(checkpoints: Checkpoints, wanted: str | int | None, average: int) -> Selection:
-    """`wanted` is "last", "best", a step, or None: the mean of the newest `average`, which are the last one if 1.
+    """Selects checkpoints. `wanted` is "last", "best", a step, or None for the mean of the newest `average` checkpoints
+    (the last checkpoint if `average` is 1).
 
-    Raises RunError where no checkpoint is whole, ConfigError where the one wanted is not there.
+    Raises RunError if no checkpoint is intact, and ConfigError if the wanted one does not exist.
     """
     latest = checkpoints.latest()
     if latest is None:
@@ -109,9 +111,9 @@ def _of_step(checkpoints: Checkpoints, step: int) -> int:
 
 
 def newest_scheduled(checkpoints: Checkpoints, count: int) -> list[int]:
-    """The steps of the `count` newest whole checkpoints on the schedule, the newest last.
+    """The steps of the `count` newest intact checkpoints on the schedule, the newest last.
 
-    Raises ConfigError where fewer are kept.
+    Raises ConfigError if there are fewer.
     """
     kept = [step for step in checkpoints.scheduled() if digests.damage(checkpoints.folder / str(step)) is None]
     if len(kept) < count:
@@ -126,7 +128,7 @@ def newest_scheduled(checkpoints: Checkpoints, count: int) -> list[int]:
 
 
 def averaged(restore: Callable[[int], dict[str, Any]], steps: Sequence[int]) -> dict[str, Any]:
-    """The state of the last of `steps` with the mean of all their parameters, summed in float64."""
+    """The state of the last of `steps`, with the mean of the parameters of all steps. The sum is in float64."""
     total: dict[str, np.ndarray] = {}
     for step in steps:
         state = restore(step)

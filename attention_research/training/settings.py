@@ -1,4 +1,4 @@
-"""The `training` section: how long, how much at a time, with which optimizer, and what is written when."""
+"""The section `training` of a config: steps, batch size, seeds, optimizer, schedule, checkpoints and logging."""
 
 from __future__ import annotations
 
@@ -11,29 +11,34 @@ from attention_research.signatures import Child, NonNegative, Positive, Positive
 
 
 class Training:
-    """`batch_size` counts sequences (or packed rows) over all devices; `learning_rate` is the peak, or Noam's factor.
+    """The settings of a training run.
 
-    `seed` draws the first parameters and dropout; `data_seed` (None: `seed`) orders the data. `replicas` R trains R
-    models at once in one program, all on the same batches, as R runs with that `data_seed` would train them one after
-    the other: with seeds seed .. seed + R - 1, or with what `varied` lists, texts such as
-    "training.learning_rate=0.1,0.3,1.0". Replica r takes the r-th of every list: of training.seed (else all have the
-    one `seed`), training.learning_rate, dropout rates and task.label_smoothing (`training.replicas`).
+    `batch_size` is the number of sequences (or packed rows) over all devices. `learning_rate` is the peak rate, or the
+    factor of the Noam schedule.
 
-    `clip_norm` bounds the global norm of the gradients. `accumulation_steps` k takes a batch through the model in k
-    parts of batch_size / k, for which alone there must be memory; the update is that of the whole batch.
+    `seed` determines the initial parameters and dropout; `data_seed` (None: `seed`) determines the order of the data.
+    `replicas` R trains R models in one program on the same batches, as R separate runs with this `data_seed` would. The
+    seeds are seed .. seed + R - 1, or the models differ in the settings that `varied` lists, with texts such as
+    "training.learning_rate=0.1,0.3,1.0". Replica r takes the r-th value of every list. The settings that may vary are
+    training.seed (if it is not listed, all replicas have the same `seed`), training.learning_rate, dropout rates and
+    task.label_smoothing (`training.replicas`).
 
-    `checkpoint_every`, `log_every`, `eval_every` are in steps; the last step always checkpoints and evaluates;
-    `eval_batches` bounds one evaluation of the validation split. With it the config's further `evaluations` are
-    computed, those of the test split excepted. The `keep` newest checkpoints stay and the `keep_best` best ones, for
-    which an evaluation saves one where it is such a one. `best_by` says what is best: the lowest validation "loss", or
-    a metric of a further evaluation, "NAME.METRIC", which knows its direction. What evaluates, measures, generates or
-    exports reads `chosen_checkpoint` of them unless it is told otherwise: the last, or the best.
+    `clip_norm` bounds the global norm of the gradients. `accumulation_steps` k splits a batch into k parts of
+    batch_size / k rows, so that only one part must fit in memory. The update is that of the whole batch.
 
-    `track` are the programs that get curves, evaluations and pictures beside the run's folder (`training.tracking`).
+    `checkpoint_every`, `log_every` and `eval_every` are in steps. The last step always saves a checkpoint and
+    evaluates. `eval_batches` limits the number of batches of one validation. A validation also computes the further
+    `evaluations` of the config, except those of the test split. The `keep` newest checkpoints and the `keep_best` best
+    checkpoints are kept. If a step is among the best, its validation saves a checkpoint. `best_by` is the criterion:
+    the lowest validation "loss", or a metric "NAME.METRIC" of a further evaluation, whose definition says whether
+    higher is better. Commands that evaluate, measure, generate or export read `chosen_checkpoint` by default: "last" or
+    "best".
 
-    `initial` is the folder of another run, from whose trained parameters this one starts (`training.initial`), {seed}
-    in it being this run's seed; `initial_checkpoint` says which: last, best (the lowest validation loss) or a step's.
-    `initial_parts` are the parts of the model that are taken, as "features"; none named, the whole model is.
+    `track` lists the programs that receive curves, evaluations and pictures (`training.tracking`).
+
+    `initial` is the folder of another run, from whose trained parameters this run starts (`training.initial`). `{seed}`
+    in it stands for the seed of this run. `initial_checkpoint` is "last", "best" (lowest validation loss) or a step.
+    `initial_parts` are the parts of the model to load, such as "features"; if it is empty, the whole model is loaded.
     """
 
     def __init__(
@@ -63,7 +68,7 @@ class Training:
         initial_checkpoint: str = "last",
         initial_parts: tuple[str, ...] = (),
     ):
-        del replicas, varied  # for `training.replicas`, which makes single runs' configs of them
+        del replicas, varied  # read by `training.replicas`, which makes the configs of single runs
         self.steps, self.batch_size, self.seed = steps, batch_size, seed
         self.data_seed = seed if data_seed is None else data_seed
         self.learning_rate, self.clip_norm, self.accumulation_steps = learning_rate, clip_norm, accumulation_steps
@@ -74,15 +79,15 @@ class Training:
         self.make_optimizer, self.make_schedule = optimizer, schedule
 
     def schedule(self, width: int | None) -> optax.Schedule:
-        """Update count from 0 -> learning rate; `width` is the model's setting of that name, None where it has none.
+        """The function (update count from 0) -> learning rate. `width` is the setting model.width, or None.
 
-        Raises ConfigError for a schedule that needs the width of a model without one.
+        Raises ConfigError if the schedule needs a width and the model does not have one.
         """
         make, rate, steps = self.make_schedule(), self.learning_rate, self.steps
         make(rate, width=width, steps=steps)  # raises here, before anything is traced
         return lambda count: make(value(rate), width=width, steps=steps)(count)
 
     def optimizer(self, width: int | None) -> optax.GradientTransformation:
-        """Clipping, then the optimizer at its schedule."""
+        """Gradient clipping, followed by the optimizer with its schedule."""
         clip = optax.identity() if self.clip_norm is None else optax.clip_by_global_norm(self.clip_norm)
         return optax.chain(clip, self.make_optimizer()(self.schedule(width)))

@@ -1,6 +1,6 @@
-"""Weights of branches that sum to 1, Ahmed et al. 2017 (arXiv 1711.02132), section 3.1: a projection after each update.
+"""Projects branch weights so that they sum to 1, Ahmed et al. 2017 (arXiv 1711.02132), section 3.1, after each update.
 
-As Mesh TensorFlow does it: z becomes relu(z) / sum(relu(z) + 1e-4), so that the sum is just below 1.
+The projection is that of Mesh TensorFlow: z becomes relu(z) / sum(relu(z) + 1e-4), so the sum is slightly below 1.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import optax
 
 from attention_research.signatures import Child
 
-#: The weights of branches (`layers.attention.branched`), by the end of their names.
+#: Matches the names of branch weights (`layers.attention.branched`).
 WEIGHTS = re.compile(r"branches\.(kappa|alpha)$")
 
 
 class Simplex:
-    """The updates of `inner`, then the projection of every parameter called branches.kappa or branches.alpha."""
+    """Applies the updates of `inner`, then projects every parameter named branches.kappa or branches.alpha."""
 
     def __init__(self, *, inner: Child["optimizer"] = "adam"):
         self.inner = inner
@@ -30,7 +30,8 @@ class Simplex:
 
 
 def projected() -> optax.GradientTransformation:
-    """Changes updates so that the updated weights are projected, each layer's (the last axis) on its own."""
+    """Changes the updates so that the updated branch weights are projected, separately for each layer (over the last
+    axis)."""
 
     def one(name: str, update: jax.Array, parameter: jax.Array) -> jax.Array:
         if not WEIGHTS.search(name):

@@ -1,4 +1,4 @@
-"""`deal`: a finished run with replicas, taken apart into the single runs that its replicas are."""
+"""Splits a finished run with replicas into single runs (`deal`)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from attention_research.training.workdir import json_text, load_config, locked, 
 
 
 def deal(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
-    """Gives each replica of the run of `config` in `workdir` a folder of its own, as if it had run alone.
+    """Writes each replica of the run of `config` in `workdir` to its own folder, as if it had been a single run.
 
-    A folder gets the member's config.json, the run's environment.json with "replica" and "replicas", its own lines of
-    metrics.jsonl, and its slice of every checkpoint that the run has kept: `evaluate`, `generate`, `export` and `train`
-    take it as any other run. Speeds in the lines are those of all replicas together, and where `training.keep_best`
-    keeps a checkpoint, it is that of the lowest mean loss. Called again after an interruption, it goes on.
+    A folder receives the config.json of the replica, the environment.json of the run with "replica" and "replicas", the
+    lines of the replica in metrics.jsonl, and its slice of every kept checkpoint. `evaluate`, `generate`, `export` and
+    `train` work on the folder as on any other run. Speeds in metrics.jsonl are those of the joint run. Checkpoints of
+    `training.keep_best` are those with the lowest mean loss over the replicas. After an interruption, a second call
+    continues.
 
-    Raises ConfigError where the config is not the run's or has no replicas, or a folder holds another run; RunError
-    where the run has not finished.
+    Raises ConfigError if the config is not that of the run, if it has no replicas, or if a folder holds another run.
+    Raises RunError if the run has not finished.
     """
     members, steps = member_configs(config), config.resolved["training"]["steps"]
     if len(members) == 1:
-        raise ConfigError("config.training.replicas: 1, which is nothing to deal")
+        raise ConfigError("config.training.replicas: 1; only a run with several replicas can be split")
     changes = [line for line in difference(load_config(workdir), config) if not line.startswith("parallel.")]
     if changes:
         raise ConfigError(f"{workdir} holds a run of another config ({'; '.join(changes)})")

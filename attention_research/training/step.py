@@ -1,10 +1,11 @@
-"""The pure train step: (state, batch) -> (state, metrics), for one device, a mesh, replicas or pmap alike.
+"""The pure train step (state, batch) -> (state, metrics). It works on one device, on a mesh, with replicas and with
+pmap.
 
-The state is {"step", "seed", "parameters", "statistics", "optimizer"}, flat dictionaries of arrays. Its random key is a
-function of seed and step, so that a resumed run draws what an uninterrupted one would have drawn.
+The state is {"step", "seed", "parameters", "statistics", "optimizer"}, with flat dictionaries of arrays. The random key
+of a step is a function of seed and step, so a resumed run draws the same random numbers as an uninterrupted one.
 
-What a task's loss reports beside its sums under "updates" takes the place of the running statistics
-(`layers.running_statistics`): the mean over the parts of the batch and the devices that each had moments of their own.
+The loss of a task may return new running statistics under "updates" (`layers.running_statistics`). They replace the old
+ones. If the batch is split into accumulation parts or over pmap devices, their mean over these shares is taken.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ INITIALIZATION, DROPOUT = 0, 1
 def initial_state(
     make: Callable[[nnx.Rngs], Any], optimizer: optax.GradientTransformation
 ) -> Callable[[jax.Array], State]:
-    """seed -> the state at step 0; to be run under `jax.jit`, with shardings, or mapped over seeds."""
+    """The function seed -> state at step 0. It can be jitted with shardings, and mapped over seeds."""
 
     def start(seed: jax.Array) -> State:
         key = jax.random.fold_in(jax.random.key(seed), INITIALIZATION)
@@ -46,7 +47,7 @@ def state_at_0(
     statistics: dict[str, jax.Array],
     optimizer: optax.GradientTransformation,
 ) -> State:
-    """The state at step 0 with these arrays, fresh ones or those of another run."""
+    """The state at step 0 with these arrays, which are newly initialized or loaded from another run."""
     return {
         "step": jnp.zeros((), jnp.int32),
         "seed": jnp.asarray(seed, jnp.int32),
@@ -65,12 +66,15 @@ def make_train_step(
     accumulation_steps: int = 1,
     axis_name: str | None = None,
 ) -> Callable[[State, Mapping[str, jax.Array]], tuple[State, Metrics]]:
-    """One update. The loss is the sum over all non-padding tokens of the global batch divided by their number: on a
-    mesh the arrays are global already; under pmap (`axis_name`) sums cross the axis and each device draws its own
-    dropout.
+    """The function that performs one update.
 
-    With `accumulation_steps` the batch goes through the model in that many parts, each with dropout of its own; what
-    their losses and gradients are divided by is the whole batch's number of tokens, so that the update is the same.
+    The loss is the sum over all non-padding tokens of the global batch, divided by their number. On a mesh the arrays
+    are already global. Under pmap (`axis_name`), sums are taken over the devices, and each device draws its own dropout
+    mask.
+
+    With `accumulation_steps`, the batch is processed in this number of parts, each with its own dropout mask. The
+    losses and gradients of the parts are divided by the number of tokens of the whole batch, so the update is that of
+    the whole batch.
     """
 
     def over_devices(x: Any) -> Any:
@@ -113,9 +117,9 @@ def make_train_step(
 def replaced(
     running: Collection[str], statistics: Mapping[str, jax.Array], summed: Mapping[str, jax.Array], shares: int
 ) -> dict[str, jax.Array]:
-    """The statistics with the running ones replaced by updates that are sums over `shares`.
+    """Replaces the running statistics by their updates, which are sums over `shares` and are divided by it.
 
-    Raises KeyError while tracing where the updates are not of exactly these names, shapes or dtypes.
+    Raises KeyError while tracing if the names, shapes or dtypes of the updates do not match.
     """
     if summed.keys() != set(running):
         missing, extra = sorted(set(running) - summed.keys()), sorted(summed.keys() - set(running))
@@ -133,9 +137,10 @@ def accumulated(
     key: jax.Array,
     parts: int,
 ) -> Any:
-    """The sum of `function(part, key of the part)` over the parts of a batch, one after the other by `lax.scan`.
+    """The sum of `function(part, key of the part)` over the parts of a batch, computed sequentially by `lax.scan`.
 
-    Part i is the rows i, i + parts, ...: where rows lie on several devices, each device has its share of every part.
+    Part i consists of the rows i, i + parts, ... If the rows are distributed over devices, each device holds an equal
+    share of every part.
     """
     if parts == 1:
         return function(batch, key)

@@ -59,7 +59,7 @@ class TensorBoard:
 
     def picture(self, name: str, path: Path, step: int) -> None:
         """As `Tracker.picture`."""
-        from matplotlib import image  # in the extra `report`, which drew it
+        from matplotlib import image  # from the extra `report`, which also drew the picture
 
         self.writer.add_image(name, (255 * image.imread(str(path))[..., :3]).astype("uint8"), step, dataformats="HWC")
 

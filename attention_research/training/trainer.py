@@ -1,4 +1,4 @@
-"""A config's objects put together, and the losses of one of its models over batches."""
+"""Builds the model, task, data, optimizer and execution of a config, and computes losses over batches."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from attention_research.training.step import initial_state, make_train_step
 
 
 class Trainer:
-    """A config's objects put together: model structure, task, optimizer, execution. Allocates nothing until `start`.
+    """The objects of a config: model structure, task, data, optimizer and execution. Allocates nothing until `start`.
 
-    Of replicas they are the first one's, with a `Varied` where a number differs; `seeds` are all of theirs. `alone`
-    leaves the config's devices aside for the first of those that are here: to read what is trained anywhere.
+    With replicas, the objects are those of the first replica, with a `Varied` for each number that differs; `seeds` has
+    the seeds of all replicas. With `alone`, the first local device is used instead of the devices of the config, so
+    that a model trained on any mesh can be read.
     """
 
     def __init__(self, config: Config, *, alone: bool = False):
@@ -63,22 +64,23 @@ class Trainer:
 
     @property
     def replicas(self) -> int:
-        """How many there are."""
+        """The number of replicas."""
         return len(self.seeds)
 
     def labels(self, replica: int) -> dict[str, int]:
-        """What a line or a result says whose it is: its seed and, where there are several, which replica's."""
+        """The labels of a log line or result: the seed and, if there are several replicas, the replica."""
         return {"seed": self.seeds[replica], **({"replica": replica} if self.replicas > 1 else {})}
 
     def whose(self) -> list[str]:
-        """The same in words, for every replica."""
+        """The labels of every replica as text, such as "seed 0, replica 0"."""
         return [
             ", ".join(f"{name} {number}" for name, number in self.labels(replica).items())
             for replica in range(self.replicas)
         ]
 
     def evaluation_step(self, replica: int = 0) -> Callable[[Any, Mapping[str, Any]], dict[str, jax.Array]]:
-        """(parameters, statistics) of a replica and a batch -> summed losses and the token count, without dropout."""
+        """The function ((parameters, statistics), batch) -> summed losses and the token count of a replica, without
+        dropout."""
         mine = {path: values[replica] for path, values in self.varied.items()}
         return lambda model, batch: self._evaluation_step(model, batch, mine)
 
@@ -93,7 +95,7 @@ class Trainer:
         return hosts.together(jax.jit(step))
 
     def losses(self, model: tuple[Any, Any], batch: Mapping[str, Any]) -> dict[str, jax.Array]:
-        """What an evaluation step computes, as a function to trace."""
+        """The computation of an evaluation step, as a function to trace."""
         total, sums = self.task.loss(self.structure.merge(*model), batch, None)
         return {"loss": total, **sums, "tokens": self.task.count(batch)}
 
@@ -105,10 +107,11 @@ def of_replica(state: Mapping[str, Any], replica: int, replicas: int) -> tuple[A
 
 
 def mean_losses(step: Callable, model: tuple[Any, Any], batches: Iterator[tuple[Any, dict]]) -> dict[str, float]:
-    """Means of the losses over evaluation batches, weighted by what the task counts; "tokens" is how many those are."""
+    """The mean losses over evaluation batches, weighted by the count of the task, whose total is returned as
+    "tokens"."""
     sums: dict[str, float] = {}
     for ids, batch in batches:
-        if np.any(ids >= 0):  # the task's count is at least 1: a filler batch counts nothing
+        if np.any(ids >= 0):  # skip a batch of only filler rows: the task would count it as 1 token
             for name, value in step(model, batch).items():
                 sums[name] = sums.get(name, 0.0) + float(value)
     tokens = max(sums.pop("tokens", 0.0), 1.0)

@@ -1,4 +1,5 @@
-"""A run's folder: config.json, environment.json, metrics.jsonl, checkpoints/, evaluation.json; who may write there."""
+"""Reads, writes and locks a run's folder: config.json, environment.json, metrics.jsonl, checkpoints/ and
+evaluation.json."""
 
 from __future__ import annotations
 
@@ -20,12 +21,13 @@ LOCK = ".lock"
 
 
 class Busy(RunError):
-    """Another process works in the folder."""
+    """Another process holds the lock of the folder."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns a file system's refusal (a full disk, no permission) into a RunError of one line."""
+    """Converts an error of the file system (such as a full disk or a missing permission) into a RunError of one
+    line."""
     try:
         yield
     except OSError as error:
@@ -34,7 +36,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def json_text(document: Any, **layout: Any) -> str:
-    """JSON as every reader takes it: null stands for NaN and infinities, which JSON does not have.
+    """Standard JSON, with null for NaN and infinities, which JSON cannot represent.
 
     >>> json_text({"loss": float("nan"), "curve": (1.0, float("inf"))})
     '{"loss": null, "curve": [1.0, null]}'
@@ -51,12 +53,12 @@ def _finite(value: Any) -> Any:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """`write_text` of a document, by `json_text`."""
+    """Writes a document as JSON with `write_text` and `json_text`."""
     write_text(path, json_text(document, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Atomically: a reader sees the old file or the new one. Raises RunError where the disk does not take it."""
+    """Writes a file atomically: a reader sees either the old or the new file. Raises RunError if writing fails."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with writing(path):
         try:
@@ -69,7 +71,8 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(workdir: Path) -> Iterator[None]:
-    """Holds a run's or a study's folder for this process; the kernel lets go when it ends, however it ends."""
+    """Locks the folder of a run or a study for this process. The kernel releases the lock when the process ends, even
+    after a crash."""
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         file = (workdir / LOCK).open("a")
@@ -82,14 +85,14 @@ def locked(workdir: Path) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.stat(workdir / LOCK)  # deleted meanwhile, by a start that failed
+            os.stat(workdir / LOCK)  # fails if a failed start has deleted the file meanwhile
         except (BlockingIOError, FileNotFoundError):
             raise Busy(f"{workdir}: another process works there; wait for it, or give another --workdir") from None
         yield
 
 
 def load_config(workdir: Path) -> Config:
-    """The config of the run in this folder, completed by newer settings (`Config.completed`), to be built from."""
+    """The config of the run in this folder, completed by settings that were added later (`Config.completed`)."""
     return saved_config(workdir).completed()
 
 
@@ -106,9 +109,10 @@ def saved_config(workdir: Path) -> Config:
 
 
 class MetricsLog:
-    """Appends one JSON object a line to metrics.jsonl; opened at a step, it drops what lies beyond it.
+    """Appends one JSON object per line to metrics.jsonl. When opened at a step, it drops the lines of later steps.
 
-    A line is one write, taken back where the disk took only a part of it: no reader sees half a line of a live run.
+    Each line is written by one call. If the disk accepts only a part of the line, this part is removed again. A reader
+    of a live run therefore never sees an incomplete line.
     """
 
     def __init__(self, workdir: Path, step: int):
@@ -120,7 +124,7 @@ class MetricsLog:
             self.file = self.path.open("ab", buffering=0)
 
     def write(self, **values: Any) -> None:
-        """One line. Raises RunError where the disk does not take it."""
+        """Writes one line. Raises RunError if writing fails."""
         line = (json_text(values) + "\n").encode()
         with writing(self.path):
             end = os.fstat(self.file.fileno()).st_size
@@ -129,7 +133,7 @@ class MetricsLog:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def sync(self) -> None:
-        """Waits until the disk has the lines: a checkpoint that follows never knows steps that the log has lost."""
+        """Waits until the lines are on disk, so that a following checkpoint never contains steps missing in the log."""
         with writing(self.path):
             os.fsync(self.file.fileno())
 
@@ -139,21 +143,21 @@ class MetricsLog:
 
 
 class NoLog:
-    """The `MetricsLog` of a host that is not the first."""
+    """Replaces `MetricsLog` on every host except the first one. Writes nothing."""
 
     def write(self, **values: Any) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def sync(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 def read_metrics(workdir: Path) -> list[dict[str, Any]]:
-    """The logged lines; one that is torn, or otherwise no line of this program, is left out. Raises RunError where the
-    file cannot be read."""
+    """The logged lines. Incomplete lines, and lines that this program did not write, are left out. Raises RunError if
+    the file cannot be read."""
     path = workdir / "metrics.jsonl"
     try:
         data = path.read_bytes()
@@ -165,7 +169,7 @@ def read_metrics(workdir: Path) -> list[dict[str, Any]]:
 
 
 def logged(line: bytes) -> dict[str, Any] | None:
-    """A line of metrics.jsonl, a null loss as NaN; None where it is no such line."""
+    """Parses a line of metrics.jsonl, with a null loss as NaN. Returns None if the line is invalid."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
@@ -179,7 +183,7 @@ def logged(line: bytes) -> dict[str, Any] | None:
 
 @dataclasses.dataclass(frozen=True)
 class Criterion:
-    """By which logged number of a split checkpoints are better than others."""
+    """The logged number of a split that ranks checkpoints."""
 
     name: str = "loss"
     higher: bool = False
@@ -189,8 +193,8 @@ class Criterion:
         return "lowest validation loss" if self == LOSS else f"{'highest' if self.higher else 'lowest'} {self.name}"
 
     def costs(self, workdir: Path) -> dict[int, float]:
-        """Step -> the mean over the seeds, its sign changed where higher is better, of the steps where each of them is
-        a number."""
+        """Step -> the mean over the seeds, negated if higher is better. Steps with a NaN or infinite value are left
+        out."""
         found: dict[int, list[float]] = {}
         for line in read_metrics(workdir):
             if line["split"] == self.split and self.name in line:

@@ -1,8 +1,8 @@
-"""Orbax's asynchronous writer with its failures as one reason: what a full disk makes it say is thousands of lines.
+"""Wraps the asynchronous writer of Orbax and reports each failure as one exception with a short reason.
 
-When one array of a checkpoint is refused, Orbax logs it, closes the event loop under the writes of the other arrays,
-and leaves their tasks for Python to complain about, then and at the end of the process. All that is the one failure
-which is raised here.
+When an array of a checkpoint cannot be written, for example because the disk is full, Orbax logs the error and closes
+the event loop while other arrays are being written. Python then warns about their unfinished tasks, at once and at the
+end of the process, in thousands of lines. This module suppresses these messages and raises one error.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import orbax.checkpoint as ocp
 from attention_research.training import digests
 from attention_research.training.plain_path import plain_path
 
-#: Suffix of the folder that Orbax is writing.
+#: Suffix of a folder while Orbax writes it.
 WRITING = ".orbax-checkpoint-tmp"
 #: Prefix of the folder of a checkpoint that was found damaged.
 DAMAGED = "damaged-"
 
 
 class NotWritten(Exception):
-    """The checkpoint of this step was not written, for this reason."""
+    """The checkpoint of a step was not written. Holds the step and the reason."""
 
     def __init__(self, step: int | None, reason: str):
         super().__init__(f"checkpoint {step}: {reason}")
@@ -40,9 +40,9 @@ class NotWritten(Exception):
 
 
 class Writer:
-    """Writes `folder/<step>` in the background, sealed by its digests and whole, or not there at all; and reads it.
+    """Writes `folder/<step>` in the background, and reads it. A folder appears only when it is complete.
 
-    Orbax gets the folder under a name without special characters (`plain_path`).
+    Orbax receives a path without special characters (`plain_path`).
     """
 
     def __init__(self, folder: Path):
@@ -60,27 +60,30 @@ class Writer:
         return ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(), async_options=options)
 
     def _seal(self) -> None:
-        """Called by Orbax between the last array and the renaming."""
+        """Writes the digests. Orbax calls this after the last array is written and before the folder is renamed."""
         if jax.process_index() == 0:
             digests.seal(self.folder / f"{self.step}{WRITING}")
 
     def save(self, step: int, state: Any) -> None:
-        """Copies the state and returns. Raises NotWritten where the beginning fails."""
+        """Copies the state and returns. Raises NotWritten if the write cannot start."""
         self.step = step
         self._told(lambda: self._begin(step, state))
         self.names = frozenset(names(state))
 
     def _begin(self, step: int, state: Any) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)  # Orbax cannot make a folder through a link
+        self.folder.mkdir(parents=True, exist_ok=True)  # Orbax cannot create a folder through a link
         self.orbax.save(self.plain / str(step), args=ocp.args.PyTreeSave(state))
 
     def check(self) -> None:
-        """Raises NotWritten where writing has failed since `save`; does not wait."""
+        """Raises NotWritten if writing has failed since `save`. Does not wait."""
         self._told(self.orbax.check_for_errors)
 
     def wait(self) -> None:
-        """Waits for the end of writing, and looks at what was written as a reader does. Raises NotWritten as `check`,
-        and where the checkpoint cannot be read back: then it is put aside."""
+        """Waits until the checkpoint is written, then verifies it.
+
+        Raises NotWritten if writing has failed. Raises it too if the checkpoint cannot be read back; the checkpoint is
+        then put aside.
+        """
         wanted, self.names = self.names, None
         self._told(self.orbax.wait_until_finished)
         if wanted is not None:
@@ -94,7 +97,7 @@ class Writer:
                 reason = digests.damage(place, contents=False)
             if reason is None and (missing := wanted - self.stored(self.step).keys()):
                 reason = f"{len(missing)} of its {len(wanted)} arrays are missing"
-        except Exception as error:  # whatever Orbax raises, a reader would meet it too
+        except Exception as error:  # any exception of Orbax here would also occur in a later restore
             reason = f"{type(error).__name__}: {error}"
         if reason is not None:
             if jax.process_index() == 0:
@@ -104,7 +107,8 @@ class Writer:
     # Reading
 
     def stored(self, step: int | None) -> dict[str, Any]:
-        """Path -> shape and dtype of each array of a step; reads no array. Raises KeyError where Orbax finds none."""
+        """Path -> shape and dtype of each array of a step. Does not read the arrays. Raises KeyError if Orbax finds no
+        metadata."""
         metadata = self.orbax.metadata(self.plain / str(step)).item_metadata
         if metadata is None:
             raise KeyError("no metadata")
@@ -124,10 +128,10 @@ class Writer:
         try:
             return part()
         except Exception as error:
-            number = re.search(r"os_error_code='(\d+)'", str(error))  # TensorStore's way of saying errno
+            number = re.search(r"os_error_code='(\d+)'", str(error))  # TensorStore reports errno in this form
             reason = os.strerror(int(number[1])) if number else getattr(error, "strerror", None) or str(error)
         self.orbax = self._new()
-        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)  # Orbax's, at exit too
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)  # from Orbax, also at exit
         self.complaints.silent = True
         gc.collect()
         self.complaints.silent = False
@@ -144,7 +148,7 @@ def put_aside(checkpoint: Path) -> None:
 
 
 def names(tree: Any) -> dict[str, Any]:
-    """Path -> leaf, with the same path whether a container is a tuple, a named tuple or what Orbax made of it."""
+    """Path -> leaf. The path is the same for a tuple, a named tuple and the containers that Orbax restores."""
 
     def entry(key: Any) -> str:
         return str(getattr(key, "name", getattr(key, "idx", getattr(key, "key", key))))
@@ -153,7 +157,7 @@ def names(tree: Any) -> dict[str, Any]:
 
 
 class _Complaints:
-    """A `sys.unraisablehook` without those about Orbax's closed loop; while `silent`, without any."""
+    """A `sys.unraisablehook` that ignores errors of the event loop that Orbax closed, and all errors while `silent`."""
 
     def __init__(self, others: Callable[[Any], Any]):
         self.others, self.silent = others, False

@@ -57,9 +57,9 @@ def test_of_replicas_the_seed_is_named():
 def test_a_state_that_an_update_has_spoilt_is_not_for_saving():
     health, state = Health(NAMES, ["seed 0"]), {"parameters": GOOD, "statistics": {"mean": jnp.zeros(2)}}
     health.check_state(1, state)
-    with pytest.raises(Diverged, match="step 2: the update has made encoder.kernel not finite"):
+    with pytest.raises(Diverged, match="step 2: encoder.kernel is not finite after the update"):
         health.check_state(2, {**state, "parameters": {**GOOD, "encoder.kernel": jnp.asarray([jnp.inf])}})
-    with pytest.raises(Diverged, match="step 3: the update has made mean not finite"):
+    with pytest.raises(Diverged, match="step 3: mean is not finite after the update"):
         health.check_state(3, {**state, "statistics": {"mean": jnp.asarray([jnp.nan])}})
 
 

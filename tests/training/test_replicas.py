@@ -227,7 +227,7 @@ def test_only_its_own_finished_run_is_dealt(runs, tmp_path):
     folders = [tmp_path / str(replica) for replica in range(3)]
     with pytest.raises(ConfigError, match="another config .*training.varied"):
         deal(joint, config("settings"), folders)
-    with pytest.raises(ConfigError, match="nothing to deal"):
+    with pytest.raises(ConfigError, match="only a run with several replicas can be split"):
         deal(alone[0], member_configs(config())[0], folders[:1])
     with pytest.raises(ConfigError, match="holds a run of another config .*training.seed: 6 -> 5"):
         deal(joint, config("seeds", *TRAINED["seeds"]), [alone[1], folders[1]])
