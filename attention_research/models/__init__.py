@@ -1,1 +1,1 @@
-"""Whole networks, each with the model protocol (encode, start, step, log_likelihood) or the part that it has."""
+"""Complete models. Each implements one of the model protocols (`models.protocol`)."""

@@ -1,7 +1,7 @@
-"""What a built model computes, part by part in the order of computation, as Vaswani et al. 2017 draw it in Figure 1.
+"""Describes the computation of a built model in the order of its operations, like Figure 1 of Vaswani et al. 2017.
 
-Read from the modules themselves: the branches of the blocks, how often a stack repeats them, what embeds and what gives
-the logits. The tree is complete: its parts, called in that order, give what the model gives.
+The description is read from the modules: the branches of the blocks, the number of repetitions of each block, the
+embeddings and the output layer. It is complete: calling its parts in this order gives the output of the model.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ ENCODER_OUTPUT = "the encoder's output"
 
 @dataclass(frozen=True)
 class Step:
-    """One operation: its name, the class of its module (none: a plain function), and what it `reads` beside the value
-    that the step before it gave."""
+    """One operation: its name, the class of its module (empty for a plain function), and what it `reads` in addition to
+    the output of the previous step."""
 
     name: str
     kind: str = ""
@@ -39,7 +39,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Blocks:
-    """`repeat` equal blocks, one after the other; "add" adds the value with which its branch began."""
+    """`repeat` equal blocks in sequence. The step "add" adds the input of its branch."""
 
     repeat: int
     branches: tuple[tuple[Step, ...], ...]
@@ -47,7 +47,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Part:
-    """The encoder, the decoder, or the output: what comes before its blocks, the blocks, what comes after them."""
+    """The encoder, the decoder, or the output: the steps before its blocks, the blocks, and the steps after them."""
 
     name: str
     before: tuple[Step, ...]
@@ -56,13 +56,13 @@ class Part:
 
 
 def architecture(model: Model) -> tuple[Part, ...]:
-    """The parts of a model of this package (`layers.structure.abstract` gives one without memory): of a Transformer its
-    branches in the order of computation, of another model its modules by name."""
+    """The parts of a model of this package. For a Transformer, these are the branches in the order of computation; for
+    another model, its modules by name. `layers.structure.abstract` gives a model without allocating memory."""
     held = _held(model)
     stacks = {name: module for name, module in held.items() if isinstance(module, Layered)}
     if not stacks:
         return tuple(Part(name, _modules(module) or (Step(type(module).__name__),)) for name, module in held.items())
-    scores = isinstance(model, ScoresTokens)  # a classifier embeds its source, and gives no tokens
+    scores = isinstance(model, ScoresTokens)  # a classifier has a source embedding but does not output tokens
     embedding = type(held["vocabulary" if scores else "embedding"]).__name__
     parts = []
     if "encoder" in stacks:
@@ -76,7 +76,8 @@ def architecture(model: Model) -> tuple[Part, ...]:
 
 
 def _held(module: Any) -> dict[str, nnx.Module]:
-    """The modules that a module holds itself, by attribute; of a list of them the first, with how many there are."""
+    """The direct submodules of a module by attribute. Of a list, only the first one, with the number of modules in its
+    name."""
     found: dict[str, nnx.Module] = {}
     for name, value in vars(module).items():
         if isinstance(value, nnx.List) and len(value) and isinstance(value[0], nnx.Module):
@@ -87,7 +88,7 @@ def _held(module: Any) -> dict[str, nnx.Module]:
 
 
 def _modules(module: nnx.Module) -> tuple[Step, ...]:
-    """One step a module that has none inside; what stands between is in its name."""
+    """One step for each module without submodules. Its name is the path to the module."""
     steps = []
     for name, child in _held(module).items():
         inner = _modules(child)
@@ -113,7 +114,7 @@ def _branches(block: Block, causal: bool) -> Iterator[tuple[Step, ...]]:
 
 
 def _sum(steps: list[Step]) -> Step:
-    """The step itself, or one that says what is added."""
+    """A single step as it is; several steps as one step whose name is their sum."""
     return steps[0] if len(steps) == 1 else Step(" + ".join(map(str, steps)))
 
 
@@ -130,7 +131,7 @@ def _step(kind: str, name: str, block: Block, causal: bool) -> Step:
 
 
 def lines(parts: tuple[Part, ...]) -> list[str]:
-    """The tree as text: a line a branch."""
+    """The description as text, with one line for each branch."""
     found = []
     row = lambda steps: " > ".join(map(str, steps))
     for part in parts:

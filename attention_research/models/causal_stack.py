@@ -13,7 +13,8 @@ from attention_research.signatures import Child, Positive, Rate
 
 
 class CausalStack(Layered):
-    """Embeddings [B T D] -> hidden states [B T D], position t seeing 0..t; pre-norm by default, as GPT-2."""
+    """Embeddings [B T D] -> hidden states [B T D]. Position t attends to positions 0..t. The default is pre-norm, as in
+    GPT-2."""
 
     writes = True
 
@@ -36,7 +37,7 @@ class CausalStack(Layered):
         remat: bool = False,
         rngs: nnx.Rngs,
     ):
-        del width  # its children take it from the section
+        del width  # the children inherit it from the section
         children = {"self_attention": self_attention, "feed_forward": feed_forward, "norm": norm}
         self._build(
             children,
@@ -60,7 +61,7 @@ class CausalStack(Layered):
         real: Bool[Array, "B T"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); only `real` tokens go to experts."""
+        """(hidden states, aux of the stack). Experts process only the `real` tokens."""
         inputs = {"self_attention": {"mask": mask, "is_causal": True, "shared": self.shared}}
         return self._run(x, positions, inputs, key, real=real)
 
@@ -71,5 +72,5 @@ class CausalStack(Layered):
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
-        """Position `index`: (hidden state, caches, aux)."""
+        """(hidden state, caches, aux) of position `index`."""
         return self._run_step(x, caches, index, {"self_attention": self.shared})

@@ -14,9 +14,9 @@ from attention_research.signatures import Child, Constructor, Given, Positive, R
 
 
 class Decoder(Layered):
-    """Embeddings [B T D] and memory [B S D] -> hidden states [B T D]; `steps` and the rest as in the encoder.
+    """Embeddings [B T D] and memory [B S D] -> hidden states [B T D]. The settings are those of the encoder.
 
-    A memory [L B S D] is one for each layer (`models.transparent_encoder`).
+    A memory of shape [L B S D] has a separate memory for each layer (`models.transparent_encoder`).
     """
 
     writes = True
@@ -46,7 +46,7 @@ class Decoder(Layered):
         others: Given[Mapping[str, Constructor] | None] = None,
         rngs: nnx.Rngs,
     ):
-        del width  # its children take it from the section
+        del width  # the children inherit it from the section
         children = {
             "self_attention": self_attention,
             "cross_attention": cross_attention,
@@ -82,7 +82,8 @@ class Decoder(Layered):
         real: Bool[Array, "B T"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); self-attention is causal beside `mask`; experts get `real` tokens only."""
+        """(hidden states, aux of the stack). Self-attention is causal in addition to `mask`. Experts process only the
+        `real` tokens."""
         cross, each = self._memories(memory, memory_mask)
         inputs = {"self_attention": {"mask": mask, "is_causal": True, "shared": self.self_shared}, **cross}
         return self._run(x, positions, inputs, key, each, real)
@@ -97,7 +98,7 @@ class Decoder(Layered):
     def _memories(
         self, memory: Float[Array, "*L B S D"], mask: Bool[Array, "B 1 #T S"]
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """(what the cross-attentions of all layers are given, what each is given)."""
+        """(inputs of the cross-attention shared by all layers, inputs with a leading layer axis or None)."""
         cross = {"mask": mask, "shared": self.cross_shared}
         if memory.ndim == 3:
             return {"cross_attention": {**cross, "memory": memory}}, None
@@ -109,6 +110,6 @@ class Decoder(Layered):
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
-        """Target position `index`: (hidden state, caches, aux)."""
+        """(hidden state, caches, aux) of target position `index`."""
         shared = {"self_attention": self.self_shared, "cross_attention": self.cross_shared}
         return self._run_step(x, caches, index, shared)

@@ -14,8 +14,10 @@ from attention_research.signatures import Child, Positive, Rate
 
 
 class TransformerDecoder(nnx.Module):
-    """p(target) one token after the other: `log_likelihood`, `start` and `step`. It has no source, so no `encode`:
-    the memory that `start` takes is only the number of rows."""
+    """An autoregressive language model p(target) with `log_likelihood`, `start` and `step`.
+
+    There is no source and no `encode`. `start` takes the number of rows instead of a memory.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class TransformerDecoder(nnx.Module):
         decoder: Child["causal_stack"] = "transformer",
         rngs: nnx.Rngs,
     ):
-        del vocabulary_size, width, num_layers, num_heads, head_width, dropout_rate  # for the sections below
+        del vocabulary_size, width, num_layers, num_heads, head_width, dropout_rate  # inherited by the child sections
         del self_attention, feed_forward, norm, positions
         self.max_length, self.dtype = max_length, dtype
         self.vocabulary = vocabulary(rngs=rngs)
@@ -54,7 +56,7 @@ class TransformerDecoder(nnx.Module):
         return {**values, "mask": target["tokens"] != 0}, {"decoder": aux}
 
     def start(self, rows: int, length: int | None = None) -> dict[str, Any]:
-        """The cache before the first token, for `rows` of them."""
+        """The cache before the first token, for `rows` texts."""
         layers = self.decoder.start(rows, self.max_length if length is None else length, jnp.dtype(self.dtype))
         return {"index": jnp.zeros((), jnp.int32), "layers": layers}
 

@@ -14,11 +14,11 @@ from attention_research.signatures import Child, Constructor, Given, Positive, R
 
 
 class Encoder(Layered):
-    """Embeddings [B S D] -> hidden states [B S D]; `steps` are one block's residual branches (`layers.block`).
+    """Embeddings [B S D] -> hidden states [B S D]. `steps` are the residual branches of one block (`layers.block`).
 
-    The default is the paper's post-norm; a pre-norm stack adds `final_norm`. `layout` says which layers differ
-    (`layers.layouts`), `stack` whether each has weights of its own. `unroll` suits shallow stacks on a CPU. `others`
-    are the children that a subclass adds.
+    The default is the post-norm of the paper; a pre-norm stack needs `final_norm`. `layout` determines which layers
+    differ (`layers.layouts`), and `stack` whether each layer has its own weights. `unroll` replaces the scan over the
+    layers by a loop, which suits shallow stacks on a CPU. `others` are additional children of a subclass.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Encoder(Layered):
         others: Given[Mapping[str, Constructor] | None] = None,
         rngs: nnx.Rngs,
     ):
-        del width  # its children take it from the section
+        del width  # the children inherit it from the section
         children = {"self_attention": self_attention, "feed_forward": feed_forward, "norm": norm, "residual": residual}
         self._build(
             {**children, **(others or {})},
@@ -73,5 +73,5 @@ class Encoder(Layered):
         return self._run(x, positions, {"self_attention": {"mask": mask, "shared": self.shared}}, key)
 
     def memory_mask(self, mask: Bool[Array, "B 1 #T S"]) -> Bool[Array, "B 1 #T S"]:
-        """Which hidden states a decoder may attend to, given which source tokens: the same ones."""
+        """The mask of the hidden states that a decoder may attend to. It equals the mask of the source tokens."""
         return mask

@@ -1,4 +1,4 @@
-"""An encoder-only Transformer (Devlin et al. 2019): every position sees every other."""
+"""An encoder-only Transformer (Devlin et al. 2019): every position attends to every other position."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from attention_research.signatures import Child, Positive, Rate
 
 
 class TransformerEncoder(nnx.Module):
-    """Has `encode`, and `log_likelihood` of ``batch["target"]`` at each position of ``batch["source"]`` (tagging,
-    masked language modelling). It generates nothing: no `start`, no `step`."""
+    """A model with `encode`, and `log_likelihood` of ``batch["target"]`` at each position of ``batch["source"]``, for
+    tagging and masked language modelling. It cannot generate text, so it does not have `start` and `step`."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class TransformerEncoder(nnx.Module):
         rngs: nnx.Rngs,
     ):
         del vocabulary_size, max_length, width, num_layers, num_heads, head_width, dropout_rate, dtype
-        del self_attention, feed_forward, norm, positions  # all for the sections below
+        del self_attention, feed_forward, norm, positions  # inherited by the child sections
         self.vocabulary = vocabulary(rngs=rngs)
         self.encoder = encoder(rngs=rngs)
 
     def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
-        """The memory: hidden states [B S D], the source itself, and the encoder's aux."""
+        """The memory: hidden states [B S D], the source, and the aux of the encoder."""
         x = self.vocabulary.source(source["tokens"])
         hidden, aux = self.encoder(x, positions(source), visible(source, source), key=key)
         return {"hidden": hidden, "source": dict(source), "aux": aux}
@@ -49,7 +49,8 @@ class TransformerEncoder(nnx.Module):
     def log_likelihood(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[dict[str, Float[Array, "B T"]], dict[str, Any]]:
-        """({"log_likelihood", "smooth_log_likelihood", "mask"} per position whose target is not padding, aux)."""
+        """({"log_likelihood", "smooth_log_likelihood", "mask"} per position, aux). The mask is False at positions whose
+        target is padding."""
         memory = self.encode(sequence(batch, "source"), key=key)
         values = self.vocabulary.log_likelihood(memory["hidden"], batch["target"])
         return {**values, "mask": batch["target"] != 0}, {"encoder": memory["aux"]}

@@ -1,14 +1,18 @@
 """The Evolved Transformer's decoder, So, Liang & Le 2019 (arXiv 1901.11117), Figure 3, as Narang et al. 2021 ran it.
 
-A block that architecture search found, worth two of the Transformer's: each of
+The block was found by architecture search and replaces two blocks of the Transformer. It has these branches, each with
+a norm before it and a residual connection around it:
 
-    a wide self-attention plus attention over the memory, both of the same value
+    a wide self-attention plus attention over the memory, both of the same input
     branched causal convolutions (`layers.convolution.evolved_decoder`)
-    self-attention, attention over the memory, a feed-forward
+    self-attention
+    attention over the memory
+    a feed-forward layer
 
-behind a norm, with a residual around it. The paper's wide self-attention has twice as many heads as the others, in
-Narang et al. of the same width (24 of 64 at D 768, beside 12 of 64): say so in `wide_self_attention`. The paper's
-feed-forward has swish here. With T5's relative biases each of the two self-attentions has a table of its own.
+In the paper, the wide self-attention has twice as many heads as the others. Narang et al. keep the width of a head (24
+heads of width 64 at D 768, where the other attentions have 12 heads of width 64). Set this in `wide_self_attention`.
+The feed-forward layer of the paper uses swish in the decoder. With the relative biases of T5, each of the two
+self-attentions has its own table.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from attention_research.signatures import Child
 
 
 class EvolvedDecoder(Decoder):
-    """Embeddings [B T D] and memory [B S D] -> hidden states [B T D]; settings as the decoder's."""
+    """Embeddings [B T D] and memory [B S D] -> hidden states [B T D]. The settings are those of the decoder."""
 
     def __init__(
         self,
@@ -57,9 +61,9 @@ class EvolvedDecoder(Decoder):
         real: Bool[Array, "B T"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); self-attentions and convolutions are causal beside `mask`.
+        """(hidden states, aux of the stack). Self-attentions and convolutions are causal in addition to `mask`.
 
-        Only `real` tokens go to experts.
+        Experts process only the `real` tokens.
         """
         cross, each = self._memories(memory, memory_mask)
         causal = {"mask": mask, "is_causal": True}
@@ -74,7 +78,7 @@ class EvolvedDecoder(Decoder):
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
-        """Target position `index`: (hidden state, caches, aux)."""
+        """(hidden state, caches, aux) of target position `index`."""
         shared = {
             "wide_self_attention": self.wide_shared,
             "self_attention": self.self_shared,

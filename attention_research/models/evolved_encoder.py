@@ -1,10 +1,14 @@
 """The Evolved Transformer's encoder, So, Liang & Le 2019 (arXiv 1901.11117), Figure 3, as Narang et al. 2021 ran it.
 
-A block that architecture search found, worth two of the Transformer's: each of
+The block was found by architecture search and replaces two blocks of the Transformer. It has these branches, each with
+a norm before it and a residual connection around it:
 
-    a gated linear unit, branched convolutions (`layers.convolution.evolved_encoder`), self-attention, a feed-forward
+    a gated linear unit
+    branched convolutions (`layers.convolution.evolved_encoder`)
+    self-attention
+    a feed-forward layer
 
-behind a norm, with a residual around it. The paper's feed-forward has relu in the encoder, swish in the decoder.
+The feed-forward layer of the paper uses relu in the encoder and swish in the decoder.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from attention_research.signatures import Child
 
 
 class EvolvedEncoder(Encoder):
-    """Embeddings [B S D] -> hidden states [B S D]; settings as the encoder's. Padding and packed rows stay apart."""
+    """Embeddings [B S D] -> hidden states [B S D]. The settings are those of the encoder. The convolutions do not mix
+    padding or different examples of a packed row."""
 
     def __init__(
         self,

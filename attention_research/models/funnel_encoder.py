@@ -1,13 +1,13 @@
 """The Funnel Transformer's encoder, Dai et al. 2020 (arXiv 2006.03236), as Narang et al. 2021 ran it before a decoder.
 
-The layers stand in equal blocks, and each block after the first halves the sequence: S, S/2, S/4. With three blocks the
-decoder attends to S/4 vectors; nothing is sampled up again, and no parameter is added. Where the paper pools the query
-of a block's first self-attention, h <- LN(Pool(h) + Attention(Q = Pool(h), KV = h)) (section 2.2), the released code of
-Narang et al. pools what that self-attention and its residual gave:
+The layers are divided into equal blocks. Each block after the first one halves the sequence: S, S/2, S/4. With three
+blocks, the decoder attends to S/4 vectors. There is no upsampling, and pooling adds no parameters. The paper pools the
+query of the first self-attention of a block, h <- LN(Pool(h) + Attention(Q = Pool(h), KV = h)) (section 2.2). The
+released code of Narang et al. pools the output of that self-attention and its residual, and so does this module:
 
     x <- Pool(x + Attention(LN(x))),    Pool(x)_i = (x_2i + x_2i+1) / 2
 
-so this does. From then on positions are those of the pooled sequence, 0 .. S/2 - 1 (relative biases see no others).
+After the pooling, positions are those of the pooled sequence, 0 .. S/2 - 1, also for relative biases.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from attention_research.signatures import Child, Positive, Rate
 
 
 def pooling(steps: Steps) -> Steps:
-    """The steps with "pool" right after the residual of the first self-attention; padding after it is of the pooled.
+    """Inserts "pool" after the residual of the first self-attention. Later steps "padding" become "pooled_padding".
 
     >>> pooling((("norm", "self_attention", "residual"), ("norm", "feed_forward", "residual")))
     (('norm', 'self_attention', 'residual', 'pool'), ('norm', 'feed_forward', 'residual'))
@@ -41,11 +41,11 @@ def pooling(steps: Steps) -> Steps:
             after = branch.index("residual", branch.index("self_attention")) + 1
             rest = [tuple("pooled_padding" if step == "padding" else step for step in of) for of in steps[number + 1 :]]
             return (*steps[:number], (*branch[:after], "pool", *branch[after:]), *rest)
-    raise ValueError("steps: a Funnel pools after a self-attention and its residual, and there are none")
+    raise ValueError("steps: the Funnel encoder pools after a self-attention with a residual; the steps have none")
 
 
 class FunnelStack(Stack):
-    """`layers.stack.Stack`, whose segments of one layer may change the length: they are no scan."""
+    """A `layers.stack.Stack` that runs segments of one layer without a scan, so that they may change the length."""
 
     def _over_layers(self, body: Callable, carry: Any, layers: Any, repeat: int) -> tuple[Any, Any]:
         if repeat > 1:
@@ -55,9 +55,10 @@ class FunnelStack(Stack):
 
 
 class FunnelEncoder(Layered):
-    """Embeddings [B S D] -> hidden states [B P D], P = S / 2^(blocks - 1) rounded up; settings as the encoder's.
+    """Embeddings [B S D] -> hidden states [B P D], where P is `S / 2^(blocks - 1)` rounded up.
 
-    Raises ValueError where `blocks` does not divide `num_layers`, and for packed rows: a pair may hold two examples.
+    The settings are those of the encoder. Raises ValueError if `blocks` does not divide `num_layers`, and for packed
+    rows, because a pooled pair could belong to two examples.
     """
 
     def __init__(
@@ -81,9 +82,9 @@ class FunnelEncoder(Layered):
         remat: bool = False,
         rngs: nnx.Rngs,
     ):
-        del width  # its children take it from the section
+        del width  # the children inherit it from the section
         if num_layers % blocks:
-            raise ValueError(f"num_layers: {num_layers} layers make no {blocks} equal blocks")
+            raise ValueError(f"num_layers: {num_layers} layers cannot be divided into {blocks} equal blocks")
         children = {
             "self_attention": self_attention, "feed_forward": feed_forward, "norm": norm, "residual": residual,
             "pool": PairMean, "pooled_padding": Padding,
@@ -107,9 +108,11 @@ class FunnelEncoder(Layered):
         *,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); `memory_mask` says which of them are not padding."""
+        """(hidden states, aux of the stack). `memory_mask` returns the mask of the hidden states without padding."""
         if mask.shape[2] != 1:
-            raise ValueError(f"mask: a Funnel expects one of keys, [B 1 1 S], no packed rows; got {mask.shape}")
+            raise ValueError(
+                f"mask: the Funnel encoder needs a mask [B 1 1 S], without packed rows; got shape {mask.shape}"
+            )
         keys = (None, None) if key is None else jax.random.split(key)
         x, real, aux = self._enter(x, positions, keys[0]), mask[:, 0, 0], {}
         for number, pools in enumerate(self.pools):
@@ -125,7 +128,8 @@ class FunnelEncoder(Layered):
         return (x if self.final_norm is None else self.final_norm(x)), aux
 
     def memory_mask(self, mask: Bool[Array, "B 1 1 S"]) -> Bool[Array, "B 1 1 P"]:
-        """Which hidden states a decoder may attend to, given which source tokens: a pair where one is not padding."""
+        """The mask of the hidden states that a decoder may attend to. A pooled pair is visible if one of its positions
+        is not padding."""
         real = mask[:, 0, 0]
         for _ in range(sum(self.pools)):
             real = halved(real)

@@ -1,7 +1,7 @@
-"""An image's class from the map that a network makes of it: pooled, then a linear layer (He et al. 2015).
+"""An image classifier: the feature map of a network is pooled, then a linear layer gives the class (He et al. 2015).
 
-log p(class | image) = log softmax(W d + b), d the pooled cells of the map: their mean, or by another of the poolings
-that texts have, a cell being a token.
+log p(class | image) = log softmax(W d + b), where d pools the cells of the map. The default is their mean. The other
+poolings of text classifiers also work, with a cell in the place of a token.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from attention_research.signatures import Child, Positive, Rate
 
 
 class ImageClassifier(nnx.Module):
-    """Has `log_probabilities` of a batch's "image"; it generates nothing. `width` is what `features` take for theirs.
+    """A model with `log_probabilities` of the "image" of a batch. `width` is inherited by `features`.
 
-    Dropout is on d. A key means training: dropout, and batch norms that look at the batch.
+    Dropout is applied to d. With a key (training), dropout is active and batch norms use the statistics of the batch.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ImageClassifier(nnx.Module):
         pooling: Child["pooling"] = "mean",
         rngs: nnx.Rngs,
     ):
-        del width, dtype  # for the features
+        del width, dtype  # inherited by the features
         self.dropout_rate = dropout_rate
         self.features = features(rngs=rngs)
         self.pooling = pooling(input_width=self.features.output_width, rngs=rngs)

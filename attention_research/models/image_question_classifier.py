@@ -1,8 +1,8 @@
-"""An answer to a question about a picture, one of a list: the words of the question read the picture's cells.
+"""Visual question answering as classification: the words of the question attend to the cells of the image.
 
     w = encoder(words)      r = reader(w, cells)      log p(answer) = log softmax(W_2 relu(W_1 mean_t norm(w_t + r_t)))
 
-The reader is cross-attention, text queries over image features, or one pooled vector of the picture for all words.
+The reader is cross-attention from words to image features, or one pooled vector of the image for all words.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from attention_research.tokens import PAD
 
 
 class ImageQuestionClassifier(nnx.Module):
-    """Has `log_probabilities` of a batch's "image" and "source"; it generates nothing. Cells are numbered row by row;
-    `places` are their positions, whose `max_length` is the number of cells."""
+    """A model with `log_probabilities` of the "image" and "source" of a batch.
+
+    Cells are numbered row by row. `places` encodes their positions; its `max_length` is the number of cells.
+    """
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class ImageQuestionClassifier(nnx.Module):
         rngs: nnx.Rngs,
     ):
         del vocabulary_size, max_length, num_layers, num_heads, head_width, dropout_rate, dtype
-        del self_attention, feed_forward, positions  # all for the sections below
+        del self_attention, feed_forward, positions  # inherited by the child sections
         self.embedding = embedding(rngs=rngs)
         self.encoder = encoder(rngs=rngs)
         self.features = features(rngs=rngs)
@@ -66,8 +68,11 @@ class ImageQuestionClassifier(nnx.Module):
     def log_probabilities(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
-        """(log p of each answer in float32, {"reader": {"attention_weights" [B N T cells]}, "pooling": {"weights"
-        [B cells]}, their mean over heads and non-padding words, "encoder", "updates"})."""
+        """(log p of each answer in float32, aux).
+
+        aux has {"reader": {"attention_weights" [B N T cells]}, "pooling": {"weights" [B cells]}, "encoder", "updates"}.
+        The pooling weights are the mean of the attention weights over heads and non-padding words.
+        """
         keys = (None, None) if key is None else jax.random.split(key)
         real = batch["source"] != PAD
         numbers = lambda x: jnp.arange(x.shape[1], dtype=jnp.int32)[None]

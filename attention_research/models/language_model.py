@@ -1,13 +1,13 @@
-"""A language model that reads a source: both one after the other through one stack (Raffel et al. 2020, section 3.2.2).
+"""A language model with a source: source and target pass one stack in sequence (Raffel et al. 2020, section 3.2.2).
 
     p(y | x) = prod_t p(y_t | x, BOS, y_<t)
 
-T5 compares two of them with encoder-decoders: a "language model" sees what stands before (kind `causal` of the stack),
-a "prefix language model" (Liu et al. 2018) all of the source from everywhere in it (kind `prefix`). The likelihood is
-that of the target alone.
+T5 compares two such models with encoder-decoders. In a "language model", each position attends to the positions before
+it (kind `causal` of the stack). In a "prefix language model" (Liu et al. 2018), source positions attend to the whole
+source (kind `prefix`). The likelihood is that of the target alone.
 
-Sources end at the same place of their rows, padding before them, so that every target begins at the same position and
-distances are those of the text. A row holds one example.
+Padding of the source is placed before its tokens, so all sources of a batch end at the same position. Every target then
+begins at the same position, and distances between tokens are those of the text. A row holds one example.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from attention_research.tokens import PAD
 
 
 class LanguageModel(nnx.Module):
-    """Source tokens to target tokens. `self_attention`, `feed_forward`, `norm` and `positions` are what the stack takes
-    where its own section does not say otherwise; `head_width` None means width / num_heads.
+    """Maps source tokens to target tokens.
 
-    Positions count from the first token of the source and go on through the target, each of at most `max_length`.
+    `self_attention`, `feed_forward`, `norm` and `positions` are the defaults of the stack. If `head_width` is None, it
+    is width / num_heads. Positions count from the first token of the source and continue in the target. Source and
+    target have at most `max_length` tokens each.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class LanguageModel(nnx.Module):
         initialization: Child["initialization"] = "as_built",
         rngs: nnx.Rngs,
     ):
-        del vocabulary_size, width, num_layers, num_heads, head_width, dropout_rate, dtype  # for the sections below
+        del vocabulary_size, width, num_layers, num_heads, head_width, dropout_rate, dtype  # inherited by the children
         del self_attention, feed_forward, norm, positions
         self.max_length = max_length
         self.vocabulary = vocabulary(rngs=rngs)
@@ -59,7 +60,7 @@ class LanguageModel(nnx.Module):
         initialization()(self, rngs)
 
     def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
-        """The source as the stack reads it: its tokens at the end of their rows. Nothing is computed of it yet."""
+        """The source with its padding moved to the front, as the stack reads it. The stack itself runs in `start`."""
         del key
         return {"source": {**source, "tokens": at_the_end(one_a_row(source)["tokens"])}}
 
@@ -94,14 +95,14 @@ class LanguageModel(nnx.Module):
 
 
 def one_a_row(source: Sequence) -> Sequence:
-    """The source, of which a row has one. Raises ValueError for packed rows."""
+    """Returns the source. Raises ValueError if rows are packed."""
     if "segments" in source:
-        raise ValueError("packed rows hold several sources, and this model reads one before its target")
+        raise ValueError("packed rows hold several sources, but this model reads one source per row")
     return source
 
 
 def at_the_end(tokens: Int[Array, "B S"]) -> Int[Array, "B S"]:
-    """Rows with their padding in front.
+    """Moves the padding of each row to the front.
 
     >>> at_the_end(jnp.array([[5, 6, 0], [7, 8, 9]])).tolist()
     [[0, 5, 6], [7, 8, 9]]
@@ -111,5 +112,5 @@ def at_the_end(tokens: Int[Array, "B S"]) -> Int[Array, "B S"]:
 
 
 def places(real: Bool[Array, "B T"]) -> Int[Array, "B T"]:
-    """Where each token stands in its text, from 0; padding in front stands at 0."""
+    """The position of each token in its text, from 0. Padding at the front has position 0."""
     return jnp.maximum(jnp.cumsum(real, axis=1, dtype=jnp.int32) - 1, 0)

@@ -1,4 +1,4 @@
-"""What encoders and decoders share: positions and dropout before a stack of blocks, a last norm if it is asked for."""
+"""The base class of encoders and decoders: positions, dropout, a stack of blocks, and an optional final norm."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from attention_research.signatures import Constructor
 
 
 class Layered(nnx.Module):
-    """The base of stacks of one kind of block. Subclasses own the signature and say what each attention is given."""
+    """The base class of stacks of one kind of block. Subclasses define the signature and the inputs of each
+    attention."""
 
-    #: What a stack that writes is given, in words.
+    #: A description of the input of a stack that generates text.
     reads = "target embedding, shifted right"
-    #: Whether it decodes token by token (`step`): no position sees a later one, in training either.
+    #: Whether the stack decodes token by token (`step`). Then no position attends to a later one, also in training.
     writes = False
 
     def _build(
@@ -52,7 +53,7 @@ class Layered(nnx.Module):
     def _enter(
         self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"], key: Key[Array, ""] | None
     ) -> Float[Array, "B T D"]:
-        """What the first layer reads: embeddings with positions, after dropout."""
+        """The input of the first layer: embeddings with positions, after dropout."""
         return dropout(self.positions(x, positions), self.dropout_rate, key)
 
     def _run(
@@ -64,10 +65,11 @@ class Layered(nnx.Module):
         each: Mapping[str, Mapping[str, Any]] | None = None,
         real: Bool[Array, "B T"] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack); `inputs` by the name of the layer that takes them, `each` [L ...] too.
+        """(hidden states, aux of the stack). `inputs` are keyed by the name of the layer; `each` [L ...] has a layer
+        axis.
 
-        The mask of the self-attention tells the step "padding" which tokens are not padding, and experts too, unless
-        `real` does.
+        The mask of the self-attention determines which tokens are not padding, for the step "padding" and for experts.
+        `real` replaces it for the experts.
         """
         seen = real_tokens(inputs["self_attention"]["mask"])
         inputs = {**inputs, "padding": seen, "tokens": seen if real is None else {"real": real}}
@@ -83,7 +85,7 @@ class Layered(nnx.Module):
         shared: Mapping[str, Any],
         positions: Int[Array, "#B 1"] | None = None,
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
-        """Position `index`: (hidden state, caches, aux); `positions` where a row does not begin at the first."""
+        """(hidden state, caches, aux) of position `index`. `positions` are given if rows do not begin at position 0."""
         x = self.positions(x, jnp.broadcast_to(index, (1, 1)) if positions is None else positions)
         x, caches, aux = self.stack.step(x, caches, index, shared)
         return (x if self.final_norm is None else self.final_norm(x)), caches, aux

@@ -1,4 +1,4 @@
-"""The stack of a prefix language model: all of the source sees all of the source (Raffel et al. 2020, figure 3)."""
+"""The stack of a prefix language model: source positions attend to the whole source (Raffel et al. 2020, figure 3)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from attention_research.signatures import Child
 
 
 class PrefixStack(PromptedStack):
-    """A `PromptedStack` without causality within its first positions."""
+    """A `PromptedStack` with bidirectional attention within the source."""
 
     def __init__(self, *, self_attention: Child["prefix_attention"], **inherited: Any):
         super().__init__(self_attention=self_attention, **inherited)
 
     def _seen(self, mask: Bool[Array, "B 1 1 T"], prompt: int) -> dict[str, Any]:
-        """Keys at or before the query, and all of the source."""
+        """The inputs of the self-attention: keys at or before the query, and the whole source."""
         place = jnp.arange(mask.shape[-1])
         seen = mask & ((place[None, :] <= place[:, None]) | (place[None, :] < prompt))
         return {"mask": seen, "is_causal": False, "shared": self.shared}

@@ -1,23 +1,23 @@
-"""What a model gives: the contract between models and the tasks, decoders and tools that use them.
+"""The model protocols: the contract between models and the tasks, decoders and tools that use them.
 
-A model is an NNX module that trains on one of three things, which are the three kinds of `Model`:
+A model is an NNX module that implements one of three protocols for training, which together form the type `Model`:
 
     ScoresTokens      log_likelihood(batch)      sequence models: translation, language models, captions
     Classifies        log_probabilities(batch)   one label an example: texts, images, pairs, questions
-    Rates             read(source)               ratings of texts with the words that they rest on
+    Rates             read(source)               ratings of texts with the words that explain them
 
-A model that writes text gives more, for decoding:
+A model that generates text also implements one of these protocols, for decoding:
 
     Generates         encode(source) -> memory, start(memory, length) -> cache, step(cache, tokens)
     Continues         start(rows, length) -> cache, step(cache, tokens): a language model without a source
 
-`EncodesSource` alone is the first part of `Generates`, which encoders without a decoder have too. Tasks, decoding and
-training call no other method of a model. Where code depends on what a model can do, it asks these protocols:
-`isinstance` of a model, `issubclass` of its class. A class that has any of their methods has all of one protocol, with
-its signatures; a test over every registered kind holds that.
+`EncodesSource` is the first part of `Generates`; encoders without a decoder implement it alone. Tasks, decoding and
+training do not call any other method of a model. Code that depends on the abilities of a model tests for these
+protocols, with `isinstance` on a model or `issubclass` on its class. A class with any of these methods implements one
+whole protocol with its signatures. A test checks this for every registered kind.
 
-All methods are pure. A `key` means training: dropout, sampling, running statistics; without one there is none of it.
-A cache is opaque: a pytree whose leaves have the batch on one axis at most (`decoding.cache` finds it).
+All methods are pure. With a `key` (training), dropout, sampling and updates of running statistics are active. Without a
+key they are not. A cache is opaque: a pytree whose leaves have at most one batch axis (`decoding.cache` finds it).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Array, Float, Int, Key
 
-#: Name -> array, as data give it (`data.protocol`): "source" and "target" [B T], "image" [B Y X C], "label" [B], ...
+#: Name -> array, as the data provide it (`data.protocol`): "source" and "target" [B T], "image" [B Y X C], "label" [B].
 Batch: TypeAlias = Mapping[str, Array]
 
 
@@ -40,10 +40,10 @@ class ScoresTokens(Protocol):
     ) -> tuple[Mapping[str, Float[Array, "B T"]], dict[str, Any]]:
         """({"log_likelihood", "smooth_log_likelihood", "mask"}, aux).
 
-        log p(token), the mean over the vocabulary of log p (for label smoothing), and which positions count. "aux" is
-        what layers give beside their outputs: "encoder" and "decoder", with attention weights and alignments; auxiliary
-        losses under "loss", figures under "metrics" (`tasks.auxiliary`); with a key, running statistics under "updates"
-        (`layers.running_statistics`).
+        These are log p(token), the mean of log p over the vocabulary (for label smoothing), and the positions that
+        count. "aux" has the additional outputs of the layers: "encoder" and "decoder", with attention weights and
+        alignments; auxiliary losses under "loss" and figures under "metrics" (`tasks.auxiliary`); with a key, new
+        running statistics under "updates" (`layers.running_statistics`).
         """
         ...
 
@@ -55,54 +55,61 @@ class Classifies(Protocol):
     def log_probabilities(
         self, batch: Batch, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
-        """(log p of each class in float32, aux): as `ScoresTokens`, and "pooling" with the "weights" [B S] that say how
-        much each position counts."""
+        """(log p of each class in float32, aux). "aux" is that of `ScoresTokens`, with "pooling" in addition, whose
+        "weights" [B S] are the weight of each position."""
         ...
 
 
 @runtime_checkable
 class Rates(Protocol):
-    """Ratings of a text, and the words of it that they rest on."""
+    """Ratings of a text, and the words that explain them."""
 
     def read(self, source: Int[Array, "B S"], *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
-        """{"ratings" [B R] in [0, 1], "selected" [B S] (which words), "log_probability" [B S] (of that choice),
-        "weights" [B S]}."""
+        """{"ratings" [B R] in [0, 1], "selected" [B S] (True for the chosen words), "log_probability" [B S] of this
+        choice, "weights" [B S]}."""
         ...
 
 
 @runtime_checkable
 class EncodesSource(Protocol):
-    """A source as the decoder, or a tool that looks inside, reads it."""
+    """Encodes a source for a decoder or an analysis tool."""
 
     def encode(self, source: Mapping[str, Any], *, key: Key[Array, ""] | None = None) -> Mapping[str, Any]:
-        """The memory. A source is {"tokens" [B S]}, with "segments" and "positions" where rows are packed, or {"image"
-        [B Y X C]} (`models.sequences.source`); a memory has "hidden" [B S D] where anything is computed of it."""
+        """The memory of a source.
+
+        A source is {"tokens" [B S]}, with "segments" and "positions" if rows are packed, or {"image" [B Y X C]}
+        (`models.sequences.source`). A memory has the hidden states "hidden" [B S D] if the model has an encoder.
+        """
         ...
 
 
 @runtime_checkable
 class Generates(EncodesSource, Protocol):
-    """Writes a text of a source, token by token. `decoding` knows no more of a model than this."""
+    """Generates a text from a source, token by token. `decoding` uses only these methods of a model."""
 
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> Any:
-        """The cache before the first token, for texts of up to `length` tokens (None: as many as the model can)."""
+        """The cache before the first token, for texts of up to `length` tokens (None: the maximum of the model)."""
         ...
 
     def step(self, cache: Any, tokens: Int[Array, "B"]) -> tuple[Any, Float[Array, "B V"], dict[str, Any]]:
-        """(cache, log p of the next token, collected), given the previous token, BOS first. "collected" is the aux of
-        this position. V is the vocabulary; a model that copies adds the source's words."""
+        """(cache, log p of the next token, collected), given the previous token (BOS at first).
+
+        "collected" is the aux of this position. V is the size of the vocabulary; a copying model adds the words of the
+        source.
+        """
         ...
 
 
 @runtime_checkable
 class Continues(Protocol):
-    """Goes on with a text. `decoding.continuation.Continued` makes a `Generates` of it, whose source is the prompt.
+    """Continues a text. `decoding.continuation.Continued` wraps it as a `Generates` whose source is the prompt.
 
-    At run time a `Generates` passes for one too, which has both methods: ask for `Generates` first.
+    At run time, a `Generates` also passes an `isinstance` check for this protocol, because it has both methods. Test
+    for `Generates` first.
     """
 
     def start(self, rows: int, length: int | None = None) -> Any:
-        """The cache of `rows` empty texts, of up to `length` tokens as in `Generates.start`."""
+        """The cache of `rows` empty texts with up to `length` tokens, as in `Generates.start`."""
         ...
 
     def step(self, cache: Any, tokens: Int[Array, "B"]) -> tuple[Any, Float[Array, "B V"], dict[str, Any]]:
@@ -110,5 +117,5 @@ class Continues(Protocol):
         ...
 
 
-#: What every model is: something that a task can train.
+#: Every model has one of these types, so that a task can train it.
 Model: TypeAlias = ScoresTokens | Classifies | Rates

@@ -1,10 +1,11 @@
-"""A recurrent language model: Mikolov et al. 2010, with stacked cells and dropout between them as Zaremba et al. 2014.
+"""A recurrent language model, Mikolov et al. 2010, with stacked cells and dropout between them, Zaremba et al. 2014.
 
     x_t = E y_{t-1}      h^1_t = cell_1(d(x_t), h^1_{t-1})      h^l_t = cell_l(d(h^{l-1}_t), h^l_{t-1})
     p(y_t | y_<t) = softmax(d(h^L_t) W + b)
 
-d is dropout: never on the way from one time to the next. The vocabulary says what is tied: `shared` and
-`shared_with_bias` make W the transpose of E (Press & Wolf 2017, Inan et al. 2017), `untied` has both.
+d is dropout, which is not applied between time steps. The kind of vocabulary determines whether weights are tied: with
+`shared` and `shared_with_bias`, W is the transpose of E (Press & Wolf 2017, Inan et al. 2017); with `untied`, the two
+are separate.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from attention_research.tokens import PAD
 
 
 class RecurrentLanguageModel(nnx.Module):
-    """p(target) one token after the other: `log_likelihood`, `start` and `step`. It has no source, so no `encode`:
-    the memory that `start` takes is only the number of rows.
+    """An autoregressive language model p(target) with `log_likelihood`, `start` and `step`.
 
-    Embeddings are as wide as the state. A row holds one text of at most `max_length` tokens: a state would run on from
-    one packed example into the next.
+    There is no source and no `encode`. `start` takes the number of rows instead of a memory. Embeddings have the width
+    of the state. A row holds one text of at most `max_length` tokens. Packed rows are not supported, because the state
+    would carry over from one example to the next.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class RecurrentLanguageModel(nnx.Module):
         initialization: Child["initialization"] = "as_built",
         rngs: nnx.Rngs,
     ):
-        del vocabulary_size  # for the sections below
+        del vocabulary_size  # inherited by the vocabulary
         self.max_length, self.dropout_rate, self.dtype = max_length, dropout_rate, dtype
         self.vocabulary = vocabulary(rngs=rngs)
         self.layers = RecurrentLayers(
@@ -57,16 +58,16 @@ class RecurrentLanguageModel(nnx.Module):
     def log_likelihood(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[dict[str, Float[Array, "B T"]], dict[str, Any]]:
-        """({"log_likelihood", "smooth_log_likelihood", "mask"} per token of ``batch["target"]``, no aux)."""
+        """({"log_likelihood", "smooth_log_likelihood", "mask"} per token of ``batch["target"]``, {})."""
         target = sequence(batch, "target")
         rows, length = target["tokens"].shape
         if "segments" in target:
-            raise ValueError("packed rows hold several texts, and a recurrent state would run on from one to the next")
+            raise ValueError("packed rows are not supported: a recurrent state would carry over between their texts")
         if length > self.max_length:
             raise ValueError(f"target: {length} tokens a row, but max_length is {self.max_length}")
         keys = (None, None) if key is None else jax.random.split(key)
         x = self.vocabulary.target(shift_right(target))
-        hidden, _ = self.layers(x, self._states(rows), key=keys[0])  # padding comes last: no token can see it
+        hidden, _ = self.layers(x, self._states(rows), key=keys[0])  # padding comes last and affects no token
         hidden = dropout(hidden, self.dropout_rate, keys[1])
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
         return {**values, "mask": target["tokens"] != PAD}, {}
@@ -79,7 +80,7 @@ class RecurrentLanguageModel(nnx.Module):
     def step(
         self, cache: tuple[State, ...], tokens: Int[Array, "B"]
     ) -> tuple[tuple[State, ...], Float[Array, "B V"], dict[str, Any]]:
-        """(cache, log p of the next token, nothing collected), given the previous token (BOS first)."""
+        """(cache, log p of the next token, {}), given the previous token (BOS first)."""
         hidden, states = self.layers.step(self.vocabulary.target(tokens), cache)
         return states, self.vocabulary.log_probabilities(hidden), {}
 

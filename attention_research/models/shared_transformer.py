@@ -1,8 +1,8 @@
-"""An encoder-decoder whose two stacks have one set of weights (Raffel et al. 2020, section 3.2.2, "shared").
+"""An encoder-decoder whose two stacks share their weights (Raffel et al. 2020, section 3.2.2, "shared").
 
-The decoder's self-attention, feed-forward and their norms are those of the encoder, layer by layer. Its own are its
-attention to the source with the norm before it, its last norm, and its biases of relative positions, which look back
-only: about half the parameters of two stacks, at the same compute.
+In each layer, the decoder uses the self-attention, the feed-forward layer and their norms of the encoder. The decoder
+has its own attention to the source with its norm, its own final norm, and its own relative position biases, which are
+causal. This has about half the parameters of two separate stacks at the same compute.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from attention_research.models.transformer import Transformer
 
 
 class SharedTransformer(Transformer):
-    """A `Transformer` whose decoder has, of all that both have, the encoder's.
+    """A `Transformer` whose decoder uses the layers of the encoder wherever both stacks have the same layer.
 
-    Raises ValueError where the two do not have the same layers but for the decoder's attention to the source.
+    Raises ValueError if the layers of the two stacks differ in more than the attention of the decoder to the source.
     """
 
     def __init__(self, **inherited: Any):
@@ -29,14 +29,14 @@ class SharedTransformer(Transformer):
                 delattr(ours, name)
 
     def _pairs(self, decoder: Decoder) -> list[tuple[Block, Block]]:
-        """The blocks of both stacks, segment by segment."""
+        """Pairs of corresponding blocks of the two stacks, one for each segment."""
         segments, others = decoder.stack.segments, self.encoder.stack.segments
         if decoder.stack.repeats != self.encoder.stack.repeats:
             raise ValueError("shared_transformer: encoder and decoder need the same number of layers")
         return list(zip(segments, others, strict=True))
 
     def writer(self) -> Decoder:
-        """The decoder with the encoder's layers in it: a copy, so that each weight has one place."""
+        """A copy of the decoder that contains the layers of the encoder. The model itself stores each weight once."""
         decoder = jax.tree.map(lambda x: x, self.decoder)
         for ours, theirs in self._pairs(decoder):
             for name, other in _same(ours, theirs).items():
@@ -45,12 +45,14 @@ class SharedTransformer(Transformer):
 
 
 def _same(decoder: Block, encoder: Block) -> dict[str, str]:
-    """Attribute of a decoder's block -> that of the encoder's with the same part: those of the branches in turn, but
-    for the branch with attention to the source."""
+    """Attribute of a decoder block -> attribute of the encoder block with the same layer.
+
+    The branches are matched in order, without the branch with attention to the source.
+    """
     shared = [branch for branch in decoder.branches if not any("cross_attention" in kinds for kinds, _ in branch)]
     if [[kinds for kinds, _ in branch] for branch in shared] != [[k for k, _ in branch] for branch in encoder.branches]:
         raise ValueError(
-            "shared_transformer: without attention to the source, the decoder's steps are not the encoder's"
+            "shared_transformer: apart from attention to the source, the steps of decoder and encoder must be equal"
         )
     pairs = zip(shared, encoder.branches, strict=True)
     return {

@@ -1,4 +1,4 @@
-"""The Transformer, Vaswani et al. 2017: encoder, decoder and vocabulary behind the model protocol."""
+"""The Transformer, Vaswani et al. 2017, with encoder, decoder and vocabulary."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from attention_research.signatures import Child, Positive, Rate
 
 
 class Transformer(nnx.Module):
-    """Source tokens to target tokens. `self_attention`, `feed_forward`, `norm` and `positions` are what the encoder
-    and the decoder take where their own sections do not say otherwise; `head_width` None means width / num_heads.
+    """Maps source tokens to target tokens.
 
-    A step of decoding reads a cache with the position it stands at, the layers' caches, and nothing of the source but
-    what the cross-attentions cache of the memory. Packed batches are for training: `start` and `step` take one example
-    a row.
+    `self_attention`, `feed_forward`, `norm` and `positions` are the defaults of the encoder and the decoder, which can
+    override them in their own sections. If `head_width` is None, it is width / num_heads.
+
+    A decoding step reads a cache with the current position and the caches of the layers. The cross-attentions cache
+    everything that they need of the memory. Packed batches are for training only; `start` and `step` take one example
+    per row.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class Transformer(nnx.Module):
         initialization: Child["initialization"] = "as_built",
         rngs: nnx.Rngs,
     ):
-        del vocabulary_size, width, num_layers, num_heads, head_width, dropout_rate, dtype  # for the sections below
+        del vocabulary_size, width, num_layers, num_heads, head_width, dropout_rate, dtype  # inherited by the children
         del self_attention, feed_forward, norm, positions
         self.max_length = max_length
         self.vocabulary = vocabulary(rngs=rngs)
@@ -54,13 +56,13 @@ class Transformer(nnx.Module):
         initialization()(self, rngs)
 
     def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
-        """The memory: hidden states [B S D], the source itself, and the encoder's aux."""
+        """The memory: hidden states [B S D], the source, and the aux of the encoder."""
         x = self.vocabulary.source(source["tokens"])
         hidden, aux = self.encoder(x, positions(source), visible(source, source), key=key)
         return {"hidden": hidden, "source": dict(source), "aux": aux}
 
     def writer(self) -> Any:
-        """The decoder, whole."""
+        """The complete decoder. A subclass can share its layers with the encoder."""
         return self.decoder
 
     def log_likelihood(

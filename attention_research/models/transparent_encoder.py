@@ -1,11 +1,11 @@
-"""Transparent attention, Bapna et al. 2018 (arXiv 1808.07561), section 4.1: each decoder layer reads its own mixture of
-all encoder layers, so that gradients reach the lowest of them directly.
+"""Transparent attention, Bapna et al. 2018 (arXiv 1808.07561), section 4.1: each decoder layer attends to its own
+weighted sum of all encoder layers, so that gradients reach the lowest layers directly.
 
-z_j = sum_i s_ij e_i,    s_.j = softmax over i of W_.j,    i = 0 .. L, j = 1 .. the decoder's layers
+z_j = sum_i s_ij e_i,    s_.j = softmax over i of W_.j,    i = 0 .. L, j = 1 .. the number of decoder layers
 
-where e_0 is what the first layer reads (embeddings and positions, after dropout), e_i the stream after layer i, and e_L
-the encoder's output, its last norm included: as the code of Narang et al. 2021 has it, W too: N(0, 1 / (L + 1)). (The
-paper applies dropout to W; that code does not.)
+Here e_0 is the input of the first layer (embeddings and positions, after dropout), e_i the output of layer i, and e_L
+the output of the encoder after its final norm. This, and the initialization of W by N(0, 1 / (L + 1)), follow the code
+of Narang et al. 2021. The paper applies dropout to W; that code and this module do not.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from attention_research.signatures import Positive
 
 
 class TransparentEncoder(Encoder):
-    """Embeddings [B S D] -> a memory for every decoder layer [M B S D]; settings as the encoder's.
+    """Embeddings [B S D] -> one memory for each decoder layer [M B S D]. The settings are those of the encoder.
 
-    M is `decoder_layers`, None: as many as the encoder has. W [L+1 M] is all that is added.
+    M is `decoder_layers` (None: the number of encoder layers). The only additional parameter is W [L+1 M].
     """
 
     def __init__(

@@ -1,11 +1,11 @@
-"""The Vision Transformer, Dosovitskiy et al. 2021 (arXiv 2010.11929): an image's class by an encoder of its patches.
+"""The Vision Transformer, Dosovitskiy et al. 2021 (arXiv 2010.11929): classifies an image by encoding its patches.
 
     z_0 = [class token; x_1 E; ...; x_N E] + positions             (1)
     z_l = z'_l + MLP(LN z'_l),  z'_l = MSA(LN z_(l-1)) + z_(l-1)   (2, 3)
     y   = LN z_L^0,  log p(class | image) = log softmax(y W + b)   (4)
 
-With `pooling` "mean" there is no class token, and y is the mean of LN z_L over the patches (appendix D.3). Dropout
-stands where the encoder has it: the paper's has one more, between the two layers of the MLP.
+With `pooling` "mean" there is no class token, and y is the mean of LN z_L over the patches (appendix D.3). Dropout is
+applied where the encoder applies it. The paper also applies it between the two layers of the MLP.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from attention_research.signatures import Child, Positive, Rate
 
 
 class VisionTransformer(nnx.Module):
-    """Has `log_probabilities` of a batch's "image" [B Y X C]; it generates nothing.
+    """A model with `log_probabilities` of the "image" [B Y X C] of a batch.
 
-    `max_length` is the number of patches, (side / patch_side)^2, and one more with a class token: the rows of a
-    table of positions. Equations 2 and 3 are steps of the encoder's section (`configs/images/vision_transformer.py`).
+    `max_length` is the number of rows of the position table: the number of patches, (side / patch_side)^2, plus one for
+    a class token. Equations 2 and 3 are the `steps` of the encoder section (`configs/images/vision_transformer.py`).
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class VisionTransformer(nnx.Module):
         rngs: nnx.Rngs,
     ):
         del max_length, num_layers, num_heads, head_width, dropout_rate
-        del self_attention, feed_forward, norm, positions  # all for the sections below
+        del self_attention, feed_forward, norm, positions  # inherited by the child sections
         self.side, self.pooling = side, pooling
         self.embedding = PatchEmbedding(
             patch_side=patch_side, channels=channels, width=width, dtype=dtype, rngs=rngs
@@ -67,7 +67,7 @@ class VisionTransformer(nnx.Module):
     def states(
         self, image: UInt8[Array, "B Y X C"], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(the states of the class token, if there is one, and of the patches; the encoder's aux)."""
+        """(states of the class token, if there is one, and of the patches; aux of the encoder)."""
         if image.shape[1:3] != (self.side, self.side):
             what = " x ".join(map(str, image.shape[1:3]))
             raise ValueError(f"side: the model reads images of {self.side} x {self.side}; these are {what}")
@@ -81,8 +81,11 @@ class VisionTransformer(nnx.Module):
     def log_probabilities(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
-        """(log p of each class in float32, {"pooling": "weights" [B T], what the head reads; "encoder"}); no key means
-        no dropout. The encoder's aux has each layer's "attention_weights" [L B N T T]."""
+        """(log p of each class in float32, {"pooling": {"weights" [B T]}, "encoder"}). Without a key, dropout is off.
+
+        The pooling weights are the weight of each state in the input of the head. The aux of the encoder has the
+        "attention_weights" [L B N T T] of all layers.
+        """
         states, aux = self.states(batch["image"], key=key)
         weights = self._read(states.shape[1])
         vector = states[:, 0] if self.pooling == "class_token" else jnp.mean(states, axis=1)
@@ -90,7 +93,7 @@ class VisionTransformer(nnx.Module):
         return log_p, {"pooling": {"weights": jnp.broadcast_to(weights, states.shape[:2])}, "encoder": aux}
 
     def _read(self, length: int) -> Float[Array, "T"]:
-        """How much each state counts in what the head reads."""
+        """The weight of each state in the input of the head."""
         if self.pooling == "mean":
             return jnp.full((length,), 1 / length, jnp.float32)
         return jnp.zeros((length,), jnp.float32).at[0].set(1.0)

@@ -53,5 +53,5 @@ def test_padding_and_the_order_of_the_batch_do_not_matter(model):
 
 
 def test_more_classes_than_tokens_are_refused():
-    with pytest.raises(ConfigError, match="model.num_classes: 22 classes need as many of 23 tokens"):
+    with pytest.raises(ConfigError, match="model.num_classes: a vocabulary of 23 tokens is too small for 22 classes"):
         maker("cloze_classifier", num_classes=22)(nnx.Rngs(0))

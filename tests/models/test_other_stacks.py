@@ -296,7 +296,7 @@ def test_pairs_of_any_length_are_averaged(length):
 def test_a_funnel_refuses_packed_rows(small, small_config):
     structure, parameters = small(**VARIANTS["funnel"])
     tokens = jnp.ones((1, 8), jnp.int32)
-    with pytest.raises(ValueError, match="no packed rows"):
+    with pytest.raises(ValueError, match="without packed rows"):
         structure.merge(parameters).encode({"tokens": tokens, "segments": tokens, "positions": tokens})
     packed = small_config(**VARIANTS["funnel"])
     with pytest.raises(ConfigError, match=r"batching.kind: packed rows .* use buckets"):

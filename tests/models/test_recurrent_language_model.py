@@ -147,7 +147,7 @@ def test_bfloat16_computes_in_bfloat16(target):
 def test_packed_and_too_long_rows_are_refused(target):
     structure, parameters = built()
     model, tokens = structure.merge(parameters), jnp.asarray(target)
-    with pytest.raises(ValueError, match="run on from one to the next"):
+    with pytest.raises(ValueError, match="would carry over between their texts"):
         model.log_likelihood({"target": tokens, "target_segments": tokens, "target_positions": tokens})
     with pytest.raises(ValueError, match="max_length is 7"):
         model.log_likelihood({"target": jnp.pad(tokens, ((0, 0), (0, 1)))})

@@ -92,5 +92,5 @@ def test_it_decodes_as_two_stacks_with_the_same_weights(points):
 def test_stacks_that_do_not_fit_are_refused(small):
     with pytest.raises(ValueError, match="same number of layers"):
         small(kind="shared_transformer", encoder={"num_layers": 3})
-    with pytest.raises(ValueError, match="the decoder's steps are not the encoder's"):
+    with pytest.raises(ValueError, match="steps of decoder and encoder must be equal"):
         small(kind="shared_transformer", encoder=PRE_NORM["encoder"])

@@ -1,1 +1,1 @@
-"""Pictures to words: a network of images, then a decoder that attends to its map."""
+"""Image captioning models: an image network and a decoder that attends to its feature map."""

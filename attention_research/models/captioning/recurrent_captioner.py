@@ -1,7 +1,7 @@
-"""Pictures to words by a recurrent decoder: Vinyals et al. 2015 (one vector), Xu et al. 2015 (attention).
+"""Image captioning with a recurrent decoder: Vinyals et al. 2015 (one vector), Xu et al. 2015 (attention).
 
-Which of them it is, its sections say: decoder `fixed_vector`, or `show_attend_tell` with an alignment over the cells of
-the map that `features` make: `global` (soft), `hard`, `sca`, `last_state` (their mean at every step).
+The sections of the config choose the model: the decoder `fixed_vector`, or `show_attend_tell` with an alignment over
+the cells of the feature map: `global` (soft), `hard`, `sca`, or `last_state` (the mean of the cells at every step).
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from attention_research.tokens import PAD
 
 
 class RecurrentCaptioner(RecurrentWriter):
-    """The model protocol with a picture for a source. `embedding_width` None is `width`; features have a width of their
-    own. The memory's "last" and "summary" are the mean of the cells."""
+    """Maps images to text. If `embedding_width` is None, it is `width`; the features have their own width.
+
+    The entries "last" and "summary" of the memory are the mean of the cells.
+    """
 
     def __init__(
         self,
@@ -43,19 +45,22 @@ class RecurrentCaptioner(RecurrentWriter):
         initialization: Child["initialization"] = "as_built",
         rngs: nnx.Rngs,
     ):
-        del vocabulary_size, num_layers, dropout_rate, dtype, cell, alignment  # for the sections below
+        del vocabulary_size, num_layers, dropout_rate, dtype, cell, alignment  # inherited by the child sections
         self.max_length = max_length
         embedding_width = width if embedding_width is None else embedding_width
         self.features = features(rngs=rngs)
         cells = self.features.output_width
-        self.decoder = decoder(  # a picture leaves no final state to start from
+        self.decoder = decoder(  # an image encoder has no final state for the start of the decoder
             input_width=embedding_width, key_width=cells, summary_width=cells, final_width=0, rngs=rngs
         )
         self.vocabulary = vocabulary(embedding_width=embedding_width, output_width=self.decoder.output_width, rngs=rngs)
         initialization()(self, rngs)
 
     def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
-        """The memory: "hidden" [B S Dk], the cells of source["image"] row by row, all "real"; their mean; updates."""
+        """The memory: the cells of source["image"] row by row as "hidden" [B S Dk], their mean, and updates.
+
+        All cells are marked as non-padding by "real".
+        """
         keys = (None, None) if key is None else jax.random.split(key)
         grid, aux = self.features(source["image"], key=keys[0])
         hidden = grid.reshape(grid.shape[0], -1, grid.shape[-1])
@@ -67,8 +72,11 @@ class RecurrentCaptioner(RecurrentWriter):
     def log_likelihood(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[dict[str, Array], dict[str, Any]]:
-        """({"log_likelihood", "smooth_log_likelihood", "mask"}, [B T] each, {"decoder": {"alignment" [B T S], what it
-        reports}, "updates"}); of hard attention also "judged", the "cost" [B 1] of each text and its "baseline"."""
+        """({"log_likelihood", "smooth_log_likelihood", "mask"}, [B T] each, aux).
+
+        aux has "decoder" with the "alignment" [B T S] and the reported values of the decoder, and "updates". With hard
+        attention, it also has "judged" with the "cost" [B 1] of each text and the "baseline".
+        """
         keys = (None, None) if key is None else jax.random.split(key)
         memory = self.encode({"image": batch["image"]}, key=keys[0])
         target = sequence(batch, "target")
@@ -80,7 +88,8 @@ class RecurrentCaptioner(RecurrentWriter):
         return values, {"decoder": aux, "judged": judged, UPDATES: updates}
 
     def _judged(self, values: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Any]]:
-        """What hard attention's choices cost, the mean over a text's words as in the released code; updates."""
+        """The cost of the sampled choices of hard attention and its baseline, and updates. The cost is the mean over
+        the words of a text, as in the released code."""
         total = -jnp.sum(values["log_likelihood"], axis=1, where=values["mask"])
         cost = total / jnp.maximum(jnp.sum(values["mask"], axis=1, dtype=total.dtype), 1)
         baseline, updates = self.decoder.alignment.judged(cost[:, None])

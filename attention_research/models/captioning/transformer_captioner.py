@@ -1,8 +1,8 @@
-"""Pictures to words by a Transformer decoder: its attention over encoder outputs reads the cells of a map.
+"""Image captioning with a Transformer that encodes the cells of a feature map.
 
-Cornia et al. 2020's plain arrangement (arXiv 1912.08226, section 3, without its memories): the cells, projected to the
-model's width, with positions row by row, go through an encoder; words read what it gives by cross-attention, through
-which alone a picture reaches them.
+This is the basic model of Cornia et al. 2020 (arXiv 1912.08226, section 3) without its memory vectors. The cells are
+projected to the width of the model, receive positions row by row, and pass an encoder. The decoder attends to the
+encoder outputs by cross-attention, which is its only access to the image.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attention_research.tokens import PAD
 
 
 class TransformerCaptioner(nnx.Module):
-    """The model protocol with a picture for a source; sections as in `models.transformer`, and `features`."""
+    """Maps images to text. The sections are those of `models.transformer`, and `features` for the image network."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class TransformerCaptioner(nnx.Module):
         decoder: Child["decoder"] = "transformer",
         rngs: nnx.Rngs,
     ):
-        del vocabulary_size, num_layers, num_heads, head_width, dropout_rate, dtype  # for the sections below
+        del vocabulary_size, num_layers, num_heads, head_width, dropout_rate, dtype  # inherited by the child sections
         del self_attention, feed_forward, norm, positions
         self.max_length = max_length
         self.features = features(rngs=rngs)
@@ -57,7 +57,7 @@ class TransformerCaptioner(nnx.Module):
         self.decoder = decoder(rngs=rngs)
 
     def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
-        """The memory: what the encoder makes of the cells [B S D] of source["image"], row by row; aux and updates."""
+        """The memory: the encoder output [B S D] for the cells of source["image"] row by row, aux and updates."""
         keys = (None, None) if key is None else jax.random.split(key)
         grid, aux = self.features(source["image"], key=keys[0])
         cells = self.project(grid.reshape(grid.shape[0], -1, grid.shape[-1]))

@@ -1,1 +1,1 @@
-"""Models that say which class a text belongs to."""
+"""Text classifiers."""

@@ -1,10 +1,10 @@
-"""A pre-trained masked language model's encoder as a classifier, without one parameter more: log p of class tokens.
+"""A classifier with the parameters of a pre-trained masked language model, which scores classes as tokens.
 
-Devlin et al. 2019 (arXiv 1810.04805) put a new linear layer above [CLS]. Here the classes are tokens of the tied
-vocabulary that no text has, the ids just before the last one (`data.objectives.masked_tokens` hides text behind that),
-and what scores them is the mean of the encoder's states, through the language model's own head:
-log p(class c | text) = log softmax over the classes of logits(mean_i h_i)[V - 2 - c]. So a fine-tuning begins from a
-pre-trained run's parameters, all of them and no others (`training.initial`).
+Devlin et al. 2019 (arXiv 1810.04805) add a new linear layer on top of [CLS]. Here, the classes are reserved tokens of
+the tied vocabulary that do not occur in texts: the ids just before the last one, which is the mask token of
+`data.objectives.masked_tokens`. The head of the language model scores the mean of the encoder states:
+log p(class c | text) = log softmax over the classes of logits(mean_i h_i)[V - 2 - c]. The model has exactly the
+parameters of the pre-trained one, so fine-tuning can load all of them (`training.initial`).
 """
 
 from __future__ import annotations
@@ -24,19 +24,24 @@ from attention_research.tokens import PAD
 
 
 class ClozeClassifier(TransformerEncoder):
-    """Has `log_probabilities` of a batch's "source" beside what the encoder has. Pre-training leaves room for the class
-    tokens with `data.sentinels` of num_classes + 1. Raises ConfigError for as many classes as there are tokens."""
+    """A `TransformerEncoder` that also has `log_probabilities` of the "source" of a batch.
+
+    Pre-training must reserve the class tokens by `data.sentinels` of num_classes + 1. Raises ConfigError if the
+    vocabulary is too small for the classes.
+    """
 
     def __init__(self, *, vocabulary_size: Positive, num_classes: Positive = 2, **inherited: Any):
         if num_classes > vocabulary_size - 2:
-            raise ConfigError(f"model.num_classes: {num_classes} classes need as many of {vocabulary_size} tokens")
+            raise ConfigError(
+                f"model.num_classes: a vocabulary of {vocabulary_size} tokens is too small for {num_classes} classes"
+            )
         super().__init__(vocabulary_size=vocabulary_size, **inherited)
         self.classes = tuple(vocabulary_size - 2 - number for number in range(num_classes))
 
     def log_probabilities(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
-        """(log p of each class in float32, {"pooling": how much each position counts, "encoder"})."""
+        """(log p of each class in float32, {"pooling": {"weights": the weight of each position}, "encoder"})."""
         tokens = batch["source"]
         memory = self.encode({"tokens": tokens}, key=key)
         share = normalized(jnp.ones(tokens.shape, jnp.float32), tokens != PAD)

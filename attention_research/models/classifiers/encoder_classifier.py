@@ -1,8 +1,8 @@
-"""A sequence's class by a Transformer encoder, as the Long Range Arena has it (Tay et al. 2021, arXiv 2011.04006).
+"""A sequence classifier with a Transformer encoder, as in the Long Range Arena (Tay et al. 2021, arXiv 2011.04006).
 
-log p(class | tokens) = log softmax(W2 relu(W1 d + b1) + b2), d the pooled states of an encoder. The arena's released
-models pool by a leading CLS vector; their other choice, the mean over positions, is the default here, over real
-positions only.
+log p(class | tokens) = log softmax(W2 relu(W1 d + b1) + b2), where d pools the states of an encoder. The released
+models of the arena use a CLS vector at the beginning, or alternatively the mean over positions. The default here is the
+mean over non-padding positions.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from attention_research.tokens import PAD
 
 
 class EncoderClassifier(nnx.Module):
-    """Has `log_probabilities` of a batch's "source"; it generates nothing. `readout_width` is that of W1's result."""
+    """A model with `log_probabilities` of the "source" of a batch. `readout_width` is the width of the layer W1."""
 
-    #: Vectors side by side that the readout reads.
+    #: The number of vectors that are concatenated for the readout.
     pooled = 1
 
     def __init__(
@@ -50,7 +50,7 @@ class EncoderClassifier(nnx.Module):
         rngs: nnx.Rngs,
     ):
         del vocabulary_size, max_length, num_layers, num_heads, head_width, dropout_rate, dtype
-        del self_attention, feed_forward, norm, positions  # all for the sections below
+        del self_attention, feed_forward, norm, positions  # inherited by the child sections
         self.embedding = embedding(rngs=rngs)
         self.encoder = encoder(rngs=rngs)
         self.pooling = pooling(input_width=width, rngs=rngs)
@@ -60,7 +60,7 @@ class EncoderClassifier(nnx.Module):
     def vector(
         self, tokens: Int[Array, "B S"], batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, "B P"], dict[str, Any]]:
-        """(what the pooling makes of the encoder's states, {"pooling": what it gives beside that, "encoder"})."""
+        """(the pooled vector of the encoder states, {"pooling", "encoder"} with the aux of the two)."""
         real = tokens != PAD
         positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
         states, aux = self.encoder(self.embedding(tokens), positions, padding_mask(real), key=key)
@@ -74,6 +74,6 @@ class EncoderClassifier(nnx.Module):
     def log_probabilities(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
-        """(log p of each class, what `vector` gives beside its vector); no key means no dropout."""
+        """(log p of each class, the aux of `vector`). Without a key, dropout is off."""
         vector, aux = self.vector(batch["source"], batch, key)
         return self.read_out(vector), aux

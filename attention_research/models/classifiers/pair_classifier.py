@@ -1,7 +1,7 @@
-"""Whether two sequences belong together, by two towers that are one encoder: the Long Range Arena's matching model.
+"""A classifier of sequence pairs with one encoder for both sequences: the matching model of the Long Range Arena.
 
-The readout sees [a, b, a * b, a - b] of the two pooled vectors (Mou et al. 2016), which the released code calls "NLI".
-Nothing of one sequence attends to the other.
+The readout receives [a, b, a * b, a - b] of the two pooled vectors (Mou et al. 2016), which the released code calls
+"NLI". There is no attention between the two sequences.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from attention_research.models.classifiers.encoder_classifier import EncoderClas
 
 
 class PairClassifier(EncoderClassifier):
-    """Has `log_probabilities` of a batch's "source" and "other" [B S]; what it gives beside them is the source's."""
+    """A model with `log_probabilities` of the "source" and "other" [B S] of a batch. The aux is that of the source."""
 
     pooled = 4
 
     def log_probabilities(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
-        """(log p of each class, what the first tower gives beside its vector); no key means no dropout."""
+        """(log p of each class, aux of the source). Without a key, dropout is off."""
         keys = (None, None) if key is None else jax.random.split(key)
         a, aux = self.vector(batch["source"], batch, keys[0])
         b, _ = self.vector(batch["other"], batch, keys[1])

@@ -1,8 +1,8 @@
-"""A text's class from one vector: embeddings, a pooling, and a linear layer.
+"""A text classifier with embeddings, a pooling, and a linear layer.
 
-log p(class | text) = log softmax(W d + b), d the vector that the pooling makes of the tokens' embeddings. The ladder of
-poolings goes from static weights (mean, IDF) over learned ones (a scalar a token, a learned query) to attention among
-the tokens, and, beside it, a recurrent network.
+log p(class | text) = log softmax(W d + b), where d pools the token embeddings. The poolings have static weights (mean,
+IDF), learned weights (a scalar for each token, a learned query) or attention among the tokens. A recurrent network is
+also available.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attention_research.tokens import PAD
 
 
 class TextClassifier(nnx.Module):
-    """Has `log_probabilities` of a batch's "source"; it generates nothing. Dropout is on the embeddings' values."""
+    """A model with `log_probabilities` of the "source" of a batch. Dropout is applied to the embeddings."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class TextClassifier(nnx.Module):
         pooling: Child["pooling"] = "mean",
         rngs: nnx.Rngs,
     ):
-        del vocabulary_size, dtype  # for the sections below
+        del vocabulary_size, dtype  # inherited by the embedding
         self.dropout_rate = dropout_rate
         self.embedding = embedding(rngs=rngs)
         self.pooling = pooling(input_width=width, rngs=rngs)
@@ -45,7 +45,7 @@ class TextClassifier(nnx.Module):
     def log_probabilities(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
-        """(log p of each class in float32, {"pooling": what it gives beside its vector}); no key means no dropout."""
+        """(log p of each class in float32, {"pooling": aux of the pooling}). Without a key, dropout is off."""
         tokens = batch["source"]
         x = dropout(self.embedding(tokens), self.dropout_rate, key)
         vector, aux = self.pooling(x, batch, tokens != PAD)

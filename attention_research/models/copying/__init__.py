@@ -1,1 +1,1 @@
-"""Models that name functions, and those of them that copy sub-tokens out of the body."""
+"""Models for naming functions and for summaries, most of which can copy words of the source."""

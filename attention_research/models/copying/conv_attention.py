@@ -3,12 +3,14 @@
     h_t = GRU(h_{t-1}, E[m_{t-1}]),   alpha = softmax(conv(F h_t / |F h_t|, K_att)),   n = sum_j alpha_j E[c_j],
     p(m_t) = softmax(n E^T + b)
 
-F are two convolutions over the embeddings of the body (`kernels.copying.convolutional_copy`), h_0 is learned. The
-released code computes the attention for m_t from the state *before* m_{t-1} is read, one step behind the paper's
-equations; here it is the paper's. Its GRU is the `gru` cell (with one bias more there) with z and 1 - z exchanged.
+F consists of two convolutions over the embeddings of the body (`kernels.copying.convolutional_copy`), and h_0 is
+learned. The released code computes the attention for m_t from the state before m_{t-1} is read, one step behind the
+equations of the paper. This module follows the paper. The GRU of the paper is the `gru` cell with z and 1 - z
+exchanged; the cell has one additional bias.
 
-Dropout acts on the embeddings of the body; besides, as in the released code, a snippet's GRU is fed with n of the step
-before in place of the embedding of m_{t-1} with that probability, one draw a snippet. That code drops weights too.
+Dropout is applied to the embeddings of the body. With the same probability, and as in the released code, the GRU
+receives the context n of the previous step instead of the embedding of m_{t-1}; this is drawn once per snippet. The
+released code also applies dropout to the weights.
 """
 
 from __future__ import annotations
@@ -33,12 +35,13 @@ from attention_research.tokens import PAD
 
 
 class ConvAttention(nnx.Module):
-    """Sub-tokens of a body to those of its name. `width` is D; `first_maps` k1; k2 is the width of the cell.
+    """Maps the sub-tokens of a function body to those of its name.
 
-    `windows` are w1, w2, w3. The paper's: D 128, k1 32, k2 16, windows 18, 19, 2 (of the released script).
+    `width` is D, `first_maps` is k1, and k2 is the width of the cell. `windows` are w1, w2, w3. The values of the paper
+    are D 128, k1 32, k2 16, and windows 18, 19, 2 (from the released script).
     """
 
-    #: The convolutions of a step: that of alpha; a model that copies has those of kappa and lambda too.
+    #: The convolutions of a step: alpha, and for a copying model also kappa and lambda.
     heads: tuple[str, ...] = ("attention",)
 
     def __init__(
@@ -62,7 +65,8 @@ class ConvAttention(nnx.Module):
         self.first_bias = nnx.Param(jnp.zeros((first_maps,), jnp.float32))
         self.second_kernel = nnx.Param(glorot_uniform(rngs.params(), (second, first_maps, maps), jnp.float32))
         self.second_bias = nnx.Param(jnp.zeros((maps,), jnp.float32))
-        # F h / |F h| has entries of about (P k2)^-1/2: what reads it starts at 1, not at the released 1e-4.
+        # F h / |F h| has entries of about (P k2)^-1/2. These kernels are therefore initialized with standard deviation
+        # 1, where the released code uses 1e-4.
         self.head_kernels = nnx.Param(jax.random.normal(rngs.params(), (len(self.heads), third, maps), jnp.float32))
         self.meta_bias = nnx.Param(jnp.zeros((), jnp.float32)) if "meta" in self.heads else None
         self.first_state = nnx.Param(0.1 * jax.random.normal(rngs.params(), (maps,), jnp.float32))
@@ -96,7 +100,7 @@ class ConvAttention(nnx.Module):
             attended = self._attend(memory, state)
             return (state, attended.context), attended
 
-        # What is fed first is the beginning, whose place no context can take.
+        # The first input is always the embedding of BOS, since there is no earlier context.
         first = (self._first_state(fed.shape[0], fed.dtype), fed[:, 0])
         _, attended = jax.lax.scan(step, first, fed.swapaxes(0, 1))
         attended = CopyAttention(*(x.swapaxes(0, 1) for x in attended))
@@ -105,7 +109,7 @@ class ConvAttention(nnx.Module):
         return {**values, "mask": target["tokens"] != PAD}, {"encoder": {}, "decoder": self._collected(attended)}
 
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
-        """The cache before the first token; no length is needed."""
+        """The cache before the first token. `length` is unused."""
         del length
         embedded = memory["embedded"]
         return {"memory": dict(memory), "state": self._first_state(embedded.shape[0], embedded.dtype)}
@@ -121,15 +125,15 @@ class ConvAttention(nnx.Module):
         log_probabilities = self._extended(log_probabilities, attended, memory["source"])
         return {"memory": memory, "state": state}, log_probabilities, {"decoder": self._collected(attended)}
 
-    # What a model that copies has otherwise
+    # Overridden by copying models
 
     def _values(self, values: dict[str, Array], attended: CopyAttention, source: Array, target: Array) -> dict:
-        """What `log_likelihood` gives per token, of that of the vocabulary."""
+        """The values per token of `log_likelihood`, given those of the vocabulary."""
         del attended, source, target
         return values
 
     def _extended(self, log_probabilities: Array, attended: CopyAttention, source: Array) -> Array:
-        """What `step` gives, of the log-probabilities of the vocabulary."""
+        """The log-probabilities of `step`, given those of the vocabulary."""
         del attended, source
         return log_probabilities
 
@@ -143,7 +147,7 @@ class ConvAttention(nnx.Module):
         return {**state, "hidden": state["hidden"] + self.first_state[...].astype(dtype)}
 
     def _attend(self, memory: Mapping[str, Any], state: Mapping[str, Array]) -> CopyAttention:
-        """Attention of one step, its step's axis taken away."""
+        """The attention of one step, without the axis of steps."""
         kernels = self.head_kernels[...]
         attention, copy, meta = (kernels[min(head, len(self.heads) - 1)] for head in range(3))
         bias = jnp.zeros((), jnp.float32) if self.meta_bias is None else self.meta_bias[...]
@@ -154,7 +158,7 @@ class ConvAttention(nnx.Module):
         return CopyAttention(*(x[:, 0] for x in attended))
 
     def _by_context(self, batch: int, key: Key[Array, ""] | None) -> Bool[Array, "B"]:
-        """Which snippets are fed with their contexts."""
+        """The snippets whose cell receives the context instead of the embedding."""
         rate = value(self.dropout_rate)
         if key is None or (isinstance(rate, float) and rate == 0.0):
             return jnp.zeros((batch,), bool)

@@ -3,9 +3,9 @@
     kappa = softmax(conv(F h_t / |F h_t|, K_copy)),   lambda = max_j sigmoid(conv(F h_t / |F h_t|, K_meta)_j + b)
     p(m_t) = lambda sum_{j: c_j = m_t} kappa_j + (1 - lambda) p_vocab(m_t)
 
-A target that is both in the vocabulary and in the body has both parts. In training, a target that only the body holds
-may also be generated as the unknown word at mu = exp(-10); a step of decoding gives that to the unknown word alone, so
-that its probabilities sum to 1, as the released search does.
+A target that is both in the vocabulary and in the body has both parts. In training, a target that occurs only in the
+body may also be generated as the unknown word, multiplied by mu = exp(-10). In decoding, this probability belongs to
+the unknown word alone, so that the probabilities sum to 1, as in the released search.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from attention_research.models.copying.extended import extended_log_probabilitie
 
 
 class CopyAttention(ConvAttention):
-    """`ConvAttention` with kappa and lambda. Aux and collected: "alignment" alpha, "copy" kappa, "copy_probability"."""
+    """`ConvAttention` with copying.
+
+    The aux has the "alignment" alpha, the copy weights kappa as "copy", and lambda as "copy_probability".
+    """
 
     heads = ("attention", "copy", "meta")
 

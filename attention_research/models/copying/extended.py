@@ -1,9 +1,9 @@
-"""The extended vocabulary of models that copy: V known words, then the positions of the source.
+"""The extended vocabulary of copying models: V known words, followed by the positions of the source.
 
-Source and target hold ids of which those from V on are words that the vocabulary lacks: equal ids are equal words, and
-nothing else is known of them, so that they are embedded as the unknown word. The output has V + S entries, S the width
-of the source: entry V + s is the word that stands at s, where s is its first position. So the width is fixed, and a
-search needs no word list of each row.
+Ids from V on in the source and the target are words outside the vocabulary. Equal ids are equal words, and these words
+are embedded as the unknown word. The output has V + S entries, where S is the length of the source. Entry V + s is the
+word at position s, if s is its first position. The size of the output is therefore fixed, and a search does not need a
+word list for each row.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from attention_research.tokens import EOS, PAD, UNKNOWN
 
 
 def known(tokens: Int[Array, "*B"], vocabulary_size: int) -> Int[Array, "*B"]:
-    """The ids with the unknown word for those that the vocabulary lacks."""
+    """Replaces ids outside the vocabulary by the unknown word."""
     tokens = as_int32("tokens", tokens)
     return jnp.where(tokens < vocabulary_size, tokens, jnp.asarray(UNKNOWN, tokens.dtype))
 
 
 def words(source: Int[Array, "B S"]) -> Bool[Array, "B S"]:
-    """Where a word stands: what may be attended to and copied. The end of the source is none."""
+    """The mask of the words, which may be attended to and copied. Padding and the end of the source are excluded."""
     return (source != PAD) & (source != EOS)
 
 
 def extended_ids(source: Int[Array, "B S"], vocabulary_size: int) -> Int[Array, "B S"]:
-    """The entry of the extended vocabulary of each position: the word's id, or V + the first position of the word."""
+    """The extended id of each position: the id of the word, or V + the first position of an unknown word."""
     source = as_int32("source", source)
     first = jnp.argmax(source[:, :, None] == source[:, None, :], axis=-1).astype(source.dtype)
     return jnp.where(source < vocabulary_size, source, first + vocabulary_size)
@@ -40,7 +40,7 @@ def extended_log_probabilities(
     copy_weights: Float[Array, "B S"],
     source: Int[Array, "B S"],
 ) -> Float[Array, "B X"]:
-    """log p of all X = V + S entries; a word that is both in the vocabulary and in the source gets both parts."""
+    """log p of all X = V + S entries. A word that is both in the vocabulary and in the source has both parts."""
     size = vocabulary_log_probabilities.shape[-1]
     probabilities = pointer_generator(
         jnp.exp(vocabulary_log_probabilities)[:, None], copy_weights[:, None], extended_ids(source, size),
@@ -59,11 +59,12 @@ def mixture_log_likelihood(
     *,
     unknown_is_generated: bool,
 ) -> Float[Array, "B T"]:
-    """log p of each target over both ways to it; `vocabulary_log_probability` is that of `known(target)`.
+    """log p of each target, which can be generated from the vocabulary or copied from the source.
 
-    A target that neither stands in the source nor in the vocabulary is the unknown word. One that does stand in the
-    source is copied, or also generated as the unknown word at a price (`unknown_is_generated`: Allamanis et al. 2016,
-    mu = exp(-10); See et al. 2017 have 0).
+    `vocabulary_log_probability` is that of `known(target)`. A target that is neither in the source nor in the
+    vocabulary is generated as the unknown word. A target outside the vocabulary that is in the source is copied. With
+    `unknown_is_generated`, it can also be generated as the unknown word, multiplied by mu = exp(-10) (Allamanis et al.
+    2016). In See et al. 2017, this factor is 0.
     """
     copyable = (target[:, :, None] == source[:, None, :]) & words(source)[:, None]
     outside = as_int32("target", target) >= vocabulary_size
@@ -71,6 +72,4 @@ def mixture_log_likelihood(
         impossible = outside & copyable.any(axis=-1)
         vocabulary_log_probability = jnp.where(impossible, -jnp.inf, vocabulary_log_probability)
         outside = None
-    return copy_mixture_log_probability(
-        copy_probability, copy_weights, copyable, vocabulary_log_probability, outside
-    )
+    return copy_mixture_log_probability(copy_probability, copy_weights, copyable, vocabulary_log_probability, outside)

@@ -4,13 +4,14 @@
     P_vocab = softmax(V' (V [s_t; h*] + b) + b'),   p_gen = sigmoid(w_h h* + w_s s_t + w_x x_t + b)
     P(w) = p_gen P_vocab(w) + (1 - p_gen) sum_{i: w_i = w} a_i
 
-After the released code: h_i are the outputs of one layer in both directions; the decoder starts from a rectified linear
-layer of their last states; its input x_t is a linear layer of the embedding and the context before; s_t in e and p_gen
-is the whole state of the cell (of an LSTM: cell and output), in P_vocab its output.
+The following details are from the released code. The h_i are the outputs of one bidirectional layer. The decoder starts
+from a linear layer with ReLU of their last states. Its input x_t is a linear layer of the embedding and the previous
+context. In e and p_gen, s_t is the whole state of the cell (for an LSTM: cell and output); in P_vocab, it is the output
+of the cell.
 
-`coverage` feeds c into the scores and gives the loss sum_i min(a_i, c_i) as aux["decoder"]["coverage_loss"], which the
-task `coverage` adds; the paper switches both on for the last updates only. `copies` false leaves p_gen out: the paper's
-"seq-to-seq + attn" baseline.
+`coverage` adds c to the scores and returns the loss sum_i min(a_i, c_i) as aux["decoder"]["coverage_loss"], which the
+task `coverage` adds to its loss. The paper uses both only in the last updates. If `copies` is false, there is no p_gen;
+this is the baseline "seq-to-seq + attn" of the paper.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ State = dict[str, Any]
 
 
 class Step(NamedTuple):
-    """What a step gives: the layer before the vocabulary [B H], a [B S], 1 - p_gen [B], and the coverage loss [B]."""
+    """The outputs of a step: the layer before the vocabulary [B H], a [B S], 1 - p_gen [B], the coverage loss [B]."""
 
     hidden: Array
     weights: Array
@@ -47,10 +48,10 @@ class Step(NamedTuple):
 
 
 class PointerGenerator(nnx.Module):
-    """Source words to target words. `width` is that of the embeddings; that of the states is the cell's.
+    """Maps source words to target words. `width` is the width of the embeddings; the cell sets the width of the states.
 
-    The paper's: embeddings 128, states 256, no dropout. Aux and collected: "alignment" a, "copy_probability" 1 - p_gen
-    (with a itself as "copy", where it copies), "coverage_loss".
+    The paper uses embeddings of width 128, states of width 256, and no dropout. The aux has the "alignment" a and the
+    "coverage_loss"; with `copies` also the "copy_probability" 1 - p_gen, and a again as "copy".
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class PointerGenerator(nnx.Module):
         self.forward_cell, self.backward_cell = (cell(input_width=width, rngs=rngs) for _ in range(2))
         self.cell = cell(input_width=width, rngs=rngs)
         H = self.cell.width
-        #: The parts of a state, in the order in which they are joined.
+        #: The parts of a state, in the order in which they are concatenated.
         self.parts = tuple(sorted(jax.eval_shape(lambda: self.cell.initial(1, jnp.float32))))
         self.vocabulary = UntiedVocabulary(
             vocabulary_size=vocabulary_size, width=width, output_width=H, dtype=dtype, rngs=rngs
@@ -92,7 +93,7 @@ class PointerGenerator(nnx.Module):
     # The model protocol
 
     def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
-        """The memory: h [B S 2H], W_h h, the decoder's first state, and the source."""
+        """The memory: h [B S 2H], W_h h, the initial state of the decoder, and the source."""
         tokens = source["tokens"]
         embedded = dropout(self.vocabulary.embed(tokens), self.dropout_rate, key)
         real, batch = tokens != PAD, tokens.shape[0]
@@ -128,7 +129,7 @@ class PointerGenerator(nnx.Module):
         return {**values, "mask": target["tokens"] != PAD}, {"encoder": {}, "decoder": self._collected(steps)}
 
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
-        """The cache before the first token; no length is needed."""
+        """The cache before the first token. `length` is unused."""
         del length
         kept = {name: memory[name] for name in ("hidden", "keys", "source")}
         return {"memory": kept, "carry": self._first(memory)}
@@ -149,7 +150,7 @@ class PointerGenerator(nnx.Module):
     # Parts
 
     def _first(self, memory: Mapping[str, Any]) -> dict[str, Any]:
-        """What a step reads of those before: state, context, coverage."""
+        """The initial values that a step carries over to the next: state, context, coverage."""
         hidden = memory["hidden"]
         covered = jnp.zeros(hidden.shape[:2], jnp.float32)
         return {"state": dict(memory["first"]), "context": jnp.zeros_like(hidden[:, 0]), "coverage": covered}

@@ -1,4 +1,4 @@
-"""Embeddings and output layers of the copying models; ids that the vocabulary lacks are the unknown word."""
+"""Embeddings and output layers of the copying models. Ids outside the vocabulary are read as the unknown word."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Dtype = Literal["float32", "bfloat16"]
 
 
 class TiedVocabulary(nnx.Module):
-    """Allamanis et al. 2016: one table E [V D], N(0, 0.1^2), embeds as it is and gives the logits n E^T + b.
+    """Allamanis et al. 2016: one table E [V D], initialized by N(0, 0.1^2), for embeddings and for logits n E^T + b.
 
-    The released code starts b at the log frequencies of the names; here it is 0 at first.
+    The released code initializes b with the log frequencies of the names. This module initializes it with 0.
     """
 
     def __init__(self, *, vocabulary_size: int, width: int, dtype: Dtype, rngs: nnx.Rngs):
@@ -27,7 +27,7 @@ class TiedVocabulary(nnx.Module):
         self.bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
 
     def embed(self, tokens: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings, of the source and of the target alike."""
+        """The embeddings of source or target tokens."""
         return self.table[...][known(tokens, self.table.shape[0])].astype(self.dtype)
 
     def log_probabilities(self, hidden: Float[Array, "B D"]) -> Float[Array, "B V"]:
@@ -40,7 +40,8 @@ class TiedVocabulary(nnx.Module):
 
 
 class UntiedVocabulary(nnx.Module):
-    """See et al. 2017: a table [V D] for source and target, N(0, 1/D), and an output layer [H V] with a bias."""
+    """See et al. 2017: a table [V D] for source and target, initialized by N(0, 1/D), and an output layer [H V] with a
+    bias."""
 
     def __init__(self, *, vocabulary_size: int, width: int, output_width: int, dtype: Dtype, rngs: nnx.Rngs):
         def normal(*shape: int) -> nnx.Param:
@@ -54,7 +55,7 @@ class UntiedVocabulary(nnx.Module):
         self.output_bias = nnx.Param(jnp.zeros((vocabulary_size,), jnp.float32))
 
     def embed(self, tokens: Int[Array, "*B"]) -> Float[Array, "*B D"]:
-        """Embeddings, of the source and of the target alike."""
+        """The embeddings of source or target tokens."""
         return self.table[...][known(tokens, self.table.shape[0])].astype(self.dtype)
 
     def log_probabilities(self, hidden: Float[Array, "B H"]) -> Float[Array, "B V"]:

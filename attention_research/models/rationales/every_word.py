@@ -1,4 +1,4 @@
-"""A generator that leaves nothing out: what the encoder makes of the whole text."""
+"""A generator that selects every word, so that the encoder reads the whole text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attention_research.signatures import Given
 
 
 class EveryWord(nnx.Module):
-    """Takes every word."""
+    """Selects every word."""
 
     def __init__(self, *, input_width: Given[int], rngs: nnx.Rngs):
         del input_width, rngs  # it has no parameters
@@ -24,6 +24,6 @@ class EveryWord(nnx.Module):
         key: Key[Array, ""] | None = None,
         selected: Bool[Array, "B S"] | None = None,
     ) -> Selected:
-        """(infinite scores, all non-padding words)."""
+        """(infinite scores, the mask of all non-padding words)."""
         del key, selected
         return jnp.full(real.shape, jnp.inf, x.dtype), real

@@ -1,5 +1,7 @@
-"""The generator whose choices are independent given the text, Lei et al. 2016, section 4.2: p(z_t = 1 | x)
-= sigmoid([h->_t; h<-_t] w + b)."""
+"""A generator whose choices are independent given the text, Lei et al. 2016, section 4.2.
+
+p(z_t = 1 | x) = sigmoid([h->_t; h<-_t] w + b)
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from attention_research.signatures import Child, Given
 
 
 class IndependentGenerator(nnx.Module):
-    """Chooses each word from the states of both directions there."""
+    """Selects each word based on the states of both directions at this word."""
 
     def __init__(self, *, cell: Child["recurrent_cell"], input_width: Given[int], rngs: nnx.Rngs):
         self.reader = BothDirections(cell, input_width, rngs=rngs)
@@ -26,7 +28,8 @@ class IndependentGenerator(nnx.Module):
         key: Key[Array, ""] | None = None,
         selected: Bool[Array, "B S"] | None = None,
     ) -> Selected:
-        """(scores, choice): sampled with a key, the likelier one without; or what scores a given choice has."""
+        """(scores, choice). The choice is sampled with a key, and the more likely one without a key. If `selected` is
+        given, it is the choice."""
         scores = self.score(self.reader(x, real))[..., 0]
         if selected is None:
             selected = taken(scores, draws(key, real.shape))

@@ -1,4 +1,4 @@
-"""A generator that reads nothing: each word with the same probability. What a rationale has to be better than."""
+"""A generator that selects random words, as a baseline for rationales. Each word has the same probability."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attention_research.signatures import Given, Rate
 
 
 class RandomWords(nnx.Module):
-    """Takes each word with probability `share`; without a key by draws that are always the same."""
+    """Selects each word with probability `share`. Without a key, the random numbers are the same in every call."""
 
     def __init__(self, *, share: Rate = 0.15, input_width: Given[int], rngs: nnx.Rngs):
         del input_width, rngs  # it has no parameters
@@ -28,7 +28,7 @@ class RandomWords(nnx.Module):
         key: Key[Array, ""] | None = None,
         selected: Bool[Array, "B S"] | None = None,
     ) -> Selected:
-        """(scores, which are all the same, choice)."""
+        """(equal scores for all words, choice)."""
         score = math.log(self.share) - math.log1p(-self.share) if self.share else -jnp.inf
         scores = jnp.full(real.shape, score, x.dtype)
         if selected is None:

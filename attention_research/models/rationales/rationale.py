@@ -1,8 +1,8 @@
-"""Ratings with their reasons, Lei, Barzilay & Jaakkola 2016 (arXiv 1606.04155), section 4.
+"""Ratings with rationales, Lei, Barzilay & Jaakkola 2016 (arXiv 1606.04155), section 4.
 
-A generator chooses words z of a text x; an encoder reads these words alone, skipping the others, and predicts ratings
-in [0, 1] from the last states of its layers: enc(z, x) = sigmoid(h W + b). Both read the same embeddings, which here
-are learned; the paper's are trained before, on 3.5 million reviews, and fixed.
+A generator selects words z of a text x. An encoder reads only these words and predicts ratings in [0, 1] from the last
+states of its layers: enc(z, x) = sigmoid(h W + b). Both use the same embeddings, which are learned here. In the paper,
+they are trained before on 3.5 million reviews and then fixed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from attention_research.tokens import PAD
 
 
 class Rationale(nnx.Module):
-    """`read` gives ratings and the words that they rest on. The encoder has `num_layers` cells, the paper's 2.
+    """A model whose `read` returns ratings and the selected words. The encoder has `num_layers` cells (2 in the paper).
 
-    Its dropout is on the embeddings, apart for generator and encoder, and on the last states.
+    Dropout is applied to the embeddings, separately for generator and encoder, and to the last states.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Rationale(nnx.Module):
         generator: Child["rationale_generator"] = "independent",
         rngs: nnx.Rngs,
     ):
-        del width  # for the cells
+        del width  # inherited by the cells
         self.dropout_rate = dropout_rate
         table = jax.random.normal(rngs.params(), (vocabulary_size, embedding_width), jnp.float32)
         self.embedding = nnx.Param(table * embedding_width**-0.5)
@@ -56,10 +56,10 @@ class Rationale(nnx.Module):
         key: Key[Array, ""] | None = None,
         selected: Bool[Array, "B S"] | None = None,
     ) -> dict[str, Any]:
-        """ "ratings" [B R], "selected" [B S], "log_probability" [B S] of each choice, and "weights" [B S]: p(z_t = 1).
+        """{"ratings" [B R], "selected" [B S], "log_probability" [B S] of each choice, "weights" [B S] = p(z_t = 1)}.
 
-        With a key the words are sampled and there is dropout; without, the likelier choice and no gradient through
-        "log_probability", since nothing was sampled. `selected` prescribes the choice: it is not the generator's.
+        With a key, the words are sampled and dropout is active. Without a key, the more likely choice is taken, and
+        "log_probability" has no gradient because nothing is sampled. `selected` replaces the choice of the generator.
         """
         keys = (None,) * 4 if key is None else tuple(jax.random.split(key, 4))
         real = source != PAD

@@ -1,6 +1,7 @@
-"""Cells on each other that skip words, Lei et al. 2016, section 4.1: at a word that was left out every state is copied.
+"""Stacked cells that skip words, Lei et al. 2016, section 4.1: at a word that is not selected, every state is copied.
 
-Zeroing its embedding would not do: the cell would still update its state, and tell where something was left out.
+Zeroing the embedding of the word would not be equivalent: the cell would still update its state, which would reveal the
+positions of skipped words.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from attention_research.signatures import Constructor
 
 
 class SkippingReader(nnx.Module):
-    """`num_layers` cells; a text without any word left in it has the states of none."""
+    """A stack of `num_layers` cells. Without any selected word, the result is the initial state."""
 
     def __init__(self, cell: Constructor, num_layers: int, input_width: int, *, rngs: nnx.Rngs):
         cells = []
@@ -25,13 +26,13 @@ class SkippingReader(nnx.Module):
 
     @property
     def width(self) -> int:
-        """Of all last states together."""
+        """The total width of the last states of all layers."""
         return sum(cell.width for cell in self.cells)
 
     def __call__(
         self, x: Float[Array, "B S E"], selected: Bool[Array, "B S"]
     ) -> tuple[Float[Array, "B S D"], Float[Array, "B F"]]:
-        """(outputs of the last layer, 0 at words left out; the last states of all layers next to each other)."""
+        """(outputs of the last layer, which are 0 at skipped words; concatenated last states of all layers)."""
         last = []
         for cell in self.cells:
             x, state = run(cell, x, cell.initial(x.shape[0], x.dtype), selected)

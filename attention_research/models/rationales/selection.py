@@ -1,4 +1,4 @@
-"""What generators of rationales share: reading a text in both directions, and choosing words by their scores."""
+"""Shared parts of rationale generators: a bidirectional reader, and the selection of words by their scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Selected = tuple[Float[Array, "B S"], Bool[Array, "B S"]]
 
 
 class BothDirections(nnx.Module):
-    """The states of two cells, one read from the left and one from the right, next to each other: [B S 2D]."""
+    """A bidirectional recurrent layer. Returns the concatenated states of both directions [B S 2D]."""
 
     def __init__(self, cell: Constructor, input_width: int, *, rngs: nnx.Rngs):
         self.forward, self.backward = (cell(input_width=input_width, rngs=rngs) for _ in range(2))
@@ -29,15 +29,16 @@ class BothDirections(nnx.Module):
 
 
 def draws(key: Key[Array, ""] | None, shape: tuple[int, ...]) -> Float[Array, "B S"]:
-    """A uniform number for each word: it is taken where its probability is above. 0.5 everywhere without a key."""
+    """A uniform random number for each word, or 0.5 without a key. `taken` selects words whose probability is
+    larger."""
     return jnp.full(shape, 0.5, jnp.float32) if key is None else jax.random.uniform(key, shape, jnp.float32)
 
 
 def taken(scores: Float[Array, "*B"], draw: Float[Array, "*B"]) -> Bool[Array, "*B"]:
-    """Which words are taken, with probability sigmoid(score) where the draws are uniform."""
+    """The selected words. With uniform draws, each word is selected with probability sigmoid(score)."""
     return draw < jax.nn.sigmoid(jax.lax.stop_gradient(scores)).astype(draw.dtype)
 
 
 def log_probability(scores: Float[Array, "B S"], selected: Bool[Array, "B S"]) -> Float[Array, "B S"]:
-    """log p(z_t): log sigmoid(score) of a word that was taken, log sigmoid(-score) of one that was not."""
+    """log p(z_t): log sigmoid(score) of a selected word, log sigmoid(-score) of any other word."""
     return jax.nn.log_sigmoid(jnp.where(selected, scores, -scores))

@@ -1,10 +1,10 @@
-"""The generator whose choices see the earlier ones, Lei et al. 2016, section 4.2 ("recurrent" in Table 2):
+"""A generator whose choices depend on the earlier ones, Lei et al. 2016, section 4.2 ("recurrent" in Table 2).
 
     p(z_t = 1 | x, z_1 .. z_{t-1}) = sigmoid([h->_t; h<-_t; s_{t-1}] w + b)
     s_t = cell([h->_t; h<-_t; z_t], s_{t-1})
 
-as the released code has it (rcnn, `ZLayer`), where s is 30 wide. Without a key each choice is the likelier one given
-those before it, which need not be the likeliest sequence.
+This follows the released code (rcnn, `ZLayer`), where s has width 30. Without a key, each choice is the more likely one
+given the choices before it. This greedy choice need not give the most likely sequence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attention_research.signatures import Child, Given
 
 
 class SequentialGenerator(nnx.Module):
-    """Chooses word after word; `cell` reads the text, `choices` remembers what was chosen."""
+    """Selects words from left to right. `cell` reads the text, and `choices` is a cell that reads the choices."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class SequentialGenerator(nnx.Module):
         key: Key[Array, ""] | None = None,
         selected: Bool[Array, "B S"] | None = None,
     ) -> Selected:
-        """(scores, choice): sampled with a key, the likelier one without; or what scores a given choice has."""
+        """(scores, choice). The choice is sampled with a key, and the more likely one without a key. If `selected` is
+        given, it is the choice."""
         states = self.reader(x, real)
 
         def step(state: dict[str, Array], at: tuple[Any, ...]) -> tuple[dict[str, Array], tuple[Array, Array]]:

@@ -1,8 +1,9 @@
-"""Ratings from a text read whole, with soft attention over its words: what hard rationales are compared with.
+"""Ratings with soft attention over all words of a text, the baseline for rationales.
 
-Lei, Barzilay & Jaakkola 2016, section 6.1: the same encoder, whose states are averaged with learned weights (Bahdanau
-et al. 2015: a_t = softmax_t v tanh(W h_t + b)); its "rationale" is the words of greatest weight. The paper says no more
-of its attention model than that. A state has read all words up to its own, so that its weight need not be its word's.
+Lei, Barzilay & Jaakkola 2016, section 6.1: the encoder is the same, and its states are averaged with learned weights
+(Bahdanau et al. 2015: a_t = softmax_t v tanh(W h_t + b)). The "rationale" consists of the words with the largest
+weights. The paper does not describe its attention model further. A state depends on all words up to its position, so
+its weight does not belong to one word alone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from attention_research.tokens import PAD
 
 
 class SoftAttentionRatings(nnx.Module):
-    """`read` as `Rationale` has it, where every word is selected and "weights" are those of the attention."""
+    """A model with the method `read` of `Rationale`. Every word is selected; "weights" are the attention weights."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class SoftAttentionRatings(nnx.Module):
         self.output = Linear(width, num_ratings, rngs=rngs)
 
     def read(self, source: Int[Array, "B S"], *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
-        """ "ratings" [B R], "selected" [B S]: all words, "weights" [B S] of the attention; "log_probability" is 0."""
+        """{"ratings" [B R], "selected" [B S] (all words), "weights" [B S] of the attention, "log_probability" (0)}."""
         keys = (None,) * 2 if key is None else tuple(jax.random.split(key))
         real = source != PAD
         states, _ = self.encoder(dropout(self.embedding[...][source], self.dropout_rate, keys[0]), real)

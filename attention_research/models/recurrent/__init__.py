@@ -1,1 +1,1 @@
-"""Recurrent sequence to sequence: encoders, decoders, how a decoder starts, and the model of them."""
+"""Recurrent sequence-to-sequence models: encoders, decoders, initial decoder states, and the complete model."""

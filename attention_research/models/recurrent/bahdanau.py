@@ -1,8 +1,9 @@
 """RNNsearch's decoder, Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), appendix A.2.2.
 
-c_i from the alignment of s_{i-1}; s_i = cell([E y_{i-1}; c_i], s_{i-1}); t~_i = U_o s_{i-1} + V_o E y_{i-1} + C_o c_i,
-t_i the larger of each two neighbours of t~_i; p(y_i) = softmax(W_o t_i). Attention and readout both read s_{i-1}, the
-state before the step. With the alignment `last_state` it is the paper's RNNencdec.
+The alignment computes the context c_i from s_{i-1}; s_i = cell([E y_{i-1}; c_i], s_{i-1}). The readout is
+t~_i = U_o s_{i-1} + V_o E y_{i-1} + C_o c_i, t_i is the maximum over each pair of neighbours of t~_i (maxout), and
+p(y_i) = softmax(W_o t_i). Attention and readout both use s_{i-1}, the state before the step. With the alignment
+`last_state`, this decoder is the RNNencdec of the paper.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from attention_research.signatures import Child, Given, Positive, Rate
 
 
 class BahdanauDecoder(StepwiseDecoder):
-    """One cell; `readout_width` (l, 500 in the paper) is the width after maxout. Dropout, which the paper has none of,
-    is on the input of the cell and on t_i."""
+    """A decoder with one cell. `readout_width` (l, 500 in the paper) is the width after maxout.
+
+    Dropout is applied to the input of the cell and to t_i. The paper does not use dropout.
+    """
 
     def __init__(
         self,
@@ -55,7 +58,7 @@ class BahdanauDecoder(StepwiseDecoder):
         self.from_context = Linear(context_width, 2 * readout_width, use_bias=False, rngs=rngs)
 
     def start(self, memory: Mapping[str, Any]) -> dict[str, Arrays]:
-        """The alignment's source and state, and s_0."""
+        """The source and state of the alignment, and s_0."""
         fixed, looking = self.alignment.start(memory)
         summary = memory["summary"]
         states = self.start_state(memory, self.layers.initial(summary.shape[0], summary.dtype))
@@ -64,7 +67,7 @@ class BahdanauDecoder(StepwiseDecoder):
     def advance(
         self, x: Float[Array, "B I"], fixed: Arrays, state: Arrays, key: Key[Array, ""] | None
     ) -> tuple[Arrays, Arrays]:
-        """c_i and s_i; the readout is left for `finish`."""
+        """Computes c_i and s_i. `finish` computes the readout."""
         before = state["layers"][0]["hidden"]
         context, weights, looking = self.alignment(before[:, None], fixed, state["alignment"], key=key)
         _, states = self.layers.step(jnp.concatenate([x, context[:, 0]], axis=-1), state["layers"], key=key)
@@ -72,7 +75,7 @@ class BahdanauDecoder(StepwiseDecoder):
         return {"layers": states, "alignment": looking}, given
 
     def finish(self, x: Float[Array, "B T I"], given: Arrays, key: Key[Array, ""] | None) -> Float[Array, "B T O"]:
-        """t_i, maxout over pairs of neighbours."""
+        """The readout t_i, by maxout over pairs of neighbours."""
         both = self.from_state(given["state"]) + self.from_input(x) + self.from_context(given["context"])
         pairs = both.reshape(*both.shape[:-1], self.output_width, 2)
         return dropout(largest(pairs, -1), self.dropout_rate, key)

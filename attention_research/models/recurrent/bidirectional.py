@@ -15,10 +15,11 @@ from attention_research.signatures import Child, Given, Positive, Rate
 
 
 class BidirectionalEncoder(nnx.Module):
-    """Embeddings [B S I] -> "hidden" [B S 2D]: each word's forward and backward state joined, in every layer.
+    """Embeddings [B S I] -> "hidden" [B S 2D], the concatenated forward and backward state of each word.
 
-    "summary" [B D] is the backward state at the first word (the paper's decoder starts from it), "last" [B 2D] the last
-    states of both directions joined, "final" those of all layers. `residual` as in the unidirectional encoder.
+    The two directions are concatenated in every layer. "summary" [B D] is the backward state at the first word, from
+    which the decoder of the paper starts. "last" [B 2D] has the concatenated last states of both directions, and
+    "final" those of all layers. `residual` is that of the unidirectional encoder.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class BidirectionalEncoder(nnx.Module):
     def __call__(
         self, x: Float[Array, "B S I"], real: Bool[Array, "B S"], *, key: Key[Array, ""] | None = None
     ) -> dict[str, Any]:
-        """The memory; states after padding are 0."""
+        """The memory. Hidden states at padding positions are 0."""
         finals, join = [], lambda one, other: jnp.concatenate([one, other], axis=-1)
         for number, cells in enumerate(zip(self.forward, self.backward, strict=True)):
             given = dropout(x, self.dropout_rate, None if key is None else jax.random.fold_in(key, number))

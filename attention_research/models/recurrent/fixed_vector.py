@@ -1,6 +1,7 @@
-"""Decoder of one fixed vector: Sutskever et al. 2014 (arXiv 1409.3215); with the context at every step Cho et al. 2014.
+"""A decoder that reads the source as one fixed vector, Sutskever et al. 2014 (arXiv 1409.3215), Cho et al. 2014.
 
-p(y | x) = prod_t p(y_t | v, y_<t): a language model that starts from the encoder's final states.
+p(y | x) = prod_t p(y_t | v, y_<t): a language model that starts from the final states of the encoder. Cho et al. also
+feed the vector to every step.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from attention_research.signatures import Child, Given, Positive, Rate
 
 
 class FixedVectorDecoder(StepwiseDecoder):
-    """Nothing of the source but its last states is seen. `context_every_step` feeds the last one to every step too."""
+    """A decoder without attention, which sees only the last states of the encoder.
+
+    With `context_every_step`, the last state of the top layer is also an input of every step.
+    """
 
     def __init__(
         self,
@@ -46,7 +50,7 @@ class FixedVectorDecoder(StepwiseDecoder):
         self.start_state = start(layers=self.layers, summary_width=summary_width, final_width=final_width, rngs=rngs)
 
     def start(self, memory: Mapping[str, Any]) -> dict[str, Arrays]:
-        """The encoder's last state, and the states to start from."""
+        """The last state of the encoder, and the initial states of the decoder."""
         last = memory["last"]
         states = self.start_state(memory, self.layers.initial(last.shape[0], last.dtype))
         return {"fixed": {"last": last, "real": memory["real"]}, "state": {"layers": states}}
@@ -54,20 +58,21 @@ class FixedVectorDecoder(StepwiseDecoder):
     def advance(
         self, x: Float[Array, "B I"], fixed: Arrays, state: Arrays, key: Key[Array, ""] | None
     ) -> tuple[Arrays, Arrays]:
-        """One step of all layers; the alignment is 0 everywhere."""
+        """Computes one step of all layers. The alignment is 0 everywhere."""
         joined = jnp.concatenate([x, fixed["last"]], axis=-1) if self.context_every_step else x
         hidden, states = self.layers.step(joined, state["layers"], key=key)
         return {"layers": states}, {"hidden": hidden, "alignment": jnp.zeros(fixed["real"].shape, jnp.float32)}
 
     def finish(self, x: Float[Array, "B T I"], given: Arrays, key: Key[Array, ""] | None) -> Float[Array, "B T O"]:
-        """The top layer's states."""
+        """The states of the top layer, after dropout."""
         del x
         return dropout(given["hidden"], self.dropout_rate, key)
 
     def __call__(
         self, x: Float[Array, "B T I"], memory: Mapping[str, Any], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T O"], dict[str, Any]]:
-        """Layer after layer: nothing that a step reads depends on the top layer's step before."""
+        """Computes a whole target layer by layer. This is possible because no input of a step depends on the output of
+        the top layer."""
         cache, length = self.start(memory), x.shape[1]
         if self.context_every_step:
             last = jnp.broadcast_to(memory["last"][:, None], (*x.shape[:2], memory["last"].shape[-1]))

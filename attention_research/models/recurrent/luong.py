@@ -1,6 +1,7 @@
 """Luong's decoder, Luong, Pham & Manning 2015 (arXiv 1508.04025), equation 5: h~_t = tanh(W_c [c_t; h_t]).
 
-The alignment reads the top layer's state of this step, h_t, where Bahdanau's reads that of the step before.
+The alignment reads h_t, the state of the top layer at the current step. The decoder of Bahdanau et al. uses the state
+of the previous step.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from attention_research.signatures import Child, Given, Positive, Rate
 
 
 class LuongDecoder(StepwiseDecoder):
-    """`input_feeding` joins h~_{t-1} (zeros at first) to the next input (section 3.3); without it a whole target goes
-    layer after layer, and all steps look at the source at once."""
+    """A decoder with attention after the recurrent layers.
+
+    `input_feeding` concatenates h~_{t-1} (zeros at first) to the next input (section 3.3). Without it, a whole target
+    is computed layer by layer, and the attention of all steps is computed at once.
+    """
 
     def __init__(
         self,
@@ -52,7 +56,7 @@ class LuongDecoder(StepwiseDecoder):
         self.attentional = Linear(self.alignment.context_width + width, width, use_bias=False, rngs=rngs)
 
     def start(self, memory: Mapping[str, Any]) -> dict[str, Arrays]:
-        """The alignment's source and state, the layers' states, and h~_0 = 0 where it is fed."""
+        """The source and state of the alignment, the states of the layers, and h~_0 = 0 with input feeding."""
         fixed, looking = self.alignment.start(memory)
         hidden = memory["hidden"]
         states = self.start_state(memory, self.layers.initial(hidden.shape[0], hidden.dtype))
@@ -64,7 +68,7 @@ class LuongDecoder(StepwiseDecoder):
     def advance(
         self, x: Float[Array, "B I"], fixed: Arrays, state: Arrays, key: Key[Array, ""] | None
     ) -> tuple[Arrays, Arrays]:
-        """h_t, where it looks, and h~_t."""
+        """Computes h_t, the alignment, and h~_t."""
         joined = jnp.concatenate([x, state["fed"]], axis=-1) if self.input_feeding else x
         hidden, states = self.layers.step(joined, state["layers"], key=key)
         vector, weights, looking = self._attended(hidden[:, None], fixed, state["alignment"], key)
@@ -74,14 +78,14 @@ class LuongDecoder(StepwiseDecoder):
         return after, {"hidden": vector[:, 0], "alignment": weights[:, 0]}
 
     def finish(self, x: Float[Array, "B T I"], given: Arrays, key: Key[Array, ""] | None) -> Float[Array, "B T O"]:
-        """h~_t."""
+        """The attentional states h~_t, after dropout."""
         del x
         return dropout(given["hidden"], self.dropout_rate, key)
 
     def __call__(
         self, x: Float[Array, "B T I"], memory: Mapping[str, Any], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T O"], dict[str, Any]]:
-        """With input feeding step by step; without it layer after layer."""
+        """Computes a whole target: step by step with input feeding, layer by layer without it."""
         if self.input_feeding:
             return super().__call__(x, memory, key=key)
         cache = self.start(memory)

@@ -1,6 +1,6 @@
-"""Recurrent sequence to sequence (Sutskever et al. 2014, Bahdanau et al. 2015, Luong et al. 2015), the model protocol.
+"""Recurrent sequence-to-sequence models (Sutskever et al. 2014, Bahdanau et al. 2015, Luong et al. 2015).
 
-Which of them it is, its sections say: the encoder, the decoder, the alignment, the cell, how parameters start.
+The sections of the config choose the model: encoder, decoder, alignment, cell and initialization.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from attention_research.tokens import PAD
 
 
 class RecurrentSeq2Seq(RecurrentWriter):
-    """Source tokens to target tokens. `cell` and `alignment` are what encoder and decoder take where their own sections
-    do not say otherwise; `embedding_width` None is `width`. Rows hold one example: packed batches are refused.
+    """Maps source tokens to target tokens.
 
-    `reverse_source` reads the source from its end (Sutskever et al. 2014, section 3.3); the encoder's states, and so
-    all alignments, still stand in the source's order.
+    `cell` and `alignment` are the defaults of the encoder and the decoder, which can override them in their own
+    sections. If `embedding_width` is None, it is `width`. Rows hold one example; packed batches raise ValueError.
+
+    `reverse_source` reads the source from its end (Sutskever et al. 2014, section 3.3). The encoder states and the
+    alignments are still in the order of the source.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class RecurrentSeq2Seq(RecurrentWriter):
         initialization: Child["initialization"] = "as_built",
         rngs: nnx.Rngs,
     ):
-        del vocabulary_size, num_layers, dropout_rate, dtype, cell, alignment  # for the sections below
+        del vocabulary_size, num_layers, dropout_rate, dtype, cell, alignment  # inherited by the child sections
         self.max_length, self.reverse_source = max_length, reverse_source
         embedding_width = width if embedding_width is None else embedding_width
         self.encoder = encoder(input_width=embedding_width, rngs=rngs)
@@ -61,7 +63,7 @@ class RecurrentSeq2Seq(RecurrentWriter):
         initialization()(self, rngs)
 
     def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
-        """The memory: hidden states [B S Dk] in the source's order, "real" [B S], the last states."""
+        """The memory: hidden states [B S Dk] in the order of the source, "real" [B S] (no padding), the last states."""
         if "segments" in source:
             raise ValueError("a recurrent encoder reads one example a row; use data.batching.kind=buckets")
         real = source["tokens"] != PAD
@@ -84,6 +86,6 @@ class RecurrentSeq2Seq(RecurrentWriter):
 
 
 def _reversed(x: Float[Array, "B S D"], real: Bool[Array, "B S"]) -> Float[Array, "B S D"]:
-    """The non-padding positions of each row in the opposite order; padding stays where it is."""
+    """Reverses the order of the non-padding positions of each row. Padding keeps its place."""
     length, place = jnp.sum(real, axis=1, keepdims=True), jnp.arange(real.shape[1])
     return jnp.take_along_axis(x, jnp.where(real, length - 1 - place, place)[..., None], axis=1)

@@ -1,9 +1,10 @@
 """The decoder of Show, Attend and Tell, Xu et al. 2015 (arXiv 1502.03044), section 3.1.2.
 
-z_t = beta_t phi(a, alpha_t), beta_t = sigmoid(f_beta(h_{t-1})), a scalar gate on the context; alpha_t from h_{t-1} by
-the alignment; h_t = LSTM([E y_{t-1}; z_t], h_{t-1}); p(y_t) = softmax(L_o(E y_{t-1} + L_h h_t + L_z z_t)), the deep
-output (equation 7). h_0 and c_0 come from the mean of the map, each by a layer of its own. The released code squashes
-the sum in the deep output by tanh, which the paper does not write and we do not do; it puts dropout there, as we do.
+The alignment computes alpha_t from h_{t-1}. The context is z_t = beta_t phi(a, alpha_t) with a scalar gate
+beta_t = sigmoid(f_beta(h_{t-1})). Then h_t = LSTM([E y_{t-1}; z_t], h_{t-1}), and the deep output (equation 7) is
+p(y_t) = softmax(L_o(E y_{t-1} + L_h h_t + L_z z_t)). h_0 and c_0 are computed from the mean of the feature map, each by
+its own layer. The released code applies tanh to the sum in the deep output; the paper and this module do not. Like the
+released code, this module applies dropout to the deep output.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from attention_research.signatures import Child, Given, Positive, Rate
 
 
 class ShowAttendTell(StepwiseDecoder):
-    """One cell; what the vocabulary reads is as wide as the embeddings."""
+    """A decoder with one cell. Its output has the width of the embeddings."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class ShowAttendTell(StepwiseDecoder):
         self.from_context = Linear(context_width, input_width, use_bias=False, rngs=rngs)
 
     def start(self, memory: Mapping[str, Any]) -> dict[str, Arrays]:
-        """The alignment's source and state, and h_0, c_0."""
+        """The source and state of the alignment, and h_0 and c_0."""
         fixed, looking = self.alignment.start(memory)
         summary = memory["summary"]
         states = self.start_state(memory, self.layers.initial(summary.shape[0], summary.dtype))
@@ -64,7 +65,7 @@ class ShowAttendTell(StepwiseDecoder):
     def advance(
         self, x: Float[Array, "B I"], fixed: Arrays, state: Arrays, key: Key[Array, ""] | None
     ) -> tuple[Arrays, Arrays]:
-        """z_t and h_t; the deep output is left for `finish`."""
+        """Computes z_t and h_t. `finish` computes the deep output."""
         before = state["layers"][0]["hidden"]
         context, weights, looking = self.alignment(before[:, None], fixed, state["alignment"], key=key)
         context = jax.nn.sigmoid(self.gate(before)) * context[:, 0]
@@ -74,6 +75,6 @@ class ShowAttendTell(StepwiseDecoder):
         return {"layers": states, "alignment": looking}, given
 
     def finish(self, x: Float[Array, "B T I"], given: Arrays, key: Key[Array, ""] | None) -> Float[Array, "B T O"]:
-        """E y_{t-1} + L_h h_t + L_z z_t."""
+        """The deep output E y_{t-1} + L_h h_t + L_z z_t, after dropout."""
         deep = x + self.from_state(given["hidden"]) + self.from_context(given["context"])
         return dropout(deep, self.dropout_rate, key)

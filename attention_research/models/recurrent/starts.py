@@ -1,4 +1,4 @@
-"""How a recurrent decoder starts: from the encoder's states themselves, from a projection of them, or from zeros."""
+"""The initial state of a recurrent decoder: the states of the encoder, a projection of them, or zeros."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ States = tuple[dict[str, Any], ...]
 
 
 class EncoderState(nnx.Module):
-    """Layer l starts where the encoder's layer l ended (Sutskever et al. 2014). Raises ValueError where the two differ
-    in width or in number of layers."""
+    """Layer l of the decoder starts from the final state of layer l of the encoder (Sutskever et al. 2014).
+
+    Raises ValueError if the two differ in width or in the number of layers.
+    """
 
     def __init__(
         self, *, layers: Given[RecurrentLayers], summary_width: Given[int], final_width: Given[int], rngs: nnx.Rngs
@@ -30,7 +32,7 @@ class EncoderState(nnx.Module):
             )
 
     def __call__(self, memory: Mapping[str, Any], zeros: States) -> States:
-        """The encoder's final states."""
+        """The final states of the encoder."""
         if len(memory["final"]) != len(zeros):
             raise ValueError(
                 f"decoder.start encoder_state: {len(memory['final'])} encoder layers, {len(zeros)} of the decoder; "
@@ -40,8 +42,10 @@ class EncoderState(nnx.Module):
 
 
 class Projected(nnx.Module):
-    """s_0 = tanh(W h) of the encoder's summary, a W for each layer's each state (Bahdanau et al. 2015, A.2.2, where h
-    is the backward state at the first word)."""
+    """s_0 = tanh(W h), where h is the summary of the encoder (Bahdanau et al. 2015, A.2.2).
+
+    Each state of each layer has its own W. In the paper, h is the backward state at the first word.
+    """
 
     def __init__(
         self, *, layers: Given[RecurrentLayers], summary_width: Given[int], final_width: Given[int], rngs: nnx.Rngs
@@ -62,7 +66,7 @@ class Projected(nnx.Module):
 
 
 class Zeros(nnx.Module):
-    """The decoder starts knowing nothing of the source."""
+    """The decoder starts from zeros, without information about the source."""
 
     def __init__(
         self, *, layers: Given[RecurrentLayers], summary_width: Given[int], final_width: Given[int], rngs: nnx.Rngs

@@ -1,4 +1,4 @@
-"""What recurrent decoders share: one step is the definition, a whole target is a scan of it."""
+"""The base class of recurrent decoders. A subclass defines one step; a whole target is a scan over this step."""
 
 from __future__ import annotations
 
@@ -14,31 +14,35 @@ Arrays = dict[str, Any]
 
 
 class StepwiseDecoder(nnx.Module):
-    """The base of recurrent decoders. A subclass gives `start`, `advance` (what must be done step by step) and `finish`
-    (what can be done for all steps at once); `output_width` is the width of what the vocabulary reads."""
+    """The base class of recurrent decoders.
+
+    A subclass implements `start`, `advance` (the sequential part of a step) and `finish` (the part that can be computed
+    for all steps at once). `output_width` is the width of the output, which the vocabulary reads.
+    """
 
     output_width: int
-    #: What steps give beside the alignment that is handed on, [B] each.
+    #: Names of further values [B] of each step that are returned with the alignment.
     reported: tuple[str, ...] = ()
 
     def start(self, memory: Mapping[str, Any]) -> dict[str, Arrays]:
-        """{"fixed", "state"} before the first token: what all steps read, and what each hands on."""
+        """{"fixed", "state"} before the first token: the values that all steps read, and the values that each step
+        updates."""
         raise NotImplementedError
 
     def advance(
         self, x: Float[Array, "B I"], fixed: Arrays, state: Arrays, key: Key[Array, ""] | None
     ) -> tuple[Arrays, Arrays]:
-        """(state, what the step gives): a dictionary of [B ...] with the "alignment" [B S] in it."""
+        """(state, outputs of the step). The outputs are a dictionary of arrays [B ...], with the "alignment" [B S]."""
         raise NotImplementedError
 
     def finish(self, x: Float[Array, "B T I"], given: Arrays, key: Key[Array, ""] | None) -> Float[Array, "B T O"]:
-        """What the vocabulary reads, from the inputs and what the steps gave, [B T ...]."""
+        """The output of the decoder, computed from the inputs and the outputs of all steps [B T ...]."""
         raise NotImplementedError
 
     def __call__(
         self, x: Float[Array, "B T I"], memory: Mapping[str, Any], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T O"], dict[str, Any]]:
-        """(hidden, {"alignment": [B T S], and what is `reported`, [B T]}) of a whole target."""
+        """(output, {"alignment" [B T S], and the `reported` values [B T]}) of a whole target."""
         cache = self.start(memory)
         keys = (None, None) if key is None else jax.random.split(key)
         each = None if keys[0] is None else jax.random.split(keys[0], x.shape[1])
@@ -53,7 +57,7 @@ class StepwiseDecoder(nnx.Module):
     def step(
         self, x: Float[Array, "B I"], cache: Mapping[str, Arrays]
     ) -> tuple[Float[Array, "B O"], dict[str, Arrays], dict[str, Any]]:
-        """(hidden, cache, {"alignment": [B S]}) of one more position."""
+        """(output, cache, {"alignment" [B S]}) of the next position."""
         state, given = self.advance(x, cache["fixed"], cache["state"], None)
         longer = jax.tree.map(lambda a: a[:, None], given)
         hidden = self.finish(x[:, None], longer, None)[:, 0]

@@ -1,4 +1,4 @@
-"""Recurrent encoder from left to right, Sutskever, Vinyals & Le 2014 (arXiv 1409.3215)."""
+"""A recurrent encoder from left to right, Sutskever, Vinyals & Le 2014 (arXiv 1409.3215)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from attention_research.signatures import Child, Given, Positive, Rate
 
 
 class UnidirectionalEncoder(nnx.Module):
-    """Embeddings [B S I] -> "hidden" [B S D]; "last" and "summary" [B D] are the top layer's state after the last real
-    word, "final" the states of all layers. `residual` adds a layer's input to its output from the second layer on."""
+    """Embeddings [B S I] -> "hidden" [B S D].
+
+    "last" and "summary" [B D] are the state of the top layer after the last word (without padding). "final" has these
+    states of all layers. `residual` adds the input of a layer to its output, from the second layer on.
+    """
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class UnidirectionalEncoder(nnx.Module):
     def __call__(
         self, x: Float[Array, "B S I"], real: Bool[Array, "B S"], *, key: Key[Array, ""] | None = None
     ) -> dict[str, Any]:
-        """The memory; states after padding are 0."""
+        """The memory. Hidden states at padding positions are 0."""
         hidden, final = self.layers(x, self.layers.initial(x.shape[0], x.dtype), real, key=key)
         last = final[-1]["hidden"]
         return {"hidden": hidden, "last": last, "summary": last, "final": final}

@@ -1,4 +1,4 @@
-"""How a model with a recurrent decoder writes, whatever it reads: `start` and `step` of the model protocol."""
+"""The methods `start` and `step` of models with a recurrent decoder, for any kind of source."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from jaxtyping import Array, Float, Int
 
 
 class RecurrentWriter(nnx.Module):
-    """The base of models with a `decoder` (`models.recurrent.stepwise`) and a `vocabulary`."""
+    """The base class of models with a `decoder` (`models.recurrent.stepwise`) and a `vocabulary`."""
 
     decoder: Any
     vocabulary: Any
 
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
-        """The cache before the first token; targets may be of any length."""
+        """The cache before the first token. `length` is unused, since targets can have any length."""
         del length
         return self.decoder.start(memory)
 
