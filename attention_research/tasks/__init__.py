@@ -1,1 +1,1 @@
-"""What a batch means: loss, metrics, generation, evaluation."""
+"""Tasks (loss and metrics of a batch) and evaluations (scores of a trained model)."""

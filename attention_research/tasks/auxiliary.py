@@ -1,9 +1,9 @@
-"""What layers give to any task beside their outputs: auxiliary losses, and figures that are logged alone.
+"""Collects auxiliary losses and logged figures from the aux of a model, for any task.
 
-Both are found wherever a layer of the model has returned them in its aux, each [... B] (layers, rows): losses under
-"loss", such as the balance of experts or the cost of pondering, figures under "metrics", such as the share of tokens
-that experts dropped. A row counts as many times as it has non-padding tokens, so that the mean over tokens is the mean
-over rows so weighted, and a batch in parts, or on several devices, gives what the whole one does.
+A layer returns them in its aux with shape [... B] (layers, rows): losses under "loss", such as the load balance of
+experts or the ponder cost, and figures under "metrics", such as the fraction of tokens dropped by experts. Each row is
+weighted by its number of non-padding tokens. Means over tokens are therefore the same for a whole batch, a batch in
+parts and a batch on several devices.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from attention_research.layers.running_statistics import UPDATES, flat_updates
 
 
 def auxiliary_loss(aux: Mapping[str, Any], mask: Bool[Array, "B T"]) -> Float[Array, ""] | None:
-    """The sum of all losses of a model's aux; None where there is none."""
+    """The sum of all auxiliary losses in the aux of a model, or None if there are none."""
     rows = [jnp.sum(x, axis=0) for found in _named(aux, "loss").values() for x in found]
     return _over_tokens(sum(rows[1:], rows[0]), mask) if rows else None
 
 
 def auxiliary_sums(aux: Mapping[str, Any], mask: Bool[Array, "B T"]) -> dict[str, Float[Array, ""]]:
-    """For the log: every loss and every figure by its name, a loss summed over the layers, a figure their mean."""
+    """Every auxiliary loss and figure by its name, for logging. Losses are summed over the layers; figures are
+    averaged."""
     losses = {name: jnp.sum(jnp.concatenate(found), axis=0) for name, found in _named(aux, "loss").items()}
     figures = {name: jnp.mean(jnp.concatenate(found), axis=0) for name, found in _named(aux, "metrics").items()}
     return {name: _over_tokens(rows, mask) for name, rows in {**losses, **figures}.items()}
 
 
 def running_updates(aux: Mapping[str, Any]) -> dict[str, Any]:
-    """{"updates": name -> what takes a running statistic's place}, {} where a model has none: for the step alone."""
+    """{"updates": name -> new value of a running statistic} for the train step, or {} if the model has none."""
     return {UPDATES: flat_updates(aux[UPDATES])} if aux.get(UPDATES) else {}
 
 
 def _named(aux: Mapping[str, Any], kind: str) -> dict[str, list[Float[Array, "L B"]]]:
-    """Name -> what stands under it, below a `kind`."""
+    """Name -> arrays with this name below an entry `kind`."""
     named: dict[str, list[Array]] = {}
     for path, x in jax.tree_util.tree_flatten_with_path(aux)[0]:
         keys: list[Any] = [getattr(entry, "key", None) for entry in path]

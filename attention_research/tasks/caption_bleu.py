@@ -3,13 +3,13 @@ arXiv 1504.00325, section 3.2).
 
     BLEU_N = b (prod_n p_n)^(1/N), n = 1..N        b = min(1, exp(1 - r / c))
 
-p_n is the share of the n-grams of all hypotheses that are in the references, each counted at most as often as in the
-one of its picture's references that has most of it. c is the number of words of all hypotheses, r the sum of the
-closest references' lengths, of two equally close the shorter. Nothing is smoothed: without one match of an order BLEU
-is 0, where the released code, which adds 1e-15 to matches and 1e-9 to n-grams, gives up to 2e-4.
+p_n is the fraction of the n-grams of all hypotheses that occur in the references. An n-gram counts at most as often as
+in the reference of the image that contains it most often. c is the number of words of all hypotheses, and r the sum of
+the lengths of the closest references (the shorter of two equally close ones). There is no smoothing: without a match of
+an order, BLEU is 0. The released code adds 1e-15 to matches and 1e-9 to n-grams and returns up to 2e-4 in this case.
 
-sacreBLEU computes the same BLEU_4 on other words: it keeps case and punctuation (tokenizer 13a), and by default it
-smooths orders without a match, counts in percent, and takes one number of references for all.
+sacreBLEU computes the same BLEU_4 with another tokenization: it keeps case and punctuation (tokenizer 13a). By default
+it also smooths orders without a match, reports percent, and requires the same number of references for all hypotheses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ References = Sequence[Sequence[Words]]
 
 
 def ngrams(words: Words, n: int) -> Iterator[tuple[str, ...]]:
-    """Every n words that follow each other, in order.
+    """All n-grams of a text, in order.
 
     >>> list(ngrams("a cat sat".split(), 2))
     [('a', 'cat'), ('cat', 'sat')]
@@ -33,7 +33,7 @@ def ngrams(words: Words, n: int) -> Iterator[tuple[str, ...]]:
 
 
 def caption_bleu(hypotheses: Sequence[Words], references: References) -> tuple[float, ...]:
-    """(BLEU_1, ..., BLEU_4), from 0 to 1; each hypothesis has one reference or several.
+    """(BLEU_1, ..., BLEU_4), from 0 to 1. Each hypothesis has one or more references.
 
     >>> scores = caption_bleu(["a cat sat".split()], [["the cat sat down".split(), "a cat".split()]])
     >>> [round(score, 4) for score in scores]

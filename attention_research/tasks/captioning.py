@@ -1,15 +1,15 @@
-"""Captioning, Xu et al. 2015 (arXiv 1502.03044), sections 4.1 and 4.2.1: words, places looked at, and choices.
+"""The captioning loss of Xu et al. 2015 (arXiv 1502.03044), sections 4.1 and 4.2.1.
 
-    sum over a text's words of -log p(y_t)  +  lambda sum_i (1 - sum_t alpha_ti)^2
+    sum over the words of a text of -log p(y_t)  +  lambda sum_i (1 - sum_t alpha_ti)^2
 
-The second term, the doubly stochastic one, asks that every place be looked at once in a text; it is there for a model
-whose decoder has an alignment. For hard attention, whose choices have log-probabilities, is added
+The second term is the doubly stochastic regularization. It encourages a total attention of 1 to every location, and is
+used if the decoder has an alignment. For hard attention, which samples its locations, the loss of every word also has
 
     lambda_r (cost - b) log p(s_t)  -  lambda_e H[alpha_t]
 
-at every word: REINFORCE with a moving average b of the cost, and the entropy (`kernels.reinforce_surrogate`). As in the
-released code the cost is the mean over a text's words, lambda_r is 1/10 and lambda_e 0.002. That part is a surrogate:
-it has the gradient, its value is taken off again.
+This is REINFORCE with a moving average b of the cost, and an entropy term (`kernels.reinforce_surrogate`). As in the
+released code, the cost is the mean over the words of a text, lambda_r is 1/10 and lambda_e is 0.002. This part is a
+surrogate, which contributes to the gradient but not to the value of the loss.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from attention_research.tasks.translation import Translation
 
 
 class Captioning(Translation):
-    """`doubly_stochastic` is lambda, 1 in the released code; `reinforce` lambda_r; `entropy` lambda_e."""
+    """The loss of captions. `doubly_stochastic` is lambda (1 in the released code), `reinforce` is lambda_r, and
+    `entropy` is lambda_e."""
 
     def __init__(
         self,
@@ -45,7 +46,10 @@ class Captioning(Translation):
     def loss(
         self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """(summed loss, the negative log-likelihood, what `looking` adds to it, running statistics in training)."""
+        """(summed loss, sums to log).
+
+        The sums have the negative log-likelihood, the doubly stochastic term and, in training, running statistics.
+        """
         total, sums, values, aux = self._with_values(model, batch, key)
         alignment = aux["decoder"].get("alignment")
         if alignment is not None and self.doubly_stochastic:
@@ -57,14 +61,16 @@ class Captioning(Translation):
         return total, {**sums, **running_updates(aux)}
 
     def _choices(self, aux: Mapping[str, Any], mask: Array) -> Float[Array, ""]:
-        """The surrogate of hard attention's choices, summed over words."""
+        """The surrogate for the sampled choices of hard attention, summed over words."""
         decoder, judged = aux["decoder"], aux["judged"]
         learned = reinforce_surrogate(decoder["log_probability"], judged["cost"], judged["baseline"], mask)
         return self.reinforce * jnp.sum(learned) - self.entropy * jnp.sum(decoder["entropy"], where=mask)
 
 
 def doubly_stochastic(alignment: Float[Array, "B T S"], mask: Array) -> Float[Array, ""]:
-    """sum over texts and places of (1 - sum_t alpha_ti)^2, t over non-padding words [B T]; 0 for a row without words.
+    """The sum over texts and locations of (1 - sum_t alpha_ti)^2, where t runs over non-padding words [B T].
+
+    A row without words contributes 0.
 
     >>> float(doubly_stochastic(jnp.array([[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]]), jnp.array([[True, True, False]])))
     0.0

@@ -1,6 +1,6 @@
-"""Captions, scored as the COCO caption evaluation does (Chen et al. 2015, arXiv 1504.00325): BLEU, ROUGE-L, CIDEr.
+"""Scores captions as the COCO caption evaluation does (Chen et al. 2015, arXiv 1504.00325): BLEU, ROUGE-L, CIDEr.
 
-METEOR and SPICE need Java programs and are not printed, nor anything else under their names.
+METEOR and SPICE are not available, because they need Java programs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _WORD = re.compile(r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\w+(?:-\w+)*")
 
 
 def caption_words(text: str) -> list[str]:
-    """The words that are compared: in lower case, punctuation dropped, "n't" and "'s" apart, hyphens kept.
+    """The words of a caption, in lower case and without punctuation. "n't" and "'s" are split off; hyphens are kept.
 
-    COCO's tokenizer (Stanford's PTBTokenizer, a Java program) does so too, and keeps more: symbols, the points of
-    numbers and abbreviations, slashes, and brackets, which it writes as words.
+    The tokenizer of COCO (Stanford's PTBTokenizer, a Java program) does the same, but it also keeps symbols, slashes,
+    the points of numbers and abbreviations, and brackets, which it writes as words.
 
     >>> caption_words("A man's T-shirt, isn't it?")
     ['a', 'man', "'s", 't-shirt', 'is', "n't", 'it']
@@ -32,7 +32,7 @@ def caption_words(text: str) -> list[str]:
 
 
 def caption_scores(hypotheses: Sequence[Words], references: References) -> dict[str, float]:
-    """`bleu_1` to `bleu_4`, `rouge_l`, `cider_d` and `cider`, in percent as papers print them: each times 100."""
+    """`bleu_1` to `bleu_4`, `rouge_l`, `cider_d` and `cider`, each multiplied by 100 as in papers."""
     bleu = {f"bleu_{n}": score for n, score in enumerate(caption_bleu(hypotheses, references), start=1)}
     found = {"rouge_l": caption_rouge, "cider_d": cider_d, "cider": cider}
     found_scores = {**bleu, **{name: score(hypotheses, references) for name, score in found.items()}}
@@ -40,7 +40,7 @@ def caption_scores(hypotheses: Sequence[Words], references: References) -> dict[
 
 
 class CaptioningEvaluation(TextEvaluation):
-    """Captions of pictures, each against all captions that its picture has."""
+    """Scores the captions of images, each against all reference captions of its image."""
 
     metrics = (
         PERPLEXITY,
@@ -61,8 +61,11 @@ class CaptioningEvaluation(TextEvaluation):
     def score(
         self, hypotheses: Sequence[str], references: Sequence[str | Sequence[str]], sources: Sequence[Any]
     ) -> Scores:
-        """The scores of `caption_scores` with their `signature`, and `other_...`: those of writing, for every picture,
-        the first reference of the next one, which is a real caption written without having looked."""
+        """The scores of `caption_scores` with their `signature`, and a baseline `other_...` for each.
+
+        The baseline writes the first reference of the next image for every image: a real caption that is independent of
+        the image.
+        """
         texts = [[given] if isinstance(given, str) else list(given) for given in references]
         wanted = [[caption_words(text) for text in given] for given in texts]
         floor = [wanted[(place + 1) % len(wanted)][0] for place in range(len(wanted))]
@@ -71,13 +74,13 @@ class CaptioningEvaluation(TextEvaluation):
         return {**scores, "signature": SIGNATURE, **others}
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """As `Evaluation.floors`: the most frequent caption, and that of another picture."""
+        """The floors: the most frequent caption, and a caption of another image."""
         from attention_research.tasks.floors.written import caption_floors
 
         return caption_floors(self, data)
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         names = {f"bleu_{n}": f"BLEU-{n}" for n in range(1, 5)} | {"rouge_l": "ROUGE-L", "cider_d": "CIDEr-D"}
         each = (f"{told} {scores[name]:.2f} ({scores[f'other_{name}']:.2f})" for name, told in names.items())
         return f"{' · '.join(each)} · in brackets: the caption of another picture · {scores['signature']}"

@@ -1,18 +1,18 @@
-"""CIDEr and CIDEr-D, Vedantam, Zitnick & Parikh 2015 (arXiv 1411.5726), section 4: likeness to what most people wrote.
+"""CIDEr and CIDEr-D, Vedantam, Zitnick & Parikh 2015 (arXiv 1411.5726), section 4: similarity to reference captions.
 
     g_n(c)_w = h_w(c) log(M / max(1, d_w))
     CIDEr_n(c, S) = (10 / m) sum_j g_n(c) . g_n(s_j) / (|g_n(c)| |g_n(s_j)|)
     CIDEr-D_n(c, S) = (10 / m) sum_j exp(-(l(c) - l(s_j))^2 / (2 sigma^2))
                       min(g_n(c), g_n(s_j)) . g_n(s_j) / (|g_n(c)| |g_n(s_j)|)
 
-each averaged over n = 1..4, then over the pictures. h_w counts the n-gram w in a caption; d_w is the number of
-pictures that have w in a reference, M that of all pictures, here those of the split that is evaluated; m is the number
-of a picture's references, l the number of words, sigma 6. CIDEr-D cuts off what a hypothesis repeats and pays for
-another length, so that nonsense scores low; it is what the COCO caption evaluation prints as "CIDEr".
+Each score is averaged over n = 1..4 and then over the images. h_w is the count of the n-gram w in a caption. d_w is the
+number of images with w in a reference, and M the number of all images, here of the evaluated split. m is the number of
+references of an image, l the number of words, and sigma is 6. CIDEr-D clips repeated n-grams and penalizes differences
+in length, so that nonsense captions score low. The COCO caption evaluation prints CIDEr-D as "CIDEr".
 
-As in the released code both carry the factor 10 (the text gives it to CIDEr-D alone), h counts without dividing by the
-caption's n-grams, which changes the minimum of CIDEr-D only, and no word is stemmed. With one picture every weight is
-0.
+As in the released code, both scores have the factor 10 (in the paper, only CIDEr-D has it), h is not divided by the
+number of n-grams of the caption (which only changes the minimum in CIDEr-D), and words are not stemmed. With a single
+image, all weights are 0.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def cider_d(hypotheses: Sequence[Words], references: References) -> float:
 def _mean(
     hypotheses: Sequence[Words], references: References, likeness: Callable[[Vector, Vector, int], float]
 ) -> float:
-    """10 x the mean of `likeness(g_n(c), g_n(s), l(c) - l(s))` over a picture's references, over n and the pictures."""
+    """10 times the mean of `likeness(g_n(c), g_n(s), l(c) - l(s))` over an image's references, n and the images."""
     total = 0.0
     for n in range(1, ORDERS + 1):
         pictures = Counter(gram for given in references for gram in {g for words in given for g in ngrams(words, n)})
@@ -70,11 +70,11 @@ def _mean(
 
 
 def _weighted(words: Words, n: int, pictures: Counter[tuple[str, ...]], count: int) -> Vector:
-    """g_n of a caption."""
+    """The vector g_n of a caption."""
     return {gram: times * math.log(count / max(1, pictures[gram])) for gram, times in Counter(ngrams(words, n)).items()}
 
 
 def _cosine(first: Vector, second: Vector, product: float) -> float:
-    """`product` by both norms; 0 where one is."""
+    """`product` divided by both norms, or 0 if a norm is 0."""
     norms = math.hypot(*first.values()) * math.hypot(*second.values())
     return product / norms if norms else 0.0

@@ -1,4 +1,4 @@
-"""Classification: cross-entropy of one label an example, and the accuracy and macro-F1 of what is most probable."""
+"""Classification: the cross-entropy of one label per example, and the accuracy and macro-F1 of predictions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from attention_research.tasks.evaluation_protocol import ACCURACY, Metric
 
 
 class Classification:
-    """loss = -log p(label), summed over the examples; a label of -1 marks a row that only fills the batch.
+    """loss = -log p(label), summed over the examples. A label of -1 marks a row that only fills the batch.
 
-    A label that the model has no class for makes the loss nan, which stops the run.
+    A label without a class in the model makes the loss NaN, which stops the run.
     """
 
     def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
@@ -28,8 +28,8 @@ class Classification:
     def loss(
         self, model: Classifies, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """(summed loss, {"correct": how many are right}, a share once divided by the count); in training with the
-        running statistics of a model that has any (`tasks.auxiliary`)."""
+        """(summed loss, {"correct": the number of correct predictions}). Divided by the count, "correct" is the
+        accuracy. In training, the running statistics of the model are added (`tasks.auxiliary`)."""
         log_p, aux = model.log_probabilities(batch, key=key)
         label, real = jnp.maximum(batch["label"], 0), batch["label"] >= 0
         total = -jnp.sum(jnp.take_along_axis(log_p, label[:, None], axis=1)[:, 0], where=real)
@@ -38,7 +38,7 @@ class Classification:
 
 
 class ClassificationEvaluation(Evaluation):
-    """The class that the model thinks most probable, against the label."""
+    """Compares the most probable class with the label."""
 
     needs = ("log_probabilities",)
     metrics = (
@@ -47,13 +47,15 @@ class ClassificationEvaluation(Evaluation):
     )
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """The most probable classes, "predicted" [B], and how much each position counts, "weights" [B S]."""
+        """{"predicted" [B]: the most probable class, "weights" [B S]: the weight of each position}."""
         log_p, aux = model.log_probabilities(batch)
         return {"predicted": jnp.argmax(log_p, axis=1), "weights": aux["pooling"]["weights"]}
 
     def score(self, triples: Iterable[tuple[np.ndarray, Mapping, Mapping]], data: Any) -> Scores:
-        """`accuracy` and `macro_f1`, in percent, of how many `examples`; `majority_accuracy`: that of always saying the
-        class which is the most frequent in training."""
+        """`accuracy` and `macro_f1` in percent, the number of `examples`, and `majority_accuracy`.
+
+        The latter is the accuracy of always predicting the class that is most frequent in training.
+        """
         found = [(batch["label"][ids >= 0], outputs["predicted"][ids >= 0]) for ids, batch, outputs in triples]
         label, predicted = (np.concatenate(side) for side in zip(*found, strict=True))
         counts = confusion(label, predicted, len(data.classes))
@@ -66,13 +68,13 @@ class ClassificationEvaluation(Evaluation):
         }
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """As `Evaluation.floors`: the most frequent class, and of texts a linear model of words."""
+        """The floors: the most frequent class, and for texts a linear model of words."""
         from attention_research.tasks.floors.labels import class_floors
 
         return class_floors(self, data)
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         return (
             f"accuracy {scores['accuracy']:.2f}% · macro-F1 {scores['macro_f1']:.2f} · {scores['examples']:,} examples"
             f" · always the most frequent class {scores['majority_accuracy']:.2f}%"
@@ -80,7 +82,7 @@ class ClassificationEvaluation(Evaluation):
 
 
 def confusion(label: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """[classes classes] how often a text of class i was taken for one of class j.
+    """The confusion matrix [classes classes]: the number of examples of class i that were predicted as class j.
 
     >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
     [[1, 1], [0, 1]]
@@ -89,6 +91,7 @@ def confusion(label: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndar
 
 
 def macro_f1(counts: np.ndarray) -> float:
-    """The mean over the classes of 2 right / (labelled + predicted); 0 for a class that none had and none was given."""
+    """The mean over the classes of 2 correct / (labelled + predicted). A class without labels and predictions has F1
+    0."""
     size = counts.sum(axis=0) + counts.sum(axis=1)
     return float(np.mean(2 * np.diag(counts) / np.maximum(size, 1)))

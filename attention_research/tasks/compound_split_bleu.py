@@ -1,9 +1,10 @@
-"""Tokenised BLEU with compounds split at hyphens, as Vaswani et al. 2017 report it; beside sacreBLEU, never instead.
+"""Tokenised BLEU with compounds split at hyphens, as reported by Vaswani et al. 2017. sacreBLEU is reported as well.
 
-The recipe of tensor2tensor's `get_ende_bleu.sh` (Luong et al. 2015 and GNMT score so too): replace Unicode punctuation,
-tokenise with Moses, split "rich-text" into "rich ##AT##-##AT## text", and multi-bleu, which is BLEU without smoothing.
-The number differs from sacreBLEU's and may only be compared with others of this recipe. Here both hypotheses and
-references are detokenised text and go through every step; the script takes the references as a download tokenised them.
+The recipe is that of `get_ende_bleu.sh` in tensor2tensor (also used by Luong et al. 2015 and GNMT): replace Unicode
+punctuation, tokenise with Moses, split "rich-text" into "rich ##AT##-##AT## text", and compute multi-bleu, which is
+BLEU without smoothing. The result differs from sacreBLEU and is comparable only with other results of this recipe. Here
+both hypotheses and references are detokenised text, and all steps are applied to both. The script uses references that
+were downloaded in tokenised form.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 def split_compounds(text: str) -> str:
-    """Hyphens between two characters that are no spaces, as tokens of their own; each character serves one hyphen.
+    """Makes each hyphen between two non-space characters a separate token. A character belongs to one hyphen at most.
 
     >>> split_compounds("a rich-text format - 9-5")
     'a rich ##AT##-##AT## text format - 9 ##AT##-##AT## 5'
@@ -32,7 +33,7 @@ def split_compounds(text: str) -> str:
 
 @functools.cache
 def _moses(language: str) -> Callable[[str], str]:
-    """Text -> its tokens with one space between them, by Moses's tokenizer (Koehn et al. 2007)."""
+    """A function that tokenizes a text by the Moses tokenizer (Koehn et al. 2007) and joins the tokens by spaces."""
     import sacremoses
 
     punctuation, tokenizer = sacremoses.MosesPunctNormalizer(language), sacremoses.MosesTokenizer(language)
@@ -42,7 +43,7 @@ def _moses(language: str) -> Callable[[str], str]:
 def compound_split_bleu(
     hypotheses: Sequence[str], references: Sequence[str], language: str = "de"
 ) -> tuple[float, str]:
-    """(score, signature); one reference a sentence, detokenised text of `language`."""
+    """(score, signature) of detokenised texts in `language`, with one reference per sentence."""
     import sacremoses
 
     metric = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
@@ -53,7 +54,7 @@ def compound_split_bleu(
 
 
 class CompoundSplitBleuEvaluation(BleuEvaluation):
-    """sacreBLEU as `bleu`, and beside it `compound_split_bleu`; `language` is that of the target, for the tokenizer."""
+    """sacreBLEU as `bleu`, and `compound_split_bleu`. `language` is the target language, for the tokenizer."""
 
     metrics = (*BleuEvaluation.metrics, Metric("compound_split_bleu", "compound-split BLEU", "higher"))
 
@@ -68,6 +69,6 @@ class CompoundSplitBleuEvaluation(BleuEvaluation):
         return {**plain, "compound_split_bleu": score, "compound_split_signature": signature}
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave, sacreBLEU first."""
+        """The scores in one line, sacreBLEU first."""
         split = f"{scores['compound_split_bleu']:.2f} ({scores['compound_split_signature']})"
         return f"{super().summary(scores)} · compound-split BLEU {split}"

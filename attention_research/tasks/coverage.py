@@ -15,8 +15,8 @@ from attention_research.signatures import NonNegativeFloat
 class Coverage:
     """loss = sum over non-padding tokens of -log p(y_t) + weight * sum_i min(a_i^t, c_i^t); weight 1 in the paper.
 
-    For models whose aux["decoder"] holds "coverage_loss" [B T]. The paper trains without it and adds it for the last
-    3,000 updates; here it is there from the first.
+    The model must return "coverage_loss" [B T] in aux["decoder"]. The paper adds the coverage loss only in the last
+    3,000 updates; this task adds it from the first update on.
     """
 
     def __init__(self, *, weight: NonNegativeFloat = 1.0):
@@ -29,7 +29,7 @@ class Coverage:
     def loss(
         self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """(summed loss, {"negative_log_likelihood", "coverage_loss"} summed); no key means no dropout."""
+        """(summed loss, summed {"negative_log_likelihood", "coverage_loss"}). Without a key, dropout is off."""
         values, aux = model.log_likelihood(batch, key=key)
         nll = -jnp.sum(values["log_likelihood"], where=values["mask"])
         covered = jnp.sum(aux["decoder"]["coverage_loss"], where=values["mask"])

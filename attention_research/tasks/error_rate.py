@@ -1,12 +1,13 @@
-"""Error rate: the fewest edits that make a hypothesis its reference, over the length of the references, in percent.
+"""The error rate: the edit distance between hypotheses and references over the length of the references, in percent.
 
-Tokens are what stands between spaces: phonemes of a word give the phoneme error rate, words of a sentence the word
-error rate of speech recognition. Substitution, insertion and deletion cost 1 each (Levenshtein 1966). The rate is of
-the whole corpus: all edits over the length of all references, so that it can be above 100.
+Tokens are separated by spaces. If they are the phonemes of a word, this is the phoneme error rate; if they are the
+words of a sentence, it is the word error rate of speech recognition. Substitutions, insertions and deletions cost 1
+each (Levenshtein 1966). The rate of a corpus is the sum of all edits divided by the sum of all lengths. It can exceed
+100.
 
-A source may have several references (a word and its pronunciations, one example each). It is then scored once, against
-the reference with the fewest edits, of equals the longest, as is usual in converting graphemes to phonemes. References
-outside of the scored examples are not seen: score whole splits.
+A source may have several references, such as the pronunciations of a word, with one example for each. It is then scored
+once, against the reference with the fewest edits (of equal ones the longest), as is usual in grapheme-to-phoneme
+conversion. References outside of the scored examples are ignored, so score whole splits.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from attention_research.tasks.evaluation_protocol import PERPLEXITY, Floor, Metr
 
 SIGNATURE = "edits:levenshtein|tokens:spaces|several references:the nearest|each source:once"
 
-#: A source token that is replaced by nothing.
+#: The replacement for a source token that is deleted.
 NOTHING = ""
 _ROUNDS, _EXAMPLES = 4, 2_000
-#: What leaving out a target token costs, where an aligned one gives its probability.
+#: The cost of leaving out a target token. An aligned token adds its probability.
 _LEFT_OUT = 0.5
 
 
 def edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
-    """The fewest substitutions, insertions and deletions that make one sequence the other.
+    """The edit distance: the minimum number of substitutions, insertions and deletions.
 
     >>> edits("K AE T".split(), "K AH T S".split())
     2
@@ -43,16 +44,16 @@ def edits(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
 
 
 def nearest(hypothesis: str, references: Sequence[str]) -> tuple[int, int]:
-    """(edits, tokens of the reference) of the reference with the fewest edits, of equals the longest."""
+    """(edits, number of tokens) of the reference with the fewest edits. Of equal ones, the longest is taken."""
     split = [reference.split() for reference in references]
     return min(((edits(hypothesis.split(), one), len(one)) for one in split), key=lambda found: (found[0], -found[1]))
 
 
 def error_rates(hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> tuple[float, float]:
-    """(edits over tokens, share of sources whose hypothesis is none of its references), in percent.
+    """(edits over tokens, fraction of sources whose hypothesis equals none of its references), in percent.
 
-    Of a source that stands several times the first hypothesis counts: a search writes the same one each time. Without
-    any token in the references the rate is 0 where nothing was written, else infinite.
+    If a source occurs several times, its first hypothesis counts, because a search gives the same result each time. If
+    all references are empty, the rate is 0 for empty hypotheses and infinite otherwise.
     """
     grouped: dict[str, tuple[str, list[str]]] = {}
     for hypothesis, reference, source in zip(hypotheses, references, sources, strict=True):
@@ -64,7 +65,7 @@ def error_rates(hypotheses: Sequence[str], references: Sequence[str], sources: S
 
 
 class ErrorRateEvaluation(TextEvaluation):
-    """Transduction of one sequence into another, scored by edits (see the module)."""
+    """Scores the transduction of one sequence into another by edit distance (see the module)."""
 
     metrics = (
         PERPLEXITY,
@@ -89,7 +90,7 @@ class ErrorRateEvaluation(TextEvaluation):
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:
         """`error_rate` with its signature, `word_error_rate` (of whole sequences), and `token_by_token_error_rate`.
 
-        The last is the floor: each source token replaced by the one that stands for it most often in the references.
+        The last one is the score of a floor that replaces each source token by its most frequent aligned target token.
         """
         rate, whole = error_rates(hypotheses, references, sources)
         floor, _ = error_rates(token_by_token(sources, references), references, sources)
@@ -101,13 +102,13 @@ class ErrorRateEvaluation(TextEvaluation):
         }
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """As `Evaluation.floors`: token by token, and what the nearest training source has."""
+        """The floors: replacing token by token, and the target of the nearest training source."""
         from attention_research.tasks.floors.written import transduction_floors
 
         return transduction_floors(self, data)
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         rates = f"error rate {scores['error_rate']:.2f} %, of whole sequences {scores['word_error_rate']:.2f} %"
         floor = f"token by token {scores['token_by_token_error_rate']:.2f} %"
         return f"{rates} ({scores['error_rate_signature']}) · {floor}"
@@ -115,21 +116,21 @@ class ErrorRateEvaluation(TextEvaluation):
     def sentence_statistics(
         self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
     ) -> dict[str, Any]:
-        """What both rates are sums of, source by source (`tasks.sentence_statistics`)."""
+        """The statistics of each source, whose sums give both rates (`tasks.sentence_statistics`)."""
         from attention_research.tasks.sentence_statistics import of_error_rate
 
         return of_error_rate(hypotheses, references, sources)
 
 
 def token_by_token(sources: Sequence[str], references: Sequence[str]) -> list[str]:
-    """The floor of a transduction: each source with every token replaced by the one that it is aligned to most often.
+    """A floor for transduction: replaces every source token by the target token that it is aligned to most often.
 
-    For spelling and sound that is a reader who knows one sound for every letter and no rule. Which token stands for
-    which is learned from the very references that are scored, so that this floor errs less than one learned from
-    training text.
+    For grapheme-to-phoneme conversion, this corresponds to one sound for every letter, without rules. The replacements
+    are learned from the scored references themselves, so this floor has fewer errors than one learned from training
+    text.
 
-    Alignments are monotone, one target token at most for each source token: first along the diagonal, then the best
-    under how often tokens were aligned before (hard expectation maximisation, 4 rounds on at most 2,000 examples).
+    Alignments are monotone, with at most one target token for each source token. They start along the diagonal and are
+    refined by hard expectation maximisation (4 rounds on at most 2,000 examples).
     """
     split = [source.split() for source in sources]
     pairs = [(source, reference.split()) for source, reference in zip(split, references, strict=True)]
@@ -138,7 +139,7 @@ def token_by_token(sources: Sequence[str], references: Sequence[str]) -> list[st
     for _ in range(_ROUNDS):
         shares = {token: {other: n / found.total() for other, n in found.items()} for token, found in counts.items()}
         counts = _counted(link for source, target in pairs for link in _aligned(source, target, shares))
-    # Of equally frequent ones the alphabetically first, so that the order of the examples says nothing.
+    # Ties are broken alphabetically, so that the result does not depend on the order of the examples.
     best = {token: min(found, key=lambda one: (-found[one], one)) for token, found in counts.items()}
     return [" ".join(filter(None, (best.get(token, NOTHING) for token in source))) for source in split]
 
@@ -151,7 +152,7 @@ def _counted(links: Iterator[tuple[str, str]]) -> dict[str, Counter[str]]:
 
 
 def _diagonal(source: Sequence[str], target: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each target token with the source token at its share of the length."""
+    """The diagonal alignment: each target token is linked to the source token at the same relative position."""
     places = {row * len(source) // len(target): token for row, token in enumerate(target)} if source else {}
     return ((token, places.get(index, NOTHING)) for index, token in enumerate(source))
 
@@ -159,8 +160,9 @@ def _diagonal(source: Sequence[str], target: Sequence[str]) -> Iterator[tuple[st
 def _aligned(
     source: Sequence[str], target: Sequence[str], shares: dict[str, dict[str, float]]
 ) -> Iterator[tuple[str, str]]:
-    """The monotone alignment with the largest sum of p(target token | source token) less what is left out."""
-    # best[i][j]: the largest sum for the first i source and j target tokens; came[i][j]: how it came about.
+    """The monotone alignment with the largest sum of p(target token | source token), minus the costs of tokens that are
+    left out."""
+    # best[i][j] is the largest sum for the first i source and j target tokens; came[i][j] is its last move.
     best = [[-_LEFT_OUT * column for column in range(len(target) + 1)]]
     came: list[list[str]] = []
     for token in source:

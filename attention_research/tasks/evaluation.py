@@ -1,4 +1,4 @@
-"""BLEU as sacreBLEU computes it (Post 2018), with the signature that says how, and the floor of copying the source."""
+"""The base classes of evaluations, and BLEU by sacreBLEU (Post 2018) with its signature and floors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from attention_research.tasks.evaluation_protocol import PERPLEXITY, Floor, Metr
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-    """(score, sacreBLEU's signature); one reference a sentence, detokenised text."""
+    """(score, signature of sacreBLEU) of detokenised texts, with one reference per sentence."""
     metric = sacrebleu.BLEU()
     score = metric.corpus_score(list(hypotheses), [list(references)]).score
     return score, str(metric.get_signature())
 
 
 class Evaluation:
-    """Scores a split: `tasks.evaluation_protocol` is the contract, this the settings and defaults that kinds share."""
+    """The base class of evaluations, with common settings and defaults. `tasks.evaluation_protocol` is the contract."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     metrics: tuple[Metric, ...] = ()
@@ -35,13 +35,14 @@ class Evaluation:
         self.split, self.batch_size, self.examples, self.average = split, batch_size, examples, average
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """None but those of the data (`tasks.floors`)."""
+        """{}: by default, the only floors are those of the data (`tasks.floors`)."""
         del data
         return {}
 
 
 class TextEvaluation(Evaluation):
-    """One that scores what the model writes; nothing by distance, and no statistics."""
+    """The base class of evaluations that score generated text. By default, there are no scores by distance and no
+    sentence statistics."""
 
     needs = ("encode", "start", "step")
     metrics: tuple[Metric, ...] = (PERPLEXITY,)
@@ -49,28 +50,28 @@ class TextEvaluation(Evaluation):
     def by_distance(
         self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any], data: Any, report: Any
     ) -> Scores:
-        """Nothing."""
+        """{} by default."""
         del hypotheses, references, sources, data, report
         return {}
 
     def distance_summary(self, scores: Mapping[str, Any]) -> str:
-        """Nothing."""
+        """ "" by default."""
         del scores
         return ""
 
     def sentence_statistics(
         self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any]
     ) -> dict[str, Any]:
-        """None."""
+        """{} by default."""
         del hypotheses, references, sources
         return {}
 
 
 class BleuEvaluation(TextEvaluation):
-    """Translation, scored by sacreBLEU.
+    """Scores translations by sacreBLEU.
 
-    With `near` the sources whose similarity to a training source is at least that (`floors.memory`) are also scored
-    apart from the others: the first a translation memory can do as well.
+    With `near`, sources whose similarity to a training source is at least `near` (`floors.memory`) and all other
+    sources are also scored separately. Near sources can be solved by a translation memory.
     """
 
     metrics: tuple[Metric, ...] = (
@@ -92,32 +93,34 @@ class BleuEvaluation(TextEvaluation):
         self.near = near
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:
-        """`bleu` with its `signature`, and `copy_bleu`: that of the sources themselves."""
+        """`bleu` with its `signature`, and `copy_bleu`, the BLEU of copying the sources."""
         bleu, signature = corpus_bleu(hypotheses, references)
         return {"bleu": bleu, "signature": signature, "copy_bleu": corpus_bleu(sources, references)[0]}
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """As `Evaluation.floors`: copying the source and a translation memory."""
+        """The floors: copying the source, and a translation memory."""
         from attention_research.tasks.floors.written import translation_floors
 
         return translation_floors(self, data)
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         return f"BLEU {scores['bleu']:.2f} ({scores['signature']}) · copying the source {scores['copy_bleu']:.2f}"
 
     def by_distance(
         self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str], data: Any, report: Any
     ) -> Scores:
-        """With `near`: `near_bleu`, `far_bleu`, `near_sentences` and `far_sentences`. Nothing, and a line to `report`
-        that says why, where the training text is not here."""
+        """`near_bleu`, `far_bleu`, `near_sentences` and `far_sentences`, or {} without `near`.
+
+        If the training text is not available, returns {} and reports the reason.
+        """
         from attention_research.tasks.floors.memory import by_distance, similarities
 
         found = None if self.near is None else similarities(data, sources, report)
         return {} if found is None else by_distance(found.similarity >= self.near, hypotheses, references)
 
     def distance_summary(self, scores: Mapping[str, Any]) -> str:
-        """What follows `summary` where there is anything of `by_distance`."""
+        """The scores of `by_distance`, if there are any, to be appended to `summary`."""
         said = [
             f"{name} {scores[f'{name}_bleu']:.2f} ({scores[f'{name}_sentences']:,} sentences)"
             for name in ("near", "far")
@@ -128,7 +131,7 @@ class BleuEvaluation(TextEvaluation):
     def sentence_statistics(
         self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
     ) -> dict[str, Any]:
-        """What `bleu` is a sum of, sentence by sentence (`tasks.sentence_statistics`)."""
+        """The statistics of each sentence, whose sums give `bleu` (`tasks.sentence_statistics`)."""
         from attention_research.tasks.sentence_statistics import of_bleu
 
         return of_bleu(hypotheses, references, sources)

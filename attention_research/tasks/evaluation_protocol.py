@@ -130,8 +130,8 @@ class Described(Protocol):
         ...
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """Slug of a floor -> its scores on the split, by the names that `score` gives them; each is fitted on the
-        training split. What computes them is imported in the method: it is no part of scoring a trial."""
+        """Slug of a floor -> its scores on the split, under the names of `score`. Floors are fitted on the training
+        split. Import their code in the method, because scoring a trial does not need it."""
         ...
 
 
@@ -142,7 +142,7 @@ class ScoresTexts(Described, Protocol):
     return nothing."""
 
     def score(self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any]) -> Scores:
-        """The metrics by name, the stored floors, and signatures that say how a number was made."""
+        """The metrics by name, the stored floors, and signatures that describe how a number was computed."""
         ...
 
     def by_distance(
@@ -168,9 +168,9 @@ class ReadsOutputs(Described, Protocol):
     """Scores outputs of the model. The id -1 marks a row that only fills the batch."""
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """A batch of the data -> arrays, the batch their first axis; a pure function, traced by `jax.jit`."""
+        """A batch of the data -> arrays with the batch as their first axis. A pure function, traced by `jax.jit`."""
         ...
 
     def score(self, triples: Iterable[tuple[np.ndarray, Mapping[str, Any], Mapping[str, Any]]], data: Any) -> Any:
-        """(ids [B], batch, outputs) of all batches -> as `ScoresTexts.score`."""
+        """(ids [B], batch, outputs) of all batches -> scores, as in `ScoresTexts.score`."""
         ...

@@ -10,10 +10,10 @@
     MultiRC                          `multirc`: F1a, exact match
     ReCoRD (and SQuAD)               `record`: exact match, token F1
 
-They are of texts, as a model of text to text writes them, stripped: a hypothesis that is no label is wrong whatever the
-label is (Raffel et al. 2020, section 2.4). Where that leaves open how wrong, T5's released code says it: for `f1` it is
-the other label than the right one, for `f1_macro` of no class, for `matthews` a class more, for a correlation -1. What
-is undefined (a correlation with a constant, say) is 0.
+The metrics compare texts, as a text-to-text model generates them, after stripping spaces. A hypothesis that is not a
+label always counts as wrong (Raffel et al. 2020, section 2.4). The details follow the released code of T5: such a
+hypothesis counts as the other label in `f1`, as no class in `f1_macro`, as an additional class in `matthews`, and as -1
+in a correlation. Undefined values, such as a correlation with a constant, are 0.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ import numpy as np
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-#: What stands for a text that is no number: outside of STS-B's scale, which is 0 to 5.
+#: The value of a text that is not a number. It is outside of the scale of STS-B, which is 0 to 5.
 NO_NUMBER = -1.0
 
 Texts = Sequence[str]
 
 
 def accuracy(hypotheses: Texts, references: Texts) -> float:
-    """How many hypotheses are their reference."""
+    """The percentage of hypotheses that equal their reference."""
     return _percent([h.strip() == r.strip() for h, r in zip(hypotheses, references, strict=True)])
 
 
 def f1(hypotheses: Texts, references: Texts, positive: str) -> float:
-    """2 TP / (2 TP + FP + FN) of the label `positive`, of two labels.
+    """2 TP / (2 TP + FP + FN) for the label `positive` of a task with two labels.
 
     >>> f1(["yes", "yes", "no", "perhaps"], ["yes", "no", "no", "no"], "yes")
     50.0
@@ -53,7 +53,7 @@ def f1(hypotheses: Texts, references: Texts, positive: str) -> float:
 
 
 def f1_macro(hypotheses: Texts, references: Texts, labels: Texts = ()) -> float:
-    """The mean over `labels` (none given: those of the references) of each one's F1."""
+    """The mean F1 over `labels` (default: the labels of the references)."""
     counts = _confusion(hypotheses, references, labels)
     size = counts.sum(axis=0) + counts.sum(axis=1)
     of_labels = 200.0 * np.diag(counts)[:-1] / np.maximum(size[:-1], 1)
@@ -61,13 +61,14 @@ def f1_macro(hypotheses: Texts, references: Texts, labels: Texts = ()) -> float:
 
 
 def matthews(hypotheses: Texts, references: Texts, labels: Texts = ()) -> float:
-    """Matthews's correlation (1975) of two `labels` or, by Gorodkin 2004, of more.
+    """The Matthews correlation (1975) for two `labels`, extended to more labels by Gorodkin 2004.
 
         (c s - sum_k t_k p_k) / sqrt((s^2 - sum_k p_k^2) (s^2 - sum_k t_k^2))
 
-    of s texts, c of them right, t_k labelled k and p_k taken for k.
+    s is the number of texts, c the number of correct ones, t_k the number with label k and p_k the number predicted as
+    k.
     """
-    counts = [[int(x) for x in row] for row in _confusion(hypotheses, references, labels)]  # exact, however many
+    counts = [[int(x) for x in row] for row in _confusion(hypotheses, references, labels)]  # Python integers are exact
     labelled, taken = [sum(row) for row in counts], [sum(column) for column in zip(*counts, strict=True)]
     size, right = sum(labelled), sum(counts[k][k] for k in range(len(counts)))
     together = right * size - sum(t * p for t, p in zip(labelled, taken, strict=True))
@@ -76,18 +77,20 @@ def matthews(hypotheses: Texts, references: Texts, labels: Texts = ()) -> float:
 
 
 def pearson(hypotheses: Texts, references: Texts) -> float:
-    """Pearson's correlation of the numbers that the texts are."""
+    """The Pearson correlation of texts that contain numbers."""
     return _correlation(*_numbers(hypotheses, references))
 
 
 def spearman(hypotheses: Texts, references: Texts) -> float:
-    """Spearman's: Pearson's of the ranks; equal numbers share the mean of theirs."""
+    """The Spearman correlation: the Pearson correlation of the ranks. Equal numbers have their mean rank."""
     return _correlation(*map(_ranks, _numbers(hypotheses, references)))
 
 
 def multirc(hypotheses: Texts, references: Texts, questions: Sequence[Hashable], positive: str) -> tuple[float, float]:
-    """(F1a, exact match) of MultiRC, where a question has several answers, each right or wrong: F1 over all answers of
-    all questions (Khashabi et al. 2018), and how many of `questions` have every answer judged as it should be.
+    """(F1a, exact match) of MultiRC, where each question has several answers that are right or wrong.
+
+    F1a is the F1 over all answers of all questions (Khashabi et al. 2018). Exact match is the percentage of `questions`
+    whose answers are all judged correctly.
 
     >>> multirc(["True", "False", "True"], ["True", "False", "False"], [7, 7, 8], "True")
     (66.66666666666667, 50.0)
@@ -99,11 +102,10 @@ def multirc(hypotheses: Texts, references: Texts, questions: Sequence[Hashable],
 
 
 def record(hypotheses: Texts, references: Texts, queries: Sequence[Hashable]) -> tuple[float, float]:
-    """(exact match, token F1) of ReCoRD (Zhang et al. 2018), both the best over the references of a query, of texts
-    `normalized` as SQuAD's.
+    """(exact match, token F1) of ReCoRD (Zhang et al. 2018), each the maximum over the references of a query.
 
-    A query stands as often as it has references, and the first of its hypotheses counts: greedy decoding writes the
-    same one each time.
+    Texts are `normalized` as in SQuAD. A query occurs once for each of its references. Its first hypothesis counts,
+    because greedy decoding gives the same one each time.
 
     >>> record(["The Hague", "The Hague"], ["Hague", "Den Haag"], [7, 7])
     (100.0, 100.0)
@@ -117,7 +119,8 @@ def record(hypotheses: Texts, references: Texts, queries: Sequence[Hashable]) ->
 
 
 def normalized(text: str) -> str:
-    """SQuAD's text (Rajpurkar et al. 2016): lower case, without punctuation, articles and needless space.
+    """The text normalized as in SQuAD (Rajpurkar et al. 2016): lower case, without punctuation, articles and extra
+    spaces.
 
     >>> normalized("The  U.S. an' A")
     'us'
@@ -126,7 +129,7 @@ def normalized(text: str) -> str:
 
 
 def token_f1(hypothesis: str, reference: str) -> float:
-    """2 c / (m + n) of m and n tokens between spaces, c of them in both as often; 0 where there are none."""
+    """2 c / (m + n), where m and n are the numbers of tokens and c the number of common tokens. 0 for empty texts."""
     ours, theirs = Counter(hypothesis.split()), Counter(reference.split())
     return 2 * (ours & theirs).total() / max(ours.total() + theirs.total(), 1)
 
@@ -140,7 +143,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _confusion(hypotheses: Texts, references: Texts, labels: Texts) -> np.ndarray:
-    """[labels + 1, labels + 1] how often a text of one label was taken for another; the last is what is no label."""
+    """The confusion matrix [labels + 1, labels + 1]. The last row and column count texts that are not a label."""
     known = sorted({label.strip() for label in labels or references})
     place = {label: index for index, label in enumerate(known)}
     counts = np.zeros((len(known) + 1,) * 2, np.int64)

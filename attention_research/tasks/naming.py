@@ -1,13 +1,14 @@
-"""Names scored by their sub-tokens, as Allamanis, Peng & Sutton 2016 do, and what the mixing weight says of copying.
+"""Scores function names by their sub-tokens, Allamanis, Peng & Sutton 2016, and analyses the copy probability.
 
-Precision, recall and F1 are those of one name's sub-tokens and then averaged over functions (their released code; the
-corpus-wide sums of code2seq are another number). At 5 it is the best F1 of the first five suggestions. An exact match
-has the sub-tokens of the name in their order. Accuracy on sub-tokens outside the vocabulary is the share of a name's
-distinct such sub-tokens that the suggestion holds, averaged over the functions whose names have any. All in percent.
+Precision, recall and F1 are computed for the sub-tokens of each name and then averaged over functions, as in the
+released code (code2seq uses corpus-wide sums instead). F1 at 5 is the best F1 of the first five suggestions. An exact
+match has the same sub-tokens in the same order. The accuracy on sub-tokens outside the vocabulary is the fraction of
+these distinct sub-tokens that the suggestion contains, averaged over the functions whose names have any. All scores are
+in percent.
 
-Suggestions are the hypotheses of a beam search without length penalty but for the empty name; the paper's is a
-best-first search over the same log-probabilities, which leaves that out too. What a model writes as the unknown word is
-no sub-token of any name, but counts as one suggested.
+Suggestions are the hypotheses of a beam search without length penalty, except the empty name. The paper uses a
+best-first search over the same log-probabilities, which also excludes the empty name. The unknown word never matches a
+sub-token of a name, but it counts as a suggested sub-token.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from attention_research.tasks.evaluation import Evaluation
 from attention_research.tasks.evaluation_protocol import Floor, Metric
 from attention_research.tokens import EOS, PAD
 
-#: What stands for a word that the vocabulary lacks, and for what is no word of a body.
+#: The first character of the tokens for unknown words and for special tokens of a body.
 _SIGN = "<"
 NAME_LENGTH = 8
 
 
 def sub_token_scores(suggested: Sequence[str], name: Sequence[str]) -> tuple[float, float, float]:
-    """(precision, recall, F1) of one suggestion, from 0 to 1; a sub-token suggested twice is right once.
+    """(precision, recall, F1) of one suggestion, from 0 to 1. A sub-token that is suggested twice is correct once.
 
     >>> sub_token_scores(["get", "cache", "size"], ["set", "cache"])
     (0.3333333333333333, 0.5, 0.4)
@@ -45,9 +46,9 @@ def sub_token_scores(suggested: Sequence[str], name: Sequence[str]) -> tuple[flo
 def naming_scores(
     suggestions: Sequence[Sequence[str]], names: Sequence[str], known: Iterable[str] | None = None
 ) -> dict[str, float]:
-    """Scores of the suggestions for each function, best first, as texts of sub-tokens; `known` is the vocabulary.
+    """The scores of the suggestions for each function, given best first as texts of sub-tokens.
 
-    `repeated` is the share of first suggestions in which a sub-token stands twice.
+    `known` is the vocabulary. `repeated` is the percentage of first suggestions in which a sub-token occurs twice.
     """
     known = None if known is None else set(known)
     sums: Any = Counter()
@@ -77,12 +78,12 @@ _NAMES = ("precision", "recall", "f1", "f1_at_5", "exact_match", "exact_match_at
 
 
 def first_words(body: str, count: int) -> str:
-    """The first sub-tokens of a body that could be part of a name: what copying gives that has learned nothing."""
+    """The first sub-tokens of a body that could be part of a name: a baseline that copies without learning."""
     return " ".join([word for word in body.split() if word.isidentifier()][:count])
 
 
 def area_under_curve(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """The probability that a positive is above a negative one, ties counting half (Mann & Whitney 1947).
+    """The probability that a positive value exceeds a negative one. Ties count half (Mann & Whitney 1947).
 
     >>> area_under_curve([0.9, 0.4], [0.1, 0.4])
     0.875
@@ -93,10 +94,10 @@ def area_under_curve(positive: Sequence[float], negative: Sequence[float]) -> fl
 
 
 def mixing_weights(weights: Iterable[tuple[float, bool, bool]]) -> dict[str, float]:
-    """What lambda is where the next sub-token stands in the body, where it does not, and at the end of the name.
+    """The mean of lambda if the next sub-token is in the body, if it is not, and at the end of the name.
 
-    Of (lambda, whether the target is copyable, whether it is the end); `lambda_auc` is the area under the curve of
-    telling the first from the two others by lambda.
+    `weights` has tuples (lambda, whether the target is copyable, whether it is the end). `lambda_auc` is the area under
+    the ROC curve for distinguishing the first case from the two others by lambda.
     """
     copied: list[float] = []
     invented: list[float] = []
@@ -111,10 +112,10 @@ def mixing_weights(weights: Iterable[tuple[float, bool, bool]]) -> dict[str, flo
 
 
 class NamingEvaluation(Evaluation):
-    """Names of functions, scored by `naming_scores`; of a model that copies, also `mixing_weights` at the true names.
+    """Scores function names by `naming_scores`. For a copying model, also computes `mixing_weights` at the true names.
 
-    Two floors: the most frequent name of training for every function, and the first sub-tokens of each body, as many as
-    a name has on average. `floor_f1` is the greater of their F1.
+    There are two floors: the most frequent name of the training split for every function, and the first sub-tokens of
+    each body, as many as a name has on average. `floor_f1` is the larger F1 of the two.
     """
 
     needs = ("encode", "start", "step", "log_likelihood")
@@ -147,7 +148,7 @@ class NamingEvaluation(Evaluation):
         self.suggestions = suggestions
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """The hypotheses, one more than suggestions, and lambda at each sub-token of the true name."""
+        """The hypotheses (one more than `suggestions`), and lambda at each sub-token of the true name."""
         search = BeamSearch(beam_size=self.suggestions + 1, alpha=0.0, extra_length=NAME_LENGTH, exact="all")
         decoded = search(model, {"tokens": batch["source"]}, max_length=NAME_LENGTH)
         found = {"tokens": decoded.tokens, "lengths": decoded.lengths}
@@ -161,7 +162,7 @@ class NamingEvaluation(Evaluation):
         sources, targets = data.text(self.split)
         for ids, batch, found in triples:
             for row in np.flatnonzero(ids >= 0):
-                lengths = found["lengths"][row]  # with the end: an empty name has 1, no hypothesis 0
+                lengths = found["lengths"][row]  # with the end token: 1 for an empty name, 0 for a missing hypothesis
                 tokens = [found["tokens"][row, k] for k in range(len(lengths)) if lengths[k] > 1][: self.suggestions]
                 suggestions.append(data.tokenizer.decode(tokens, [batch["source"][row]] * len(tokens)))
                 names.append(targets[ids[row]])
@@ -175,13 +176,13 @@ class NamingEvaluation(Evaluation):
         return {**scores, "samples": _samples(names, suggestions)}
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """As `Evaluation.floors`: the most frequent name, and the first words of the body."""
+        """The floors: the most frequent name, and the first words of the body."""
         from attention_research.tasks.floors.written import name_floors
 
         return name_floors(self, data)
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         outside = f" · outside the vocabulary {scores['oov_accuracy']:.1f}" if "oov_accuracy" in scores else ""
         return (
             f"F1 {scores['f1']:.1f} (at 5: {scores['f1_at_5']:.1f}) · exact {scores['exact_match']:.1f}{outside} · "

@@ -1,13 +1,14 @@
-"""Parsing scored by labelled brackets (PARSEVAL, Black et al. 1991), by evalb's conventions (Sekine & Collins 1997).
+"""Scores parse trees by labelled brackets (PARSEVAL, Black et al. 1991), as evalb does (Sekine & Collins 1997).
 
-A bracket is (label, first word, last word + 1) of a constituent; tags are none. Precision, recall and F1 are over the
-brackets of all sentences together, a bracket that stands twice counting twice. As evalb with COLLINS.prm does,
-punctuation does not count as words and PRT is ADVP; the label around the whole (TOP) was left out of the trees already.
+A bracket is (label, first word, last word + 1) of a constituent. Part-of-speech tags are not brackets. Precision,
+recall and F1 are computed over the brackets of all sentences, and a bracket that occurs twice counts twice. As in evalb
+with COLLINS.prm, punctuation does not count as words and PRT equals ADVP. The label around the whole tree (TOP) is not
+part of the trees.
 
-A decoder may write what is no tree. Vinyals et al. 2015, section 3.2: brackets are added at the beginning or the end
-until they balance (such a tree is `malformed` here; so is one of which an end has another label than its beginning: the
-beginning's counts). A tree with another number of words than its reference matches nothing, and its brackets count as
-wrong; evalb would leave the sentence out.
+A decoder may generate an invalid tree. As in Vinyals et al. 2015, section 3.2, brackets are then added at the beginning
+or the end until they balance. Such a tree is `malformed`. A tree with a closing label that differs from the opening
+label is also malformed, and the opening label counts. A tree with another number of words than its reference has no
+matches, and its brackets count as wrong; evalb would skip the sentence.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SIGNATURE = "labelled brackets|tags:no|punctuation:deleted|PRT=ADVP|repair:balan
 
 
 def brackets(text: str) -> tuple[Counter[Bracket], int, bool]:
-    """(brackets, number of words, whether the text is one well-formed tree) of a linearised tree.
+    """Parses a linearised tree. Returns (brackets, number of words, whether the text is one well-formed tree).
 
     >>> brackets("(S (NP XX )NP (VP XX )VP . )S")
     (Counter({('NP', 0, 1): 1, ('VP', 1, 2): 1, ('S', 0, 2): 1}), 2, True)
@@ -54,10 +55,10 @@ def brackets(text: str) -> tuple[Counter[Bracket], int, bool]:
 
 
 def parseval(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """Scores of linearised trees, in percent; what is undefined (no bracket at all) is 0.
+    """The scores of linearised trees, in percent. Undefined values (without any bracket) are 0.
 
-    `f1`, `precision`, `recall`; `complete_match`: sentences of which all brackets are right and none is missing;
-    `malformed` and `wrong_length`: sentences whose text was no tree, or had another number of words.
+    The scores are `f1`, `precision`, `recall`, `complete_match` (sentences with exactly the brackets of the reference),
+    `malformed` (texts that are not a tree) and `wrong_length` (trees with another number of words).
     """
     matched = given = wanted = complete = malformed = wrong_length = 0
     for hypothesis, reference in zip(hypotheses, references, strict=True):
@@ -80,7 +81,7 @@ def parseval(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
 
 
 def flat(tree: str) -> str:
-    """The tree of as many words that has one bracket: what is right without having looked.
+    """A trivial tree with the same number of words and one bracket around all of them.
 
     >>> flat("(S (NP XX )NP (VP XX )VP . )S")
     '(S XX XX )S'
@@ -89,7 +90,7 @@ def flat(tree: str) -> str:
 
 
 class ParsevalEvaluation(TextEvaluation):
-    """Parsing, scored by labelled brackets."""
+    """Scores parsing by labelled brackets."""
 
     metrics = (
         PERPLEXITY,
@@ -111,18 +112,18 @@ class ParsevalEvaluation(TextEvaluation):
     )
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:
-        """The scores of `parseval` with their `f1_signature`, and `flat_f1`: that of one bracket around everything."""
+        """The scores of `parseval` with `f1_signature`, and `flat_f1`, the F1 of one bracket around all words."""
         floor = parseval([flat(reference) for reference in references], references)["f1"]
         return {**parseval(hypotheses, references), "f1_signature": SIGNATURE, "flat_f1": floor}
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """As `Evaluation.floors`: one bracket around all words."""
+        """The floor: one bracket around all words."""
         from attention_research.tasks.floors.written import tree_floors
 
         return tree_floors(self, data)
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         found = f"precision {scores['precision']:.2f}, recall {scores['recall']:.2f}; {scores['f1_signature']}"
         failed = f"malformed {scores['malformed']:.1f} %, of another length {scores['wrong_length']:.1f} %"
         return f"F1 {scores['f1']:.2f} ({found}) · {failed} · one bracket {scores['flat_f1']:.2f}"

@@ -1,8 +1,8 @@
-"""Programs scored by what they do: a hypothesis passes where it gives what the reference gives on every test list.
+"""Scores generated programs by their results: a hypothesis passes if it equals the reference on every test list.
 
-The test lists are fixed; hypothesis and reference are functions of a list (`restricted_python`, where nothing of them
-is executed), and the reference's results are what is expected. Two programs may be written differently and both be
-right, so that as many pass at least as are the reference word by word.
+Hypothesis and reference are functions of a list. `restricted_python` interprets them; the generated text is never
+executed. The test lists are fixed, and the results of the reference are the expected ones. A correct program may differ
+from the reference as text, so at least as many programs pass as are exact matches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LISTS = (
 
 
 def results(program: str, lists: Sequence[Sequence[int]] = LISTS) -> list[Value] | None:
-    """What a program gives of each list; None where it is refused or fails on one.
+    """The results of a program on each list, or None if it is rejected or fails on one of them.
 
     >>> results("def f ( xs ) : return len ( xs )", [(), (4, 5)])
     [0, 2]
@@ -39,9 +39,9 @@ def results(program: str, lists: Sequence[Sequence[int]] = LISTS) -> list[Value]
 
 
 def program_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """`exact_match` (token by token), `runs` (on every list) and `passes` (with the reference's results), in percent.
+    """`exact_match` (equal tokens), `runs` (without failure on every list) and `passes` (equal results), in percent.
 
-    A result of another type is another one: True is not 1.
+    Results of different types are different: True is not 1.
     """
     exact = runs = passes = 0
     for hypothesis, reference in zip(hypotheses, references, strict=True):
@@ -54,7 +54,7 @@ def program_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict
 
 
 class ProgramEvaluation(TextEvaluation):
-    """Generated programs against the references, by their text and by their results."""
+    """Compares generated programs with the references, by their text and by their results."""
 
     metrics = (
         PERPLEXITY,
@@ -69,12 +69,12 @@ class ProgramEvaluation(TextEvaluation):
         return dict(program_scores(hypotheses, references))
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """As `Evaluation.floors`: the program of the nearest training description."""
+        """The floor: the program of the nearest training description."""
         from attention_research.tasks.floors.written import program_floors
 
         return program_floors(self, data)
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         said = f"exact match {scores['exact_match']:.1f} %, run {scores['runs']:.1f} %, pass {scores['passes']:.1f} %"
         return f"programs: {said} · tested on {len(LISTS)} lists"

@@ -1,9 +1,9 @@
-"""What a task gives: the contract between a loss and the train step.
+"""The task protocol: the contract between a loss and the train step.
 
-A task says what a batch means: which numbers are optimised, and what they are a mean of. It reads a model by one method
-of `models.protocol`, which its type says: `Task[ScoresTokens]` trains what gives likelihoods, `Task[Classifies]` what
-gives classes, `Task[Rates]` what gives ratings. The train step, validation and evaluation know no more of a task than
-this. How a trained model is scored is an evaluation's (`tasks.evaluation_protocol`).
+A task defines the loss of a batch and the number of items by which it is divided. It calls one method of a model
+(`models.protocol`), as its type shows: `Task[ScoresTokens]` trains models with likelihoods, `Task[Classifies]` models
+with classes, and `Task[Rates]` models with ratings. The train step, validation and evaluation use only the methods
+below. Evaluations score a trained model (`tasks.evaluation_protocol`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ ModelRead = TypeVar("ModelRead", contravariant=True)
 
 
 class Task(Protocol[ModelRead]):
-    """Sums, not means: a batch in parts, or on several devices, is summed first and divided by the count of all."""
+    """A loss as a sum, and its count. The sums over the parts of a batch, or over devices, are divided by the total
+    count."""
 
     def count(self, batch: Batch) -> Float[Array, ""]:
-        """How many of what is counted a batch has (tokens that are not padding, examples), at least 1: what `loss` is
-        divided by."""
+        """The number of items in a batch (non-padding tokens or examples), at least 1. `loss` is divided by it."""
         ...
 
     def loss(
         self, model: ModelRead, batch: Batch, key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Any]]:
-        """(the summed loss to optimise, name -> other sums to log, each divided by the count).
+        """(summed loss to optimise, name -> other sums to log). Each is divided by the count.
 
-        With a key, in training, the sums of a model with running statistics have "updates", their new values by name
-        (`layers.running_statistics`). Without a key there is no dropout and nothing that is there in training alone.
+        With a key (training), the sums of a model with running statistics have "updates", the new values by name
+        (`layers.running_statistics`). Without a key, dropout and all other parts of training are off.
         """
         ...

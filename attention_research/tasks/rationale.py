@@ -1,13 +1,14 @@
-"""Ratings with rationales, Lei, Barzilay & Jaakkola 2016 (arXiv 1606.04155), equations 2 to 5.
+"""The loss of ratings with rationales, Lei, Barzilay & Jaakkola 2016 (arXiv 1606.04155), equations 2 to 5.
 
     cost(z, x, y) = ||enc(z, x) - y||^2 + l1 sum_t z_t + l2 sum_t |z_t - z_{t-1}|
 
-and its gradient in expectation over z ~ p(z | x): that of the squared error in the encoder, and by REINFORCE
+The loss is the expected cost over z ~ p(z | x). The gradient for the encoder is that of the squared error. The gradient
+for the generator is estimated by REINFORCE with one sample of z:
 
     E_z[ cost(z, x, y) d log p(z | x) ]
 
-in the generator, with one sample of z. `loss` is one number that has both gradients: the cost itself, plus a surrogate
-less its own value. A batch has `source` [B S] and `ratings` [B R] in [0, 1] or `label` [B], 0 or 1.
+`loss` returns one number with both gradients: the cost, plus a surrogate minus the value of the surrogate. A batch has
+`source` [B S], and `ratings` [B R] in [0, 1] or `label` [B] (0 or 1).
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from attention_research.tokens import PAD
 
 
 class Rationale:
-    """`sparsity` is l1, `coherence` l2; the released code's are 0.0003 and twice that, with the error times 10.
+    """The loss of rationales. `sparsity` is l1 and `coherence` is l2.
 
-    `baseline` is subtracted from the cost in the surrogate: the paper's is `none`; `batch_mean` is the mean cost of the
-    batch's other reviews, which leaves the gradient unbiased, and needs no state as a moving average would. Switches
-    |z_t - z_{t-1}| are counted between words; a rationale that begins with the text begins without one.
+    The released code uses 0.0003 for l1 and twice that for l2, and multiplies the error by 10. `baseline` is subtracted
+    from the cost in the surrogate. The paper uses `none`. `batch_mean` is the mean cost of the other reviews in the
+    batch: the gradient remains unbiased, and in contrast to a moving average there is no state. Switches |z_t -
+    z_{t-1}| are counted between words, so a rationale at the beginning of a text has no switch there.
     """
 
     def __init__(
@@ -50,13 +52,14 @@ class Rationale:
     def loss(
         self, model: Rates, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """(summed cost, summed "squared_error", "selected" words and "switches"); no key: no sample, no dropout."""
+        """(summed cost, summed "squared_error", "selected" words and "switches"). Without a key, there is no sampling
+        and no dropout."""
         return self.of_choice(model.read(batch["source"], key=key), batch)
 
     def of_choice(
         self, read: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """`loss`, from what the model read."""
+        """`loss`, given the output of `read` of the model."""
         real, here = batch["source"] != PAD, _reviews(batch)
         dtype = accumulator(read["ratings"].dtype)
         kept = lambda x: jnp.where(here, x.astype(dtype), jnp.zeros((), dtype))
@@ -69,7 +72,8 @@ class Rationale:
         return total, {name: jax.lax.stop_gradient(jnp.sum(x)) for name, x in sums.items()}
 
     def _surrogate(self, log_p: Array, cost: Array, real: Array, here: Array) -> Float[Array, "B S"]:
-        """(cost - b) log p(z_t) of each word; b of a review is the mean over the others, (c - b) n / (n - 1) of all."""
+        """(cost - b) log p(z_t) of each word. The baseline b of a review is the mean cost of the n - 1 other reviews.
+        Then cost - b is the difference between the cost and the mean of all n reviews, times n / (n - 1)."""
         zero = jnp.zeros((), cost.dtype)
         if self.baseline == "none":
             return reinforce_surrogate(log_p, cost[:, None], zero, real)
@@ -80,7 +84,7 @@ class Rationale:
 
 
 def wanted(batch: Mapping[str, Any]) -> Float[Array, "B R"]:
-    """The true ratings; a label is one of them."""
+    """The true ratings. A label is read as a single rating."""
     return batch["ratings"] if "ratings" in batch else batch["label"][:, None].astype(jnp.float32)
 
 
@@ -90,5 +94,5 @@ def counted_switches(selected: Bool[Array, "B S"], real: Bool[Array, "B S"]) -> 
 
 
 def _reviews(batch: Mapping[str, Array]) -> Bool[Array, "B"]:
-    """Which rows hold a review: the others only fill the batch."""
+    """The mask of the rows with a review. Other rows only fill the batch."""
     return jnp.any(batch["source"] != PAD, axis=1)

@@ -1,8 +1,8 @@
-"""How good ratings and rationales are: error, how much is selected, and how much of that a person would have marked.
+"""Scores ratings and rationales: error, number of selected words, and agreement with human annotations.
 
-Lei, Barzilay & Jaakkola 2016, section 6.1: precision is the share of the selected words that stand in a sentence marked
-as the reason, over all selected words of all reviews. Taking words at random has the precision of `random_precision`:
-the expectation over choices of as many words of each review.
+Lei, Barzilay & Jaakkola 2016, section 6.1: precision is the fraction of selected words that are in a sentence annotated
+as the reason, over all selected words of all reviews. `random_precision` is the expected precision of selecting the
+same number of words of each review at random.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from attention_research.tasks.evaluation_protocol import Floor, Metric
 from attention_research.tasks.rationale import wanted
 from attention_research.tokens import PAD
 
-#: The shares of a review at which its words of greatest weight are looked at.
+#: The fractions of a review for which the words with the largest weights are scored.
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
 
 
 class RationaleEvaluation(Evaluation):
-    """Ratings and rationales of a split.
+    """Scores ratings and rationales of a split.
 
-    `share` takes that share of each review's words, those of the greatest weight, in place of the model's own choice:
-    what is called the rationale of soft attention.
+    With `share`, the rationale is this fraction of the words of each review, namely those with the largest weights. It
+    replaces the choice of the model, and defines the rationale of soft attention.
     """
 
     needs = ("read",)
@@ -50,12 +50,12 @@ class RationaleEvaluation(Evaluation):
         self.share = share
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """ "ratings" [B R], "selected" and "weights" [B S] of a batch."""
+        """{"ratings" [B R], "selected" [B S], "weights" [B S]} of a batch."""
         read = model.read(batch["source"])
         return {name: read[name] for name in ("ratings", "selected", "weights")}
 
     def chosen(self, outputs: Mapping[str, np.ndarray], row: int, words: int) -> np.ndarray:
-        """Which of a review's words are its rationale."""
+        """The mask of the words that form the rationale of a review."""
         if self.share is None:
             return np.asarray(outputs["selected"][row, :words])
         return heaviest(outputs["weights"][row, :words], self.share)
@@ -63,7 +63,7 @@ class RationaleEvaluation(Evaluation):
     def score(
         self, triples: Iterable[tuple[np.ndarray, Mapping[str, Array], Mapping[str, np.ndarray]]], data: Any
     ) -> Scores:
-        """The scores, in percent but for the error; `data` is not asked. See `scores`."""
+        """The scores, in percent except for the error. `data` is unused. See `scores`."""
         reviews = []
         for ids, batch, outputs in triples:
             source, truth = np.asarray(batch["source"]), np.asarray(wanted(batch))
@@ -79,13 +79,13 @@ class RationaleEvaluation(Evaluation):
         return scores(reviews)
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """As `Evaluation.floors`: the mean rating."""
+        """The floor: the mean rating."""
         from attention_research.tasks.floors.labels import rating_floors
 
         return rating_floors(self, data)
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         said = f"squared error {scores['mean_squared_error']:.4f}, of the mean {scores['constant_error']:.4f}"
         said += f" · {scores['selected_share']:.1f} % of the words in {scores['spans']:.1f} spans"
         if "precision" in scores:
@@ -94,7 +94,7 @@ class RationaleEvaluation(Evaluation):
 
 
 def heaviest(weights: np.ndarray, share: float) -> np.ndarray:
-    """True at the words of greatest weight, the earlier of equal ones; at least one word.
+    """The mask of the words with the largest weights, at least one. Of equal weights, the earlier words are taken.
 
     >>> heaviest(np.array([0.1, 0.5, 0.3, 0.1]), 0.5).tolist()
     [False, True, True, False]
@@ -105,7 +105,7 @@ def heaviest(weights: np.ndarray, share: float) -> np.ndarray:
 
 
 def spans(selected: np.ndarray) -> int:
-    """Runs of selected words.
+    """The number of runs of consecutive selected words.
 
     >>> spans(np.array([True, True, False, True]))
     2
@@ -114,12 +114,13 @@ def spans(selected: np.ndarray) -> int:
 
 
 def scores(reviews: list[dict[str, Any]]) -> Scores:
-    """Scores of reviews with "predicted" and "rating" [R], "selected" and "weights" [S], "gold" [S] or None.
+    """The scores of reviews with "predicted" and "rating" [R], "selected" and "weights" [S], and "gold" [S] or None.
 
-    `mean_squared_error`, and `constant_error`: that of the mean rating; `accuracy`: predictions on the right side of
-    0.5, where all ratings are 0 or 1; `selected_share`, `spans` and `words` a review; with gold `precision`, `recall`,
-    `rationale_f1`, `random_precision`, and at each of `shares` the precision of the words of greatest weight. A share,
-    or a precision of no word at all, is in percent; what is undefined is left out.
+    The scores are `mean_squared_error`; `constant_error`, the error of the mean rating; `accuracy` (only if all ratings
+    are 0 or 1), the percentage of predictions on the right side of 0.5; `selected_share` in percent; and the numbers of
+    `spans` and `words` per review. With "gold", they also have `precision`, `recall`, `rationale_f1` and
+    `random_precision`, and `precision_at`, the precision of the words with the largest weights at each of `SHARES`.
+    Undefined scores are left out.
     """
     truth, said = (np.stack([one[name] for one in reviews]) for name in ("rating", "predicted"))
     sizes = np.array([len(one["selected"]) for one in reviews])

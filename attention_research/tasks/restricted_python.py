@@ -1,10 +1,11 @@
-"""A small part of Python, evaluated by hand: functions of one list of numbers whose body is one expression.
+"""An interpreter for a small subset of Python: functions of one list of numbers whose body is one expression.
 
     def f ( xs ) : return sum ( [ x ** 2 for x in xs if x % 2 == 0 ] )
 
-What a model wrote is never executed: the text is parsed (`ast`), and its tree is walked by the few nodes that are named
-here, over whole numbers, truth values and lists of them. Any other node, name, method, attribute or keyword is refused,
-and so is what would take long or grow large: `STEPS` visits of nodes, numbers beyond `LARGEST`, powers beyond `POWER`.
+Generated text is never executed. It is parsed by `ast`, and an interpreter evaluates the few kinds of nodes listed
+here, on integers, booleans and lists of them. Any other node, name, method, attribute or keyword is rejected. Limits
+prevent long computations and large values: at most `STEPS` visits of nodes, numbers up to `LARGEST`, and exponents up
+to `POWER`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _COMPARED: dict[type, Callable[[Any, Any], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-#: Functions that may be called -> the keywords that they may be given.
+#: Name of an allowed function -> (the function, its allowed keywords).
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
     "abs": (abs, frozenset()),
     "len": (len, frozenset()),
@@ -48,12 +49,13 @@ Value = int | bool | list
 
 
 class Refused(RunError):
-    """A program that is no Python, is outside of the part that is evaluated, or fails on its argument."""
+    """The program is not valid Python, is outside of the supported subset, or fails on its argument."""
 
 
 def function_of(text: str) -> Callable[[Sequence[int]], Value]:
-    """The function that a program defines, of a list of whole numbers; `Refused` where it is none, and when called,
-    where it fails.
+    """The function of a list of integers that a program defines.
+
+    Raises `Refused` if the program does not define one. The function raises it if it fails on its argument.
 
     >>> function_of("def f ( xs ) : return max ( xs ) - min ( xs )")([3, 9, 4])
     6
@@ -82,13 +84,13 @@ def _called(body: ast.expr, names: dict[str, Value]) -> Value:
 
 
 class _Evaluation:
-    """One evaluation, which counts its steps."""
+    """Evaluates an expression and counts its steps."""
 
     def __init__(self) -> None:
         self.steps = 0
 
     def value(self, node: ast.expr, names: Mapping[str, Value]) -> Value:
-        """What an expression is worth where names mean what they mean."""
+        """The value of an expression, given the values of names."""
         self.steps += 1
         if self.steps > STEPS:
             raise Refused(f"more than {STEPS:,} steps")
@@ -100,7 +102,7 @@ class _Evaluation:
     def _value(self, node: ast.expr, names: Mapping[str, Value]) -> Value:
         of: Callable[[ast.expr], Any] = lambda child: self.value(child, names)
         match node:
-            case ast.Constant(value=int() as value):  # a truth value is an int
+            case ast.Constant(value=int() as value):  # a bool is an int
                 return value
             case ast.Name(id=name) if name in names:
                 return names[name]
@@ -132,7 +134,7 @@ class _Evaluation:
 
 
 def _of_numbers(function: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
-    """An operation on two whole numbers: lists have none here, and powers are small and whole."""
+    """An operation on two integers. Operations on lists and exponents above `POWER` are rejected."""
     if isinstance(left, list) or isinstance(right, list):
         raise Refused("an operation on a list")
     if function is operator.pow and not 0 <= right <= POWER:

@@ -1,8 +1,9 @@
-"""ROUGE (Lin 2004) as T5 and the papers after it print it: the library `rouge-score`, without stemming.
+"""ROUGE (Lin 2004) as reported by T5 and later papers: computed by the library `rouge-score`, without stemming.
 
-ROUGE-1 and -2 compare words and pairs of words, ROUGE-L the longest common subsequence; each is the F-measure, averaged
-over the texts. T5 prints the middle of 1,000 bootstrap samples of that mean instead, which is random in the second
-decimal place. The library keeps the letters a-z and digits only, in lower case: it is of use for English alone.
+ROUGE-1 and ROUGE-2 compare words and pairs of words, and ROUGE-L the longest common subsequence. Each is the F-measure,
+averaged over the texts. T5 reports the median of 1,000 bootstrap samples of this mean instead, which is random in the
+second decimal place. The library keeps only the letters a-z and digits, in lower case, so it is suitable only for
+English.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SIGNATURE = "rouge-score|stemmer:no|F-measure|mean over texts"
 
 
 def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str) -> float:
-    """`kind` is "rouge1", "rouge2" or "rougeL"; in percent.
+    """The ROUGE score in percent. `kind` is "rouge1", "rouge2" or "rougeL".
 
     >>> rouge(["the cat sat"], ["a cat sat down"], "rougeL")
     57.14285714285715
@@ -30,7 +31,7 @@ def rouge(hypotheses: Sequence[str], references: Sequence[str], kind: str) -> fl
     return 100.0 * float(np.mean(found)) if found else 0.0
 
 
-#: The beta of captions.
+#: The beta of ROUGE-L for captions.
 BETA = 1.2
 
 
@@ -39,9 +40,9 @@ def caption_rouge(hypotheses: Sequence[Words], references: References) -> float:
 
         F = (1 + beta^2) P R / (R + beta^2 P)        P = max_j l_j / |c|        R = max_j l_j / |s_j|
 
-    l_j is the length of the longest common subsequence of hypothesis c and reference s_j; beta is 1.2, so that recall
-    counts more. The best precision and the best recall may be of two references. The score of a split is the mean over
-    its pictures.
+    l_j is the length of the longest common subsequence of hypothesis c and reference s_j. beta is 1.2, which weights
+    recall more than precision. The best precision and the best recall may come from different references. The score of
+    a split is the mean over its images.
 
     >>> caption_rouge(["a cat sat".split()], [["the cat sat down".split(), "a cat".split()]])
     0.8299319727891156

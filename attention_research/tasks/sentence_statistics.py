@@ -1,23 +1,25 @@
-"""What a corpus metric is made of, sentence by sentence, in a form that is short enough for a trial's record.
+"""The sufficient statistics of a corpus metric for each sentence, in a compact form for the record of a trial.
 
-Corpus BLEU and error rates are no means over sentences: they are functions of sums over the test set. With the summands
-of each sentence a test over the choice of test sentences (`studies.differences`) needs no hypotheses. Packed::
+Corpus BLEU and error rates are not means over sentences but functions of sums over the test set. With the summands of
+each sentence, a statistical test over the choice of test sentences (`studies.differences`) does not need the
+hypotheses. The packed form is::
 
     {"version": 1, "metric": "bleu", "items": 830, "test_set": "9f2c01d4e8aa", "fixed": "c%1E0...", "own": "c$~#..."}
 
-`fixed` belongs to the test set, so that all trials on it have the same text, which a record writes once; `own` belongs
-to the hypotheses. `test_set` is a hash of the sources and references. Both texts are integers: column after column,
-each value x as 2x or, below 0, as -2x - 1, in 32 bits, the lowest bytes of all values first; zlib; base 85. The columns
-of ``bleu`` are, with m_n the matching n-grams of length n:
+`fixed` depends only on the test set, so it is the same for all trials and a record stores it once. `own` depends on the
+hypotheses. `test_set` is a hash of the sources and references. Both texts encode integers, column by column: each value
+x is stored as 2x or, if negative, as -2x - 1, in 32 bits, with the lowest bytes of all values first; then the bytes are
+compressed by zlib and written in base 85. The columns of ``bleu`` are, where m_n is the number of matching n-grams of
+length n:
 
 - fixed: tokens of the reference;
-- own: tokens of the hypothesis less those of the reference; tokens of the hypothesis less m_1; m_1 - m_2; m_2 - m_3;
+- own: tokens of the hypothesis minus those of the reference; tokens of the hypothesis minus m_1; m_1 - m_2; m_2 - m_3;
   m_3 - m_4.
 
-Those of ``error_rate`` are:
+The columns of ``error_rate`` are:
 
 - fixed: tokens of the longest reference of a source;
-- own: edits to the nearest reference; tokens of the longest less those of the nearest one.
+- own: edits to the nearest reference; tokens of the longest reference minus those of the nearest one.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ VERSION = 1
 
 
 def of_bleu(hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> dict[str, Any]:
-    """The packed statistics of sacreBLEU's BLEU, one reference a sentence."""
+    """The packed statistics of BLEU by sacreBLEU, with one reference per sentence."""
     counts = bleu_counts(hypotheses, references)
     tokens, expected, matches = counts[:, 0], counts[:, 1], counts[:, 2:6]
     fewer = np.column_stack([tokens, matches[:, :3]]) - matches
@@ -45,7 +47,7 @@ def of_bleu(hypotheses: Sequence[str], references: Sequence[str], sources: Seque
 
 
 def of_error_rate(hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> dict[str, Any]:
-    """The packed statistics of `error_rate.error_rates`: an item is a source, with all of its references."""
+    """The packed statistics of `error_rate.error_rates`. An item is a source with all of its references."""
     grouped: dict[str, tuple[str, list[str]]] = {}
     for hypothesis, reference, source in zip(hypotheses, references, sources, strict=True):
         grouped.setdefault(source, (hypothesis, []))[1].append(reference)
@@ -57,7 +59,7 @@ def of_error_rate(hypotheses: Sequence[str], references: Sequence[str], sources:
 
 
 def bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> Int[np.ndarray, "n 10"]:
-    """Of each sentence what corpus BLEU is made of: both lengths, matching n-grams and n-grams for n = 1 to 4."""
+    """The statistics of corpus BLEU for each sentence: both lengths, matching n-grams and n-grams for n = 1 to 4."""
     import sacrebleu
 
     metric = sacrebleu.BLEU()
@@ -67,9 +69,10 @@ def bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> Int[np.
 
 
 def counts(packed: Mapping[str, Any]) -> Int[np.ndarray, "n c"] | None:
-    """The summands of each item: those of `bleu_counts`; of an error rate its edits, its tokens, and 1 for any edit.
+    """Unpacks the summands of each item, or returns None for an unknown metric or version.
 
-    None for a metric or a version that is unknown.
+    For BLEU, these are the columns of `bleu_counts`. For an error rate, these are the edits, the tokens, and 1 if there
+    is any edit.
     """
     if packed.get("version") != VERSION or packed.get("metric") not in _COUNTS:
         return None
@@ -88,16 +91,16 @@ def _of_error_rate(fixed: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 
 def bleu(sums: Sequence[float]) -> float:
-    """BLEU of summed counts, as sacreBLEU computes it."""
+    """The BLEU of summed counts, as computed by sacreBLEU."""
     from sacrebleu.metrics import BLEU
 
     whole = [int(one) for one in sums]
     return float(BLEU.compute_bleu(whole[2:6], whole[6:], whole[0], whole[1], smooth_method="exp").score)
 
 
-#: Metric -> how many columns are the hypotheses' own, and what makes the counts.
+#: Metric -> (the number of columns in `own`, the function that computes the counts).
 _COUNTS = {"bleu": (5, _of_bleu), "error_rate": (2, _of_error_rate)}
-#: Metric of the packed statistics -> score of the evaluation -> its value from the summed counts and their number.
+#: Metric of the packed statistics -> score of the evaluation -> function (summed counts, number of items) -> value.
 SCORES: dict[str, dict[str, Callable[[Sequence[float], int], float]]] = {
     "bleu": {"bleu": lambda sums, items: bleu(sums)},
     "error_rate": {

@@ -1,9 +1,9 @@
-"""Text to text, as T5 trains it: cross-entropy with a z-loss (Raffel et al. 2020, arXiv 1910.10683).
+"""The text-to-text task of T5: cross-entropy with a z-loss (Raffel et al. 2020, arXiv 1910.10683).
 
     loss = sum over non-padding tokens of -log p(y) + z_loss (log Z)^2,   p = exp(logits) / Z
 
-The second term, of Mesh TensorFlow (Shazeer et al. 2018), holds the logits near what they are the logarithm of: a
-softmax leaves free a constant that is added to all of them, and in bfloat16 a large one costs precision.
+The z-loss of Mesh TensorFlow (Shazeer et al. 2018) keeps log Z near 0. A softmax does not determine the constant that
+is added to all logits, and a large constant costs precision in bfloat16.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from attention_research.tasks.translation import Translation
 
 
 class TextToText(Translation):
-    """`Translation` with a z-loss of weight `z_loss` and, as in T5, without label smoothing.
+    """`Translation` with a z-loss of weight `z_loss` and, as in T5, without label smoothing by default.
 
-    The z-loss is there in training alone: without a key (validation, evaluation) the loss is the task's own, as in the
-    released code. It is reported as "z_loss"; "negative_log_likelihood", whose mean over tokens is the log-perplexity
-    that Narang et al. 2021 print, has no part of it. A vocabulary without one softmax (`mixture_of_softmaxes`,
-    `adaptive_softmax`) gives log p as it is, so that Z is 1 and the z-loss 0; the released adaptive softmax puts one on
-    each of its softmaxes.
+    The z-loss is used only in training (with a key), as in the released code. It is reported as "z_loss". It is not
+    part of "negative_log_likelihood", whose mean over tokens is the log-perplexity of Narang et al. 2021. Vocabularies
+    without a single softmax (`mixture_of_softmaxes`, `adaptive_softmax`) have no normalizer, so there is no z-loss. The
+    released adaptive softmax applies a z-loss to each of its softmaxes.
     """
 
     def __init__(self, *, z_loss: NonNegativeFloat = 1e-4, label_smoothing: Rate = 0.0):
@@ -37,7 +36,7 @@ class TextToText(Translation):
     def loss(
         self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """(summed loss, what is reported beside it, summed); no key means neither dropout nor z-loss."""
+        """(summed loss, other sums to log). Without a key, there is no dropout and no z-loss."""
         total, sums, values, _ = self._with_values(model, batch, key)
         if key is None or "log_normalizer" not in values:
             return total, sums

@@ -1,4 +1,4 @@
-"""Text to text, scored: what the model writes against the reference, by the metrics that its task is known for."""
+"""Evaluates text-to-text models by the usual metrics of each task."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ Texts = Sequence[str]
 
 
 class TextToTextEvaluation(TextEvaluation):
-    """`metrics` of generated texts; the decoding is the config's own, in T5 greedy.
+    """Scores generated texts by `metrics`. The config sets the decoding, which is greedy in T5.
 
-    Of labels: "accuracy", "f1_macro" and "matthews", whose classes are `labels` or, none given, those of the
-    references, and "f1" of the label `positive`. Of numbers: "pearson", "spearman". Of answers (SQuAD, ReCoRD, WebQ),
-    where a source may stand once for each of its references: "exact_match", "token_f1". Of longer texts: "rouge1",
-    "rouge2", "rougeL", "bleu". All are in percent (`glue_metrics`, `rouge`, sacreBLEU).
+    Metrics for labels are "accuracy", "f1_macro" and "matthews", with the classes `labels` (default: those of the
+    references), and "f1" of the label `positive`. Metrics for numbers are "pearson" and "spearman". Metrics for answers
+    (SQuAD, ReCoRD, WebQ) are "exact_match" and "token_f1"; a source may occur once for each of its references. Metrics
+    for longer texts are "rouge1", "rouge2", "rougeL" and "bleu". All are in percent (`glue_metrics`, `rouge`,
+    sacreBLEU).
 
-    Raises ConfigError for no metric, one that stands twice, and "f1" without `positive`.
+    Raises ConfigError for an empty list of metrics, for a repeated metric, and for "f1" without `positive`.
     """
 
     metrics: tuple[Metric, ...] = (
@@ -59,17 +60,17 @@ class TextToTextEvaluation(TextEvaluation):
         if not metrics or len(set(metrics)) < len(metrics):
             raise ConfigError(f"evaluation.metrics: expected at least one, each once; got {list(metrics)}")
         if "f1" in metrics and positive is None:
-            raise ConfigError("evaluation.positive: f1 is of one label; say which")
+            raise ConfigError("evaluation.positive: the metric f1 needs the positive label")
         self.chosen, self.labels, self.positive = tuple(metrics), tuple(labels), positive
         self.metrics = tuple(one for one in type(self).metrics if one.name in ("perplexity", *metrics))
 
     def score(self, hypotheses: Texts, references: Texts, sources: Texts) -> Scores:
-        """Each metric by its name, and their mean as `score`: a task of GLUE with two metrics counts with their mean.
+        """Each metric by its name, and their mean as `score`, as GLUE averages the two metrics of a task.
 
-        `majority_...` beside each is what writing the most frequent reference for every source would score; with BLEU
-        and ROUGE come their signatures, with BLEU `copy_bleu` as in `BleuEvaluation`.
+        For each metric, `majority_...` is the score of writing the most frequent reference for every source. BLEU and
+        ROUGE have a signature, and BLEU also has `copy_bleu`, see `BleuEvaluation`.
         """
-        most = min(Counter(references).items(), key=lambda found: (-found[1], found[0]))[0]  # of equals the first
+        most = min(Counter(references).items(), key=lambda found: (-found[1], found[0]))[0]  # ties: alphabetical order
         constant = [most] * len(references)
         ours: dict[str, float] = {
             metric: self._score(metric, hypotheses, references, sources) for metric in self.chosen
@@ -85,7 +86,7 @@ class TextToTextEvaluation(TextEvaluation):
     def _score(self, metric: str, hypotheses: Texts, references: Texts, sources: Texts) -> float:
         match metric:
             case "f1":
-                assert self.positive is not None  # as asked for above
+                assert self.positive is not None  # checked in the constructor
                 return glue_metrics.f1(hypotheses, references, self.positive)
             case "f1_macro" | "matthews":
                 return getattr(glue_metrics, metric)(hypotheses, references, self.labels)
@@ -100,12 +101,12 @@ class TextToTextEvaluation(TextEvaluation):
         return getattr(glue_metrics, metric)(hypotheses, references)
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """As `Evaluation.floors`: by the metrics."""
+        """The floors, depending on the metrics."""
         from attention_research.tasks.floors.written import text_to_text_floors
 
         return text_to_text_floors(self, data)
 
     def summary(self, scores: Mapping[str, Any]) -> str:
-        """One line of what `score` gave."""
+        """The scores in one line."""
         each = (f"{metric} {scores[metric]:.2f} ({scores[f'majority_{metric}']:.2f})" for metric in self.chosen)
         return f"{' · '.join(each)} · in brackets: always writing the most frequent reference"

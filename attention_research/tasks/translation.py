@@ -16,11 +16,12 @@ from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 
 
 class Translation:
-    """loss = sum over non-padding tokens of -(1 - e) log p(y) - e mean_v log p(v), e = `label_smoothing`
+    """loss = sum over non-padding tokens of -(1 - e) log p(y) - e mean_v log p(v), where e is `label_smoothing`
     (0.1 in the paper).
 
-    Layers' auxiliary losses are added (`tasks.auxiliary`). Reported beside the loss are those, each by its name too,
-    layers' figures, and the unsmoothed negative log-likelihood: perplexities are exp of that, never of the loss.
+    Auxiliary losses of layers are added (`tasks.auxiliary`). Their sum, each auxiliary loss by name, figures of layers,
+    and the unsmoothed negative log-likelihood are reported too. Perplexities are exp of the negative log-likelihood,
+    not of the loss.
     """
 
     def __init__(self, *, label_smoothing: Rate = 0.1):
@@ -33,14 +34,14 @@ class Translation:
     def loss(
         self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """(summed loss, what is reported beside it, summed); no key means no dropout."""
+        """(summed loss, other sums to log). Without a key, dropout is off."""
         total, sums, *_ = self._with_values(model, batch, key)
         return total, sums
 
     def _with_values(
         self, model: ScoresTokens, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]], Mapping[str, Float[Array, "B T"]], dict[str, Any]]:
-        """`loss`, the model's values per token, and its aux."""
+        """The two results of `loss`, the values of the model per token, and its aux."""
         values, aux = model.log_likelihood(batch, key=key)
         nll = -jnp.sum(values["log_likelihood"], where=values["mask"])
         smooth = -jnp.sum(values["smooth_log_likelihood"], where=values["mask"])

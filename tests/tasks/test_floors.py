@@ -228,7 +228,8 @@ def test_near_and_far_are_scored_apart_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "text", gone, raising=False)
     assert evaluation.by_distance(said, references, sources, data, lines.append) == scores and not lines
     assert evaluation.by_distance(said, references, ["another"] * 3, data, lines.append) == {}
-    assert lines == ["evaluation.near: the training text is not here, near and far are left out (the text is gone)"]
+    said = "evaluation.near: without the training text, there are no scores of near and far sources (the text is gone)"
+    assert lines == [said]
     assert evaluation.distance_summary({}) == ""
     alone = memory.by_distance(np.zeros(1, bool), ["a"], ["b"])
     assert "near_bleu" not in alone and alone["near_sentences"] == 0

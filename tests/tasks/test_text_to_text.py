@@ -156,7 +156,7 @@ def test_generated_texts_have_bleu_and_rouge_with_their_signatures():
 
 
 def test_what_cannot_be_scored_is_refused():
-    with pytest.raises(ConfigError, match="evaluation.positive: f1 is of one label"):
+    with pytest.raises(ConfigError, match="evaluation.positive: the metric f1 needs the positive label"):
         TextToTextEvaluation(metrics=("f1",))
     for metrics in ((), ("bleu", "bleu")):
         with pytest.raises(ConfigError, match="evaluation.metrics: expected at least one, each once"):

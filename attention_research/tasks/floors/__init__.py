@@ -1,6 +1,7 @@
-"""Trivial baselines that a trained model must beat: each is fitted on the training split, without a seed.
+"""Floors: trivial baselines that a trained model must beat. They are fitted on the training split, without a seed.
 
-`floors_of` gives all floors of an evaluation on its data: n-gram models where it reports a perplexity, and its own.
+`floors_of` returns all floors of an evaluation on its data: n-gram models if the evaluation reports a perplexity, and
+the floors of the evaluation itself.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _ORDERS = {"bigram": 2, "trigram": 3}
 
 
 def floors_of(data: Data, evaluation: Evaluation) -> dict[str, dict[str, float]]:
-    """Floor (its slug) -> metric, as the evaluation's scores call it -> value on the evaluation's split and examples.
+    """Slug of a floor -> name of a metric in the scores -> value on the split and examples of the evaluation.
 
-    Reads the training text. `perplexity` is that of a target token, the end of the sentence included.
+    Reads the training text. `perplexity` is per target token, including the end of the sentence.
     """
     found: dict[str, dict[str, float]] = {}
     if isinstance(data, HasTargets) and _reports_perplexity(evaluation):
@@ -29,9 +30,9 @@ def floors_of(data: Data, evaluation: Evaluation) -> dict[str, dict[str, float]]
 
 
 def ngram_floors(data: Writable, split: str, examples: int | None) -> dict[str, dict[str, float]]:
-    """The perplexity of a unigram, a bigram and a trigram model of the targets, which see no source.
+    """The perplexity of a unigram, a bigram and a trigram model of the targets, which do not use the source.
 
-    A row of a language model's data that begins in the middle of a text has the history of a sentence's beginning.
+    A row of language-model data that begins in the middle of a text has the history of the start of a sentence.
     """
     text, scored = data.target_sentences("train"), data.target_sentences(split, examples)
     found = {"unigram": {"perplexity": unigram_perplexity(data, split, examples)}}
@@ -41,5 +42,5 @@ def ngram_floors(data: Writable, split: str, examples: int | None) -> dict[str, 
 
 
 def _reports_perplexity(evaluation: Evaluation) -> bool:
-    """Evaluations that decode are given the perplexity beside their scores (`training.evaluation`)."""
+    """Whether the evaluation reports a perplexity. `training.evaluation` adds it to every evaluation that decodes."""
     return isinstance(evaluation, ScoresTexts | PerplexityEvaluation)

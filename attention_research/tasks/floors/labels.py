@@ -1,8 +1,9 @@
 """Floors of predicted classes and ratings: the most frequent class, a linear model of words, the mean rating.
 
-The linear model is multinomial logistic regression on TF-IDF vectors of words and pairs of words, by scikit-learn. Term
-frequencies are 1 + log(count), the inverse document frequency is log((1 + N) / (1 + df)) + 1, vectors have length 1,
-and terms of one training text alone are left out. The L2 penalty is scikit-learn's for C = `INVERSE`.
+The linear model is the multinomial logistic regression of scikit-learn on TF-IDF vectors of words and pairs of words.
+Term frequencies are 1 + log(count), the inverse document frequency is log((1 + N) / (1 + df)) + 1, and vectors are
+normalized to length 1. Terms that occur in only one training text are left out. The L2 penalty is that of scikit-learn
+for C = `INVERSE`.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ from attention_research.tasks.classification import confusion, macro_f1
 from attention_research.tasks.evaluation import Evaluation
 
 Floors = dict[str, dict[str, float]]
-#: C, the inverse of the penalty's weight.
+#: C, the inverse of the weight of the penalty.
 INVERSE = 10.0
 _STEPS = 200
 
-#: A text: its words, or the numbers that stand for them.
+#: A text as its words, or as token ids.
 Words = Sequence[str] | Sequence[int] | np.ndarray
 
 
 def evaluated_ids(data: Data, evaluation: Evaluation) -> np.ndarray:
-    """The numbers of the examples that an evaluation scores, in order."""
+    """The ids of the examples that an evaluation scores, in ascending order."""
     batches = data.evaluation_batches(evaluation.split, evaluation.batch_size, evaluation.examples)
     ids = np.concatenate([ids for ids, _ in batches])
     return np.sort(ids[ids >= 0])
 
 
 def class_floors(evaluation: Evaluation, data: Labelled) -> Floors:
-    """Of classes: "majority", the most frequent one of training; of texts, or of questions on pictures, which are then
-    not looked at, "tfidf_logistic"."""
+    """The floors of classification: "majority", the most frequent class of the training split, and "tfidf_logistic" for
+    texts and for questions about images (which are ignored)."""
     ids, train = evaluated_ids(data, evaluation), data.labels("train")
     label, classes = data.labels(evaluation.split)[ids], len(data.classes)
     scores = lambda said: _class_scores(label, said, classes)
@@ -51,14 +52,14 @@ def _class_scores(label: np.ndarray, said: np.ndarray, classes: int) -> dict[str
 
 
 def _words(data: HasText, split: str) -> Sequence[Words]:
-    """What a model reads of each text: its tokens, cut; of a question its words."""
+    """The tokens of each text, truncated as for a model, or the words of a question."""
     if isinstance(data, HasTokens):
         return data.tokens(split)
     return [text.split() for text in data.text(split)[0]]
 
 
 def rating_floors(evaluation: Evaluation, data: Data) -> Floors:
-    """Of ratings: "mean", that of the training split for every example."""
+    """The floor of ratings: "mean", the mean rating of the training split."""
     from attention_research.tasks.rationale import wanted
 
     def ratings(split: str, examples: int | None) -> np.ndarray:
@@ -70,7 +71,7 @@ def rating_floors(evaluation: Evaluation, data: Data) -> Floors:
 
 
 def predicted(train: Sequence[Words], labels: np.ndarray, texts: Sequence[Words]) -> np.ndarray:
-    """The most probable class of each of the `texts`, fitted on `train`, whose classes are `labels`.
+    """The predicted class of each of the `texts`. The model is fitted on the texts `train` with classes `labels`.
 
     >>> text = [["good", "film"], ["good", "one"], ["bad", "film"], ["bad", "one"]]
     >>> predicted(text, np.array([1, 1, 0, 0]), [["a", "bad", "book"]]).tolist()
@@ -85,10 +86,10 @@ def predicted(train: Sequence[Words], labels: np.ndarray, texts: Sequence[Words]
     terms = TfidfVectorizer(analyzer=_terms, sublinear_tf=True, min_df=2, dtype=np.float64)
     try:
         vectors = terms.fit_transform(train)
-    except ValueError:  # no term stands in two texts
+    except ValueError:  # no term occurs in two texts
         return np.full(len(texts), np.bincount(labels).argmax())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a floor need not be the optimum
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a floor does not need to be optimal
         model = LogisticRegression(C=INVERSE, max_iter=_STEPS).fit(vectors, labels)
     return model.predict(terms.transform(texts))
 

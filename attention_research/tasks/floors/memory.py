@@ -1,9 +1,9 @@
-"""A translation memory: for a new source the training source that is most like it, and what stands beside that.
+"""A translation memory: returns the target of the training source that is most similar to a new source.
 
-How much two texts are alike is Dice's coefficient of their sets of letter 3-grams, 2 |A & B| / (|A| + |B|): how often a
-3-gram stands in a text does not count. A text is read as it is, with a space before it and one after it. Where all
-words of all texts are single letters, as in spelling, the spaces between them are left out. Of equally similar training
-sources the first is taken.
+The similarity of two texts is the Dice coefficient of their sets of character 3-grams, 2 |A & B| / (|A| + |B|).
+Repetitions of a 3-gram do not count. A text is used as it is, with one space added before and after it. If all words of
+all texts are single letters, as in spelling, the spaces between them are left out. Of equally similar training sources,
+the first one is taken.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from attention_research.data import storage
 from attention_research.errors import ConfigError, RunError
 from attention_research.tasks.evaluation import Scores, corpus_bleu
 
-#: Changes whenever similarities are reckoned otherwise.
+#: The version of the similarity, part of the cache key. Change it when the computation changes.
 _VERSION = 1
 
 
 class Nearest(NamedTuple):
-    """Of each source the place of the training source that is most like it, and how much alike they are."""
+    """The index of the most similar training source for each source, and their similarity."""
 
     place: Integer[np.ndarray, "n"]
     similarity: Float[np.ndarray, "n"]
@@ -38,7 +38,7 @@ def nearest(sources: Sequence[str], known: Sequence[str]) -> Nearest:
     texts, grams = _trigrams([*known, *sources])
     sizes = np.bincount(texts, minlength=len(known) + len(sources))
     first = np.searchsorted(texts, len(known))
-    # The training texts with each 3-gram stand one after the other.
+    # `having` lists the training texts of each 3-gram consecutively.
     order = np.argsort(grams[:first], kind="stable")
     having, starts = texts[order], np.searchsorted(grams[order], np.arange(grams.max(initial=-1) + 2))
     ends = np.searchsorted(texts, np.arange(len(known), len(sizes) + 1))
@@ -53,7 +53,7 @@ def nearest(sources: Sequence[str], known: Sequence[str]) -> Nearest:
 
 
 def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(number of the text, number of the 3-gram) of each 3-gram of each text, each once and in order."""
+    """(index of the text, index of the 3-gram) of each distinct 3-gram of each text, sorted."""
     letters = all(len(word) == 1 for text in texts for word in text.split())
     read = [f" {''.join(text.split()) if letters else text} " for text in texts]
     points = np.frombuffer("".join(read).encode("utf-32-le"), np.uint32).astype(np.int64)
@@ -65,18 +65,18 @@ def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def similarities(data: Any, sources: Sequence[str], report: Callable[[str], None]) -> Nearest | None:
-    """`nearest` among the training sources, kept in the data folder under the training text and these sources.
+    """`nearest` among the training sources, cached in the data folder by the training text and these sources.
 
-    None, and a line that says so, where it was never computed and the training text cannot be read.
+    Returns None and reports the reason if there is no cached result and the training text cannot be read.
     """
-    data = getattr(data, "_data", data)  # of other files that a run is evaluated on: the run's own
+    data = getattr(data, "_data", data)  # for an evaluation on other files, use the data of the run
     key = storage.content_hash([_VERSION, data._prepared.splits["train"]["digest"]], sources)
     path = storage.folder("similarities") / f"{key}.npz"
     if not path.exists():
         try:
             known, _ = data.text("train")
         except (ConfigError, RunError, OSError) as error:
-            report(f"evaluation.near: the training text is not here, near and far are left out ({error})")
+            report(f"evaluation.near: without the training text, there are no scores of near and far sources ({error})")
             return None
         found = nearest(sources, known)
         with storage.written(path) as temporary, open(temporary, "wb") as file:
@@ -86,8 +86,10 @@ def similarities(data: Any, sources: Sequence[str], report: Callable[[str], None
 
 
 def by_distance(near: Bool[np.ndarray, "n"], hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """`near_bleu` of the sources that are `near` to a training source, `far_bleu` of the others, and how many each are;
-    without the BLEU of a set that is empty."""
+    """`near_bleu` of the sources `near` to a training source, `far_bleu` of the others, and the number of each.
+
+    The BLEU of an empty set is left out.
+    """
     found: Scores = {}
     for name, of in (("near", near), ("far", ~near)):
         rows = np.flatnonzero(of).tolist()

@@ -1,4 +1,4 @@
-"""Floors of evaluations that decode: what is written without a model, scored as the evaluation scores a model."""
+"""Floors of evaluations that decode: texts that are generated without a model and scored like those of a model."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from attention_research.tasks.floors.labels import Floors, evaluated_ids, predic
 from attention_research.tasks.floors.memory import by_distance, nearest
 from attention_research.tasks.naming import first_words, naming_scores
 
-#: Below this similarity "memory_else_copy" copies.
+#: The floor "memory_else_copy" copies the source if the similarity is below this value.
 COPIED_BELOW = 0.5
-#: Texts of more different ones than this are no classes.
+#: The largest number of distinct targets that are treated as classes.
 _MOST_CLASSES = 100
 _LABEL_METRICS = {"accuracy", "f1", "f1_macro", "matthews"}
 _END = re.compile(r"[.!?][\"']?(?=\s+[\"'A-Z])")
 
 
 class _Texts:
-    """Sources and references that an evaluation scores, in the order of their numbers, and the training texts."""
+    """The sources and references that an evaluation scores, in the order of their ids, and the training texts."""
 
     def __init__(self, evaluation: Evaluation, data: Any):
         ids = evaluated_ids(data, evaluation)
@@ -35,35 +35,36 @@ class _Texts:
 
     @cached_property
     def training(self) -> tuple[list[str], list[str]]:
-        """Sources, targets."""
+        """(sources, targets) of the training split."""
         return self.data.text("train")
 
     @cached_property
     def nearest(self) -> tuple[list[str], np.ndarray]:
-        """The target of the training source that is nearest to each source, and the similarity."""
+        """The target of the nearest training source for each source, and the similarity."""
         sources, targets = self.training
         found = nearest(self.sources, sources)
         return [targets[place] for place in found.place], found.similarity
 
     @property
     def frequent(self) -> list[str]:
-        """The most frequent training target, for every source; of equals the first in the alphabet."""
+        """The most frequent training target for every source. Ties are broken alphabetically."""
         counts = Counter(self.training[1])
         return [min(counts, key=lambda text: (-counts[text], text))] * len(self.sources)
 
     def memory_else_copy(self, copies: Sequence[str]) -> list[str]:
-        """The nearest target, but the copy where its source is less similar than `COPIED_BELOW`."""
+        """The target of the nearest training source, or the copy if the similarity is below `COPIED_BELOW`."""
         pairs = zip(*self.nearest, copies, strict=True)
         return [copy if similarity < COPIED_BELOW else one for one, similarity, copy in pairs]
 
     def scored(self, written: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
-        """The evaluation's scores of what was written."""
+        """The scores of these texts by the evaluation."""
         scores = self._evaluation.score(written, self.references, self.sources)  # type: ignore[attr-defined]
         return {metric: float(scores[metric]) for metric in metrics if metric in scores}
 
 
 def translation_floors(evaluation: Evaluation, data: Any) -> Floors:
-    """ "copy", "memory", "memory_else_copy": `bleu`, and with the evaluation's `near` that of either set."""
+    """The floors "copy", "memory" and "memory_else_copy" with `bleu`. If the evaluation has `near`, the BLEU of near
+    and far sources is added."""
     texts, near = _Texts(evaluation, data), getattr(evaluation, "near", None)
     written = {
         "copy": texts.sources,
@@ -79,7 +80,8 @@ def translation_floors(evaluation: Evaluation, data: Any) -> Floors:
 
 
 def transduction_floors(evaluation: Evaluation, data: Any) -> Floors:
-    """ "token_by_token", fitted on the very references (`tasks.token_by_token`), and "nearest_source"."""
+    """The floors "token_by_token", fitted on the scored references (`error_rate.token_by_token`), and
+    "nearest_source"."""
     texts, metrics = _Texts(evaluation, data), ("error_rate", "word_error_rate")
     floor = token_by_token(texts.sources, texts.references)
     return {name: texts.scored(written, metrics)
@@ -87,8 +89,11 @@ def transduction_floors(evaluation: Evaluation, data: Any) -> Floors:
 
 
 def text_to_text_floors(evaluation: Any, data: Any) -> Floors:
-    """Of all tasks "majority", the most frequent training target. Of labels also "tfidf_logistic"; of answers
-    "nearest_source"; of translations the floors of translations; of summaries "lead"."""
+    """The floor "majority", the most frequent training target, and further floors by task.
+
+    These are "tfidf_logistic" for labels, "nearest_source" for answers, the floors of translation for translations, and
+    "lead" for summaries.
+    """
     texts, metrics = _Texts(evaluation, data), set(evaluation.chosen)
     found = {"majority": texts.frequent}
     classes = sorted(set(texts.training[1]))
@@ -108,7 +113,9 @@ def text_to_text_floors(evaluation: Any, data: Any) -> Floors:
 
 
 def lead(text: str) -> str:
-    """The first sentence of a text: up to a full stop (or ! or ?) before a capital letter, as the BBC writes: Mr Blair.
+    """The first sentence of a text: up to a full stop (or ! or ?) before a capital letter.
+
+    Abbreviations such as "Mr" must be written without a full stop, as the BBC does.
 
     >>> lead("He won 3.5 million. She did not.")
     'He won 3.5 million.'
@@ -118,7 +125,7 @@ def lead(text: str) -> str:
 
 
 def tree_floors(evaluation: Evaluation, data: Any) -> Floors:
-    """ "flat": one bracket around as many words as the reference has."""
+    """The floor "flat": one bracket around as many words as the reference has."""
     from attention_research.tasks.parseval import flat
 
     texts = _Texts(evaluation, data)
@@ -127,13 +134,13 @@ def tree_floors(evaluation: Evaluation, data: Any) -> Floors:
 
 
 def program_floors(evaluation: Evaluation, data: Any) -> Floors:
-    """ "nearest_source": the program of the most similar training description."""
+    """The floor "nearest_source": the program of the most similar training description."""
     texts = _Texts(evaluation, data)
     return {"nearest_source": texts.scored(texts.nearest[0], ("exact_match", "runs", "passes"))}
 
 
 def caption_floors(evaluation: Evaluation, data: Any) -> Floors:
-    """ "frequent", the most frequent training caption, and "other", the first caption of the next picture."""
+    """The floors "frequent", the most frequent training caption, and "other", the first caption of the next image."""
     texts = _Texts(evaluation, data)
     counts = Counter(caption for captions in data.text("train")[1] for caption in captions)
     frequent = min(counts, key=lambda text: (-counts[text], text))
@@ -144,8 +151,8 @@ def caption_floors(evaluation: Evaluation, data: Any) -> Floors:
 
 
 def name_floors(evaluation: Evaluation, data: Any) -> Floors:
-    """ "frequent", the most frequent training name, and "first_words" of each body, as many as a name has there on
-    average."""
+    """The floors "frequent", the most frequent training name, and "first_words" of each body, as many as a training
+    name has on average."""
     texts = _Texts(evaluation, data)
     count = round(float(np.mean([len(name.split()) for name in texts.training[1]])))
     written = {"frequent": texts.frequent, "first_words": [first_words(body, count) for body in texts.sources]}
