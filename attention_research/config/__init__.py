@@ -1,7 +1,7 @@
-"""From a config file and overrides to constructor calls; the signature of a kind's constructor is its schema.
+"""Reads config files and overrides and builds objects from them. The signature of a constructor is its schema.
 
-``load`` reads a file, applies overrides, fills in defaults and inherited settings, validates; ``build`` imports the
-classes. Until ``build``, JAX is not imported. The only importer of ml_collections.
+``load`` reads a file, applies overrides, fills in defaults and inherited settings, and validates the result. ``build``
+imports the classes. JAX is not imported before ``build``. No other package of the project imports ml_collections.
 """
 
 from attention_research.config.construction import build, build_experiment, build_model

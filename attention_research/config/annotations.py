@@ -1,8 +1,8 @@
-"""The fixed vocabulary of annotations: what a setting accepts, from Python values and from the command line's text.
+"""The annotations of settings: which values a setting accepts, as Python values and as text of the command line.
 
-Values are kept in JSON's form: tuples are lists, numpy's scalars Python's, an int for a float is a float (so that 1
-and 1.0 have one hash), a float without a fraction for an int is an int (1e5 is 100000), -0.0 is 0.0. A bool is not an
-int; nan and infinities are refused.
+Values are stored in JSON form. Tuples become lists and NumPy scalars become Python scalars. An int given for a float
+becomes a float, so that 1 and 1.0 have the same hash. A float without a fraction given for an int becomes an int (1e5
+is 100000). -0.0 becomes 0.0. A bool is not accepted as an int. NaN and infinities are rejected.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from attention_research import registry, signatures
 
 
 class Mismatch(ValueError):
-    """A value is not what an annotation accepts; the message says what was expected and what came."""
+    """An annotation does not accept a value. The message says what was expected and what was given."""
 
 
-#: What the ranges of `signatures` say in words, as a test.
+#: The ranges of `signatures`, described in words -> a test of the value.
 RANGES: dict[str, Callable[[Any], bool]] = {
     "": lambda value: True,
     "at least 1": lambda value: value >= 1,
@@ -32,7 +32,7 @@ RANGES: dict[str, Callable[[Any], bool]] = {
     "above 0": lambda value: value > 0,
     "from 0 to below 1": lambda value: 0 <= value < 1,
 }
-#: Up to here a float holds every int; a larger one written as 1e20 is refused, since its digits are not all meant.
+#: Floats represent all integers up to this value exactly. A larger integer in the form 1e20 is rejected.
 EXACT = 2**53
 _WORDS = {int: "an int", float: "a float", bool: "true or false", str: "a string"}
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
@@ -42,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 @dataclass(frozen=True)
 class Scalar:
-    """int, float, bool or str, in a range."""
+    """An int, float, bool or str in a range."""
 
     base: type[Any]
     range: str = ""
@@ -136,7 +136,8 @@ class Tuple:
 
 @dataclass(frozen=True)
 class Section:
-    """Child["family"], or Child["family", "other"]: a child section, inherited from sections of either name."""
+    """Child["family"] or Child["family", "other"]: a child section, which can be inherited from sections of its own
+    name or of the name "other"."""
 
     family: str
     other: str | None = None
@@ -146,7 +147,7 @@ class Section:
         return f"a kind of {self.family} ({', '.join(registry.FAMILIES[self.family])}) or a dict of its settings"
 
     def check(self, value: Any) -> dict[str, Any]:
-        """A kind's name stands for dict(kind=name)."""
+        """The section as a dict. The name of a kind is short for dict(kind=name)."""
         if isinstance(value, str):
             return {"kind": value}
         if not isinstance(value, dict):
@@ -160,7 +161,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Named:
-    """Children["family"]: any number of sections, each under a name that the config chooses."""
+    """Children["family"]: any number of sections under names that the config chooses."""
 
     item: Section
 
@@ -185,7 +186,7 @@ Annotation = Scalar | Choice | Optional | Tuple | Section | Named
 
 
 def read(node: ast.expr) -> Annotation:
-    """The annotation of a signature; raises `Mismatch` where it is not in the vocabulary."""
+    """Parses the annotation of a parameter. Raises `Mismatch` if it is not one of the supported annotations."""
     match node:
         case ast.Constant(value=str() as text):
             return read(ast.parse(text, mode="eval").body)
@@ -213,7 +214,8 @@ def read(node: ast.expr) -> Annotation:
 
 
 def plain(value: Any) -> Any:
-    """JSON's form of what a config file gives: dicts, lists, Python's scalars; anything else stays, to be refused."""
+    """Converts a value of a config file to JSON form: dicts, lists and Python scalars. Other values are unchanged, and
+    are rejected later."""
     if hasattr(value, "items"):  # a dict or a ConfigDict
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -224,16 +226,16 @@ def plain(value: Any) -> Any:
 
 
 def spell(value: Any) -> str:
-    """The text that parses back to a value: what a command line is written with."""
+    """The text of a value on the command line, which parses back to the value."""
     if isinstance(value, str):
         return value
     return str(value).lower() if value is None or isinstance(value, bool) else repr(value)
 
 
 def literal(text: str) -> Any:
-    """A Python literal, or None where the text is none."""
+    """The value of a Python literal, or None if the text is not a literal."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # 1or2: Python would warn of its own grammar
+        with warnings.catch_warnings(action="ignore"):  # Python warns about the syntax of texts such as 1or2
             return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
@@ -258,7 +260,7 @@ def _show(value: Any) -> str:
 
 
 def whole(text: str) -> Any:
-    """The int that a text means, 1000, 1_000, 1e3 or 1000.0 alike; the text itself where it means none.
+    """The int of a text such as 1000, 1_000, 1e3 or 1000.0, or the text itself if it is not an integer.
 
     >>> whole("1e5"), whole("2.50e1"), whole("1.5")
     (100000, 25, '1.5')
@@ -280,7 +282,7 @@ def _float(text: str) -> Any:
 
 
 def _bool(text: str) -> Any:
-    return {"true": True, "false": False}.get(text.lower(), text)  # an unknown word is refused by the check
+    return {"true": True, "false": False}.get(text.lower(), text)  # the check rejects an unknown word
 
 
 _PARSERS = {int: whole, float: _float, bool: _bool}

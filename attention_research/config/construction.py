@@ -1,4 +1,4 @@
-"""From resolved sections to constructors: here the classes, and with them JAX, are imported."""
+"""Builds constructors from resolved sections. This module imports the classes, and with them JAX."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from attention_research.signatures import Constructor
 
 
 def build(section: dict[str, Any], family: str, path: str = "config") -> Constructor:
-    """The constructor of a resolved section; child sections are constructors in its settings, lists are tuples.
+    """The constructor of a resolved section. Its child sections become constructors, and lists become tuples.
 
-    Raises `ConfigError` where the section is not one that this code resolved (a saved config of another version).
+    Raises `ConfigError` if the section was resolved by another version of the code, as in an old saved config.
     """
     kind = section["kind"] if "kind" in section else None
     if kind not in registry.FAMILIES[family]:
@@ -31,7 +31,8 @@ def build(section: dict[str, Any], family: str, path: str = "config") -> Constru
 
 
 def build_experiment(config: Config) -> Any:
-    """An `Experiment` whose attributes are the constructors of the sections (``.model(rngs=...)``) and the scalars."""
+    """An `Experiment` whose attributes are the constructors of the sections, such as ``.model(rngs=...)``, and the
+    scalar settings."""
     return build(config.resolved, "experiment")()
 
 

@@ -1,12 +1,12 @@
-"""Variants of other packages: kinds that an installed distribution names, beside those of the registry.
+"""Registers variants of other packages: kinds that installed distributions add to the registry.
 
-A distribution says in its pyproject.toml which kind of which family is which class of its own:
+A distribution lists its classes in its pyproject.toml, with the family and the name of each kind:
 
     [project.entry-points."attention_research.variants"]
     "encoder_attention.mine" = "my_package.attention:MyAttention"
     "causal_attention.mine" = "my_package.attention:MyAttention"
 
-The class is read and built as one of the package's own is: its signature is its schema.
+The class is treated like a class of this package: its signature is its schema.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ GROUP = "attention_research.variants"
 
 @cache
 def add_variants() -> None:
-    """Enters them into the registry, once a process.
+    """Adds the variants of other packages to the registry, once per process.
 
-    Raises ConfigError, one line with the distribution's name, for a family that there is not and for a kind that is
-    there already with another class.
+    Raises ConfigError with the name of the distribution if a family does not exist, or if a kind exists already with
+    another class.
     """
     for point in importlib.metadata.entry_points(group=GROUP):
         where = f"the variant {point.name} of the installed package {point.dist.name if point.dist else point.value}"

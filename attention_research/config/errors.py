@@ -1,4 +1,4 @@
-"""The one-line errors of arguments and configs, and the nearest valid name that they offer."""
+"""One-line errors for arguments and configs, with a suggestion of the nearest valid name."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from attention_research.errors import ConfigError
 
 
 class SchemaError(ConfigError):
-    """A constructor's signature cannot serve as a schema: a mistake in the package, not in the config."""
+    """The signature of a constructor cannot be used as a schema. This is an error in the code, not in the config."""
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The closest of `names`, or None where none is close."""
+    """The most similar of `names`, or None if none is similar enough."""
     return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)), None)
 
 
 def offer(name: str, names: Iterable[str], prefix: str = "") -> str:
-    """``did you mean ...?``, or the list of what there is."""
+    """``did you mean ...?`` with the nearest name, or the list of all names if none is similar."""
     names = list(names)
     close = nearest(name, names)
     if close:

@@ -1,7 +1,7 @@
-"""Config files: ``get_config(variant)`` and ``VARIANTS`` of ``translation/transformer[:variant]``.
+"""Loads config files, which define ``get_config(variant)`` and ``VARIANTS``.
 
-A config that comes with the package is named without a path, one of your own by its file. The path
-``configs/translation/transformer.py`` names the packaged file, too, where there is no such file.
+A packaged config is given by its name, such as ``translation/transformer[:variant]``, and your own config by its file.
+The path ``configs/translation/transformer.py`` also refers to the packaged config if the file does not exist.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from attention_research.config.record import Config, resolve
 
 
 def load(spec: str, overrides: Iterable[Override] = ()) -> Config:
-    """The resolved config of ``name[:variant]`` or ``file.py[:variant]`` (without a variant: the first) with overrides.
+    """The resolved config of ``name[:variant]`` or ``file.py[:variant]`` with overrides. The default is the first
+    variant.
 
-    Raises `ConfigError`, one line, before anything slow; imports no JAX unless the file does.
+    Raises `ConfigError` with one line before any slow operation. Does not import JAX, unless the file does.
     """
     path, _, variant = str(spec).partition(":")
     module = config_file(path)
@@ -36,7 +37,7 @@ def load(spec: str, overrides: Iterable[Override] = ()) -> Config:
 
 
 def variants(path: str | Path) -> dict[str, str]:
-    """Variant -> one line about it ('' where the file says nothing)."""
+    """Variant -> its description in one line, or '' if the file does not have one."""
     return _variants(config_file(path), path)
 
 
@@ -47,7 +48,7 @@ def packaged_configs() -> list[str]:
 
 
 def config_file(name: str | Path) -> ModuleType:
-    """The module of a config file, packaged or your own, run anew: its ``get_config`` and ``VARIANTS``.
+    """Runs a config file, packaged or your own, and returns it as a module with ``get_config`` and ``VARIANTS``.
 
     A config file of your own can start from a packaged one::
 
@@ -60,7 +61,7 @@ def config_file(name: str | Path) -> ModuleType:
             config.model.width //= 2
             return config
 
-    Raises `ConfigError` for a file that is not there or that fails.
+    Raises `ConfigError` if the file does not exist or fails.
     """
     path = _path(Path(name))
     module = ModuleType(path.stem)
@@ -73,7 +74,7 @@ def config_file(name: str | Path) -> ModuleType:
 
 
 def _path(given: Path) -> Path:
-    """The file that is meant: the one of that path, else a packaged one."""
+    """The file with this path if it exists, otherwise the packaged config of this name."""
     if given.is_file():
         return given
     names = packaged_configs()
@@ -91,7 +92,7 @@ def _files(folder: Path, pattern: str) -> list[Path]:
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, path: str) -> CodeType:
-    """A study asks for the same file once for each of its rows."""
+    """Compiles a file. The cache is useful because a study loads the same file for each of its rows."""
     return compile(text, path, "exec")
 
 
@@ -117,7 +118,7 @@ def _given(module: ModuleType, path: str, variant: str) -> dict[str, Any]:
 
 
 def failure(path: str | Path, error: Exception) -> ConfigError:
-    """Where in the file something went wrong, in one line."""
+    """An error of a config file as one line with the line number in the file."""
     if isinstance(error, SyntaxError):
         return ConfigError(f"{path}:{error.lineno}: {error.msg}")
     frames, whole = traceback.extract_tb(error.__traceback__), os.path.abspath(path)

@@ -1,9 +1,10 @@
-"""Overrides: any leaf that the schema knows, set in the given config before its one resolution.
+"""Applies overrides such as ``("model.num_heads", "4")`` to a config before it is resolved.
 
-``("model.num_heads", "4")``: a text is parsed by the annotation that its path leads to, any other value is checked by
-it. A whole section may be given as a dict, which replaces it; a section's path with a kind's name is short for
-``.kind``. Kinds are set first, the outermost first, since they decide what the other paths mean; a dict is a barrier
-that they do not pass. Otherwise the order stands: the last one counts.
+The annotation at the path parses a text and checks any other value. A dict replaces a whole section. The path of a
+section with the name of a kind is short for setting ``.kind``. Kinds are set before other settings, and outer kinds
+before inner ones, because they determine the meaning of the other paths. A dict separates the overrides before it from
+those after it: kinds after the dict are not set earlier. Apart from that, overrides are applied in order, and the last
+one wins.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Override = tuple[str, Any]
 
 
 def overridden(given: dict[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
-    """`given`, which is changed, with the overrides set."""
+    """Sets the overrides in `given`, in place, and returns it."""
     run: list[Override] = []
     for path, value in overrides:
         if not isinstance(path, str) or not all(path.split(".")):
@@ -40,7 +41,7 @@ def overridden(given: dict[str, Any], overrides: Iterable[Override]) -> dict[str
 
 
 def _apply(given: dict[str, Any], run: list[Override]) -> None:
-    """A run without dicts: its kinds, the outermost first, then the rest."""
+    """Applies consecutive overrides without dicts: first the kinds, the outermost first, then the other settings."""
     rest = set(range(len(run)))
     for i in sorted(rest, key=lambda i: f".{run[i][0]}".removesuffix(".kind").count(".")):
         path, value = run[i]
@@ -57,7 +58,7 @@ def _leads_to_section(given: dict[str, Any], path: str) -> bool:
     except ConfigError:
         return False
     if setting is None:
-        return key != "kind" and isinstance(node, dict)  # one of the sections by name
+        return key != "kind" and isinstance(node, dict)  # one of several named sections
     return setting is not None and setting.section is not None and not setting.many
 
 
@@ -66,7 +67,7 @@ def _set(given: dict[str, Any], path: str, value: Any) -> None:
     if setting is None:  # a kind, or one of several sections
         alone = isinstance(value, str) and (isinstance(section, list) or path.split(".")[-1] != "kind")
         section[key] = {"kind": value} if alone else value
-        _descend(plain(given), path)  # an unknown kind is refused here, under its full path
+        _descend(plain(given), path)  # raises an error with the full path for an unknown kind
         return
     try:
         parsed: Any = setting.annotation.parse(value) if isinstance(value, str) else setting.annotation.check(value)
@@ -76,14 +77,14 @@ def _set(given: dict[str, Any], path: str, value: Any) -> None:
         section[key] = parsed
         return
     if setting.section is not None and isinstance(value, str) and isinstance(section.get(key), dict) and parsed:
-        parsed = {**section[key], **parsed}  # the short form sets the kind alone; what else was written must fit it
+        parsed = {**section[key], **parsed}  # the short form sets only the kind; the other settings must fit it
     section[key] = parsed
     if isinstance(parsed, dict):
         _descend(plain(given), f"{path}.kind")
 
 
 def _descend(given: dict[str, Any], path: str) -> tuple[Setting | None, Any, Any]:
-    """(setting, node of `given`, key) that a path leads to; sections on the way are created.
+    """Follows a path and returns (setting, node of `given`, key). Creates missing sections on the way.
 
     The setting is None for ``kind``, and for one of several sections (``steps.0``, ``evaluations.bleu``).
     """
@@ -121,7 +122,7 @@ def _descend(given: dict[str, Any], path: str) -> tuple[Setting | None, Any, Any
             if not names:
                 return None, node[name], index
         child = scope.child(name, index)
-        if child is None:  # an optional section that is off: naming a setting in it switches it on
+        if child is None:  # an optional section that is None: giving a setting of it creates the section
             family = setting.section.family
             child = Scope(full, family, Raw({"kind": next(iter(registry.FAMILIES[family]))}), scope)
         if index is None and not isinstance(node.get(name), dict):

@@ -1,4 +1,4 @@
-"""A resolved config: what is saved, printed, hashed and compared."""
+"""The class `Config`: a resolved config, which can be saved, printed, hashed and compared."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ABSENT = "(absent)"
 
 @dataclass(frozen=True)
 class Config:
-    """``given`` (what was said) and ``resolved`` (what it means), both of JSON's dicts, lists and scalars.
+    """A config as it was ``given`` and as it was ``resolved``, both in JSON form.
 
-    Two configs are equal when they resolve to the same; ``spec`` is the file and variant that it came from.
+    Two configs are equal if their ``resolved`` forms are equal. ``spec`` is the file and the variant of the config.
     """
 
     given: dict[str, Any] = field(compare=False)
@@ -30,23 +30,23 @@ class Config:
 
     @cached_property
     def hash(self) -> str:
-        """12 hexadecimal digits of SHA-256 over the resolved config's canonical JSON."""
+        """12 hexadecimal digits of the SHA-256 of the canonical JSON of the resolved config."""
         return identity.digest(self.resolved)
 
     @cached_property
     def identity(self) -> str:
-        """12 digits of what a trial is, however it is run (`config.identity`)."""
+        """The identity of the trial, which does not depend on how it is run (`config.identity`): 12 digits."""
         return identity.identity(self.resolved)
 
     def __hash__(self) -> int:
         return int(self.hash, 16)
 
     def __str__(self) -> str:
-        """One line a leaf, as it would be set on the command line."""
+        """One line for each leaf, in the form of the command line."""
         return "\n".join(f"{path}={spell(value)}" for path, value in flat(self.resolved).items())
 
     def override(self, overrides: Iterable[Override]) -> Config:
-        """This config with more overrides, resolved anew from what was given."""
+        """A new config with further overrides, resolved again from ``given``."""
         return resolve(self.given, overrides, spec=self.spec)
 
     def to_json(self) -> str:
@@ -56,7 +56,7 @@ class Config:
 
     @classmethod
     def from_json(cls, text: str) -> Config:
-        """The config that was saved, as it was: nothing is resolved again."""
+        """Reads a saved config without resolving it again."""
         add_variants()
         try:
             record = json.loads(text)
@@ -65,8 +65,11 @@ class Config:
             raise ConfigError(f"config.json: not a saved config ({type(error).__name__}: {error})") from None
 
     def completed(self) -> Config:
-        """A saved config with the settings that were added later, at their defaults, which mean the old behaviour
-        (`config.identity`). A config with settings that this version does not know is returned unchanged."""
+        """A saved config completed by settings that were added to the code later.
+
+        They have their defaults, which mean the old behaviour (`config.identity`). A config with settings that are
+        unknown to this version is returned unchanged.
+        """
         try:
             return replace(self, resolved=resolution.resolved(plain(self.resolved)))
         except ConfigError:
@@ -74,14 +77,14 @@ class Config:
 
 
 def resolve(given: dict[str, Any], overrides: Iterable[Override] = (), *, spec: str = "") -> Config:
-    """The config of a nested dict with overrides set. Raises `ConfigError`, one line with the key's full path."""
+    """The config of a nested dict with overrides. Raises `ConfigError` with one line and the full path of the key."""
     add_variants()
     given = overridden(plain(given), overrides)
     return Config(given=given, resolved=resolution.resolved(given), spec=spec)
 
 
 def difference(old: Config | dict[str, Any], new: Config | dict[str, Any]) -> list[str]:
-    """``path: old -> new``, a line a leaf that differs, in the old one's order."""
+    """One line ``path: old -> new`` for each leaf that differs, in the order of the old config."""
     before, after = (flat(c.resolved if isinstance(c, Config) else c) for c in (old, new))
     spelled = lambda leaves, path: spell(leaves[path]) if path in leaves else _ABSENT
     return [
@@ -92,13 +95,16 @@ def difference(old: Config | dict[str, Any], new: Config | dict[str, Any]) -> li
 
 
 def changes(old: Config, new: Config) -> list[str]:
-    """`difference`, less the settings that came after the old config was saved and have their default in the new one:
-    that default means what was done before (`config.identity`)."""
+    """`difference` without new settings at their defaults.
+
+    A setting that was added after the old config was saved is ignored if it has its default in the new config, because
+    this default means the old behaviour (`config.identity`).
+    """
     return difference(_with_newer(old.resolved, new.resolved, identity.without_defaults(new.resolved)), new)
 
 
 def _with_newer(old: Any, new: Any, said: Any) -> Any:
-    """The old section with the settings of the new one that it lacks and that were not `said`."""
+    """The old section, completed by settings of the new section that it lacks and that are not in `said`."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         said = said if isinstance(said, list) else [{}] * len(new)
         return [_with_newer(*items) for items in zip(old, new, said, strict=True)]
@@ -109,7 +115,7 @@ def _with_newer(old: Any, new: Any, said: Any) -> Any:
 
 
 def flat(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Path -> leaf; items of a tuple of sections under their number."""
+    """Path -> leaf. The path of an item in a tuple of sections contains its number."""
     leaves: dict[str, Any] = {}
     for key, value in section.items():
         path = f"{prefix}{key}"

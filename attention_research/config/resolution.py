@@ -1,10 +1,10 @@
-"""Resolution: a given config with every default, inherited setting and inherited section filled in.
+"""Resolves a config: fills in all defaults, inherited settings and inherited sections.
 
-A setting that its section does not give and that has no default comes from the nearest enclosing section that has that
-name, for the names in `FLOWS` only. A child section without a default in the signature starts from the nearest
-enclosing section of its name, re-resolved in its new place, where that kind is defined in its family; else from the
-family's first kind. What is given for it without a ``kind``, or with the same, is merged over that; another kind stands
-alone.
+If a setting is not given and has no default, it is inherited from the nearest enclosing section with a setting of this
+name. This applies only to the names in `FLOWS`. A child section without a default in the signature is inherited from
+the nearest enclosing section of its name, and resolved again in its new place. If the kind of that section does not
+exist in the family of the child, the first kind of the family is taken. A section that is given without a ``kind``, or
+with the same kind, is merged over the inherited section. A section with another kind replaces it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = ("config", "experiment")
 
 @dataclass(frozen=True)
 class Raw:
-    """A section as it was said: its values (``kind`` among them), and the full paths where they were written."""
+    """A section as it was given: its values, including ``kind``, and the full paths at which they were given."""
 
     values: dict[str, Any]
     written: dict[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Raw:
 
 
 class Scope:
-    """A section in its place: kind, signature, what was said, what encloses it; `values` as resolution goes."""
+    """A section in its place: kind, signature, given values and enclosing section. Resolution fills `values`."""
 
     def __init__(self, path: str, family: str, raw: Raw, parent: Scope | None = None):
         self.path, self.family, self.raw, self.parent = path, family, raw, parent
@@ -48,7 +48,7 @@ class Scope:
 
     @classmethod
     def root(cls, given: dict[str, Any]) -> Scope:
-        """The whole config."""
+        """The scope of a whole config."""
         path, family = ROOT
         if not isinstance(given, dict):
             raise ConfigError(f"{path}: expected a dict of sections; got {given!r}")
@@ -57,18 +57,19 @@ class Scope:
         return cls(path, family, raw)
 
     def where(self, name: str) -> str:
-        """The full path under which the user wrote a key of this section."""
+        """The full path at which the user gave a key of this section."""
         return self.raw.written.get(name, f"{self.path}.{name}")
 
     def child_raw(self, name: str) -> Any:
-        """What a child section is before its own resolution, given over inherited: a `Raw`, a list or a dict of them,
-        or None."""
+        """A child section before its resolution, with the given values merged over the inherited ones: a `Raw`, a list
+        or dict of them, or None."""
         if name not in self._children:
             self._children[name] = self._said(self.settings[name])
         return self._children[name]
 
     def child(self, name: str, index: int | str | None = None) -> Scope | None:
-        """The scope of a child section, or of one of several, by its number or name; None where there is none."""
+        """The scope of a child section, or of one of several child sections by number or name. None if the section is
+        None."""
         raw, family = self.child_raw(name), self.settings[name].family
         path = f"{self.path}.{name}"
         if index is not None:
@@ -113,19 +114,20 @@ class Scope:
 
 
 class Around(Scope):
-    """What encloses a section that stands alone: settings that flow into it, and no sections."""
+    """The enclosing scope of a section that is resolved alone. It has settings to inherit, but no sections."""
 
     def __init__(self, values: dict[str, Any]):
         self.path, self.parent, self.settings, self.values = "build_model", None, {}, values
 
 
 def resolved(given: dict[str, Any]) -> dict[str, Any]:
-    """The resolved config: every section with its ``kind``, all values in JSON's form, in the signatures' order."""
+    """The resolved config: every section with its ``kind``, and all values in JSON form in the order of the
+    signatures."""
     return _checked(Scope.root(given))
 
 
 def resolved_section(given: dict[str, Any], family: str, around: dict[str, Any]) -> dict[str, Any]:
-    """The same for one section alone, in messages called by its family; `around` are settings that flow into it."""
+    """Resolves one section alone, which messages call by its family. `around` has the settings that it can inherit."""
     if not isinstance(given, dict):
         raise ConfigError(f"{family}: expected a dict of settings; got {given!r}")
     return _checked(Scope(family, family, _over(_plain(family), given, family, family), Around(around)))
@@ -183,13 +185,13 @@ def _value(scope: Scope, setting: schema.Setting) -> Any:
             except Mismatch as error:
                 raise ConfigError(f"{scope.path}.{name}: from {above.path}.{name}: {error}") from None
         above = above.parent
-    # An inherited section is mended where its kind was written, not in each place that it is inherited to.
+    # For an inherited section, the message names the place where its kind was given.
     home = scope.raw.written.get("kind", f"{scope.path}.kind").removesuffix("kind")
     raise ConfigError(f"{home}{name}: missing; {scope.kind} needs it ({setting.annotation.words})")
 
 
 def unknown(scope: Scope, name: str, path: str) -> ConfigError:
-    """The error of a key that the section's kind does not have, with the nearest that there is."""
+    """The error for a key that the kind of the section does not have, with a suggestion."""
     section = path.rpartition(".")[0]
     if not isinstance(name, str):
         return ConfigError(f"{section}: its keys are names; got {name!r}")
@@ -207,7 +209,8 @@ def unknown(scope: Scope, name: str, path: str) -> ConfigError:
 
 
 def leaves(scope: Scope) -> list[str]:
-    """The full paths of all settings under a scope, its own first; sections that cannot be read are left out."""
+    """The full paths of all settings in a scope and its child sections, its own first. Invalid sections are left
+    out."""
     found = [f"{scope.path}.{name}" for name, setting in scope.settings.items() if setting.section is None]
     for name, setting in scope.settings.items():
         if setting.section is not None and not setting.many:
@@ -246,7 +249,7 @@ def _known_kind(family: str, kind: Any, path: str) -> None:
 
 
 def _over(base: Raw, given: dict[str, Any], family: str, where: str) -> Raw:
-    """What is given over what is inherited, or alone where it is another kind."""
+    """Merges the given values over the inherited section. If the kinds differ, returns the given values alone."""
     written = {key: f"{where}.{key}" for key in given}
     if "kind" in given:
         _known_kind(family, given["kind"], f"{where}.kind")
@@ -266,7 +269,8 @@ def _merged(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fitting(there: Any, setting: schema.Setting) -> Raw | list[Raw] | None:
-    """An enclosing section as this family takes it: as it is where its kind is defined here, else the first kind."""
+    """An enclosing section for this family: the section itself if its kind exists in the family, else the first
+    kind."""
     kinds = registry.FAMILIES[setting.family]
     if there is None:
         return None if setting.optional else _plain(setting.family)

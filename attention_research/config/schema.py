@@ -1,22 +1,23 @@
-"""Schemas: the signatures of constructors, read from the source without importing it.
+"""Reads the schemas of kinds: the signatures of their constructors, parsed from the source without importing it.
 
-A setting is a keyword-only parameter of ``__init__`` with an annotation from `signatures`; its default is a
-literal. ``rngs`` and what is annotated `Given` come from the parent module and are never settings. A class without
-``__init__`` has the one of its bases, as far as they stand in the same package or in this one.
+A setting is a keyword-only parameter of ``__init__`` with an annotation from `signatures` and a literal as its default.
+``rngs`` and parameters annotated as `Given` come from the parent module and are not settings. A class without
+``__init__`` has that of its bases, if these are in the same package or in this one.
 
-A class states its own settings and hands the rest on to its base:
+A class declares its own settings and passes the others on to its base:
 
     class RelativeAttention(MultiHeadAttention):
         def __init__(self, *, max_distance: NonNegative = 16, rngs: nnx.Rngs, **inherited: Any):
             super().__init__(rngs=rngs, **inherited)
 
-``**inherited``, of exactly this name and used in this one call, stands for the settings of the base's ``__init__``.
-They come first; a setting of the same name takes the base's place. What the call gives by name (``use_bias=False``) is
-fixed by the class and no setting of it, unless the class has it as its own.
+``**inherited`` must have exactly this name and be used only in this call. It stands for the settings of the base's
+``__init__``. These settings come first; a setting of the class with the same name replaces that of the base. An
+argument that the call gives by name (``use_bias=False``) is fixed by the class. It is not a setting, unless the class
+declares it again.
 
-What cannot be read so is a `SchemaError` for the developer: a dataclass, a decorated ``__init__``, ``*args`` or other
-``**kwargs``, ``**inherited`` that is used otherwise, two bases with an ``__init__`` each, positional parameters, a
-default that is a name.
+Other forms raise `SchemaError`, which is meant for developers: a dataclass, a decorated ``__init__``, ``*args`` or
+other ``**kwargs``, another use of ``**inherited``, two bases with an ``__init__`` each, positional parameters, or a
+default that is not a literal.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _Required:
         return "required"
 
 
-#: The default of a setting that has none.
+#: Marks a setting without a default.
 REQUIRED = _Required()
 NOT_SETTINGS = ("self", "rngs")
 #: The name of the parameter ``**inherited``.
@@ -49,7 +50,7 @@ INHERITED = "inherited"
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter of a kind's constructor."""
+    """A setting: a parameter of the constructor of a kind."""
 
     name: str
     text: str
@@ -58,7 +59,7 @@ class Setting:
 
     @cached_property
     def section(self) -> Section | None:
-        """The child section that this is, or whose repetition this is."""
+        """The annotation of the child section, or of each child section if there are several; None for a value."""
         inner = self._inner
         inner = inner.items[0] if isinstance(inner, Tuple) and inner.repeated else inner
         inner = inner.item if isinstance(inner, Named) else inner
@@ -66,7 +67,7 @@ class Setting:
 
     @property
     def family(self) -> str:
-        """The child section's."""
+        """The family of the child section."""
         assert self.section is not None
         return self.section.family
 
@@ -76,12 +77,12 @@ class Setting:
 
     @cached_property
     def many(self) -> bool:
-        """A tuple of sections, or sections by name."""
+        """Whether the setting is a tuple of sections or a dict of named sections."""
         return self.section is not None and isinstance(self._inner, Tuple | Named)
 
     @cached_property
     def named(self) -> bool:
-        """Sections by name."""
+        """Whether the setting is a dict of named sections."""
         return isinstance(self._inner, Named)
 
     @cached_property
@@ -90,12 +91,12 @@ class Setting:
 
 
 def settings(family: str, kind: str) -> list[tuple[str, str, Any]]:
-    """(name, annotation as written, default or `REQUIRED`) of every setting of a kind, in the signature's order."""
+    """(name, annotation as text, default or `REQUIRED`) of every setting of a kind, in the order of the signature."""
     return [(setting.name, setting.text, setting.default) for setting in signature(family, kind).values()]
 
 
 def signature(family: str, kind: str) -> dict[str, Setting]:
-    """Name -> setting of a kind. Raises `SchemaError` where the source is missing or cannot serve as a schema."""
+    """Name -> setting of a kind. Raises `SchemaError` if the source is missing or cannot be used as a schema."""
     module, name = registry.locate(family, kind)
     path = source(module)
     if path is None:
@@ -104,7 +105,7 @@ def signature(family: str, kind: str) -> dict[str, Setting]:
 
 
 def source(module: str) -> Path | None:
-    """The file of a module, found without importing its packages (their ``__init__`` may import JAX)."""
+    """The file of a module, found without importing its packages, because their ``__init__`` may import JAX."""
     top, *rest = module.split(".")
     spec = importlib.util.find_spec(top)
     if spec is None:
@@ -118,7 +119,7 @@ def source(module: str) -> Path | None:
     return known
 
 
-#: Folders of a package and names below it -> the file; a config asks for the same ones dozens of times.
+#: A cache: (folders of a package, names below it) -> the file. A config looks up the same files many times.
 _SOURCES: dict[tuple[str, ...], Path | None] = {}
 
 
@@ -133,7 +134,7 @@ def _find_source(folders: Iterable[str], rest: list[str]) -> Path | None:
 
 @cache
 def _signature(module: str, name: str, path: Path, stamp: int) -> dict[str, Setting]:
-    del stamp  # a changed file is read again
+    del stamp  # part of the cache key, so that a changed file is read again
     found = _find_init(module, name)
     if found is None:
         return {}
@@ -153,7 +154,7 @@ def _signature(module: str, name: str, path: Path, stamp: int) -> dict[str, Sett
 
 
 def _handed_on(where: str, function: ast.FunctionDef) -> set[str]:
-    """The names that ``super().__init__(name=..., **inherited)`` gives."""
+    """The names of the arguments that ``super().__init__(name=..., **inherited)`` sets."""
     uses = sum(isinstance(node, ast.Name) and node.id == INHERITED for node in ast.walk(function))
     for node in ast.walk(function):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "super().__init__" and not node.args and uses == 1:
@@ -164,7 +165,7 @@ def _handed_on(where: str, function: ast.FunctionDef) -> set[str]:
 
 
 def _of_base(where: str, init: _Init) -> dict[str, Setting]:
-    """The settings of the base whose ``__init__`` is called by one."""
+    """The settings of the base whose ``__init__`` is called by this ``__init__``."""
     base = _init_of_bases(init.module, init.node)
     path = source(base.module) if base else None
     if base is None or path is None:
@@ -173,7 +174,7 @@ def _of_base(where: str, init: _Init) -> dict[str, Setting]:
 
 
 def _from_parent(argument: ast.arg) -> bool:
-    """Whether a parameter is what only the parent module knows."""
+    """Whether the parent module passes this parameter, so that it is not a setting."""
     given = isinstance(argument.annotation, ast.Subscript) and ast.unparse(argument.annotation.value) == "Given"
     return given or argument.arg in NOT_SETTINGS
 
@@ -199,13 +200,13 @@ def _setting(where: str, argument: ast.arg, default: ast.expr | None) -> Setting
     if setting.section is not None and value is not None:
         for child in value.values() if setting.named else value if setting.many else [value]:
             if child.get("kind") not in registry.FAMILIES[setting.family]:
-                raise SchemaError(f"{where}: its default {child.get('kind')!r} is no kind of {setting.family}")
+                raise SchemaError(f"{where}: its default {child.get('kind')!r} is not a kind of {setting.family}")
     return setting
 
 
 @dataclass(frozen=True)
 class _Init:
-    """An ``__init__`` and the class that has it."""
+    """An ``__init__`` and its class."""
 
     module: str
     node: ast.ClassDef
@@ -213,7 +214,7 @@ class _Init:
 
 
 def _find_init(module: str, name: str) -> _Init | None:
-    """The class's ``__init__``, or that of its bases; None where there is none in its package or in this one."""
+    """The ``__init__`` of a class or of its bases. None if there is none in its package or in this one."""
     path = source(module)
     tree = _tree(path, path.stat().st_mtime_ns) if path else ast.Module([], [])
     node = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name), None)
@@ -240,7 +241,7 @@ def _init_of_bases(module: str, node: ast.ClassDef) -> _Init | None:
 
 
 def home_of_base(tree: ast.Module, module: str, base: ast.expr) -> tuple[str, str] | None:
-    """("module", "Class") of a base that stands in the same package or in this one."""
+    """("module", "Class") of a base class in the same package or in this one, or None."""
     if not isinstance(base, ast.Name):
         return None
     known = (module.split(".")[0], __name__.split(".")[0])

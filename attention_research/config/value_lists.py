@@ -1,4 +1,4 @@
-"""Lists of a setting's values, ``PATH=v1,v2``: `sweep --over` multiplies them out, `training.varied` zips them."""
+"""Parses lists of values of a setting, ``PATH=v1,v2``, for `sweep --over` (all combinations) and `training.varied`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
 def parse_over(text: str) -> tuple[str, list[str]]:
-    """``PATH=v1,v2`` -> (path, values). Commas inside brackets or quotes belong to a value.
+    """Parses ``PATH=v1,v2`` to (path, values). Commas inside brackets or quotes belong to a value.
 
     >>> parse_over("model.betas=(0.9,0.98),(0.9,0.999)")
     ('model.betas', ['(0.9,0.98)', '(0.9,0.999)'])
@@ -23,8 +23,9 @@ def parse_over(text: str) -> tuple[str, list[str]]:
 
 
 def parse_varied(texts: Iterable[str]) -> dict[str, list[str]]:
-    """Path -> values, which may repeat, of `training.varied`. An item without ``=`` continues the list before it, as a
-    command line that needs no quotes gives them:
+    """Path -> values of `training.varied`. Values may repeat.
+
+    An item without ``=`` continues the previous list, so that the command line does not need quotes:
 
     >>> parse_varied("training.learning_rate=1,3,3,model.dropout_rate=0,0,0.1".split(","))
     {'training.learning_rate': ['1', '3', '3'], 'model.dropout_rate': ['0', '0', '0.1']}
@@ -53,7 +54,7 @@ def _list(text: str, said: str) -> tuple[str, list[str]]:
 
 
 def _split(text: str, said: str) -> list[str]:
-    """Split at the commas outside brackets and quotes."""
+    """Splits a text at the commas outside brackets and quotes."""
     parts, closing, quote = [""], [], ""
     for character in text:
         if quote:

@@ -101,7 +101,7 @@ BAD = {
     "family": ('class X:\n    def __init__(self, *, a: Child["nrom"]): ...', "no family 'nrom'"),
     "kind": (
         'class X:\n    def __init__(self, *, a: Child["norm"] = "no"): ...',
-        "its default 'no' is no kind of norm",
+        "its default 'no' is not a kind of norm",
     ),
     "dataclass": ("@dataclasses.dataclass(frozen=True)\nclass X:\n    a: int = 3", "a dataclass has no __init__"),
     "class": ("class Y: ...", "no class X in it"),
