@@ -1,1 +1,1 @@
-"""What a trained model does inside: attention weights as pictures and as a page; alignments, heads, spectra, probes."""
+"""Analysis of trained models: pictures and pages of attention weights, alignments, heads, spectra and probes."""

@@ -1,7 +1,7 @@
-"""Alignments as heat maps of words against words, Bahdanau et al. 2015, figure 3: rows are written, columns were read.
+"""Draws alignments as heat maps, Bahdanau et al. 2015, figure 3: rows are target words, columns are source words.
 
-The model's tokens may be pieces of words. Source pieces of a word add up (the weight that went to the word), target
-pieces are averaged (each piece's row sums to what the model's does), so that a row of words sums to the same.
+The tokens of the model may be pieces of words. The weights of the pieces of a source word are summed, and those of the
+pieces of a target word are averaged. The sum of a row is therefore the same for words as for tokens.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from jaxtyping import Float
 from attention_research.analysis import picture_file
 from attention_research.tokens import UNKNOWN
 
-_MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # before a word
+_MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # marks the start of a word
 _CELL, _COLUMNS = 0.27, 2  # inches, panels side by side
 
 
 def words_of(tokenizer: Any, tokens: Sequence[int]) -> tuple[list[str], list[list[int]]]:
-    """(words, which tokens each is made of); the end of the sentence is a word of its own."""
+    """(words, positions of the tokens of each word). The end of the sentence is a separate word."""
     words: list[str] = []
     members: list[list[int]] = []
     for place, (token, piece) in enumerate(zip(tokens, tokenizer.pieces(tokens), strict=True)):
@@ -39,7 +39,7 @@ def words_of(tokenizer: Any, tokens: Sequence[int]) -> tuple[list[str], list[lis
 def over_words(
     weights: Float[np.ndarray, "T S"], written: Sequence[Sequence[int]], read: Sequence[Sequence[int]]
 ) -> Float[np.ndarray, "M N"]:
-    """The weights between words: sums over a source word's tokens, means over a target word's.
+    """The weights between words: summed over the tokens of a source word, averaged over those of a target word.
 
     >>> over_words(np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]), [[0, 1]], [[0], [1, 2]]).tolist()
     [[0.25, 0.75]]
@@ -49,7 +49,7 @@ def over_words(
 
 
 def as_map(tokenizer: Any, source: Sequence[int], target: Sequence[int], weights: np.ndarray) -> dict[str, Any]:
-    """One sentence's map as JSON: "source" and "target" words, "weights" in rows of the target's words."""
+    """The map of one sentence as JSON: "source" and "target" words, and "weights" with a row for each target word."""
     read, read_members = words_of(tokenizer, source)
     written, written_members = words_of(tokenizer, target)
     merged = over_words(np.asarray(weights, np.float64), written_members, read_members)
@@ -57,7 +57,7 @@ def as_map(tokenizer: Any, source: Sequence[int], target: Sequence[int], weights
 
 
 def draw(maps: Sequence[Mapping[str, Any]], path: Path, heading: str) -> None:
-    """Write a panel for each map: white is weight 1 and black 0, as in the paper, with the words on the axes."""
+    """Draws one panel for each map, with the words on the axes. As in the paper, white is weight 1 and black is 0."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -1,12 +1,13 @@
-"""How attention aligns two sentences, against a gold word alignment and by itself.
+"""Measures how attention aligns two sentences, with and without a gold word alignment.
 
-Weights are [T S]: row t is what target token t attends to. Links are pairs (source, target), counted from 0, as a gold
-alignment has them. A row's link is where its weight is largest (the first of equals); a row of zeros has none, nor has
-one that looks at a position behind the words (the end of the sentence).
+Weights have shape [T S]: row t has the attention of target token t. Links are pairs (source, target), counted from 0,
+as in a gold alignment. The link of a row is the source position with the largest weight (the first one of equal
+weights). A row of zeros has no link, and neither has a row with its maximum after the words (at the end of the
+sentence).
 
-Alignment error rate (Och & Ney 2003): 1 - (|A and S| + |A and P|) / (|A| + |S|), with sure links S, possible links P
-(S among them) and the alignment's links A; over a corpus the counts are summed first. With S = P, which is what a
-generated set has, it is 1 - F1 of the links.
+The alignment error rate (Och & Ney 2003) is 1 - (|A and S| + |A and P|) / (|A| + |S|), with sure links S, possible
+links P (which include S) and the links A of the alignment. Over a corpus, the counts are summed first. If S = P, as in
+generated data, it equals 1 - F1 of the links.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Link = tuple[int, int]
 
 
 def links(weights: np.ndarray, size: int | None = None) -> set[Link]:
-    """One link a row: to the source position with the largest weight, where that is below `size`."""
+    """The links of an alignment: for each row the source position with the largest weight, if it is below `size`."""
     size = weights.shape[1] if size is None else size
     found = ((int(np.argmax(row)), target) for target, row in enumerate(weights) if np.max(row, initial=0.0) > 0)
     return {(source, target) for source, target in found if source < size}
@@ -35,9 +36,9 @@ def links(weights: np.ndarray, size: int | None = None) -> set[Link]:
 def alignment_error_rate(
     found: Sequence[Iterable[Link]], sure: Sequence[Iterable[Link]], possible: Sequence[Iterable[Link]] | None = None
 ) -> float:
-    """The rate over a corpus, a set of links a sentence; `possible` are the sure links where it is not given.
+    """The alignment error rate over a corpus, with one set of links per sentence. `possible` defaults to `sure`.
 
-    0 is a perfect alignment, 1 one without a right link, and also where there is no link at all.
+    A perfect alignment has rate 0. An alignment without a correct link has rate 1, and so has a corpus without links.
     """
     matched = total = 0
     for ours, gold, might in zip(found, sure, sure if possible is None else possible, strict=True):
@@ -48,7 +49,7 @@ def alignment_error_rate(
 
 
 def accuracy(found: Sequence[Iterable[Link]], gold: Sequence[Iterable[Link]]) -> float:
-    """Share of the target words with a gold link whose own link is one of theirs; nan without any."""
+    """The fraction of the target words with gold links whose link is one of them. NaN if there are no such words."""
     right = total = 0
     for ours, theirs in zip(found, gold, strict=True):
         total += len({target for _, target in theirs})
@@ -57,7 +58,7 @@ def accuracy(found: Sequence[Iterable[Link]], gold: Sequence[Iterable[Link]]) ->
 
 
 def reordered(gold: Iterable[Link]) -> set[Link]:
-    """The links that cross another one: their words stand in another order in the two sentences.
+    """The links that cross another link: the order of their words differs between the two sentences.
 
     >>> sorted(reordered([(0, 0), (1, 2), (2, 1), (3, 3)]))
     [(1, 2), (2, 1)]
@@ -67,13 +68,13 @@ def reordered(gold: Iterable[Link]) -> set[Link]:
 
 
 def inside_reordered(found: Sequence[Iterable[Link]], gold: Sequence[Iterable[Link]]) -> tuple[float, float]:
-    """(precision, recall) over the target words of reordered gold links; nan where nothing is counted."""
+    """(precision, recall) over the target words of reordered gold links. NaN if there are none."""
     right = given = wanted = 0
     for ours, theirs in zip(found, gold, strict=True):
         crossing = reordered(theirs)
         targets = {target for _, target in crossing}
         inside = {link for link in ours if link[1] in targets}
-        # A word may also have a link that crosses none: with it the word is aligned rightly, too.
+        # A word may also have a gold link without a crossing. This link counts as correct too.
         right += len(inside & set(theirs))
         given += len(inside)
         wanted += len({link for link in theirs if link[1] in targets})
@@ -81,10 +82,10 @@ def inside_reordered(found: Sequence[Iterable[Link]], gold: Sequence[Iterable[Li
 
 
 def diagonality(weights: np.ndarray) -> float:
-    """1 less the mean distance, in shares of the length, of what is attended from the diagonal; 1 on the diagonal.
+    """1 minus the mean distance of the attention from the diagonal, relative to the length. 1 means on the diagonal.
 
-    Of row t the distance |s / (S - 1) - t / (T - 1)|, meant over the row's weights as shares; rows of zeros do not
-    count. Evenly spread weights have about 2/3. nan where there is no row.
+    The distance in row t is |s / (S - 1) - t / (T - 1)|, averaged with the normalized weights of the row. Rows of zeros
+    are ignored. Uniform weights give about 2/3. The result is NaN if there are no other rows.
     """
     T, S = weights.shape
     totals = weights.sum(axis=1)
@@ -96,14 +97,15 @@ def diagonality(weights: np.ndarray) -> float:
 
 
 def monotone_steps(weights: np.ndarray) -> float:
-    """Share of the steps from row to row that do not go back; rows of zeros are left out; nan without a step."""
+    """The fraction of steps between consecutive rows whose link does not move backwards. Rows of zeros are skipped. NaN
+    if there are no steps."""
     places = [int(np.argmax(row)) for row in weights if np.max(row, initial=0.0) > 0]
     steps = [after >= before for before, after in zip(places, places[1:], strict=False)]
     return sum(steps) / len(steps) if steps else float("nan")
 
 
 def described(weights: Sequence[np.ndarray]) -> dict[str, float]:
-    """`diagonality` and `monotone_steps`, means over sentences."""
+    """The means of `diagonality` and `monotone_steps` over sentences."""
     mean = lambda values: statistics.fmean(known) if (known := [v for v in values if v == v]) else float("nan")
     return {
         "diagonality": mean(map(diagonality, weights)),
@@ -112,7 +114,7 @@ def described(weights: Sequence[np.ndarray]) -> dict[str, float]:
 
 
 def against_gold(weights: Sequence[np.ndarray], gold: Sequence[Iterable[Link]]) -> dict[str, float]:
-    """All of the above over a corpus; the weights' columns are the source words (and what comes behind them)."""
+    """All measures above over a corpus. The columns of the weights are the source words, followed by other tokens."""
     found = []
     for one, theirs in zip(weights, gold, strict=True):
         words = {s for s, _ in theirs}, {t for _, t in theirs}
@@ -131,10 +133,10 @@ def against_gold(weights: Sequence[np.ndarray], gold: Sequence[Iterable[Link]]) 
 def of_split(
     trained: Trained, split: str, examples: int | None = None, batch_size: int = 64
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """(example id, weights [T S]) of a trained recurrent model over a split, reading the gold target.
+    """(example id, weights [T S]) of a trained recurrent model over a split, with the gold target as decoder input.
 
-    Both lengths are those of the tokens, the end of sentence included. The weights are `log_likelihood`'s
-    ``{"decoder": {"alignment": [B T S]}}``; a Transformer's maps are `analysis.attention`'s.
+    Both lengths count tokens, including the end of sentence. The weights are ``{"decoder": {"alignment": [B T S]}}`` of
+    `log_likelihood`. For the maps of a Transformer, see `analysis.attention`.
     """
     structure = trained.trainer.structure
 

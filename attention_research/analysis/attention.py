@@ -1,8 +1,9 @@
-"""The attention weights of one sentence and its translation, every layer and head, in plain NumPy with labels.
+"""The attention weights of one sentence and its translation for every layer and head, as labelled NumPy arrays.
 
-softmax(Q K^T / sqrt(H)) of Vaswani et al. 2017, equation 1, or the variant's own weights, as the model computes them in
-one teacher-forced pass over the source and the translation that it wrote. Row t of a map that belongs to the decoder is
-the position that writes token t: it has read the tokens before it, the start of the sentence first.
+The weights are softmax(Q K^T / sqrt(H)) of Vaswani et al. 2017, equation 1, or those of the attention variant. The
+model computes them in one teacher-forced pass over the source and its own translation. Row t of a decoder map belongs
+to the position that generates token t. This position has read the tokens before it, beginning with the start of the
+sentence.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from attention_research.layers.structure import Structure
 from attention_research.tokens import BOS, UNKNOWN
 from attention_research.training.evaluation import Trained
 
-_MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # before a word, in SentencePiece
-#: Which sequence stands on an axis -> its name on the axis.
+_MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # marks the start of a word in SentencePiece
+#: The sequence of an axis -> the label of the axis.
 AXES = {"source": "source tokens", "written": "tokens written", "read": "tokens read before"}
-#: (part of the model, kind of attention) -> title, rows, columns; in the order of the page.
+#: (part of the model, kind of attention) -> (title, rows, columns), in the order of the page.
 PLACES = {
     ("decoder", "cross_attention"): ("cross-attention", "written", "source"),
     ("encoder", "self_attention"): ("encoder self-attention", "source", "source"),
@@ -36,7 +37,7 @@ PLACES = {
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMap:
-    """One kind of attention: ``weights`` [L N T S], those of query t over the keys summing to 1 (a model's own)."""
+    """One kind of attention with ``weights`` [L N T S] of the model. The weights of a query over its keys sum to 1."""
 
     title: str
     rows: str
@@ -48,7 +49,7 @@ class AttentionMap:
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """What one sentence's pictures show: its text, its translation, the maps, and where they come from."""
+    """The attention of one sentence: its text, its translation, the maps, and facts about the run."""
 
     source: str
     translation: str
@@ -57,9 +58,9 @@ class Attention:
 
 
 def of_sentence(trained: Trained, sentence: str, name: str) -> Attention:
-    """Writes what `generate` writes of the sentence, then looks at it; `name` is what the run is called.
+    """Translates the sentence as `generate` does and collects the attention. `name` is the name of the run.
 
-    Raises ConfigError for a model that collects no attention between tokens.
+    Raises ConfigError if the model does not have attention between tokens.
     """
     source, target = trained.hypotheses([sentence])[0]
     structure, tokenizer = trained.trainer.structure, trained.data.tokenizer
@@ -82,10 +83,10 @@ def attention_maps(
     target: Sequence[int],
     label: Callable[[Sequence[int]], list[str]],
 ) -> tuple[AttentionMap, ...]:
-    """The maps of a model, put together from its parameters and statistics, on one pair of sequences without padding.
+    """The maps of a model with these parameters and statistics, for one pair of sequences without padding.
 
-    Keys that do not follow the sequence's length are no tokens (Linformer's R projections of all of them): they are
-    labelled as projections. Raises RunError for weights that are not finite.
+    If the number of keys does not depend on the length of the sequence, the keys are not tokens but projections, as in
+    Linformer, and they are labelled as projections. Raises RunError if weights are not finite.
     """
     batch_of = lambda s, t: {"source": jnp.asarray([s], jnp.int32), "target": jnp.asarray([t], jnp.int32)}
     weights = lambda arrays, batch: layer_weights(structure.merge(*arrays).log_likelihood(batch)[1])
@@ -114,9 +115,9 @@ def _kind(name: str) -> str:
 
 
 def layer_weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Array]:
-    """(part, child of its blocks) -> [L B N T S], from what a forward pass collects of its stacks of blocks.
+    """(part, child of its blocks) -> weights [L B N T S], from the aux of a forward pass.
 
-    The alignment [B T S] of a recurrent decoder is one layer of one head.
+    The alignment [B T S] of a recurrent decoder becomes one layer with one head.
     """
     found: dict[tuple[str, str], list[jax.Array]] = {}
     for part, segments in collected.items():
@@ -130,13 +131,14 @@ def layer_weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Arr
 
 
 def labels(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
-    """Pieces as people read them: a word's first piece as it is, a piece that goes on with a word with · before it."""
+    """Readable labels of tokens. A piece that continues a word has a · before it."""
     pieces = zip(tokens, tokenizer.pieces(tokens), strict=True)
     return [piece if token <= UNKNOWN else readable(piece) for token, piece in pieces]
 
 
 def readable(piece: str) -> str:
-    """A SentencePiece piece without its word mark; punctuation goes on with no word.
+    """A SentencePiece piece without its word mark, with a · if it continues a word. Punctuation does not count as a
+    continuation.
 
     >>> [readable(piece) for piece in ("\N{LOWER ONE EIGHTH BLOCK}agree", "ment", ",", "\N{LOWER ONE EIGHTH BLOCK}")]
     ['agree', '·ment', ',', '␣']

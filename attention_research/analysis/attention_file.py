@@ -1,4 +1,4 @@
-"""`generate --attention=FILE`: what can be refused before the model is read, and which picture a file's name means."""
+"""Checks and writes the file of `generate --attention=FILE`: an HTML page or a PNG picture, by the suffix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ SUFFIXES = (".html", ".png")
 
 
 def check(path: Path, sentences: int) -> None:
-    """Raises ConfigError for what is wrong with the arguments, RunError where matplotlib is missing."""
+    """Raises ConfigError if the arguments are wrong, and RunError if matplotlib is missing.
+
+    Call this before the model is read.
+    """
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"--attention={path}: expected a name that ends in {' or '.join(SUFFIXES)}")
     if sentences != 1:
@@ -38,7 +41,7 @@ def check(path: Path, sentences: int) -> None:
 
 
 def write(path: Path, attention: Attention) -> None:
-    """The page or the picture of a sentence. Raises RunError where the file cannot be written."""
+    """Writes the page or the picture of a sentence. Raises RunError if the file cannot be written."""
     with _one_line(path):
         if path.suffix == ".html":
             from attention_research.analysis.attention_page import page
@@ -51,7 +54,7 @@ def write(path: Path, attention: Attention) -> None:
 
 
 def write_picture(path: Path, attention: PictureAttention) -> None:
-    """The page or the strip of a picture that was described. Raises RunError where the file cannot be written."""
+    """Writes the page or the strip of a captioned image. Raises RunError if the file cannot be written."""
     with _one_line(path):
         if path.suffix == ".html":
             from attention_research.analysis.picture_page import page

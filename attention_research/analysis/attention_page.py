@@ -1,7 +1,8 @@
-"""Attention as one self-contained HTML page: choose kind, layer and head; focus a token to read its row in numbers.
+"""Shows attention as a self-contained HTML page with a choice of kind, layer and head.
 
-Style, script and weights are inside; the page asks the network for nothing, and its content policy forbids it to. The
-weights are JSON in the page, float32 in as many digits as it takes to give the model's numbers back exactly.
+A focused token shows the numbers of its row. The page contains its style, script and weights. It does not access the
+network, and its content security policy forbids it. The weights are stored as JSON, with enough digits to represent the
+float32 values exactly.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from attention_research.analysis.attention_script import SCRIPT, STYLE
 
 
 def page(attention: Attention) -> str:
-    """The page as HTML."""
+    """The HTML of the page."""
     policy = f"default-src 'none'; img-src data:; style-src {content_hash(STYLE)}; script-src {content_hash(SCRIPT)}"
     kinds = "".join(f"<option>{escape(one.title)}</option>" for one in attention.maps)
     facts = " · ".join(f"{escape(name)} {escape(value)}" for name, value in attention.facts.items())
@@ -34,12 +35,12 @@ def page(attention: Attention) -> str:
 </head>
 <body>
 <main>
-<h1>Where each token looks</h1>
+<h1>Attention of each token</h1>
 <dl class="sentences">
 <dt>source</dt><dd id="source">{escape(attention.source)}</dd>
 <dt>written</dt><dd id="written">{escape(attention.translation)}</dd>
 </dl>
-<noscript><p>This page draws with a script of its own; please allow it to run.</p></noscript>
+<noscript><p>This page needs JavaScript. Its script is part of the page.</p></noscript>
 <div class="controls">
 <label for="kind">Attention <select id="kind" autocomplete="off">{kinds}</select></label>
 <label for="layer">Layer <select id="layer" autocomplete="off"></select></label>
@@ -56,15 +57,15 @@ def page(attention: Attention) -> str:
 <table id="numbers">
 <caption id="caption"></caption>
 <thead><tr><th scope="col">place</th><th scope="col" class="text">token</th><th scope="col">weight</th>
-<th scope="col" class="text">as a bar</th></tr></thead>
+<th scope="col" class="text">bar</th></tr></thead>
 <tbody></tbody>
 </table>
 </section>
 </div>
-<p class="note">The area of a square is its share of the greatest weight. Point at a token or a square, or move with Tab
-and the arrow keys: the token's weights stand beside the squares, the greatest first. “·” before a piece: it goes on
-with a word; &lt;s&gt; and &lt;/s&gt;: start and end of the sentence.</p>
-<p class="note">One teacher-forced pass over the source and what the model wrote · {facts}</p>
+<p class="note">The area of a square is proportional to its weight. Point at a token or a square, or use Tab and the
+arrow keys, to see the weights of a token beside the squares, the largest first. “·” marks a piece that continues a
+word; &lt;s&gt; and &lt;/s&gt; are the start and the end of the sentence.</p>
+<p class="note">Weights of one teacher-forced pass over the source and the model's output · {facts}</p>
 </main>
 <script type="application/json" id="data">{_data(attention)}</script>
 <script>{SCRIPT}</script>
@@ -74,12 +75,12 @@ with a word; &lt;s&gt; and &lt;/s&gt;: start and end of the sentence.</p>
 
 
 def content_hash(text: str) -> str:
-    """How a content policy names an inline style or script."""
+    """The hash of an inline style or script for a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _data(attention: Attention) -> str:
-    """The maps as JSON in which no tag can open or close."""
+    """The maps as JSON, with <, > and & escaped, so that the JSON can be embedded in HTML."""
     document = f'{{"maps": [{", ".join(map(_map, attention.maps))}]}}'
     return document.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -90,5 +91,5 @@ def _map(one: AttentionMap) -> str:
 
 
 def _nested(numbers: np.ndarray) -> str:
-    """A nested list of numbers that are already text."""
+    """A nested JSON list of numbers, which are given as text."""
     return f"[{','.join(numbers if numbers.ndim == 1 else map(_nested, numbers))}]"

@@ -1,7 +1,7 @@
-"""Attention as a picture: a panel for each layer and head, tokens on both axes (after Bahdanau et al. 2015, figure 3).
+"""Draws attention with a panel for each layer and head and tokens on both axes (after Bahdanau et al. 2015, figure 3).
 
-Darker is more, and a dot marks the greatest weight of each row, so that nothing hangs on a hue. A long sentence gets
-smaller cells, then names at every second, third, ... token only; the panels' titles stay.
+Darker cells have larger weights, and a dot marks the largest weight of each row, so the picture does not depend on hue.
+A long sentence has smaller cells, and if necessary a label only at every second, third, ... token.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from attention_research.analysis.attention import Attention, AttentionMap
 
 _DPI = 110
-_CELL = 0.17  # inches, while the picture is within _AREA square inches of cells
+_CELL = 0.17  # inches, if the cells fit into _AREA square inches
 _AREA = 1500.0
-_NAME = 0.115  # the least distance of two names
+_NAME = 0.115  # the minimum distance between two labels, in inches
 _LONGEST_NAME = 14
 _GAP, _TITLE, _HEADING, _BAR = 0.16, 0.24, 0.5, 0.9
 
@@ -31,7 +31,7 @@ def draw(attention: Attention, path: Path) -> None:
 
 
 def figure_of(attention: Attention) -> Any:
-    """The matplotlib figure: a block of panels for each kind of attention, one under the other."""
+    """The matplotlib figure, with a block of panels for each kind of attention from top to bottom."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -56,12 +56,12 @@ def figure_of(attention: Attention) -> Any:
 def _head(attention: Attention, columns: int) -> list[str]:
     lines = [f"source: {attention.source}", f"written: {attention.translation}"]
     facts = " · ".join(f"{name} {value}" for name, value in attention.facts.items())
-    shown = "darker is more, a dot marks the greatest weight of a row; · before a piece: it goes on with a word"
+    shown = "darker cells have larger weights, a dot marks the largest weight of a row; · marks a continued word"
     return [part for line in [*lines, f"{shown}; {facts}"] for part in textwrap.wrap(line, columns)]
 
 
 class _Block:
-    """The panels of one kind of attention: layers down, heads across."""
+    """The panels of one kind of attention, with layers as rows and heads as columns."""
 
     def __init__(self, shown: AttentionMap, cell: float):
         self.map, self.cell = shown, cell
@@ -77,7 +77,7 @@ class _Block:
         self.height = _HEADING + layers * self.down + 0.15
 
     def draw(self, figure: Any, top: float) -> None:
-        """All panels, `top` inches below the figure's upper edge."""
+        """Draws all panels, `top` inches below the upper edge of the figure."""
         width, height = figure.get_size_inches()
         place = lambda x, y, w, h: (x / width, 1 - (y + h) / height, w / width, h / height)
         where = f"rows: {self.map.rows}, columns: {self.map.columns}"

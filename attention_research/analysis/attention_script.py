@@ -1,4 +1,4 @@
-"""Style and script of the attention page (`attention_page`): plain CSS and JavaScript, no library, no network."""
+"""Style and script of the attention page (`attention_page`): plain CSS and JavaScript without libraries."""
 
 STYLE = """
 :root { color-scheme: light dark; --back: #fff; --ink: #1a1a1a; --quiet: #595959; --line: #d0d0d0; --square: #0072b2;
@@ -50,7 +50,7 @@ const CELL = 24;
 const maps = JSON.parse(document.getElementById("data").textContent).maps;
 const by = (id) => document.getElementById(id);
 let map, matrix, most;
-// What is shown: a row or a column, and the cell in it that is pointed at (-1: none).
+// The selected row or column, and the cell in it under the pointer (-1: none).
 let shown = { side: "rows", index: 0, cell: -1 };
 
 function number(weight) {
@@ -73,7 +73,7 @@ function chooseKind() {
   by("corner").textContent = `${map.columns} →\\n${map.rows} ↓`;
   strip("rows", map.queries, map.rows);
   strip("columns", map.keys, map.columns);
-  // A focused token scrolls to where the strips, which stay in place, do not cover it.
+  // Scrolling to a focused token keeps it visible beside the strips, which do not scroll.
   by("map").style.scrollPadding = `${by("columns").offsetHeight}px 0 0 ${by("corner").offsetWidth}px`;
   shown = { side: "rows", index: 0, cell: -1 };
   chooseHead();
@@ -84,12 +84,12 @@ function chooseHead() {
   const mean = (t, s) => heads.reduce((sum, weights) => sum + weights[t][s], 0) / heads.length;
   matrix = head === "mean" ? heads[0].map((row, t) => row.map((_, s) => mean(t, s))) : heads[Number(head)];
   most = Math.max(...matrix.map((row) => Math.max(...row)));
-  const greatest = `The greatest weight here is ${number(most)}.`;
+  const greatest = `The largest weight here is ${number(most)}.`;
   by("axes").textContent = `Rows: ${map.rows}. Columns: ${map.columns}. Each row sums to 1. ${greatest}`;
   show(shown);
 }
 
-// A strip of tokens is one stop of the Tab key; the arrow keys move within it.
+// A strip of tokens is a single tab stop; the arrow keys move within it.
 function strip(side, names, axis) {
   const buttons = names.map((name, i) => {
     const button = document.createElement("button");
@@ -132,10 +132,10 @@ function show(next) {
   const name = `“${own[shown.index]}” (${isRow ? "row" : "column"} ${shown.index + 1})`;
   const top = order.slice(0, 3).map((i) => `“${others[i]}” ${number(weights[i])}`).join(", ");
   const sum = weights.reduce((a, b) => a + b, 0).toFixed(3);
-  by("said").textContent = isRow ? `${name} looks most at ${top}.` : `${name} is looked at most by ${top}.`;
+  by("said").textContent = isRow ? `${name} attends most to ${top}.` : `${name} is attended most by ${top}.`;
   by("caption").textContent = isRow
     ? `Weights of ${name} over the ${map.columns}; sum ${sum}`
-    : `Weights that the ${map.rows} give ${name}; sum ${sum} (a column's need not be 1)`;
+    : `Weights of the ${map.rows} for ${name}; sum ${sum} (the sum of a column need not be 1)`;
   by("numbers").tBodies[0].replaceChildren(...order.map((i) => line(i, others[i], weights[i], weights[order[0]])));
   draw();
 }

@@ -1,7 +1,7 @@
-"""Translation quality by the length of the source, Bahdanau et al. 2015, figure 2: corpus BLEU of each length's bucket.
+"""Translation quality by source length, Bahdanau et al. 2015, figure 2: the corpus BLEU of each bucket of lengths.
 
-Lengths are words between spaces, so that every tokenizer has the same buckets. A model translates here whole sentences,
-also where it was trained on shorter ones: nothing is cut to the training length.
+Lengths count words between spaces, so that all tokenizers have the same buckets. The model translates whole sentences:
+sources are not cut to the maximum length of training.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attention_research.tasks.evaluation import corpus_bleu
 from attention_research.training.evaluation import Trained
 from attention_research.training.readings import first
 
-#: A bucket with fewer sentences has no score: its BLEU would be a few sentences' luck.
+#: The minimum number of sentences in a bucket with a score. The BLEU of fewer sentences is not reliable.
 LEAST = 20
 _ROWS, _PAD_TO = 64, 32
 
@@ -30,9 +30,9 @@ def translate(
     parameters: dict[str, Any] | None = None,
     around: Callable[[Any], Any] = lambda model: model,
 ) -> list[str]:
-    """Translations of sentences of up to `longest` tokens (longer ones are cut to it), in their order.
+    """Translates sentences, in order. Sentences of more than `longest` tokens are truncated.
 
-    `parameters` stand in for the trained ones, and `around` gives decoding another model in the model's place.
+    `parameters` replace the trained ones, and `around` returns the model for decoding, given the trained model.
     """
     own, statistics = trained.model()
     encoded = [first(ids, longest) for ids in trained.data.read(sentences)]
@@ -48,7 +48,7 @@ def translate(
         chosen = order[start : start + _ROWS]
         width = min(-(-max(len(encoded[i]) for i in chosen) // _PAD_TO) * _PAD_TO, longest)
         tokens = np.zeros((_ROWS, width), np.int32)
-        tokens[:, 0] = encoded[chosen[0]][-1]  # rows that only fill the batch hold the end of sentence alone
+        tokens[:, 0] = encoded[chosen[0]][-1]  # rows that only fill the batch have just the end of sentence
         for row, i in enumerate(chosen):
             tokens[row, : len(encoded[i])] = encoded[i]
         best = np.asarray(decoded((own if parameters is None else parameters, statistics), tokens))
@@ -58,12 +58,12 @@ def translate(
 
 
 def sample(size: int, examples: int | None = None) -> list[int]:
-    """The first `examples` of one fixed permutation of so many sentences (None: all)."""
+    """The first `examples` indices (None: all) of a fixed permutation of `size` sentences."""
     return np.random.default_rng(1409).permutation(size)[:examples].tolist()
 
 
 def words(sentence: str) -> int:
-    """The words between spaces."""
+    """The number of words between spaces."""
     return len(sentence.split())
 
 
@@ -75,9 +75,9 @@ def by_length(
     *,
     least: int = LEAST,
 ) -> dict[str, list]:
-    """ "bleu", "sentences" and "words" (the mean length) of the buckets edges[i] <= words < edges[i + 1].
+    """{"bleu", "sentences", "words" (mean length)}, each a list over the buckets edges[i] <= words < edges[i + 1].
 
-    A bucket of fewer than `least` sentences has BLEU None; an empty one has no mean length either.
+    A bucket with fewer than `least` sentences has BLEU None. An empty bucket also has the mean length None.
 
     >>> by_length(["a b c d e"] * 2, ["a b c d e"] * 2, ["x", "x y z"], (0, 2, 4), least=1)["sentences"]
     [1, 1]
@@ -94,7 +94,8 @@ def by_length(
 
 
 def slope(words: Sequence[float | None], bleu: Sequence[float | None]) -> float | None:
-    """BLEU points a word: the least-squares line through the buckets that have a score; None with fewer than two."""
+    """The slope in BLEU points per word, by a least-squares line through the buckets with a score. None if there are
+    fewer than two."""
     points = [(x, y) for x, y in zip(words, bleu, strict=True) if y is not None]
     if len(points) < 2:
         return None
@@ -112,14 +113,16 @@ def measure(
     split: str = "test",
     examples: int | None = None,
 ) -> dict[str, Any]:
-    """Of a trained run: "length_bleu", "length_sentences" and "length_words" by bucket, "length_slope" (BLEU a word),
-    "bleu_shortest" and "bleu_longest" (the first and the last bucket with a score), their difference
-    "longest_minus_shortest", and "longest_share", the last as a share of the best bucket; and the BLEU of three sets:
-    "bleu_every_length", "bleu_fitting" (both sides in at most `fitting` tokens; None: what the run was trained on) and
-    "bleu_beyond" (all others).
+    """Measures a trained run by source length.
 
-    The first `examples` sentences of a fixed permutation of the split (None: all); of them those whose source has at
-    most `longest` tokens, so that none is cut.
+    Returns "length_bleu", "length_sentences" and "length_words" by bucket; "length_slope" (BLEU points per word);
+    "bleu_shortest" and "bleu_longest", the first and the last bucket with a score; their difference
+    "longest_minus_shortest"; and "longest_share", the last bucket divided by the best one. It also returns the BLEU of
+    three sets: "bleu_every_length", "bleu_fitting" (source and reference have at most `fitting` tokens; None: the
+    maximum length of training) and "bleu_beyond" (all others).
+
+    The sentences are the first `examples` of a fixed permutation of the split (None: all), without those whose source
+    has more than `longest` tokens, so that no source is truncated.
     """
     del seed
     trained = Trained(workdir)

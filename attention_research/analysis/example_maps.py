@@ -1,4 +1,4 @@
-"""The attention maps of many examples at once, each cut to its own length: what statistics over a test split read."""
+"""The attention maps of many examples, each cut to its own length, for statistics over a test split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attention_research.errors import RunError
 from attention_research.tokens import PAD
 from attention_research.training.evaluation import Trained
 
-#: (part, kind) -> the sequences whose lengths its rows and columns have; of a recurrent decoder's alignment too.
+#: (part, kind) -> the sequences of its rows and columns. Includes the alignment of a recurrent decoder.
 SEQUENCES = {
     place: ("source" if rows == "source" else "target", "source" if columns == "source" else "target")
     for place, (_, rows, columns) in PLACES.items()
@@ -30,10 +30,10 @@ def example_maps(
     examples: int | None = None,
     batch_size: int = 32,
 ) -> Iterator[tuple[dict[str, np.ndarray], Float[np.ndarray, "L N T S"]]]:
-    """(tokens of the example by name, its maps at a place such as ("decoder", "cross_attention")), example by example.
+    """Yields (tokens by name, maps) of each example at a place such as ("decoder", "cross_attention").
 
-    `arrays` are the trained parameters and statistics unless others are given. Raises RunError where the model has no
-    such weights, or they are not between tokens (a captioner's are over places of a picture).
+    `arrays` default to the trained parameters and statistics. Raises RunError if the model does not have these weights,
+    or if they are not between tokens (in a captioning model, they are over locations of an image).
     """
     arrays = trained.model() if arrays is None else arrays
     structure = trained.trainer.structure

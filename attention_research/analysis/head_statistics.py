@@ -1,8 +1,9 @@
-"""What each head of a model looks at, in numbers, over a sample of a split (after Clark et al. 2019, arXiv 1906.04341).
+"""Statistics of each attention head over a sample of a split (after Clark et al. 2019, arXiv 1906.04341).
 
-Of every row of weights that sees two positions or more: "entropy" as a share of the largest, "distance" |i - j| in
-tokens, the weight on the query's own place ("diagonal"), on the one before ("previous") and on the first ("first").
-Heads are [L N]. Cross-attention has no places in common: for it distance and diagonal compare numbers of tokens alone.
+The statistics of every row of weights with at least two visible positions are "entropy" relative to its maximum,
+"distance" |i - j| in tokens, and the weight on the position of the query ("diagonal"), on the position before it
+("previous") and on the first position ("first"). Results have shape [L N]. In cross-attention, queries and keys belong
+to different sequences, so distance and diagonal only compare their positions.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ Heads = Float[np.ndarray, "L N"]
 
 
 def head_statistics(maps: Iterable[Float[np.ndarray, "L N T S"]], *, is_causal: bool = False) -> Mapping[str, Heads]:
-    """The mean over all rows of all maps, every row counting once. Raises ValueError where no row sees two positions.
+    """The mean statistics over all rows of all maps, with equal weight for each row.
 
-    Under a causal mask row i sees positions 0 to i.
+    With `is_causal`, row i sees positions 0 to i. Raises ValueError if no row sees at least two positions.
     """
     sums: dict[str, Heads] = {}
     rows = 0
@@ -49,15 +50,17 @@ def head_statistics(maps: Iterable[Float[np.ndarray, "L N T S"]], *, is_causal: 
 
 
 def _at(weights: Float[np.ndarray, "L N T S"], places: np.ndarray) -> Float[np.ndarray, "L N T"]:
-    """The weight of each row at one place, 0 where there is no such place."""
+    """The weight of each row at one position, or 0 if the position does not exist."""
     there = (places >= 0) & (places < weights.shape[3])
     taken = weights[:, :, np.arange(len(places)), np.where(there, places, 0)]
     return np.where(there, taken, 0.0)
 
 
 def divergence(maps: Iterable[Float[np.ndarray, "L N T S"]]) -> Float[np.ndarray, "L"]:
-    """How differently the heads of a layer look: the mean Jensen-Shannon divergence, in bits, of each pair of heads,
-    over all rows. 0 for copies of one head; 1 for heads that never look at the same place."""
+    """The mean Jensen-Shannon divergence, in bits, between pairs of heads of a layer, over all rows.
+
+    It is 0 for equal heads, and 1 for heads that never attend to the same position.
+    """
     total: Any = 0.0
     rows = 0
     for weights in maps:

@@ -1,4 +1,4 @@
-"""What the papers on recurrent translators call their parameters: weight matrices and tables, no biases."""
+"""Counts weight matrices and tables without biases, as papers on recurrent translation models count parameters."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from attention_research.layers.structure import abstract
 
 
 def shapes(config: Config) -> dict[str, tuple[int, ...]]:
-    """Name -> shape of every parameter of the model that a configuration builds; allocates nothing."""
+    """Name -> shape of every parameter of the model of a config. Allocates nothing."""
     parts = build_experiment(config)
     return {name: tuple(x.shape) for name, x in abstract(lambda rngs: parts.model(rngs=rngs))[1].items()}
 
 
 def weights_without_biases(config: Config) -> dict[str, int]:
-    """{"weights_without_biases": how many numbers the parameters hold whose name does not end in "bias"}."""
+    """{"weights_without_biases": the number of parameters whose name does not end in "bias"}."""
     count = 0
     for name, shape in shapes(config).items():
         size = 1

@@ -1,7 +1,7 @@
-"""What a captioner wrote of one picture, and where it looked for each word: plain NumPy with labels.
+"""The caption of one image and the attention over the image for each word, as labelled NumPy arrays.
 
-The weights are the model's in one teacher-forced pass over the picture and what it wrote of it (Xu et al. 2015,
-section 3.1.2; of a Transformer, the attention over the picture of every layer and head).
+The model computes the weights in one teacher-forced pass over the image and its own caption (Xu et al. 2015, section
+3.1.2). For a Transformer, they are the attention over the image in every layer and head.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from attention_research.errors import RunError
 from attention_research.tokens import EOS
 from attention_research.training.evaluation import Trained
 
-#: What stands for a token that means no word: a vocabulary may be larger than what it knows.
+#: The label of a token id without a word. A vocabulary may have more ids than words.
 NO_WORD = "(none)"
 
 
 @dataclasses.dataclass(frozen=True)
 class PictureAttention:
-    """``image`` is what the model read, uint8 [Y X C]; ``maps`` are titles and weights [T V U], a map for each of the
-    ``words``, over the V x U places of the picture's features; ``facts`` say where they come from."""
+    """The attention over an image.
+
+    ``image`` is the input of the model, uint8 [Y X C]. ``maps`` are pairs of a title and weights [T V U]: for each of
+    the T ``words``, the weights over the V x U locations of the image features. ``facts`` describe the run.
+    """
 
     image: np.ndarray
     words: tuple[str, ...]
@@ -35,7 +38,7 @@ class PictureAttention:
 
 
 def read_picture(path: Path, side: int, channels: int) -> np.ndarray:
-    """The picture in a file as a model of these sizes reads it. Raises ConfigError where there is none."""
+    """Reads an image file and converts it to the size of the model. Raises ConfigError if there is no image."""
     from attention_research.data import pictures
     from attention_research.data.image_source import resized
 
@@ -43,9 +46,9 @@ def read_picture(path: Path, side: int, channels: int) -> np.ndarray:
 
 
 def of_picture(trained: Trained, image: np.ndarray, name: str) -> PictureAttention:
-    """Describes the picture as `generate` does, then looks at it; `name` is what the run is called.
+    """Writes a caption as `generate` does and collects the attention. `name` is the name of the run.
 
-    Raises RunError for a model whose decoder has no attention over the picture.
+    Raises RunError if the decoder of the model does not have attention over the image.
     """
     (tokens,) = trained.captions(image[None])
     merge = trained.trainer.structure.merge
@@ -54,14 +57,14 @@ def of_picture(trained: Trained, image: np.ndarray, name: str) -> PictureAttenti
     length = len(tokens) - (tokens[-1] == EOS)
     maps = tuple((title, _square(weights[:length])) for title, weights in _maps(jax.device_get(look(trained.model()))))
     if not any(weights.any() for _, weights in maps):
-        raise RunError("--attention: this model looks nowhere: its decoder has no attention over the picture")
+        raise RunError("--attention: the decoder of this model has no attention over the picture")
     words = tuple(trained.data.tokenizer.decode([[token]])[0] or NO_WORD for token in tokens[:length])
     facts = {"run": name, "step": f"{trained.step:,}", "places": " x ".join(map(str, maps[0][1].shape[1:]))}
     return PictureAttention(image, words, maps, facts)
 
 
 def _maps(decoder: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
-    """(title, weights [T S]) of a decoder's aux for the one picture."""
+    """(title, weights [T S]) of each map in the aux of a decoder for a single image."""
     if "alignment" in decoder:
         yield "attention", np.asarray(decoder["alignment"][0])
         return
@@ -73,6 +76,6 @@ def _maps(decoder: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _square(weights: np.ndarray) -> np.ndarray:
-    """[T S] over places row by row -> [T V U]."""
+    """Reshapes weights [T S] over locations row by row to [T V U]."""
     side = round(weights.shape[-1] ** 0.5)
     return weights.reshape(len(weights), side, -1)

@@ -1,4 +1,4 @@
-"""Pictures as files: PNG with a palette, of a bounded size, so that the many that are recorded weigh little."""
+"""Saves figures as PNG files with a palette and a limited size, since many of them are recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from PIL import Image
 
-#: The most that a picture weighs.
+#: The maximum size of a file.
 MOST_BYTES = 80_000
 DPI = 110
 _COLOURS = (128, 64)
@@ -16,9 +16,9 @@ _SMALLER = (1.0, 0.8, 0.65, 0.5, 0.35)
 
 
 def save(figure: Any, path: Path, *, dpi: float = DPI, **options: Any) -> None:
-    """Write a matplotlib figure with the most colours, then the most dots per inch, that `MOST_BYTES` allow.
+    """Writes a matplotlib figure with at most `MOST_BYTES` bytes, by reducing the resolution and the number of colours.
 
-    `options` are those of `savefig`.
+    `options` are passed to `savefig`.
     """
     for scale in _SMALLER:
         drawn = BytesIO()
@@ -37,7 +37,7 @@ def save(figure: Any, path: Path, *, dpi: float = DPI, **options: Any) -> None:
 
 
 def _with_palette(image: Image.Image, colours: int) -> bytes:
-    """As PNG, its colours reduced without dithering, which would blur lines and letters."""
+    """The image as PNG with a reduced number of colours. There is no dithering, which would blur lines and letters."""
     written = BytesIO()
     reduced = image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     reduced.save(written, format="PNG", optimize=True)

@@ -1,8 +1,8 @@
-"""A picture's attention as one self-contained HTML page: choose a word, and see in the picture and in numbers where the
-model looked for it.
+"""Shows the attention over an image as a self-contained HTML page, for each word in the image and as numbers.
 
-Picture, weights, style and script are inside; the page asks the network for nothing, and its content policy forbids it
-to. A weight is told by how bright its place stays, by the size of the square in it, and as a number.
+The page contains the image, the weights, its style and its script. It does not access the network, and its content
+security policy forbids it. A weight is shown by the brightness of its location, by the size of a square, and as a
+number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attention_research.analysis.picture_script import SCRIPT, STYLE
 
 
 def page(attention: PictureAttention) -> str:
-    """The page as HTML."""
+    """The HTML of the page."""
     from attention_research.data.image_source import encoded
 
     policy = f"default-src 'none'; img-src data:; style-src {content_hash(STYLE)}; script-src {content_hash(SCRIPT)}"
@@ -38,8 +38,8 @@ def page(attention: PictureAttention) -> str:
 </head>
 <body>
 <main>
-<h1>Where each word looks</h1>
-<noscript><p>This page draws with a script of its own; please allow it to run.</p></noscript>
+<h1>Attention of each word</h1>
+<noscript><p>This page needs JavaScript. Its script is part of the page.</p></noscript>
 <label for="map">Attention <select id="map" autocomplete="off"></select></label>
 <div id="words" role="toolbar" aria-label="The words that were written"></div>
 <div class="views">
@@ -54,9 +54,9 @@ def page(attention: PictureAttention) -> str:
 </table>
 </section>
 </div>
-<p class="note">The brighter a place and the larger its square, the more weight it has; the area of a square is its
-share of the greatest weight. Point at a word, or move with Tab and the arrow keys.</p>
-<p class="note">One teacher-forced pass over the picture and what the model wrote · {facts}</p>
+<p class="note">Brighter places and larger squares have larger weights. The area of a square is proportional to its
+weight. Point at a word, or use Tab and the arrow keys.</p>
+<p class="note">Weights of one teacher-forced pass over the picture and the model's output · {facts}</p>
 </main>
 <script type="application/json" id="data">{_data(attention)}</script>
 <script>{SCRIPT}</script>
@@ -66,7 +66,7 @@ share of the greatest weight. Point at a word, or move with Tab and the arrow ke
 
 
 def _data(attention: PictureAttention) -> str:
-    """Words and maps as JSON in which no tag can open or close; six digits after the point."""
+    """Words and maps as JSON with six decimal places, and with <, > and & escaped."""
     rounded = lambda weights: np.round(weights.astype(float), 6).tolist()
     maps = [{"title": title, "weights": rounded(weights)} for title, weights in attention.maps]
     document = json.dumps({"words": attention.words, "maps": maps})

@@ -1,4 +1,4 @@
-"""Style and script of the page of a picture's attention (`picture_page`): no library, no network."""
+"""Style and script of the page with the attention over an image (`picture_page`), without libraries and network."""
 
 STYLE = """
 :root { color-scheme: light dark; --back: #fff; --ink: #1a1a1a; --quiet: #595959; --line: #d0d0d0; --band: #fff3d6;
@@ -54,7 +54,7 @@ words.forEach((text, number) => {
   button.addEventListener("pointerenter", () => show(number));
 });
 
-// The arrow keys, Home and End go along the words; Tab enters and leaves them.
+// The arrow keys, Home and End move between words; Tab enters and leaves the list of words.
 by("words").addEventListener("keydown", (event) => {
   const last = words.length - 1;
   const to = { ArrowRight: word + 1, ArrowDown: word + 1, ArrowLeft: word - 1, ArrowUp: word - 1, Home: 0, End: last };
@@ -90,7 +90,7 @@ function show(number) {
     for (const text of [place.y, place.x, place.weight.toFixed(4)]) make("td", text, row);
   }
   const first = ordered[0];
-  by("said").textContent = `\\u201c${words[word]}\\u201d (word ${word + 1} of ${words.length}) looks most at row ` +
+  by("said").textContent = `\\u201c${words[word]}\\u201d (word ${word + 1} of ${words.length}) attends most to row ` +
     `${first.y}, column ${first.x}: ${first.weight.toFixed(4)}, of ${weights.length} rows and ${columns} columns`;
 }
 

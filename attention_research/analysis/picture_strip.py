@@ -1,4 +1,5 @@
-"""A picture's attention as a strip: the picture, then a panel for each word with a light on what it looked at."""
+"""Draws the attention over an image as a strip: the image, then a panel for each word with the attended locations
+highlighted."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ import numpy as np
 
 from attention_research.analysis.picture_attention import PictureAttention
 
-#: Panels in a row.
+#: The number of panels in a row.
 ACROSS = 8
-#: The colour of the light on a place of the largest weight, red, green and blue.
+#: The highlight colour of the location with the largest weight: red, green and blue.
 LIGHT = (1.0, 0.8, 0.3)
 
 
 def draw(attention: PictureAttention, path: Path) -> None:
-    """Writes the PNG of the first map: of a Transformer the last layer's, mean of its heads."""
+    """Writes the PNG of the first map. For a Transformer, this is the mean of the heads of the last layer."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -39,13 +40,16 @@ def draw(attention: PictureAttention, path: Path) -> None:
 
 
 def squeezed(image: np.ndarray) -> np.ndarray:
-    """As matplotlib takes it: a grey picture [Y X] has no axis of channels."""
+    """The image in the form of matplotlib, where a grey image [Y X] has no channel axis."""
     return image[..., 0] if image.shape[-1] == 1 else image
 
 
 def lit(axis: Any, image: np.ndarray, mask: np.ndarray) -> None:
-    """The picture, darker the smaller a place's share of the mask's largest weight [V U] is, under a light where it is
-    large: on a black ground darkness alone shows nothing."""
+    """Draws the image with the mask [V U] as an overlay.
+
+    Locations with small weights, relative to the largest, are darkened. Locations with large weights are highlighted,
+    because darkening alone is invisible on a black background.
+    """
     axis.imshow(squeezed(image), cmap="gray")
     share = mask / max(mask.max(), 1e-12)
     over = np.zeros((*mask.shape, 4))

@@ -1,10 +1,10 @@
-"""What a language model's states say of their position: a probe of each layer, Haviv et al. 2022 (arXiv 2203.16634),
+"""Probes the states of a language model for their position, layer by layer, Haviv et al. 2022 (arXiv 2203.16634),
 section 5.
 
-The probe is a network with one hidden layer of ReLUs that names a state's position, one of T classes, after Adam's
-updates on states of training text. Its error is the mean distance of the position that it names from the true one, on
-held-out text. Guessing blindly is (T^2 - 1) / (3 T) away, always naming the middle T / 4: which is better, and is what
-a probe of states without any position learns.
+The probe is a network with one hidden ReLU layer that predicts the position of a state as one of T classes. It is
+trained by Adam on states of training text. Its error is the mean distance between the predicted and the true position
+on held-out text. Random guessing has an expected error of (T^2 - 1) / (3 T), and always predicting the middle position
+has T / 4. The latter is smaller, and a probe of states without position information learns it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attention_research.training.fitting import adam, descend
 
 
 class Probe(NamedTuple):
-    """Settings of the probes; the paper's are Adam at 0.002 and 10,000 updates."""
+    """The settings of the probes. The paper uses Adam with rate 0.002 and 10,000 updates."""
 
     hidden_width: int = 128
     steps: int = 1000
@@ -35,7 +35,7 @@ class Probe(NamedTuple):
 
 
 def layer_states(model: TransformerDecoder, batch: Mapping[str, Array]) -> Float[Array, "M B T D"]:
-    """The states that the first layer reads and those after each of the L layers: M = L + 1."""
+    """The input of the first layer and the states after each of the L layers, M = L + 1."""
     target = sequence(batch, "target")
     x, places = model.vocabulary.target(shift_right(target)), positions(target)
     _, aux = model.decoder(x, places, None)
@@ -45,7 +45,8 @@ def layer_states(model: TransformerDecoder, batch: Mapping[str, Array]) -> Float
 def errors(
     seen: Float[np.ndarray, "M N T D"], held_out: Float[np.ndarray, "M N2 T D"], probe: Probe, key: Key[Array, ""]
 ) -> Float[np.ndarray, "M"]:
-    """The mean distance for each layer's states, of a probe of its own, all trained side by side."""
+    """The mean distance for the states of each layer. Each layer has its own probe; all are trained together by
+    `vmap`."""
     layers, _, length, width = seen.shape
     shapes = {"hidden": (width, probe.hidden_width), "output": (probe.hidden_width, length)}
 
@@ -61,7 +62,7 @@ def errors(
         return drawn | {f"{name}_bias": jnp.zeros(shape[1]) for name, shape in shapes.items()}
 
     def trained(key: Array, states: Array) -> dict[str, Array]:
-        scale = jnp.maximum(jnp.std(states), 1e-6)  # layers differ in size, not in what they say
+        scale = jnp.maximum(jnp.std(states), 1e-6)  # the scale of the states differs between layers
         flat = states.reshape(-1, width) / scale
 
         def loss(weights: Any, key: Array) -> Array:
@@ -83,17 +84,19 @@ def errors(
 
 
 def measure_probe(*, workdir: Path, seed: int, **settings: Any) -> dict[str, Any]:
-    """`of_run` of a trained run."""
+    """Calls `of_run` for a trained run."""
     return of_run(Trained(workdir), seed, **settings)
 
 
 def of_run(
     trained: Trained, seed: int, *, probed: int = 256, examples: int | None = 128, **settings: Any
 ) -> dict[str, Any]:
-    """The errors by layer, from the embeddings on, after training and before ("errors", "errors_untrained": lists).
+    """The errors of a run by layer, beginning with the embeddings.
 
-    "first", "best" and "last" are of the former, "best_untrained" of the latter; "blind" and "middle" are what knows
-    nothing gets. `probed` rows of training text are learned from, `examples` of test text named.
+    "errors" and "errors_untrained" are lists for the trained and the untrained model. "first", "best" and "last" are
+    values of the former, and "best_untrained" is the best value of the latter. "blind" and "middle" are the errors of
+    random guessing and of predicting the middle position. The probes are trained on `probed` rows of training text and
+    tested on `examples` rows of test text.
     """
     probe = Probe(**{name: value for name, value in settings.items() if name in Probe._fields})
     states = jax.jit(lambda arrays, batch: layer_states(trained.trainer.structure.merge(*arrays), batch))

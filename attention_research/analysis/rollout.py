@@ -1,9 +1,10 @@
-"""Attention rollout, Abnar & Zuidema 2020 (arXiv 2005.00928), section 3: what of the input reaches each layer.
+"""Attention rollout, Abnar & Zuidema 2020 (arXiv 2005.00928), section 3: estimates how the input reaches each layer.
 
     R_0 = I,  R_l = (W_l + I) / 2  R_{l-1}
 
-W_l is the mean of the heads' weights of layer l, and I stands for the residual around it. Row i of R_l says how much of
-each input position is in position i after layer l, if values and feed-forward layers mixed nothing.
+W_l is the mean of the attention weights of all heads in layer l, and I accounts for the residual connection. Row i of
+R_l estimates how much of each input position is contained in position i after layer l, ignoring value projections and
+feed-forward layers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from jaxtyping import Float
 
 
 def rollout(weights: Float[np.ndarray, "L N T T"]) -> Float[np.ndarray, "L T T"]:
-    """R_1 to R_L of one sequence; rows sum to 1. Raises ValueError for maps that are not square."""
+    """R_1 to R_L of one sequence. Rows sum to 1. Raises ValueError if the maps are not square."""
     if weights.shape[2] != weights.shape[3]:
         raise ValueError(f"rollout: self-attention is square, got {weights.shape[2]} x {weights.shape[3]}")
     found, so_far = [], np.eye(weights.shape[2])

@@ -1,7 +1,7 @@
 """Singular values of attention matrices, Wang et al. 2020 (Linformer, arXiv 2006.04768), section 3.1 and figure 1.
 
-The figure draws, for each layer and head, the sum of the largest k singular values as a share of the sum of all: where
-it rises early, a matrix of low rank says nearly the same.
+For each layer and head, the figure shows the sum of the k largest singular values relative to the sum of all. If this
+curve rises early, a matrix of low rank approximates the attention matrix well.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from collections.abc import Iterable
 import numpy as np
 from jaxtyping import Float
 
-#: Shares of the number of singular values at which the curves of texts of several lengths are read.
+#: Fractions of the number of singular values at which the curves of texts of different lengths are compared.
 GRID = np.linspace(0.0, 1.0, 65)
 
 
 def cumulative_spectrum(weights: Float[np.ndarray, "L N T S"]) -> Float[np.ndarray, "L N K"]:
-    """The sum of the k largest singular values as a share of all, k = 1 ... K = min(T, S); of a map of zeros 0."""
+    """The sum of the k largest singular values relative to the sum of all, for k = 1 ... K = min(T, S). 0 for a map of
+    zeros."""
     values = np.linalg.svd(np.asarray(weights, np.float64), compute_uv=False)
     total = np.sum(values, axis=2, keepdims=True)
     return np.divide(np.cumsum(values, axis=2), total, out=np.zeros_like(values), where=total > 0)
 
 
 def mean_spectrum(maps: Iterable[Float[np.ndarray, "L N T S"]]) -> Float[np.ndarray, "L N G"]:
-    """The mean curve over examples at `GRID`, the share of singular values taken."""
+    """The mean curve over examples at `GRID`, the fraction of singular values."""
     curves = []
     for weights in maps:
         found = cumulative_spectrum(weights)
@@ -35,9 +36,9 @@ def mean_spectrum(maps: Iterable[Float[np.ndarray, "L N T S"]]) -> Float[np.ndar
 
 
 def rank_for(curve: Float[np.ndarray, "G"], share: float = 0.9) -> float:
-    """Which share of the singular values holds that share of their sum.
+    """The fraction of the singular values that is needed to reach the given `share` of their sum.
 
-    >>> round(rank_for(GRID, 0.9), 3)  # all alike
+    >>> round(rank_for(GRID, 0.9), 3)  # equal singular values
     0.9
     """
     return float(np.interp(share, curve, GRID))

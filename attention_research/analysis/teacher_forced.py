@@ -1,6 +1,7 @@
-"""Where a recurrent decoder looks while it reads a given translation: alignment weights of sentence pairs, [T S] each.
+"""The alignment weights [T S] of a recurrent decoder that reads a given translation.
 
-Row t belongs to the step that gives token t, having read the tokens before it (Bahdanau et al. 2015, section 5.2.1).
+Row t belongs to the step that generates token t after reading the tokens before it (Bahdanau et al. 2015, section
+5.2.1).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def weights_of(
     targets: Sequence[Sequence[int]],
     arrays: tuple[Any, Any] | None = None,
 ) -> list[Float[np.ndarray, "T S"]]:
-    """The weights of each pair of token sequences, by the trained parameters and statistics or by `arrays`."""
+    """The weights of each pair of token sequences. `arrays` default to the trained parameters and statistics."""
     arrays = trained.model() if arrays is None else arrays
 
     @jax.jit
@@ -57,7 +58,7 @@ def weights_of(
 
 
 def untrained(trained: Trained) -> tuple[Any, Any]:
-    """(parameters, statistics) as the run's seed began with them, before any update."""
+    """(parameters, statistics) of the run before the first update, initialized from its seed."""
     key = jax.random.fold_in(jax.random.key(trained.trainer.seeds[0]), INITIALIZATION)
     return jax.jit(initializer(trained.trainer.make_model))(key)
 
@@ -65,10 +66,10 @@ def untrained(trained: Trained) -> tuple[Any, Any]:
 def measure_maps(
     *, workdir: Path, seed: int, count: int = 4, shortest: int = 8, most: int = 13, examples: int | None = None
 ) -> dict[str, Any]:
-    """ "maps" of a trained run: heat maps of `count` pairs of the test split, of `shortest` to `most` words a side.
+    """{"maps"}: the heat maps of `count` test pairs of a trained run, with `shortest` to `most` words on each side.
 
-    The pairs are the first that fit of one fixed permutation, so that nobody chose the pretty ones; the decoder reads
-    the reference, so that the words on both axes are real ones.
+    The pairs are the first suitable ones of a fixed permutation, so they are not selected by hand. The decoder reads
+    the reference, so the words on both axes are those of real sentences.
     """
     del seed, examples
     trained = Trained(workdir)
@@ -83,11 +84,14 @@ def measure_maps(
 
 
 def measure_gold(*, workdir: Path, seed: int, examples: int | None = None) -> dict[str, Any]:
-    """Of a run on generated translations: what `analysis.alignments.against_gold` counts of the trained weights, and
-    the alignment error rate of untrained weights, of even ones and of the diagonal ("aer_untrained", "aer_even",
-    "aer_diagonal"); "reordered_diagonal" is the diagonal's recall inside reordered spans, and "centre_distance" (with
-    "centre_even" and "centre_diagonal") how far, in words, the centre of a row's weights lies from the gold word. What
-    the set has no case of (a reordered span where nothing moves) is left out."""
+    """Compares the alignments of a run on generated translations with the gold alignments.
+
+    Returns the measures of `analysis.alignments.against_gold` for the trained weights, and the alignment error rates of
+    untrained weights, of uniform weights and of the diagonal ("aer_untrained", "aer_even", "aer_diagonal").
+    "reordered_diagonal" is the recall of the diagonal inside reordered spans. "centre_distance", "centre_even" and
+    "centre_diagonal" are the distances, in words, between the centre of a row's weights and the gold word. Undefined
+    values are left out, such as those of reordered spans if there are none.
+    """
     del seed
     trained = Trained(workdir)
     name = trained.config.resolved["data"]["name"]
@@ -116,8 +120,10 @@ def measure_gold(*, workdir: Path, seed: int, examples: int | None = None) -> di
 
 
 def centre_distance(weights: Sequence[np.ndarray], gold: Sequence[Sequence[alignments.Link]]) -> float | None:
-    """Mean distance, in source words, of sum_s s w_ts / sum_s w_ts from the mean place of the gold links of target word
-    t, over all target words with a link and weights that are not 0; None without one.
+    """The mean distance, in source words, between the centre of the weights and the gold links of a target word.
+
+    For target word t, the centre is sum_s s w_ts / sum_s w_ts. It is compared with the mean source position of the gold
+    links. The mean is over all target words with a gold link and nonzero weights; None if there are none.
 
     >>> centre_distance([np.array([[0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])], [[(1, 0), (0, 1)]])
     1.0
@@ -133,7 +139,8 @@ def centre_distance(weights: Sequence[np.ndarray], gold: Sequence[Sequence[align
 
 
 def diagonal(targets: int, sources: int) -> Float[np.ndarray, "T S"]:
-    """All weight where a target word would stand if both sentences were read at an even pace; the ends go together."""
+    """Weights on the diagonal: the first words of both sentences are aligned, the last words too, and the positions
+    between them linearly."""
     weights = np.zeros((targets, sources))
     places = np.rint(np.arange(targets) * (sources - 1) / max(1, targets - 1)).astype(int)
     weights[np.arange(targets), places] = 1.0

@@ -94,7 +94,7 @@ def test_the_page_in_a_browser(browser_page, awkward):
     opened.keyboard.press("ArrowDown")
     assert active() == "agree" and table(opened) == expected(cross.weights[0, 2, 1], cross.keys)
     best = expected(cross.weights[0, 2, 1], cross.keys)[0]
-    assert said().startswith(f"“agree” (row 2) looks most at “{best[1]}” {best[2]}")
+    assert said().startswith(f"“agree” (row 2) attends most to “{best[1]}” {best[2]}")
     assert opened.locator("#rows button[aria-pressed=true]").inner_text() == "agree"
     assert "sum 1.000" in opened.locator("#caption").inner_text()
     opened.keyboard.press("End")
@@ -103,7 +103,7 @@ def test_the_page_in_a_browser(browser_page, awkward):
     # A word of the other axis shows its column.
     opened.locator("#columns button").nth(5).focus()
     assert table(opened) == expected(cross.weights[0, 2, :, 5], cross.queries)
-    assert said().startswith("“·ment” (column 6) is looked at most by")
+    assert said().startswith("“·ment” (column 6) is attended most by")
 
     # The pointer: a token, then a square.
     opened.locator("#rows button").nth(3).hover()

@@ -158,5 +158,5 @@ def test_weights_are_the_models(section):
 def test_a_model_that_looks_nowhere_is_refused():
     decoder = {"kind": "fixed_vector", "start": {"kind": "projected"}}
     trained = Trained({"kind": "recurrent_captioner", "width": 12, "decoder": decoder})
-    with pytest.raises(RunError, match="this model looks nowhere"):
+    with pytest.raises(RunError, match="the decoder of this model has no attention over the picture"):
         of_picture(trained, np.zeros((5, 5, 3), np.uint8), "a run")
