@@ -55,7 +55,7 @@ class TextEvaluation(Evaluation):
         return {}
 
     def distance_summary(self, scores: Mapping[str, Any]) -> str:
-        """ "" by default."""
+        """The empty string by default."""
         del scores
         return ""
 
