@@ -1,9 +1,10 @@
-"""How a benchmark measures: every form once a round, in one process; memory in a fresh process per form.
+"""Shared measurement code of the benchmarks: interleaved times in one process, peak memory in fresh processes.
 
-A round in which every form runs once slows all of them on a busy machine; rounds in which other processes took the
-cores are dropped while three remain. Page faults dominate on a CPU under the default malloc. Processes that measure
-time therefore keep their pages, as the program itself does (`attention_research.allocator`), and so does the peer in
-the same process. Processes that measure memory give every large buffer back.
+In each round, every form runs once in the same process, so a busy machine slows down all forms equally. Rounds in which
+other processes used the cores are dropped, as long as three rounds remain. With the default malloc, page faults
+dominate the times on a CPU. Processes that measure time therefore keep their pages, as the program itself does
+(`attention_research.allocator`); this also applies to the peer in the same process. Processes that measure memory
+return every large buffer to the system.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from attention_research.bundled import PACKAGE
 from attention_research.training.workdir import json_text
 
 ROOT = PACKAGE.parent
-#: How the program itself runs, by `attention_research.allocator`; glibc as it is; and glibc giving back all it can.
+#: The settings of malloc: those of the program (`attention_research.allocator`), the defaults of glibc, and glibc
+#: returning as much memory as possible.
 KEEP_PAGES = {allocator.VARIABLE: "1"}
 PLAIN_MALLOC = {allocator.VARIABLE: "0"}
 RETURN_PAGES = PLAIN_MALLOC | {
@@ -35,12 +37,12 @@ RETURN_PAGES = PLAIN_MALLOC | {
     "MALLOC_TRIM_THRESHOLD_": "131072",
     "MALLOC_TOP_PAD_": "131072",
 }
-#: Seconds.
+#: The pause before each call, in seconds.
 PAUSE = 0.3
 
 
 def log(line: str) -> None:
-    """Progress, on standard error."""
+    """Prints a line of progress on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -50,18 +52,18 @@ def has(package: str) -> bool:
 
 
 def runs_torch(form: str) -> bool:
-    """Whether this machine can run a form of PyTorch, "torch eager" or "torch compiled", which needs a C++ compiler."""
+    """Whether this machine can run the form "torch eager" or "torch compiled". The latter needs a C++ compiler."""
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     return has("torch") and (form == "torch eager" or compiler is not None)
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Of those that are installed."""
+    """The versions of the packages that are installed."""
     return {package: version(package) for package in packages if has(package)}
 
 
 def made() -> dict[str, Any]:
-    """Where a document comes from: revision, date, machine."""
+    """The origin of a document: revision, date and machine."""
     from attention_research.training.environment import describe
 
     described = describe()
@@ -69,7 +71,8 @@ def made() -> dict[str, Any]:
 
 
 def worker(module: str, settings: Mapping[str, str], *arguments: str) -> dict[str, Any]:
-    """The JSON that ``python -m module --worker ...`` prints, as a fresh process with these environment variables."""
+    """Runs ``python -m module --worker ...`` in a fresh process with these environment variables and returns its
+    JSON."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", **settings, "PYTHONPATH": path}
     command = [sys.executable, "-m", module, "--worker", *arguments]
@@ -78,7 +81,8 @@ def worker(module: str, settings: Mapping[str, str], *arguments: str) -> dict[st
 
 
 def serves(workers: Mapping[str, Callable[..., dict[str, Any]]]) -> bool:
-    """In a process that `worker` has started: runs the function that it named, prints its JSON, and returns True."""
+    """In a process started by `worker`, runs the named function, prints its JSON, and returns True. Else returns
+    False."""
     if sys.argv[1:2] != ["--worker"]:
         return False
     allocator.keep_pages()
@@ -88,10 +92,12 @@ def serves(workers: Mapping[str, Callable[..., dict[str, Any]]]) -> bool:
 
 
 def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Any]:
-    """{form: {median_ms, low_ms, high_ms, samples}, "others_took": the largest share of the cores in a kept round}.
+    """Times calls in interleaved rounds.
 
-    Each call waits for its result; each is made once before the first round. Before each is a pause: the threads of a
-    library that ran last (OpenMP's) hold their cores for some 0.2 s more, waiting for work.
+    Returns {form: {median_ms, low_ms, high_ms, samples}, "others_took"}, where the latter is the largest fraction of
+    the cores that other processes used in a kept round. Each call must wait for its result. It runs once before the
+    first round. There is a pause before each call, because the threads of the previous library (OpenMP) stay active for
+    about 0.2 s while they wait for work.
     """
     for call in calls.values():
         call()
@@ -114,7 +120,7 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str
 
 
 def summary(milliseconds: list[float]) -> dict[str, float]:
-    """Median and range."""
+    """The median, the range and the number of samples."""
     return {
         "median_ms": round(statistics.median(milliseconds), 2),
         "low_ms": round(min(milliseconds), 2),
@@ -124,29 +130,29 @@ def summary(milliseconds: list[float]) -> dict[str, float]:
 
 
 def some_of(known: Collection[str]) -> Callable[[str], tuple[str, ...]]:
-    """The type of an argument that takes some of the known names, separated by commas."""
+    """The argument type of a comma-separated list of some of the known names."""
 
     def read(words: str) -> tuple[str, ...]:
         for word in words.split(","):
             if word not in known:
-                raise argparse.ArgumentTypeError(f"{word!r} is none of {', '.join(known)}")
+                raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(known)}")
         return tuple(words.split(","))
 
     return read
 
 
 def _busy() -> tuple[float, float]:
-    """Seconds of processor time that the whole machine and this process have used."""
+    """(processor seconds used by the whole machine, processor seconds used by this process)."""
     ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     machine = (sum(ticks[:3]) + sum(ticks[5:8])) / os.sysconf("SC_CLK_TCK")
     return machine, sum(os.times()[:2])
 
 
 def peak_of(call: Callable[[], Any]) -> int:
-    """How far one call raises the resident size of this process, in bytes."""
+    """The increase of the resident size of this process during one call, in bytes."""
     before = _resident("VmRSS")
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     except OSError:
         before = _resident("VmHWM")
     call()
@@ -159,14 +165,14 @@ def _resident(field: str) -> int:
 
 
 def target(what: str, ratio: float, *, at_least: float | None = None, at_most: float | None = None) -> dict[str, Any]:
-    """A promise with the measured ratio and whether it is met."""
+    """A target with the measured ratio and whether it is met."""
     bound = {"at_least": at_least} if at_least is not None else {"at_most": at_most}
     met = ratio >= at_least if at_least is not None else ratio <= at_most
     return {"what": what, "ratio": round(ratio, 4), **bound, "met": met}
 
 
 def present(document: dict[str, Any], as_json: bool, body: Callable[[dict[str, Any]], None]) -> None:
-    """The document as JSON and nothing else on standard output; or two lines on shape and machine, then `body`'s."""
+    """Prints the document as JSON, or two lines about shape and machine followed by the output of `body`."""
     if as_json:
         print(json_text(document, indent=2))
         return
@@ -176,7 +182,7 @@ def present(document: dict[str, Any], as_json: bool, body: Callable[[dict[str, A
 
 
 def print_times(name: str, times: Mapping[str, Any]) -> None:
-    """One line a form."""
+    """Prints one line for each form."""
     for form, row in times.items():
         if isinstance(row, dict):
             spread = f"{row['low_ms']:.1f}-{row['high_ms']:.1f}"
@@ -184,7 +190,7 @@ def print_times(name: str, times: Mapping[str, Any]) -> None:
 
 
 def print_targets(targets: list[dict[str, Any]]) -> None:
-    """One line a target."""
+    """Prints one line for each target."""
     for row in targets:
         bound = f"at least {row['at_least']}" if "at_least" in row else f"at most {row['at_most']}"
         print(f"  {row['what']:48s} {row['ratio']:7.3f}   {bound}   {'met' if row['met'] else 'MISSED'}")

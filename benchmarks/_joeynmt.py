@@ -1,4 +1,4 @@
-"""JoeyNMT 2.3 (PyPI) for `benchmarks.translate`: its environment, its data files, its config, its translations."""
+"""JoeyNMT 2.3 (PyPI) for `benchmarks.translate`: environment, data files, config and translations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ._interleaved import log
 
-#: What pip installs, in turn. JoeyNMT's own requirements ask for more than training and testing use.
+#: The arguments of successive pip installs. The requirements of JoeyNMT include packages that are not needed here.
 INSTALLED = (
     ("torch==2.13.0",),
     ("sacrebleu", "sentencepiece==0.2.0", "subword-nmt", "tensorboard", "datasets", "packaging"),
@@ -22,7 +22,7 @@ SPACE = "\u2581"
 
 
 def environment(folder: Path) -> Path:
-    """The Python of a virtual environment with JoeyNMT in this folder, made where it is not there yet."""
+    """The Python of a virtual environment with JoeyNMT in this folder. Creates the environment if necessary."""
     python = folder.absolute() / "bin" / "python"
     if not python.exists() or not installed(python):
         log(f"installing JoeyNMT in {folder}")
@@ -34,7 +34,7 @@ def environment(folder: Path) -> Path:
 
 
 def installed(python: Path) -> dict[str, str]:
-    """The versions of JoeyNMT and PyTorch in an environment; nothing where JoeyNMT is not installed."""
+    """The versions of JoeyNMT and PyTorch in an environment, or {} if JoeyNMT is not installed."""
     program = (
         "import importlib.metadata as m, json, sys; "
         "print(json.dumps({name: m.version(name) for name in ('joeynmt', 'torch')}))"
@@ -44,9 +44,10 @@ def installed(python: Path) -> dict[str, str]:
 
 
 def write_data(data: Any, folder: Path) -> dict[str, int]:
-    """The pairs of our `data` as lines of its pieces between spaces, and the vocabulary; gives the pairs of each split.
+    """Writes the pairs of `data` as lines of pieces separated by spaces, and the vocabulary.
 
-    A training pair with a side of more than `data.max_length` tokens is left out, as in ours.
+    Returns the number of pairs of each split. As in our program, training pairs with more than `data.max_length` tokens
+    on one side are left out.
     """
     folder.mkdir(parents=True)
     pieces = data.tokenizer.pieces
@@ -65,7 +66,7 @@ def write_data(data: Any, folder: Path) -> dict[str, int]:
 
 
 def config(ours: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """JoeyNMT's config of the same model, data and optimizer as our resolved config."""
+    """The config of JoeyNMT with the model, data and optimizer of our resolved config."""
     training, model, data = ours["training"], ours["model"], ours["data"]
     every = training["eval_every"]
     width = model["width"]
@@ -133,7 +134,7 @@ def config(ours: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def write_configs(ours: dict[str, Any], folder: Path) -> tuple[Path, Path]:
-    """The files of the configs to train by and, with the test pairs alone, to test by. (JSON is YAML.)"""
+    """Writes the config for training and that for testing, which has only the test pairs. (JSON is valid YAML.)"""
     to_train = config(ours, folder)
     to_test = {**to_train, "data": {key: x for key, x in to_train["data"].items() if key not in ("train", "dev")}}
     paths = folder / "train.yaml", folder / "test.yaml"
@@ -143,6 +144,6 @@ def write_configs(ours: dict[str, Any], folder: Path) -> tuple[Path, Path]:
 
 
 def translations(path: Path) -> list[str]:
-    """The translations that JoeyNMT wrote as pieces, as text."""
+    """Reads the translations of JoeyNMT and joins their pieces to text."""
     lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     return [" ".join("".join(line.split()).replace(SPACE, " ").split()) for line in lines]

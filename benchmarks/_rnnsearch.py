@@ -1,4 +1,5 @@
-"""RNNsearch for `benchmarks/recurrent.py`: a training step and greedy decoding, ours and PyTorch's on equal weights."""
+"""RNNsearch for `benchmarks/recurrent.py`: a training step and greedy decoding, in our code and in PyTorch, with equal
+weights."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ VOCABULARY, RATE = 8000, 1e-3
 
 
 def tokens(batch: int, length: int) -> tuple[Any, Any]:
-    """Source and target ids of words, [B T]; no padding, so that PyTorch need not pack."""
+    """Source and target token ids [B T], without padding, so that PyTorch does not need packed sequences."""
     import numpy as np
 
     return tuple(np.random.default_rng(0).integers(4, VOCABULARY, (2, batch, length)).astype(np.int32))
 
 
 def trainer(batch: int, length: int, width: int) -> Any:
-    """Our model by the door of every experiment: GRU cells, so that PyTorch has its own for them."""
+    """Our model, built from a config like every experiment. It has GRU cells, which PyTorch has too."""
     from attention_research.config import resolve
     from attention_research.training.trainer import Trainer
 
@@ -44,7 +45,7 @@ def trainer(batch: int, length: int, width: int) -> Any:
 
 
 def our_calls(batch: int, length: int, width: int) -> tuple[dict[str, Callable[[], Any]], dict[str, Any]]:
-    """({"step": one update, giving its loss, "greedy": the tokens [B T]}, the parameters at the start)."""
+    """({"step": performs an update and returns its loss, "greedy": returns tokens [B T]}, initial parameters)."""
     import jax
     import numpy as np
 
@@ -71,14 +72,14 @@ def our_calls(batch: int, length: int, width: int) -> tuple[dict[str, Callable[[
 
 
 def without_end(bias: Any, end: int) -> Any:
-    """The output's bias with padding, start and end made improbable, so that everybody decodes to the last position."""
+    """The output bias with padding, start and end made improbable, so that all forms decode up to the last position."""
     import numpy as np
 
     return np.where(np.arange(len(bias)) <= end, np.float32(-1e4), bias)
 
 
 def torch_calls(parameters: dict[str, Any], batch: int, length: int) -> dict[str, Callable[[], Any]]:
-    """The same in PyTorch, eager."""
+    """The calls of `our_calls` in eager PyTorch."""
     import torch
 
     from attention_research.tokens import EOS

@@ -1,4 +1,4 @@
-"""The causal language model of `benchmarks/train.py` as one writes it in PyTorch, with our weights."""
+"""The causal language model of `benchmarks/train.py`, written in the usual way in PyTorch, with our weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 class Layer(nn.Module):
-    """Pre-norm self-attention and feed-forward, each in a residual."""
+    """Pre-norm self-attention and a feed-forward layer, each with a residual connection."""
 
     def __init__(self, parameters: dict[str, Any], layer: int, heads: int):
         super().__init__()
@@ -44,7 +44,8 @@ class Layer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Tied embedding scaled by sqrt(width), sinusoids, layers, a last norm; called on [B T] it gives the mean loss."""
+    """Tied embedding scaled by sqrt(width), sinusoids, layers and a final norm. Returns the mean loss of tokens
+    [B T]."""
 
     def __init__(self, parameters: dict[str, Any], *, layers: int, heads: int, length: int):
         super().__init__()
@@ -64,13 +65,13 @@ class Decoder(nn.Module):
 
 
 def sinusoids(length: int, width: int) -> np.ndarray:
-    """[T D] as Vaswani et al. 2017, section 3.5."""
+    """The sinusoids [T D] of Vaswani et al. 2017, section 3.5."""
     angle = np.arange(length)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, width).astype(np.float32)
 
 
 def adamw(model: nn.Module) -> torch.optim.AdamW:
-    """Weight decay on the matrices, as ours."""
+    """AdamW with weight decay on matrices only, as in our code."""
     parameters = list(model.parameters())
     decayed, others = [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim == 1]
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]

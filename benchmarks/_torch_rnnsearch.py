@@ -1,4 +1,4 @@
-"""The RNNsearch of `benchmarks/recurrent.py` as one writes it in PyTorch, with our weights: a loop over the target."""
+"""The RNNsearch of `benchmarks/recurrent.py` in PyTorch, with a loop over the target and our weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAD, BOS = 0, 1
 
 
 class RNNsearch(nn.Module):
-    """Bidirectional GRU, additive attention on s_{i-1}, maxout readout; on [B S], [B T] it gives the mean loss."""
+    """Bidirectional GRU, additive attention on s_{i-1}, maxout readout. Returns the mean loss for [B S] and [B T]."""
 
     def __init__(self, parameters: dict[str, Any]):
         super().__init__()
@@ -63,14 +63,14 @@ class RNNsearch(nn.Module):
         return hidden, hidden @ self.key.T, padding, torch.tanh(self.first(final[1]))
 
     def look(self, state: torch.Tensor, memory: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        """c_i."""
+        """The context c_i."""
         hidden, keys, padding = memory
         scores = torch.tanh((state @ self.query.T)[:, None] + keys) @ self.v
         weights = scores.masked_fill(padding, -torch.inf).softmax(-1)
         return torch.bmm(weights[:, None], hidden)[:, 0]
 
     def logits(self, x: torch.Tensor, before: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
-        """The readout: maxout, then the vocabulary."""
+        """The logits: maxout, followed by the output layer."""
         both = self.from_state(before) + self.from_input(x) + self.from_context(context)
         return both.unflatten(-1, (-1, 2)).amax(-1) @ self.output + self.output_bias
 
@@ -88,7 +88,7 @@ class RNNsearch(nn.Module):
 
     @torch.no_grad()
     def greedy(self, source: torch.Tensor, length: int) -> torch.Tensor:
-        """[B T] of `length` tokens, without looking for the end."""
+        """Decodes `length` tokens [B T], without stopping at the end of sentence."""
         *memory, state = self.encode(source)
         tokens, found = torch.full((len(source),), BOS), []
         for _ in range(length):

@@ -1,4 +1,4 @@
-"""Where the time of a compiled program goes: milliseconds by kind of instruction, from a trace of one run."""
+"""Measures the time of a compiled program by kind of instruction, from a trace of one run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ COMPUTATION = re.compile(r"^(?:ENTRY )?(%[\w.-]+) \(.*\{$")
 INSTRUCTION = re.compile(r"^\s+(?:ROOT )?(%[\w.-]+) = .*? ([a-z][a-z-]*)\((.*)$")
 CALLED = re.compile(r"calls=(%[\w.-]+)")
 PRODUCTS, REDUCTIONS, MOVES = ("dot", "convolution"), ("reduce", "reduce-window"), ("gather", "scatter", "sort")
-#: Instructions that only hold others: their time is their parts'.
+#: Instructions that only contain others. Their time is the sum of the times of their parts.
 HOLDERS = ("while", "call", "conditional")
 
 
 def kinds(hlo: str) -> dict[str, str]:
-    """Instruction name -> products, reductions, gathers or elementwise, by the compiled text; a fusion by its parts.
+    """Instruction name -> "products", "reductions", "gathers" or "elementwise", from the compiled text.
 
-    "elementwise" holds copies and transposes too.
+    The kind of a fusion depends on its parts. "elementwise" includes copies and transposes.
     """
     inside: dict[str, set[str]] = collections.defaultdict(set)
     found: dict[str, tuple[str, str]] = {}
@@ -45,7 +45,8 @@ def kinds(hlo: str) -> dict[str, str]:
 def milliseconds(hlo: str, run: Callable[[], object]) -> dict[str, float]:
     """Kind -> milliseconds in one call of `run`, which must wait for its result.
 
-    An instruction that several threads share counts once, those that run beside one another each.
+    An instruction that is shared by several threads counts once. Instructions that run concurrently are counted
+    separately.
     """
     import jax
 

@@ -1,14 +1,15 @@
-"""Attention on one GPU: TFLOP/s of our Pallas kernels, cuDNN, jax.nn's XLA form and PyTorch's FlashAttention.
+"""Measures attention on one GPU: TFLOP/s of our Pallas kernels, cuDNN, XLA (jax.nn) and PyTorch's FlashAttention.
 
     python -m benchmarks.accelerator [--json] [--lengths=2048,8192,32768] [--widths=64,128] [--rounds=10]
 
-bfloat16, 16,384 tokens a batch (one sequence at least), model width 2,048. A cell is the forward pass, or the forward
-pass and the gradients of query, key and value (and of the bias, where there is one). Operations are those of the pairs
-that the band leaves visible: two products forward, seven forward and backward, 2 H operations a pair in each (the
-FlashAttention papers' count, but for counting causal pairs exactly); so a form that computes hidden pairs is slow, not
-credited. `share` is the rate over that of a bfloat16 product of 8,192 x 8,192 matrices on the same card in the same
-run. Times are medians over rounds in which every form runs in turn, a round long enough to hide the dispatch. A cell
-that a form cannot compute says why. Without a GPU: one line, exit status 1.
+Inputs are bfloat16, with 16,384 tokens per batch (at least one sequence) and model width 2,048. A cell is the forward
+pass, or the forward pass with the gradients of query, key and value (and of the bias, if there is one). Operations are
+counted only for the visible pairs of query and key: two products in the forward pass and seven in the forward and
+backward pass, with 2 H operations per pair in each. This is the count of the FlashAttention papers, except that causal
+pairs are counted exactly. A form that computes masked pairs is not credited for them. `share` is the rate divided by
+the rate of a bfloat16 product of 8,192 x 8,192 matrices on the same GPU in the same run. Times are medians over rounds
+in which all forms run in turn. Each form runs long enough in a round to hide the dispatch. If a form cannot compute a
+cell, the reason is printed. Without a GPU, the benchmark prints one line and exits with status 1.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ._interleaved import has, log, made, present, versions
 TOKENS, MODEL_WIDTH = 16_384, 2_048
 FORMS = ("pallas", "cudnn", "xla", "torch")
 WINDOW = (1023, 0)
-#: Case -> settings of the call; "bias" also gets a bias [1 1 T T].
+#: Case -> settings of the call. The case "bias" also has a bias [1 1 T T].
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
     "causal": {"is_causal": True},
@@ -33,15 +34,15 @@ CASES: dict[str, dict[str, Any]] = {
     "bias": {},
 }
 PASSES = ("forward", "forward+backward")
-#: Products of T x T x H in a pass.
+#: The number of products T x T x H in a pass.
 PRODUCTS = {"forward": 2, "forward+backward": 7}
 MATMUL = 8_192
-#: Seconds that one form runs in a round.
+#: The number of seconds that a form runs in a round.
 LONG_ENOUGH = 0.02
 
 
 def visible_pairs(case: str, length: int) -> int:
-    """How many (query, key) pairs of a head the case leaves visible."""
+    """The number of visible (query, key) pairs of a head."""
     if case == "causal":
         return length * (length + 1) // 2
     if case == "window":
@@ -51,18 +52,19 @@ def visible_pairs(case: str, length: int) -> int:
 
 
 def operations(case: str, name: str, shape: tuple[int, int, int, int]) -> int:
-    """Floating point operations of a pass over query, key and value of shape [B T N H]."""
+    """The floating-point operations of a pass over query, key and value of shape [B T N H]."""
     B, T, N, H = shape
     return PRODUCTS[name] * 2 * H * B * N * visible_pairs(case, T)
 
 
 def shape_of(length: int, width: int) -> tuple[int, int, int, int]:
-    """[B T N H] of a cell."""
+    """The shape [B T N H] of a cell."""
     return max(1, TOKENS // length), length, MODEL_WIDTH // width, width
 
 
 def jax_calls(form: str, case: str, shape: tuple[int, int, int, int]) -> dict[str, Callable[[], Any]]:
-    """Pass -> a compiled call that does not wait. Raises ValueError where the form cannot honour the case."""
+    """Pass -> a compiled call, which does not wait for its result. Raises ValueError if the form does not support the
+    case."""
     import jax
     import jax.numpy as jnp
 
@@ -86,7 +88,7 @@ def jax_calls(form: str, case: str, shape: tuple[int, int, int, int]) -> dict[st
 
 
 def torch_calls(case: str, shape: tuple[int, int, int, int]) -> dict[str, Callable[[], Any]]:
-    """The same of PyTorch's FlashAttention, which has neither bias nor window."""
+    """The calls of PyTorch's FlashAttention, which supports neither a bias nor a window."""
     if not has("torch"):
         raise ValueError("PyTorch is not installed")
     import torch
@@ -116,7 +118,7 @@ def torch_calls(case: str, shape: tuple[int, int, int, int]) -> dict[str, Callab
 
 
 def wait(result: Any) -> None:
-    """For the device to have finished what makes the result."""
+    """Waits until the device has computed the result."""
     import jax
 
     if any(type(leaf).__module__.startswith("torch") for leaf in jax.tree.leaves(result)):
@@ -128,7 +130,7 @@ def wait(result: Any) -> None:
 
 
 def timed(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, dict[str, float]]:
-    """Form -> {median_ms, low_ms, high_ms, samples} of one call, the forms in turn within a round."""
+    """Form -> {median_ms, low_ms, high_ms, samples} of one call. The forms run in turn in each round."""
 
     def milliseconds(call: Callable[[], Any], repeats: int) -> float:
         begin = time.perf_counter()
@@ -151,7 +153,7 @@ def timed(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, dict[st
 
 
 def matmul_rate(rounds: int) -> float:
-    """TFLOP/s of a square bfloat16 product."""
+    """The TFLOP/s of a square bfloat16 matrix product."""
     import jax
     import jax.numpy as jnp
 
@@ -162,13 +164,13 @@ def matmul_rate(rounds: int) -> float:
 
 
 def judged(case: str, name: str, shape: tuple[int, int, int, int], times: dict[str, float], best: float) -> dict:
-    """A cell: the times with TFLOP/s and the share of the product's rate."""
+    """A cell: the times, TFLOP/s, and the rate relative to the matrix product."""
     rate = operations(case, name, shape) / times["median_ms"] / 1e9
     return {**times, "tflops": round(rate, 1), "share": round(rate / best, 3)}
 
 
 def measure(lengths: tuple[int, ...], widths: tuple[int, ...], rounds: int) -> dict[str, Any]:
-    """The whole document. Raises RuntimeError where there is no GPU."""
+    """Measures everything and returns the document. Raises RuntimeError without a GPU."""
     import jax
 
     if jax.default_backend() != "gpu":
@@ -192,7 +194,7 @@ def measure(lengths: tuple[int, ...], widths: tuple[int, ...], rounds: int) -> d
 
 
 def cells(case: str, shape: tuple[int, int, int, int], rounds: int, best: float) -> list[dict[str, Any]]:
-    """One a form and pass: its numbers, or why there are none."""
+    """The cells of a case, one for each form and pass, with numbers or the reason why there are none."""
     ready: dict[str, dict[str, Callable[[], Any]]] = {}
     why: dict[str, str] = {}
     for form in FORMS:
@@ -201,7 +203,7 @@ def cells(case: str, shape: tuple[int, int, int, int], rounds: int, best: float)
             for call in calls.values():
                 wait(call())
             ready[form] = calls
-        except Exception as error:  # refused, or out of the card's memory: the other forms are still measured
+        except Exception as error:  # unsupported or out of memory: the other forms are still measured
             why[form] = f"{type(error).__name__}: {error}".splitlines()[0]
     place = {"length": shape[1], "width": shape[3], "case": case}
     found = []
@@ -214,7 +216,10 @@ def cells(case: str, shape: tuple[int, int, int, int], rounds: int, best: float)
 
 
 def table(document: dict[str, Any]) -> str:
-    """One line a shape, case and pass; TFLOP/s (share of the product's rate) a form; then why cells are blank."""
+    """A table with one line for each shape, case and pass, and TFLOP/s (relative to the matrix product) for each form.
+
+    The reasons for empty cells follow the table.
+    """
     lines = [f"{document['card']}, product of {MATMUL} x {MATMUL}: {document['matmul_tflops']} TFLOP/s", ""]
     lines.append("| H | T | case | pass | " + " | ".join(FORMS) + " |")
     lines.append("| ---: | ---: | --- | --- |" + " ---: |" * len(FORMS))
@@ -233,7 +238,7 @@ def table(document: dict[str, Any]) -> str:
 
 
 def main(json: bool, lengths: tuple[int, ...], widths: tuple[int, ...], rounds: int) -> int:
-    """Measures and prints; the exit status."""
+    """Measures and prints. Returns the exit status."""
     try:
         document = measure(lengths, widths, rounds)
     except RuntimeError as error:

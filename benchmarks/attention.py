@@ -1,13 +1,14 @@
-"""Attention on a CPU: time and peak memory of `blockwise` and its peers, interleaved in one run.
+"""Measures attention on a CPU: time and peak memory of `blockwise` and other implementations, interleaved in one run.
 
     python -m benchmarks.attention [--json] [--lengths=512,1024,2048,4096,8192,16384] [--rounds=5]
                                    [--cases=plain,bias] [--parts=times,layers,structures]
 
-At T = 4096 about eight minutes on 2 cores. Times are medians over rounds in which every form runs once
-(`_interleaved` says how; the malloc's settings are printed): one attention, full and causal; a whole layer with its
-projections; `blockwise` with each structure that it computes inside its loop. Peak memory is a fresh process per form:
-its highest resident size less that after inputs and compilation, forward+backward, for each structure. Forms that hold
-all scores stop at the lengths in LONGEST. PyTorch's flex_attention on a CPU has no backward pass.
+T = 4096 takes about eight minutes on 2 cores. Times are medians over rounds in which every form runs once (see
+`_interleaved`; the settings of malloc are printed). The parts are a single attention, full and causal; a whole layer
+with its projections; and `blockwise` with each structure that it computes inside its loop. Peak memory is measured in a
+fresh process for each form and structure: the highest resident size in forward+backward minus the size after inputs and
+compilation. Forms that store all scores stop at the lengths in LONGEST. PyTorch's flex_attention does not have a
+backward pass on a CPU.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ from ._interleaved import (
 
 MODULE = __spec__.name
 BATCH, HEADS, WIDTH = 1, 8, 64
-#: What the structures are: a causal window of 256, eight packed examples, half of the keys padding, 33 distances
-#: (Shaw's k = 16), a bias by distance (T5, ALiBi), two key heads.
+#: The structures include a causal window of 256, eight packed examples, padding for half of the keys, 33 relative
+#: distances (Shaw et al. 2018, k = 16), a bias by distance (T5, ALiBi), and two key heads.
 CASES = ("plain", "causal", "mask", "bias", "window", "segments", "lengths", "distance", "relative", "groups")
 FORMS = ("blockwise", "reference", "jax.nn", "torch", "flex_attention")
 PARTS = ("times", "layers", "structures")
 LAYERS = ("blockwise layer", "nnx.MultiHeadAttention", "torch.nn.MultiheadAttention")
-#: The longest T = S at which a form that holds all scores is run: (forward, forward and backward).
+#: The longest T = S for a form that stores all scores: (forward, forward and backward).
 LONGEST = {"reference": (4096, 4096), "jax.nn": (8192, 4096), "nnx.MultiHeadAttention": (4096, 4096)}
-#: Every length is run forward and backward, full and causal.
+#: The measurements of each length.
 NAMES = ("forward", "forward+backward", "forward, causal", "forward+backward, causal")
 
 
 def inputs(length: int, case: str) -> dict[str, Any]:
-    """NumPy arrays of the case by argument of the kernel, float32, and the output's weight."""
+    """The NumPy arrays of a case by the name of the kernel argument, and the "weight" of the output in the loss."""
     import numpy as np
 
     random = np.random.default_rng(0)
@@ -73,14 +74,14 @@ def inputs(length: int, case: str) -> dict[str, Any]:
 
 
 def settings(case: str) -> dict[str, Any]:
-    """The static arguments of the case."""
+    """The static arguments of a case."""
     if case == "window":
         return {"is_causal": True, "local_window_size": (255, 0)}
     return {"is_causal": True} if case == "causal" else {}
 
 
 def jax_calls(form: str, case: str, length: int) -> list[Callable[[], Any]]:
-    """[forward, forward and backward], compiled, waiting for the result."""
+    """The compiled calls [forward, forward and backward], which wait for their result."""
     import jax
     import jax.numpy as jnp
 
@@ -112,7 +113,8 @@ def _compiled(forward: Callable, loss: Callable, values: Any) -> list[Callable[[
 
 
 def torch_calls(form: str, case: str, length: int) -> list[Callable[[], Any]]:
-    """[forward, forward and backward] of scaled_dot_product_attention; [forward] of flex_attention, compiled."""
+    """The calls [forward, forward and backward] of scaled_dot_product_attention, or [forward] of compiled
+    flex_attention."""
     import torch
     from torch.nn.functional import scaled_dot_product_attention
 
@@ -135,7 +137,10 @@ def torch_calls(form: str, case: str, length: int) -> list[Callable[[], Any]]:
 
 
 def layer_calls(form: str, length: int) -> list[Callable[[], Any]]:
-    """[forward, forward and backward] of self-attention with its four projections, [1 T 512], parameters included."""
+    """The calls [forward, forward and backward] of self-attention [1 T 512] with its four projections.
+
+    The backward pass includes the gradients of the parameters.
+    """
     import numpy as np
 
     x = np.random.default_rng(0).standard_normal((BATCH, length, HEADS * WIDTH)).astype(np.float32)
@@ -165,7 +170,7 @@ def layer_calls(form: str, length: int) -> list[Callable[[], Any]]:
 
 
 def calls(form: str, case: str, length: int) -> list[Callable[[], Any]]:
-    """The calls of a form, those that would hold too many scores left out."""
+    """The calls of a form, without those that would store too many scores."""
     if form in LAYERS:
         made = layer_calls(form, length)
     else:
@@ -174,7 +179,8 @@ def calls(form: str, case: str, length: int) -> list[Callable[[], Any]]:
 
 
 def time_worker(what: str, length: int, rounds: int) -> dict[str, Any]:
-    """{name: {form: {median_ms, low_ms, high_ms, samples}}}, or "refused": why a peer does not run."""
+    """{name: {form: {median_ms, low_ms, high_ms, samples}}}. "refused" has the reasons why other libraries do not
+    run."""
     if has("torch"):
         import torch
 
@@ -192,7 +198,7 @@ def time_worker(what: str, length: int, rounds: int) -> dict[str, Any]:
             try:
                 compiled[form] = calls(form, case, length)
                 [call() for call in compiled[form]]
-            except Exception as error:  # a peer that does not run here is a finding, not a failure
+            except Exception as error:  # report that the library does not run here, and continue
                 found.setdefault("refused", {})[form] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
                 compiled.pop(form, None)
         for number, name in enumerate(NAMES[:2]):
@@ -202,12 +208,12 @@ def time_worker(what: str, length: int, rounds: int) -> dict[str, Any]:
 
 
 def memory_worker(form: str, case: str, length: int) -> dict[str, Any]:
-    """Peak resident bytes of one forward+backward above what inputs and compiled program hold."""
+    """The peak resident bytes of one forward+backward, minus those of the inputs and the compiled program."""
     return {"peak_bytes": peak_of(calls(form, case, length)[1])}
 
 
 def _targets(times: dict[str, Any], memory: dict[str, dict[str, int]], length: int) -> list[dict[str, Any]]:
-    """What the kernel promises, with the measured ratio."""
+    """The targets of the kernel with the measured ratios."""
     rows = []
     medians = {name: {f: r["median_ms"] for f, r in times[name].items() if isinstance(r, dict)} for name in NAMES}
     for name in NAMES:
@@ -221,7 +227,7 @@ def _targets(times: dict[str, Any], memory: dict[str, dict[str, int]], length: i
     for name in NAMES[:2]:
         ratio = medians[f"{name}, causal"]["blockwise"] / medians[name]["blockwise"]
         rows.append(target(f"{name}: causal / full", ratio, at_most=0.65))
-    for case, peaks in memory.items() if length >= 2048 else ():  # a block is no small part of shorter ones
+    for case, peaks in memory.items() if length >= 2048 else ():  # at shorter lengths, a block is not small
         ratio = peaks["blockwise"] / max(peaks["reference"], 1)
         rows.append(target(f"memory {case}: blockwise / dense", ratio, at_most=0.1))
     return rows
@@ -233,7 +239,7 @@ def measure(
     cases: tuple[str, ...] = CASES,
     parts: tuple[str, ...] = PARTS,
 ) -> dict[str, Any]:
-    """The whole benchmark, or parts of it, as one JSON document; "times" is always measured."""
+    """Runs the benchmark, or parts of it, and returns a JSON document. "times" is always measured."""
     document: dict[str, Any] = {
         "benchmark": "attention",
         "shape": {"batch": BATCH, "heads": HEADS, "head_width": WIDTH, "dtype": "float32"},
@@ -261,7 +267,7 @@ def measure(
 
 
 def show(document: dict[str, Any]) -> None:
-    """The tables."""
+    """Prints the tables."""
     for use, values in document["malloc"].items():
         print(f"malloc ({use}): " + " ".join(f"{name}={value}" for name, value in values.items()))
     for length, result in document["lengths"].items():
@@ -285,7 +291,7 @@ def main(
     cases: tuple[str, ...] = CASES,
     parts: tuple[str, ...] = PARTS,
 ) -> None:
-    """Measures and prints: tables, or with `json` one JSON document."""
+    """Measures and prints tables, or with `json` one JSON document."""
     present(measure(lengths, rounds, cases, parts), json, show)
 
 

@@ -1,10 +1,12 @@
-"""Decoding with a cache on a CPU against Hugging Face's `generate`: the same weights, interleaved in one run.
+"""Compares decoding with a cache on a CPU with `generate` of Hugging Face, with the same weights, interleaved in one
+run.
 
     python -m benchmarks.decode [--json] [--rounds=5] [--length=128] [--layers=6]
 
-A Marian model (6+6 layers of width 256, 4 heads, hidden width 1024, 8,000 pieces, float32) with random weights, sources
-of 32 tokens, greedy and beam 4, 1 and 32 sentences; the end is made improbable, so that everybody decodes `length`
-tokens. The run fails if the tokens of the greedy searches differ. Compilation is not in the times.
+The model is a Marian model (6+6 layers of width 256, 4 heads, hidden width 1024, 8,000 pieces, float32) with random
+weights. Sources have 32 tokens. The searches are greedy and beam 4, for 1 and 32 sentences. The end of sentence is made
+improbable, so that both programs decode `length` tokens. The run fails if the tokens of the greedy searches differ. The
+times do not include compilation.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ from ._interleaved import (
 MODULE = __spec__.name
 WIDTH, HEADS, HIDDEN, VOCABULARY, SOURCE = 256, 4, 1024, 8000, 32
 BATCHES = (1, 32)
-#: Of Hugging Face's time, by search and sentences.
+#: The targets: our time relative to that of Hugging Face, by search and number of sentences.
 TARGETS = {("greedy", 1): 1.1, ("greedy", 32): 1.4, ("beam 4", 1): 1.1, ("beam 4", 32): 0.9}
 PAD, BOS, EOS = 0, 1, 2
 
 
 def our_model(layers: int, length: int) -> tuple[Any, dict[str, Any]]:
-    """(structure, random parameters); layers unrolled, as suits a CPU."""
+    """(structure, random parameters) of our model. Its layers are unrolled, which suits a CPU."""
     import numpy as np
 
     from attention_research.config import build, resolve
@@ -70,7 +72,7 @@ def our_model(layers: int, length: int) -> tuple[Any, dict[str, Any]]:
 
 
 def names(layers: int) -> Any:
-    """(our array, layer number or None, their name, whether transposed)."""
+    """(our name, layer number or None, name in Hugging Face, whether transposed) of each array."""
     yield "vocabulary.table", None, "model.shared.weight", False
     yield "vocabulary.bias", None, "final_logits_bias", False
     parts = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "out"))
@@ -90,7 +92,7 @@ def names(layers: int) -> Any:
 
 
 def their_model(parameters: dict[str, Any], layers: int, length: int) -> Any:
-    """Hugging Face's Marian with our weights."""
+    """The Marian model of Hugging Face with our weights."""
     import torch
     from transformers import MarianConfig, MarianMTModel
 
@@ -110,7 +112,7 @@ def their_model(parameters: dict[str, Any], layers: int, length: int) -> Any:
 
 
 def calls(layers: int, batch: int, length: int, search: str) -> dict[str, Callable[[], Any]]:
-    """Form -> a call that decodes and gives the tokens [B T] as NumPy, the start left out."""
+    """Form -> a call that decodes and returns the tokens [B T] as a NumPy array, without the start token."""
     import jax
     import numpy as np
     import torch
@@ -134,7 +136,7 @@ def calls(layers: int, batch: int, length: int, search: str) -> dict[str, Callab
 
 
 def time_worker(layers: int, batch: int, length: int, search: str, rounds: int) -> dict[str, Any]:
-    """Times by form, milliseconds a decoded position beside them, and whether the tokens are equal."""
+    """The times of each form, and whether the tokens are equal."""
     both = calls(layers, batch, length, search)
     ours, theirs = (both[form]()[:, : length - 1] for form in ("ours", "generate"))  # ours ends with a forced end
     same = bool((ours == theirs).all())
@@ -146,7 +148,7 @@ def time_worker(layers: int, batch: int, length: int, search: str, rounds: int) 
 
 
 def measure(length: int = 128, rounds: int = 5, layers: int = 6) -> dict[str, Any]:
-    """The whole benchmark as one JSON document."""
+    """Runs the benchmark and returns a JSON document."""
     times, targets = {}, []
     for search in ("greedy", "beam 4"):
         for batch in BATCHES:
@@ -170,14 +172,14 @@ def measure(length: int = 128, rounds: int = 5, layers: int = 6) -> dict[str, An
 
 
 def show(document: dict[str, Any]) -> None:
-    """The tables."""
+    """Prints the tables."""
     for name, times in document["times"].items():
         print_times(name, times)
     print_targets(document["targets"])
 
 
 def main(json: bool = False, length: int = 128, rounds: int = 5, layers: int = 6) -> None:
-    """Measures and prints: tables, or with `json` one JSON document."""
+    """Measures and prints tables, or with `json` one JSON document."""
     present(measure(length, rounds, layers), json, show)
 
 
@@ -186,6 +188,6 @@ if __name__ == "__main__" and not serves({"time": time_worker}):
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--layers", type=int, default=6, help="of the encoder, and as many of the decoder")
+    parser.add_argument("--layers", type=int, default=6, help="number of layers of the encoder and of the decoder")
     given = parser.parse_args()
     main(given.json, given.length, given.rounds, given.layers)

@@ -1,11 +1,12 @@
-"""What devices hold and say to each other as their number grows: a training step compiled for pretended devices.
+"""Memory per device and communication between devices, by number of devices, for a training step.
 
     attention-research bench devices [--json]
 
-The base Transformer of Vaswani et al. 2017 with packed batches, each axis of the mesh by itself and some products; with
-attention of kind `ring` where positions are split, and a Switch layer where experts are. Nothing is run: bytes are read
-from the compiled program (`attention-research inspect` prints the same of any config), so they are those of any machine
-but for this: XLA's CPU backend keeps an all-reduce where a GPU's or a TPU's makes a reduce-scatter of it.
+The model is the base Transformer of Vaswani et al. 2017 with packed batches. The table has each axis of the mesh alone
+and some combinations. Split positions use attention of kind `ring`, and split experts a Switch layer. The step is
+compiled for simulated devices and not run: bytes are read from the compiled program (`attention-research inspect`
+prints them for any config). They are the same on every machine with one exception: the CPU backend of XLA keeps an
+all-reduce that the GPU and TPU backends turn into a reduce-scatter.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ._interleaved import ROOT, log, made, present, versions
 
 CONFIG = "translation/transformer:vaswani_base"
 COUNTS = (1, 2, 4, 8)
-#: Beside the axis of the same name.
+#: Axis of the mesh -> further settings that it needs.
 KINDS = {
     "sequence": [
         "model.self_attention.kind=ring",
@@ -36,7 +37,8 @@ PRODUCTS = ({"data": 2, "fsdp": 4}, {"fsdp": 4, "tensor": 2}, {"data": 2, "fsdp"
 
 
 def inspected(config: str, sizes: dict[str, int]) -> dict[str, Any]:
-    """Bytes a device holds, and says in one step by kind of collective."""
+    """The bytes that a device stores ("held"), and the bytes of its communication in one step by kind of collective
+    ("said")."""
     kinds = next((settings for axis, settings in KINDS.items() if sizes.get(axis)), [])
     options = [*kinds, *(f"parallel.mesh.{axis}={size}" for axis, size in {"data": 1, **sizes}.items())]
     command = [sys.executable, "-m", "attention_research", "inspect", f"--config={config}", "--json"]
@@ -51,7 +53,7 @@ def inspected(config: str, sizes: dict[str, int]) -> dict[str, Any]:
 
 
 def measure(config: str = CONFIG, counts: Sequence[int] = COUNTS) -> dict[str, Any]:
-    """The whole table as one JSON document."""
+    """Measures the whole table and returns a JSON document."""
     rows = []
     for sizes in [*({axis: count} for axis in AXES for count in counts), *PRODUCTS]:
         rows.append(inspected(config, sizes))
@@ -60,15 +62,15 @@ def measure(config: str = CONFIG, counts: Sequence[int] = COUNTS) -> dict[str, A
 
 
 def show(document: dict[str, Any]) -> None:
-    """A line a mesh."""
+    """Prints one line for each mesh."""
     for row in document["rows"]:
         mesh = " x ".join(f"{axis} {size}" for axis, size in row["mesh"].items())
         said = ", ".join(f"{kind} {count / 1e6:,.1f} MB" for kind, count in sorted(row["said"].items())) or "nothing"
-        print(f"  {mesh:<28} {row['held'] / 1e6:8,.1f} MB a device   {said}")
+        print(f"  {mesh:<28} {row['held'] / 1e6:8,.1f} MB per device   {said}")
 
 
 def main(json: bool = False, config: str = CONFIG, counts: Sequence[int] = COUNTS) -> None:
-    """Prints: a table, or with `json` one JSON document."""
+    """Prints a table, or with `json` one JSON document."""
     present(measure(config, counts), json, show)
 
 

@@ -1,10 +1,11 @@
-"""A training step of each of the 52 Transformers of Narang et al. 2021, interleaved in one process.
+"""Times a training step of each of the 52 Transformers of Narang et al. 2021, interleaved in one process.
 
     python -m benchmarks.narang2021 [--json] [--rounds=5] [--scale=cpu] [--rows=geglu,swiglu]
 
-Each row of the study `narang2021/table1` at a scale: its own model, loss and optimizer, on a batch of random tokens of
-full length, one seed. The study's own steps a second are of runs hours apart on a machine that did other things; these
-are of the same minutes. Beside them the paper's column (TPU v2, 223M parameters), with Spearman's correlation.
+The rows are those of the study `narang2021/table1` at a scale. Each has its own model, loss and optimizer, a batch of
+random tokens of full length, and one seed. The steps per second of the study itself are from runs at different times on
+a shared machine; the interleaved times here are comparable. They are printed with the Spearman correlation to the
+column of the paper (TPU v2, 223M parameters).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ._interleaved import (
     worker,
 )
 
-#: Mappings that a compiled step takes: 46 of them ran out of Linux's default of 65,530.
+#: Memory mappings per compiled step. With 46 steps, the default limit of Linux (65,530) was not enough.
 MAPS = 2000
 MODULE, STUDY = __spec__.name, "narang2021/table1"
 
@@ -42,7 +43,7 @@ def study() -> Any:
 
 
 def step_of(config: Any) -> Callable[[], None]:
-    """One update that is waited for."""
+    """A function that performs one update and waits for it."""
     import jax
     import numpy as np
 
@@ -63,7 +64,7 @@ def step_of(config: Any) -> Callable[[], None]:
 
 
 def check_maps(rows: int) -> None:
-    """Raises RunError where Linux allows fewer memory mappings than so many compiled programs need in one process."""
+    """Raises RunError if Linux allows fewer memory mappings than this number of compiled programs needs."""
     path = Path("/proc/sys/vm/max_map_count")
     allowed = int(path.read_text()) if path.exists() else MAPS * rows
     if allowed < MAPS * rows:
@@ -74,7 +75,7 @@ def check_maps(rows: int) -> None:
 
 
 def time_worker(scale: str, rounds: int, wanted: str) -> dict[str, Any]:
-    """{row: its times}."""
+    """{row: times of a step}."""
     from attention_research.studies.trials import configuration
 
     steps, made_of = {}, study()
@@ -86,7 +87,7 @@ def time_worker(scale: str, rounds: int, wanted: str) -> dict[str, Any]:
 
 
 def measure(scale: str = "cpu", rounds: int = 5, rows: str = "") -> dict[str, Any]:
-    """The document."""
+    """Runs the benchmark and returns a JSON document."""
     from attention_research.studies.results import published
     from attention_research.studies.significance import rank_correlation
 
@@ -112,16 +113,14 @@ def measure(scale: str = "cpu", rounds: int = 5, rows: str = "") -> dict[str, An
 
 
 def show(document: dict[str, Any]) -> None:
-    """The tables."""
+    """Prints the tables."""
     print_times("step", document["times"])
     base = statistics.median(document["steps_per_second"].values())
-    print(
-        f"  median row {base:.2f} steps a second; Spearman's correlation with the paper {document['rank_correlation']}"
-    )
+    print(f"  median row {base:.2f} steps/s; Spearman correlation with the paper {document['rank_correlation']}")
 
 
 def main(json: bool = False, scale: str = "cpu", rounds: int = 5, rows: str = "") -> None:
-    """Measures and prints: tables, or with `json` one JSON document."""
+    """Measures and prints tables, or with `json` one JSON document."""
     present(measure(scale, rounds, rows), json, show)
 
 
@@ -130,6 +129,6 @@ if __name__ == "__main__" and not serves({"time": time_worker}):
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--scale", default="cpu")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--rows", default="", help="id,id,... (all)")
+    parser.add_argument("--rows", default="", help="comma-separated ids of rows (default: all)")
     given = parser.parse_args()
     main(given.json, given.scale, given.rounds, given.rows)

@@ -1,18 +1,19 @@
-"""GRU, LSTM and RNNsearch on a CPU against PyTorch's, interleaved in one run.
+"""Compares GRU, LSTM and RNNsearch on a CPU with PyTorch, interleaved in one run.
 
     python -m benchmarks.recurrent [--json] [--rounds=7] [--batch=64] [--length=50] [--width=256]
                                  [--peers=eager,compiled]
 
-One layer, one direction, float32, all positions real: our cells under `layers.recurrent.scan.run` and under a plain
-`jax.lax.scan`, `torch.nn.GRU` and `torch.nn.LSTM`, eager and compiled (where a C++ compiler is there). Forward, and
-forward and backward with the gradients of the input and of every weight. All forms have the same weights, and the run
-fails if their outputs or gradients differ by more than 1e-4. Also: the seconds until a first forward and backward is
-done (fresh processes, no compilation cache), and where the time of ours goes, by kind of instruction in the compiled
-program.
+The first part has one layer with one direction in float32, without padding. The forms are our cells with
+`layers.recurrent.scan.run` and with a plain `jax.lax.scan`, and `torch.nn.GRU` and `torch.nn.LSTM`, eager and compiled
+(if a C++ compiler is available). The passes are forward, and forward and backward with the gradients of the input and
+all weights. All forms have the same weights, and the run fails if their outputs or gradients differ by more than 1e-4.
+The benchmark also measures the seconds until the end of the first forward and backward pass (fresh processes without a
+compilation cache), and the time of our program by kind of instruction.
 
-And RNNsearch (Bahdanau et al. 2015) with GRU cells of this width, 8,000 words, Adam: a whole training step, and greedy
-decoding of `length` words, against the same model with a loop over the target in eager PyTorch (`_torch_rnnsearch.py`);
-the run fails if the first losses differ by more than 1e-3, or more than one in a thousand of the words.
+The second part is RNNsearch (Bahdanau et al. 2015) with GRU cells of this width, 8,000 words and Adam: a whole training
+step, and greedy decoding of `length` words. It is compared with the same model in eager PyTorch with a loop over the
+target (`_torch_rnnsearch.py`). The run fails if the first losses differ by more than 1e-3, or if more than one in a
+thousand words differs.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ OURS = ("ours", "plain scan")
 THEIRS = ("torch eager", "torch compiled")
 PEERS = ("eager", "compiled")
 PASSES = ("forward", "forward+backward")
-#: Of PyTorch's eager time, forward and backward.
+#: The targets: our time relative to that of eager PyTorch, forward and backward.
 AT_MOST = {"gru": 0.95, "lstm": 1.1}
-#: Of PyTorch's, a training step of RNNsearch.
+#: The target for a training step of RNNsearch, relative to PyTorch.
 STEP_AT_MOST = 0.7
-#: Calls in one sample.
+#: The number of calls in one sample.
 CALLS = 5
 
 
 def inputs(batch: int, length: int, width: int) -> tuple[Any, Any]:
-    """x [B T D] and the outputs' weights in the loss, [B T D]."""
+    """The input x [B T D], and the weights [B T D] of the outputs in the loss."""
     import numpy as np
 
     random = np.random.default_rng(0)
@@ -63,7 +64,7 @@ def inputs(batch: int, length: int, width: int) -> tuple[Any, Any]:
 
 
 def parameters(kind: str, width: int) -> dict[str, Any]:
-    """Ours by name, from one generator, so that PyTorch can have the same."""
+    """The structure of our cell and its parameters by name, from a fixed generator, so that PyTorch uses the same."""
     import jax
     import numpy as np
     from flax import nnx
@@ -80,7 +81,7 @@ def parameters(kind: str, width: int) -> dict[str, Any]:
 
 
 def our_calls(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Pass -> a call that waits for its result, and gives it by name; with the compiled text as `.text`."""
+    """Pass -> a call that waits for its results and returns them by name. Its attribute `text` is the program."""
     import jax
 
     from attention_research.layers.recurrent.scan import run
@@ -120,7 +121,7 @@ def our_calls(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, Ca
 
 
 def torch_calls(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, Callable[[], dict[str, Any]]]:
-    """The same in PyTorch."""
+    """The calls of `our_calls` in PyTorch."""
     import numpy as np
     import torch
 
@@ -156,7 +157,7 @@ def torch_calls(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, 
 
 
 def theirs(peers: tuple[str, ...]) -> list[str]:
-    """The forms of PyTorch among the peers that this machine can run."""
+    """The requested forms of PyTorch that this machine can run."""
     return [form for form in THEIRS if form.removeprefix("torch ") in peers and runs_torch(form)]
 
 
@@ -165,7 +166,7 @@ def calls_of(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, Cal
 
 
 def time_worker(kind: str, batch: int, length: int, width: int, rounds: int, *peers: str) -> dict[str, Any]:
-    """Times of a pass by form, and the largest difference of any result from ours."""
+    """The times of each pass by form, and the largest difference between any result and ours."""
     import numpy as np
 
     calls = {form: calls_of(form, kind, (batch, length, width)) for form in (*OURS, *theirs(peers))}
@@ -179,7 +180,7 @@ def time_worker(kind: str, batch: int, length: int, width: int, rounds: int, *pe
         raise SystemExit(f"{kind}: these are not the same network: results differ by {difference:.1e}")
     repeated = lambda call: lambda: [call() for _ in range(CALLS)]
     times = {which: interleaved({form: repeated(calls[form][which]) for form in calls}, rounds) for which in PASSES}
-    for row in times.values():  # of one call
+    for row in times.values():  # convert to the time of one call
         for of_form in row.values():
             if isinstance(of_form, dict):
                 of_form.update({name: round(of_form[name] / CALLS, 3) for name in ("median_ms", "low_ms", "high_ms")})
@@ -187,7 +188,7 @@ def time_worker(kind: str, batch: int, length: int, width: int, rounds: int, *pe
 
 
 def rnnsearch_worker(batch: int, length: int, width: int, rounds: int) -> dict[str, Any]:
-    """Times of a training step and of decoding by form, the first losses, words decoded a second."""
+    """The times of a training step and of decoding by form, the first losses, and decoded words per second."""
     from ._rnnsearch import our_calls, torch_calls
 
     began = time.perf_counter()
@@ -208,7 +209,7 @@ def rnnsearch_worker(batch: int, length: int, width: int, rounds: int) -> dict[s
 
 
 def first_worker(form: str, kind: str, batch: int, length: int, width: int) -> dict[str, Any]:
-    """Seconds from the weights to the end of the first forward and backward, imports apart."""
+    """The seconds from the weights to the end of the first forward and backward pass, without imports."""
     import jax
 
     from attention_research.layers.recurrent.scan import run
@@ -225,7 +226,7 @@ def first_worker(form: str, kind: str, batch: int, length: int, width: int) -> d
 
 
 def program_worker(kind: str, batch: int, length: int, width: int) -> dict[str, Any]:
-    """Milliseconds by kind of instruction, forward and backward."""
+    """The milliseconds by kind of instruction in forward and backward."""
     from ._where import milliseconds
 
     call = our_calls("ours", kind, (batch, length, width))["forward+backward"]
@@ -235,7 +236,7 @@ def program_worker(kind: str, batch: int, length: int, width: int) -> dict[str, 
 def measure(
     batch: int = 64, length: int = 50, width: int = 256, rounds: int = 7, peers: tuple[str, ...] = PEERS
 ) -> dict[str, Any]:
-    """The whole benchmark as one JSON document."""
+    """Runs the benchmark and returns a JSON document."""
     sizes = tuple(map(str, (batch, length, width)))
     times: dict[str, Any] = {}
     first: dict[str, Any] = {}
@@ -277,7 +278,7 @@ def measure(
 
 
 def show(document: dict[str, Any]) -> None:
-    """The tables."""
+    """Prints the tables."""
     for kind, passes in document["times"].items():
         for which, times in passes.items():
             print_times(f"{kind} {'f+b' if '+' in which else 'forward'}", times)
@@ -288,7 +289,7 @@ def show(document: dict[str, Any]) -> None:
     for what, times in document["rnnsearch"]["times"].items():
         print_times(f"RNNsearch {what}", times)
     rates = document["rnnsearch"]["words_per_second"]
-    print("  words a second    " + ", ".join(f"{form} {rate:,}" for form, rate in rates.items()))
+    print("  words per second  " + ", ".join(f"{form} {rate:,}" for form, rate in rates.items()))
     print_targets(document["targets"])
 
 
@@ -300,7 +301,7 @@ def main(
     rounds: int = 7,
     peers: tuple[str, ...] = PEERS,
 ) -> None:
-    """Measures and prints: tables, or with `json` one JSON document."""
+    """Measures and prints tables, or with `json` one JSON document."""
     present(measure(batch, length, width, rounds, peers), json, show)
 
 

@@ -1,11 +1,11 @@
-"""Random seeds side by side in one program against one run after another: whole `train` commands, compilation included.
+"""Compares training several random seeds in one program with single runs, by whole `train` commands with compilation.
 
     attention-research bench replicas [--json] [--config=FILE.py:SCALE]
 
-The quick study's model. The single runs share one compilation cache, empty at first, as a user's do: the first one
-alone compiles. Half and a quarter as many seeds in one program are measured too, and the speed of all once they are
-compiled, from the runs' own logs. All see the batches in the order of the first seed, as replicas do
-(`training.data_seed`), and afterwards each seed's losses are compared with those of its own run.
+The model is that of the quick study. The single runs share a compilation cache, which is empty at first, so only the
+first run compiles. A half and a quarter of the seeds in one program are measured too. The speed after compilation is
+taken from the logs of the runs. All runs see the batches in the order of the first seed, as replicas do
+(`training.data_seed`). Finally, the losses of each seed are compared with those of its single run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Any
 from ._interleaved import ROOT, log, made, present, print_targets, target, versions
 
 CONFIG = "translation/transformer:vaswani_cpu"
-SEEDS, STEPS, TARGET = 8, 200, 0.6  # as many updates as the study's rows have
+SEEDS, STEPS, TARGET = 8, 200, 0.6  # the rows of the study have the same number of updates
 
 
 def train(config: str, workdir: Path, cache: Path, steps: int, **settings: int) -> float:
-    """Seconds that the command took."""
+    """Runs the command `train` and returns its seconds."""
     given = {"steps": steps, "checkpoint_every": steps, "eval_every": steps, "log_every": 10, **settings}
     command = [sys.executable, "-m", "attention_research", "train", f"--config={config}", f"--workdir={workdir}"]
     command += [f"--config.training.{name}={value}" for name, value in given.items()]
@@ -39,23 +39,24 @@ def train(config: str, workdir: Path, cache: Path, steps: int, **settings: int) 
 
 
 def losses(workdir: Path) -> dict[tuple[int, int], float]:
-    """(seed, step) -> the training loss."""
+    """(seed, step) -> training loss."""
     lines = map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
     return {(line["seed"], line["step"]): line["loss"] for line in lines if line["split"] == "train"}
 
 
 def speed(workdir: Path, replicas: int = 1) -> float:
-    """Tokens a second of all replicas together: the median of the logged intervals, the first of which compiles."""
+    """The tokens per second of all replicas together: the median over the logged intervals except the first, which
+    includes compilation."""
     lines = map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
     first, *rest = {line["step"]: line["tokens_per_second"] for line in lines if line["split"] == "train"}.values()
     return replicas * statistics.median(rest or [first])
 
 
 def measured(config: str, seeds: int, steps: int) -> dict[str, Any]:
-    """Seconds of both ways, their ratio, the speeds, and the largest difference of a loss."""
+    """The seconds of both ways, their ratio, the speeds, and the largest difference between losses."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        train(config, folder / "data", folder / "throw away", 1)  # what the data take is no part of it
+        train(config, folder / "data", folder / "throw away", 1)  # prepares the data, which is not measured
         by_seeds = {}
         for some in sorted({max(1, seeds // 4), max(1, seeds // 2), seeds}):
             run = folder / f"together {some}"
@@ -82,7 +83,7 @@ def measured(config: str, seeds: int, steps: int) -> dict[str, Any]:
 
 
 def measure(config: str = CONFIG, seeds: int = SEEDS, steps: int = STEPS) -> dict[str, Any]:
-    """The whole benchmark as one JSON document."""
+    """Runs the benchmark and returns a JSON document."""
     found = measured(config, seeds, steps)
     return {
         "benchmark": "replicas",
@@ -95,19 +96,20 @@ def measure(config: str = CONFIG, seeds: int = SEEDS, steps: int = STEPS) -> dic
 
 
 def show(document: dict[str, Any]) -> None:
-    """A line a way, a line a number of seeds, and the target."""
+    """Prints a line for each way, a line for each number of seeds, and the target."""
     print(f"  in one program      {document['together_s']:8.1f} s")
     print(f"  one after the other {sum(document['alone_s']):8.1f} s, the first {document['alone_s'][0]:.1f} s")
     alone = document["alone_tokens_per_second"]
     for seeds, found in document["by_seeds"].items():
         rate = found["tokens_per_second"]
-        print(f"  {seeds} seeds: {found['seconds']:.1f} s; compiled, {rate:,.0f} tokens/s, {rate / alone:.2f} of one's")
+        speeds = f"{rate:,.0f} tokens/s, {rate / alone:.2f} x one seed"
+        print(f"  {seeds} seeds: {found['seconds']:.1f} s; after compilation {speeds}")
     print(f"  losses differ by at most {document['largest_difference']:.1e}")
     print_targets(document["targets"])
 
 
 def main(json: bool = False, config: str = CONFIG, seeds: int = SEEDS, steps: int = STEPS) -> None:
-    """Measures and prints: tables, or with `json` one JSON document."""
+    """Measures and prints tables, or with `json` one JSON document."""
     present(measure(config, seeds, steps), json, show)
 
 

@@ -1,14 +1,15 @@
-"""Time and peak memory of cheap and exact attention against length, on a CPU; where each crosses `blockwise`.
+"""Time and peak memory of efficient and exact attention by sequence length on a CPU, compared with `blockwise`.
 
     python -m benchmarks.scaling [--json] [--lengths=1024,2048,4096,8192,16384] [--rounds=3] [--names=performer,...]
-    python -m benchmarks.scaling --names=... --replace=benchmarks/results/scaling-....json   # these numbers of it anew
+    python -m benchmarks.scaling --names=... --replace=benchmarks/results/scaling-....json   # measure these again
     python -m benchmarks.scaling --draw=benchmarks/results/scaling-....json --figure=docs/figures/scaling.png
 
-About twenty minutes on 2 cores. Every mechanism is that of the catalogue, with the sizes of its paper (SIZES) and one
-batch element of 8 heads of 64. Times are interleaved (`_interleaved` says how), forward and forward+backward; memory
-is the highest resident size of a fresh process per mechanism and length, less inputs and program, forward+backward.
-Exponents are least-squares slopes of the logarithms from 2,048 up. The crossing is the length from which a mechanism's
-forward+backward is faster than `blockwise`, interpolated between logarithms.
+The benchmark takes about twenty minutes on 2 cores. The mechanisms are those of the catalogue, with the sizes of their
+papers (SIZES) and one batch element with 8 heads of width 64. Times are interleaved (see `_interleaved`), for forward
+and forward+backward. Memory is the highest resident size in forward+backward minus that of inputs and program, in a
+fresh process for each mechanism and length. Exponents are least-squares slopes of the logarithms, from length 2,048 on.
+The crossing is the length from which on forward+backward is faster than that of `blockwise`, interpolated
+logarithmically.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LENGTHS = (1024, 2048, 4096, 8192, 16384)
 FITTED_FROM = 2048
 COMMON = {"B": 1, "N": 8, "K": 8, "H": 64, "Hv": 64, "D": 512}
 BASELINE = "blockwise"
-#: mechanism -> (axes, settings) at a length; the mechanism's other settings are the catalogue's.
+#: mechanism -> (axes, settings) at a length. All other settings are those of the catalogue.
 SIZES: dict[str, Callable[[int], tuple[dict[str, int], dict[str, Any]]]] = {
     BASELINE: lambda T: ({}, {}),
     "causal": lambda T: ({}, {}),
@@ -62,13 +63,13 @@ SIZES: dict[str, Callable[[int], tuple[dict[str, int], dict[str, Any]]]] = {
     "lightweight_convolution": lambda T: ({"N": 8, "W": 31}, {}),
     "dynamic_convolution": lambda T: ({"N": 8, "W": 31}, {}),
 }
-#: The longest length at which a mechanism that holds all scores is run.
+#: The longest length for a mechanism that stores all scores.
 LONGEST = {"reference": 4096}
 PASSES = ("forward", "forward+backward")
 
 
 def calls(name: str, length: int) -> list[Callable[[], Any]]:
-    """[forward, forward and backward] of the mechanism, compiled, waiting for the result."""
+    """The compiled calls [forward, forward and backward] of a mechanism, which wait for their result."""
     import dataclasses
 
     import jax
@@ -79,7 +80,7 @@ def calls(name: str, length: int) -> list[Callable[[], Any]]:
     (found,) = (mechanism for mechanism in mechanisms() if mechanism.name == name)
     axes, settings = SIZES[name](length)
     draw = {**found.draw}
-    if "buckets" in found.inputs:  # as many as there are chunks, two chunks' worth a bucket
+    if "buckets" in found.inputs:  # a bucket holds as many positions as two chunks
         draw["buckets"] = lambda random, shape: random.integers(0, max(2, length // 128), shape)
     if "global_positions" in found.inputs:
         draw["global_positions"] = lambda random, shape: random.integers(0, length, shape)
@@ -107,7 +108,7 @@ def time_worker(length: int, rounds: int, *names: str) -> dict[str, Any]:
 
 
 def memory_worker(name: str, length: int) -> dict[str, Any]:
-    """Peak resident bytes of one forward+backward above what inputs and compiled program hold."""
+    """The peak resident bytes of one forward+backward, minus those of the inputs and the compiled program."""
     return {"peak_bytes": peak_of(calls(name, length)[1])}
 
 
@@ -119,7 +120,8 @@ def slope(lengths: list[int], values: list[float]) -> float:
 
 
 def crossing(lengths: list[int], ratios: list[float]) -> float | None:
-    """The length from which on the ratio stays below 1, interpolated; the first if it always is; None if never."""
+    """The interpolated length from which on the ratio is below 1. The first length if it is always below 1, and None if
+    it never is."""
     if ratios[-1] >= 1:
         return None
     last = max((number for number, ratio in enumerate(ratios) if ratio >= 1), default=None)
@@ -136,7 +138,7 @@ def _series(table: Mapping[str, Mapping[str, float]], name: str, least: int = 0)
 
 
 def _medians(document: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Milliseconds of forward+backward by length and mechanism."""
+    """The milliseconds of forward+backward by length and mechanism."""
     return {
         T: {name: row["median_ms"] for name, row in result[PASSES[1]].items() if isinstance(row, dict)}
         for T, result in document["times"].items()
@@ -144,7 +146,7 @@ def _medians(document: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def fitted(document: dict[str, Any]) -> tuple[dict[str, dict[str, float]], dict[str, float | None]]:
-    """(exponents of forward+backward time and memory, crossings of `blockwise`) by mechanism."""
+    """(exponents of forward+backward time and memory, crossings with `blockwise`) by mechanism."""
     times = _medians(document)
     exponents, crossings = {}, {}
     for name in document["shape"]["mechanisms"]:
@@ -161,7 +163,7 @@ def fitted(document: dict[str, Any]) -> tuple[dict[str, dict[str, float]], dict[
 def measure(
     lengths: tuple[int, ...] = LENGTHS, rounds: int = 3, names: tuple[str, ...] = tuple(SIZES)
 ) -> dict[str, Any]:
-    """The whole benchmark as one JSON document."""
+    """Runs the benchmark and returns a JSON document."""
     document: dict[str, Any] = {
         "benchmark": "scaling",
         "shape": {**COMMON, "dtype": "float32", "lengths": list(lengths), "mechanisms": list(names)},
@@ -186,8 +188,10 @@ def measure(
 
 
 def replaced(recorded: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """A recorded document with the numbers of the mechanisms that were measured anew; it says which, when and at what
-    revision."""
+    """Replaces the numbers of the newly measured mechanisms in a recorded document.
+
+    Their names, the date and the revision are added to "measured_anew".
+    """
     names = document["shape"]["mechanisms"]
     for T, result in document["times"].items():
         for part in PASSES:
@@ -200,7 +204,7 @@ def replaced(recorded: dict[str, Any], document: dict[str, Any]) -> dict[str, An
 
 
 def show(document: dict[str, Any]) -> None:
-    """A table in Markdown: forward+backward milliseconds and megabytes at each length, exponents, crossing."""
+    """Prints a Markdown table: forward+backward milliseconds and megabytes at each length, exponents, crossing."""
     lengths = [str(T) for T in document["shape"]["lengths"]]
     print(f"\n| forward+backward, ms (MB) | {' | '.join(lengths)} | exponents | faster than {BASELINE} from |")
     print("| --- |" + " --- |" * (len(lengths) + 2))
@@ -219,7 +223,7 @@ def show(document: dict[str, Any]) -> None:
 
 
 def draw(document: dict[str, Any], path: Path) -> None:
-    """Time and memory against length, both logarithmic."""
+    """Draws time and memory by length, on logarithmic axes."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -262,9 +266,9 @@ def main(
     names: tuple[str, ...] = tuple(SIZES),
     replace: Path | None = None,
 ) -> None:
-    """Measures and prints: a table, or with `json` one JSON document; `replace` is a recorded one to write it into."""
+    """Measures and prints a table, or with `json` one JSON document. `replace` is a recorded document to update."""
     if not bundled.in_checkout():
-        raise ConfigError("bench scaling: its mechanisms stand in the tests; run it in a checkout of the repository")
+        raise ConfigError("bench scaling: its mechanisms are part of the tests; run it in a checkout of the repository")
     document = measure(lengths, rounds, names)
     if replace is not None:
         document = replaced(json_module.loads(replace.read_text("utf-8")), document)
@@ -278,8 +282,8 @@ if __name__ == "__main__" and not serves({"time": time_worker, "memory": memory_
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="comma-separated")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--names", default=",".join(SIZES), help="comma-separated mechanisms")
-    parser.add_argument("--replace", type=Path, help="a recorded document in which to replace these mechanisms")
-    parser.add_argument("--draw", type=Path, help="a recorded document: draw it instead of measuring")
+    parser.add_argument("--replace", type=Path, help="update these mechanisms in a recorded document")
+    parser.add_argument("--draw", type=Path, help="draw a recorded document instead of measuring")
     parser.add_argument("--figure", type=Path, default=Path("scaling.png"))
     given = parser.parse_args()
     if given.draw:

@@ -1,10 +1,10 @@
-"""What a runner costs: a study whose trials do nothing for a second, run by each, one at a time.
+"""Measures the overhead of the runners of studies, with a study whose trials sleep for a second, one at a time.
 
     attention-research bench sweeps [--json]
 
-Beside the runners stands the trials' own command, one after the other from a loop: a process of Python that imports JAX
-and sleeps. Two studies of different numbers of trials give a straight line: its slope less the loop's is what a runner
-costs a trial, its beginning what it costs once. Ray is started for the occasion; Slurm is measured where there is one.
+The baseline is a loop over the commands of the trials: each is a Python process that imports JAX and sleeps. Two
+studies with different numbers of trials give a straight line. Its slope minus that of the loop is the overhead per
+trial, and its intercept is the fixed cost. The benchmark starts Ray itself. Slurm is measured if it is available.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STUDY = Study(
 
 
 def command(folder: Path, *arguments: str) -> None:
-    """A command of ours in that folder."""
+    """Runs one of our commands in a folder."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     subprocess.run(
         [sys.executable, "-m", "attention_research", *arguments],
@@ -54,14 +54,14 @@ def command(folder: Path, *arguments: str) -> None:
 
 
 def planned(folder: Path, trials: int) -> list[str]:
-    """The options that run the first so many trials in a folder of their own."""
+    """The arguments that run the first `trials` trials in a folder."""
     rows = ",".join(f"row{i}" for i in range(trials))
     return ["reproduce", "sleep.py", "--scale=quick", f"--rows={rows}", "--jobs=1", f"--workdir={folder}"]
 
 
 def loop(folder: Path, trials: int) -> float:
-    """Seconds of the trials' own commands, one after the other."""
-    command(folder, *planned(folder / "run", trials))  # plans them; their results go
+    """The seconds of the commands of the trials, run in sequence."""
+    command(folder, *planned(folder / "run", trials))  # plans the trials; their results are deleted
     for result in [*folder.glob("run/trials/*/result.json"), *folder.glob("run/trials/*/stages/*.json")]:
         result.unlink()
     began = time.perf_counter()
@@ -71,14 +71,14 @@ def loop(folder: Path, trials: int) -> float:
 
 
 def runner(kind: str, folder: Path, trials: int) -> float:
-    """Seconds of the whole command."""
+    """The seconds of the whole command with a runner."""
     began = time.perf_counter()
     command(folder, *planned(folder / "run", trials), f"--runner={kind}")
     return time.perf_counter() - began
 
 
 def seconds(kind: str, trials: int) -> float:
-    """Of so many trials."""
+    """The seconds of this number of trials, by the loop or a runner."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "sleep.py").write_text(STUDY)
@@ -86,7 +86,7 @@ def seconds(kind: str, trials: int) -> float:
 
 
 def measure(rounds: int = ROUNDS, few: int = FEW, many: int = MANY) -> dict[str, Any]:
-    """The whole benchmark as one JSON document."""
+    """Runs the benchmark and returns a JSON document."""
     slurm = shutil.which("sinfo") and subprocess.run(["sinfo"], capture_output=True).returncode == 0
     kinds = ["loop", "local", *(["ray"] if versions("ray") else []), *(["slurm"] if slurm else [])]
     taken: dict[str, dict[int, list[float]]] = {kind: {few: [], many: []} for kind in kinds}
@@ -107,15 +107,15 @@ def measure(rounds: int = ROUNDS, few: int = FEW, many: int = MANY) -> dict[str,
 
 
 def show(document: dict[str, Any]) -> None:
-    """A line a runner."""
+    """Prints one line for each runner."""
     for kind in ("loop", "local", "ray", "slurm"):
         if (found := document.get(kind)) is not None:
-            more = f", {found['overhead_a_trial_s']:+.2f} s of it the runner's" if kind != "loop" else ""
-            print(f"  {kind:<6} {found['once_s']:6.1f} s once, {found['a_trial_s']:5.2f} s a trial{more}")
+            more = f", overhead of the runner {found['overhead_a_trial_s']:+.2f} s" if kind != "loop" else ""
+            print(f"  {kind:<6} {found['once_s']:6.1f} s once, {found['a_trial_s']:5.2f} s per trial{more}")
 
 
 def main(json: bool = False, rounds: int = ROUNDS, few: int = FEW, many: int = MANY) -> None:
-    """Measures and prints: a table, or with `json` one JSON document."""
+    """Measures and prints a table, or with `json` one JSON document."""
     present(measure(rounds, few, many), json, show)
 
 

@@ -1,16 +1,20 @@
-"""A training step of a causal language model on a CPU, against PyTorch's, interleaved in one run.
+"""Compares a training step of a causal language model on a CPU with PyTorch, interleaved in one run.
 
     python -m benchmarks.train [--json] [--rounds=5] [--layers=6] [--batch=16]
                              [--forms=unrolled,scan,remat,eager,compiled]
 
-6 layers of width 256, 4 heads, hidden width 1024, pre-norm, tied embedding of 8,000, batch 16 x 256, float32, AdamW,
-no dropout: our `transformer_decoder` with its layers unrolled, scanned, and scanned with remat, and the same model in
-PyTorch, eager and compiled (where a C++ compiler is there). The two start from the same weights, and the run fails if
-their first losses differ by more than 1e-3. Also: the seconds until a first step is done with an empty and a warm
-compilation cache (fresh processes); where a step's time goes, by kind of instruction in the compiled program, with the
-rate of its matrix products beside that of the feed-forward's product alone; and the memory of a step: the temporaries
-of our compiled program (XLA keeps them from step to step), for PyTorch how far a step raises the resident size; and
-what a step takes with the program's settings of malloc (`attention_research.allocator`) and without them.
+The model has 6 layers of width 256, 4 heads, hidden width 1024, pre-norm, and a tied embedding of 8,000 tokens. The
+batch is 16 x 256 tokens in float32, with AdamW and without dropout. The forms are our `transformer_decoder` with
+unrolled layers, with scanned layers, and with scanned layers and remat, and the same model in PyTorch, eager and
+compiled (if a C++ compiler is available). All start from the same weights, and the run fails if their first losses
+differ by more than 1e-3. The benchmark also measures:
+
+- the seconds until the end of the first step with an empty and a warm compilation cache (fresh processes);
+- the time of a step by kind of instruction, and the rate of its matrix products compared with that of the feed-forward
+  product alone;
+- the memory of a step: the temporaries of our compiled program (XLA keeps them between steps), and for PyTorch the
+  increase of the resident size during a step;
+- the cost of a step with the malloc settings of the program (`attention_research.allocator`) and without them.
 """
 
 from __future__ import annotations
@@ -46,19 +50,19 @@ MODULE = __spec__.name
 WIDTH, HEADS, HIDDEN, VOCABULARY, LENGTH = 256, 4, 1024, 8000, 256
 OURS = {"unrolled": {"unroll": True}, "scan": {}, "scan, remat": {"remat": True}}
 THEIRS = ("torch eager", "torch compiled")
-#: How the command line names the forms.
+#: The names of the forms on the command line.
 FORMS = dict(zip(("unrolled", "scan", "remat", "eager", "compiled"), (*OURS, *THEIRS), strict=True))
 
 
 def tokens(batch: int) -> Any:
-    """[B T] ids of words."""
+    """Token ids [B T]."""
     import numpy as np
 
     return np.random.default_rng(0).integers(4, VOCABULARY, (batch, LENGTH)).astype(np.int32)
 
 
 def trainer(form: str, layers: int, batch: int) -> Any:
-    """Our model by the door of every experiment."""
+    """Our model, built from a config like every experiment."""
     from attention_research.config import resolve
     from attention_research.training.trainer import Trainer
 
@@ -85,7 +89,7 @@ def trainer(form: str, layers: int, batch: int) -> Any:
 
 
 def our_step(form: str, layers: int, batch: int) -> tuple[Callable[[], float], dict[str, Any]]:
-    """(one update, which waits for it and gives its loss; the parameters at the start)."""
+    """(a function that performs an update, waits for it and returns its loss; the initial parameters)."""
     import jax
 
     execution = trainer(form, layers, batch).execution
@@ -102,7 +106,7 @@ def our_step(form: str, layers: int, batch: int) -> tuple[Callable[[], float], d
 
 
 def torch_step(form: str, parameters: dict[str, Any], layers: int, batch: int) -> Callable[[], float]:
-    """One update in PyTorch, which gives its loss."""
+    """A function that performs an update in PyTorch and returns its loss."""
     import torch
 
     from ._torch_decoder import Decoder, adamw
@@ -125,9 +129,9 @@ def torch_step(form: str, parameters: dict[str, Any], layers: int, batch: int) -
 
 
 def time_worker(layers: int, batch: int, rounds: int, *forms: str) -> dict[str, Any]:
-    """Times of one step by form, and the first loss of each."""
+    """The times of a step by form, and the first loss of each form."""
     calls, parameters = {}, None
-    for form in forms:  # ours first
+    for form in forms:  # our forms come first
         if form in OURS:
             calls[form], parameters = our_step(form, layers, batch)
         else:
@@ -139,7 +143,7 @@ def time_worker(layers: int, batch: int, rounds: int, *forms: str) -> dict[str, 
 
 
 def first_worker(form: str, layers: int, batch: int) -> dict[str, Any]:
-    """Seconds from a config to the end of the first step, imports apart."""
+    """The seconds from a config to the end of the first step, without imports."""
     import jax
 
     from attention_research.training.environment import keep_compiled_programs
@@ -154,14 +158,14 @@ def first_worker(form: str, layers: int, batch: int) -> dict[str, Any]:
 
 
 def memory_worker(layers: int, batch: int) -> dict[str, Any]:
-    """Peak resident bytes of PyTorch's eager step above what weights, moments and inputs hold."""
+    """The peak resident bytes of a step in eager PyTorch, minus those of weights, moments and inputs."""
     step = torch_step("torch eager", our_step("scan", layers, batch)[1], layers, batch)
     step()
     return {"peak_bytes": peak_of(step)}
 
 
 def program_worker(form: str, layers: int, batch: int) -> dict[str, Any]:
-    """Bytes of temporaries, milliseconds by kind of instruction, GFLOP/s of the products and of one alone."""
+    """The bytes of temporaries, milliseconds by kind of instruction, and GFLOP/s of all products and of one alone."""
     import jax
     import jax.numpy as jnp
 
@@ -193,8 +197,10 @@ def program_worker(form: str, layers: int, batch: int) -> dict[str, Any]:
 
 
 def allocator_worker(form: str, layers: int, batch: int, steps: int) -> dict[str, Any]:
-    """What a step takes of the machine after two others: milliseconds of wall clock, user and system, and page faults;
-    and the peak resident bytes of the whole process."""
+    """The cost of a step after two warm-up steps: milliseconds of wall clock, user and system time, and page faults.
+
+    Also returns the peak resident bytes of the whole process.
+    """
     step, _ = our_step(form, layers, batch)
     for _ in range(2):
         step()
@@ -212,14 +218,14 @@ def allocator_worker(form: str, layers: int, batch: int, steps: int) -> dict[str
 
 
 def _median_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The measurement with the median time of wall clock."""
+    """The measurement with the median wall-clock time."""
     return sorted(rows, key=lambda row: row["wall_ms"])[len(rows) // 2]
 
 
 def measure(
     layers: int = 6, rounds: int = 5, batch: int = 16, forms: tuple[str, ...] = (*OURS, *THEIRS)
 ) -> dict[str, Any]:
-    """The whole benchmark as one JSON document; of the forms those that this machine can run."""
+    """Runs the benchmark for the forms that this machine can run, and returns a JSON document."""
     forms = tuple(form for form in (*OURS, *THEIRS) if form in forms and (form in OURS or runs_torch(form)))
     ours, sizes = [form for form in forms if form in OURS], (str(layers), str(batch))
     log(f"{rounds} interleaved rounds of {', '.join(forms)}")
@@ -266,7 +272,7 @@ def measure(
 
 
 def show(document: dict[str, Any]) -> None:
-    """The tables."""
+    """Prints the tables."""
     print_times("step", document["times"]["step"])
     for form, seconds in document["first_step_seconds"].items():
         print(f"  first step        {form:24s} {seconds['cold']:9.1f} s cold   {seconds['warm']:.1f} s warm")
@@ -287,7 +293,7 @@ def show(document: dict[str, Any]) -> None:
 def main(
     json: bool = False, layers: int = 6, rounds: int = 5, batch: int = 16, forms: tuple[str, ...] = (*OURS, *THEIRS)
 ) -> None:
-    """Measures and prints: tables, or with `json` one JSON document."""
+    """Measures and prints tables, or with `json` one JSON document."""
     present(measure(layers, rounds, batch, forms), json, show)
 
 
@@ -304,11 +310,11 @@ if __name__ == "__main__" and not serves(WORKERS):
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=16, help="sequences of 256 tokens a step")
+    parser.add_argument("--batch", type=int, default=16, help="sequences of 256 tokens per step")
     parser.add_argument(
-        "--forms", type=some_of(FORMS), default=tuple(FORMS), help="comma-separated, one of ours at least"
+        "--forms", type=some_of(FORMS), default=tuple(FORMS), help="comma-separated, with at least one of our forms"
     )
     given = parser.parse_args()
     if not any(FORMS[word] in OURS for word in given.forms):
-        parser.error("--forms needs one of unrolled, scan and remat: PyTorch's start from its weights")
+        parser.error("--forms needs one of unrolled, scan and remat, because PyTorch starts from its weights")
     main(given.json, given.layers, given.rounds, given.batch, tuple(FORMS[word] for word in given.forms))

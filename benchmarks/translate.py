@@ -1,16 +1,17 @@
-"""A whole job on one core, against what its users would pick instead: a small translator, here and with JoeyNMT.
+"""Compares a whole translation job on one core with JoeyNMT: training and testing a small model.
 
     python -m benchmarks.translate [--json] [--updates=4000] [--peer-environment[=DIR] | --joeynmt=PYTHON]
 
-Interface strings, French to English (`ui_translate/fr-en`), a joint vocabulary of 4,000 BPE pieces, 2+2 pre-norm layers
-of width 128, AdamW, 64 sentences a batch, greedy translation of the test pairs. Ours is the variant `cpu` of
-configs/translation/transformer.py, by the commands `train` and `evaluate`, as a user types them, with an empty
-compilation cache. JoeyNMT 2.3 gets the same pairs in the same pieces. Each has a core of its own and both run at the
-same time; on a machine with one core they take turns. The times include start-up, compilation and validation, but not
-the preparation of the data. BLEU is sacreBLEU's, 13a, of both systems' translations against the same references.
+The data are interface strings, French to English (`ui_translate/fr-en`), with a joint vocabulary of 4,000 BPE pieces.
+The model has 2+2 pre-norm layers of width 128 and is trained by AdamW with 64 sentences per batch. The test pairs are
+translated greedily. Our system is the variant `cpu` of configs/translation/transformer.py, run by the commands `train`
+and `evaluate` with an empty compilation cache. JoeyNMT 2.3 uses the same pairs in the same pieces. Each system has its
+own core and both run at the same time; on a machine with one core, they run in sequence. The times include start-up,
+compilation and validation, but not the preparation of the data. BLEU is computed by sacreBLEU (13a) for both systems
+against the same references.
 
-`--peer-environment` makes a virtual environment with JoeyNMT, once, in DIR or in the cache of prepared data. The one in
-the cache is used from then on without the option. Without JoeyNMT ours is measured alone.
+`--peer-environment` creates a virtual environment with JoeyNMT in DIR, or in the cache of prepared data. Later runs use
+the environment in the cache without the option. Without JoeyNMT, only our system is measured.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ from ._interleaved import ROOT, log, made, present, print_targets, target, versi
 
 CONFIG = "translation/transformer:cpu"
 UPDATES = 4000
-#: Validation on the whole split at four checkpoints, of which one is kept, as JoeyNMT is told to do it.
+#: Validation on the whole split at four checkpoints, of which one is kept, as in the config of JoeyNMT.
 SETTINGS = {"eval_every": 1000, "eval_batches": 18, "log_every": 100, "keep": 1, "keep_best": 0}
-#: Minutes.
+#: The target for our system, in minutes.
 AT_MOST = 5.0
-#: Both systems' commands.
+#: The running commands of both systems.
 RUNNING: set[subprocess.Popen] = set()
 
 
 def overrides(updates: int) -> list[tuple[str, str]]:
-    """What the job changes of the config; another number of updates has schedule, validation and log in proportion."""
+    """The overrides of the config. For another number of updates, schedule, validation and logging are scaled."""
     every = min(1000, updates)
     if updates == UPDATES:
         return [(f"training.{path}", str(value)) for path, value in SETTINGS.items()]
@@ -53,15 +54,18 @@ def overrides(updates: int) -> list[tuple[str, str]]:
 
 
 def resolved(updates: int) -> Any:
-    """Our config."""
+    """Our resolved config."""
     from attention_research.config import load
 
     return load(CONFIG, overrides(updates))
 
 
 def measured(commands: Mapping[str, Sequence[Any]], core: int, folder: Path, settings: Mapping[str, str]) -> dict:
-    """Commands one after the other on a core: seconds of each, and of all minutes, user and system seconds and the
-    largest peak memory of a process. What they print goes to files in `folder`."""
+    """Runs commands in sequence on one core. Their output is written to files in `folder`.
+
+    Returns the seconds of each command, the total minutes, user and system seconds, and the largest peak memory of a
+    process.
+    """
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path, **settings}
     found: dict[str, Any] = {"seconds": {}, "user_s": 0.0, "system_s": 0.0, "peak_mb": 0.0}
@@ -87,7 +91,7 @@ def measured(commands: Mapping[str, Sequence[Any]], core: int, folder: Path, set
 
 
 def ours(updates: int, folder: Path, core: int) -> dict[str, Any]:
-    """Our commands, and the BLEU that `evaluate` found."""
+    """Runs our commands. Returns their measurements and the BLEU of `evaluate`."""
     command = [sys.executable, "-m", "attention_research"]
     changed = [f"--config.{path}={value}" for path, value in overrides(updates)]
     workdir = f"--workdir={folder / 'run'}"
@@ -99,7 +103,7 @@ def ours(updates: int, folder: Path, core: int) -> dict[str, Any]:
 
 
 def empty_cache(folder: Path) -> dict[str, str]:
-    """The environment of a user who has the data and has compiled nothing yet."""
+    """The environment variables of a user with prepared data and an empty compilation cache."""
     from attention_research.data import storage
 
     data = str(storage.folder())
@@ -107,7 +111,7 @@ def empty_cache(folder: Path) -> dict[str, str]:
 
 
 def joeynmt(python: Path, config: Any, data: Any, folder: Path, core: int) -> dict[str, Any]:
-    """JoeyNMT's commands, and the BLEU of what it wrote."""
+    """Runs the commands of JoeyNMT. Returns their measurements and the BLEU of its translations."""
     from attention_research.tasks.evaluation import corpus_bleu
 
     train, test = _joeynmt.write_configs(config.resolved, folder / "data")
@@ -119,13 +123,13 @@ def joeynmt(python: Path, config: Any, data: Any, folder: Path, core: int) -> di
 
 
 def cores() -> list[int]:
-    """The core of ours and that of JoeyNMT: the last two that this process may use."""
+    """The cores of our system and of JoeyNMT: the last two cores that this process may use."""
     allowed = sorted(os.sched_getaffinity(0))
     return [allowed[-1], allowed[-2 if len(allowed) > 1 else -1]]
 
 
 def measure(updates: int = UPDATES, python: Path | None = None) -> dict[str, Any]:
-    """The whole benchmark as one JSON document."""
+    """Runs the benchmark and returns a JSON document."""
     if shutil.which("taskset") is None:
         raise SystemExit("bench translate: taskset is missing (Linux, package util-linux); it gives each side a core")
     config = resolved(updates)
@@ -148,7 +152,7 @@ def measure(updates: int = UPDATES, python: Path | None = None) -> dict[str, Any
         with ThreadPoolExecutor(len({mine, their})) as pool:
             systems = {system: pool.submit(job) for system, job in jobs.items()}
             done, unfinished = wait(systems.values(), return_when=FIRST_EXCEPTION)
-            if unfinished:  # a job has failed: it ends the other
+            if unfinished:  # one job has failed: stop the other
                 pool.shutdown(wait=False, cancel_futures=True)
                 for process in RUNNING.copy():
                     process.terminate()
@@ -172,7 +176,7 @@ def measure(updates: int = UPDATES, python: Path | None = None) -> dict[str, Any
 
 
 def targets(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The whole job's minutes, and BLEU not below the peer's."""
+    """The targets: the minutes of the whole job, and a BLEU that is not below that of JoeyNMT."""
     rows = [target("ours: minutes", found["ours"]["minutes"], at_most=AT_MOST)]
     if "joeynmt" in found:
         more = found["ours"]["bleu"] - found["joeynmt"]["bleu"]
@@ -181,7 +185,7 @@ def targets(found: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show(document: dict[str, Any]) -> None:
-    """A line a system."""
+    """Prints one line for each system."""
     for system, row in document["systems"].items():
         print(
             f"  {system:<8} {row['minutes']:6.1f} min (user {row['user_s']:.0f} s, system {row['system_s']:.0f} s)   "
@@ -191,14 +195,15 @@ def show(document: dict[str, Any]) -> None:
 
 
 def kept_environment() -> Path:
-    """The default folder of the environment that holds JoeyNMT."""
+    """The default folder of the virtual environment with JoeyNMT."""
     from attention_research.data.storage import folder
 
     return folder("peers") / "joeynmt"
 
 
 def peer(joeynmt: str | None, environment: str | None) -> Path | None:
-    """The Python that has JoeyNMT: the one given, that of the environment asked for, or the kept one if it is there."""
+    """The Python with JoeyNMT: the given one, that of the requested environment, or that of the default folder if it
+    exists. None without JoeyNMT."""
     if joeynmt is not None:
         if not _joeynmt.installed(Path(joeynmt)):
             raise SystemExit(f"--joeynmt={joeynmt}: expected a Python that has the package joeynmt")
@@ -212,7 +217,7 @@ def peer(joeynmt: str | None, environment: str | None) -> Path | None:
 def main(
     json: bool = False, updates: int = UPDATES, joeynmt: str | None = None, peer_environment: str | None = None
 ) -> None:
-    """Measures and prints: a table, or with `json` one JSON document."""
+    """Measures and prints a table, or with `json` one JSON document."""
     present(measure(updates, peer(joeynmt, peer_environment)), json, show)
 
 

@@ -1,6 +1,6 @@
-"""The site: `make docs` builds it into build/docs.
+"""The Sphinx configuration of the site, which `make docs` builds in build/docs.
 
-Its sources are the repository's own pages where they stand, so that every link works on the site as in the repository.
+The sources are the pages of the repository in their own folders, so that links work on the site as in the repository.
 """
 
 import sys
@@ -19,7 +19,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]
 myst_dmath_allow_labels = False
 html_math_renderer = "mathml"
-# A table of a study begins where it begins; a type named `bytes` may be called like an attribute somewhere.
+# Pages with study tables may begin at any heading level. A type such as `bytes` may have the name of an attribute.
 suppress_warnings = ["myst.header", "ref.python"]
 
 autodoc_member_order = "bysource"

@@ -1,10 +1,10 @@
-"""What the site adds to the repository's pages: recorded tables and pictures, and the API from docstrings.
+"""The Sphinx extension of the site. It adds recorded results and the API reference to the pages of the repository.
 
-- `experiments/<paper>/README.md` goes on with what is recorded of each table: its pictures, its table, its verdicts.
-- Each package in the list of `docs/api.md` gets a page, `docs/api/<package>.md`, with every module of the package from
-  its docstrings, which are prose with Markdown's marks and become reStructuredText here (`as_rst`).
+- The page of `experiments/<paper>/README.md` also shows the recorded pictures, tables and verdicts of the paper.
+- Each package in the list of `docs/api.md` has a page `docs/api/<package>.md` with the docstrings of all its modules.
+  Docstrings are written in Markdown and converted to reStructuredText (`as_rst`).
 - `docs/claims.csv` of the site has the claims of `docs/claims.md` as data.
-- A link to a folder leads to the folder's README, and an arXiv number to its paper.
+- A link to a folder leads to the README of the folder, and an arXiv number is a link to its paper.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ PACKAGE = re.compile(
 )
 MODULES = re.compile(r"^<!-- modules of (?P<package>[\w.]+) -->$", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)\)")
-#: Code between backticks, over the end of a line too; and what reStructuredText would read as a mark of its own.
+#: Code between backticks, also across lines.
 CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
 ARXIV = re.compile(r"arXiv\s+(?P<number>\d{4}\.\d{4,5})")
-#: Of a page: code, links and math, which stay, or an arXiv number.
+#: Code, links and math of a page, which stay unchanged, or an arXiv number.
 KEPT_OR_ARXIV = re.compile(rf"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|\$\$.*?\$\$|{ARXIV.pattern}", re.DOTALL)
 MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
 
@@ -42,7 +42,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def write_pages(docs: Path) -> None:
-    """The pages of the API, as far as they have changed."""
+    """Writes the pages of the API that have changed."""
     (docs / "api").mkdir(exist_ok=True)
     for found in PACKAGE.finditer((docs / "api.md").read_text(encoding="utf-8")):
         text = f"# {found['title']}\n\n{found['said']}\n\n<!-- modules of {found['package']} -->\n"
@@ -52,7 +52,7 @@ def write_pages(docs: Path) -> None:
 
 
 def front_door(app: Sphinx, failure: Exception | None) -> None:
-    """The site's root leads to its front page, which stands among the pages of docs/, as do the claims as data."""
+    """Writes docs/claims.csv, and a root page that redirects to the front page docs/index.html."""
     claims = claims_of_the_lectures(Path(app.srcdir))
     with open(Path(app.outdir, "docs/claims.csv"), "w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, list(claims[0]), lineterminator="\n")
@@ -63,7 +63,7 @@ def front_door(app: Sphinx, failure: Exception | None) -> None:
 
 
 def complete(app: Sphinx, page: str, source: list[str]) -> None:
-    """Adds to a page what the repository holds elsewhere."""
+    """Adds recorded results or the API reference to a page, and completes its links."""
     folder, text = Path(app.srcdir, page).parent, source[0]
     if page.startswith("experiments/") and page.endswith("/README"):
         text += recorded(folder)
@@ -73,7 +73,7 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def linked(text: str) -> str:
-    """A page whose arXiv numbers are links.
+    """Turns the arXiv numbers of a page into links.
 
     >>> linked("Vaswani et al. (arXiv 1706.03762), `arXiv 1706.03762`")
     'Vaswani et al. ([arXiv 1706.03762](https://arxiv.org/abs/1706.03762)), `arXiv 1706.03762`'
@@ -87,7 +87,7 @@ def _readme(folder: Path, path: str) -> str:
 
 
 def recorded(paper: Path) -> str:
-    """Pictures, tables and verdicts of every table under a paper's results."""
+    """The section with the pictures and links to the tables and verdicts of a paper's results."""
     parts, pages = [], []
     for table in sorted(paper.glob("results/*/*/table.md")):
         where = table.parent.relative_to(paper)
@@ -106,7 +106,7 @@ def _words(picture: Path) -> str:
 
 
 def documented(package: str) -> str:
-    """A section a module."""
+    """One section for each module of a package."""
     sections = (
         f"## `{name.removeprefix('attention_research.')}`\n\n"
         f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```"
@@ -116,7 +116,7 @@ def documented(package: str) -> str:
 
 
 def modules(package: str) -> list[str]:
-    """Names of all modules of a package, or its own where it is a single one."""
+    """The names of all modules of a package, or the name itself if it is a single module."""
     root = importlib.import_module(package)
     if not hasattr(root, "__path__"):
         return [package]
@@ -125,20 +125,20 @@ def modules(package: str) -> list[str]:
 
 
 def readable(signature: str | None, returned: str | None) -> tuple[str | None, str | None]:
-    """The parts of a signature with arrays by the name that the sources give them."""
+    """The parts of a signature, with `Array` as the name of the array type, as in the sources."""
     return tuple(part and part.replace("jaxlib._jax.Array", "Array") for part in (signature, returned))
 
 
 def as_rst(lines: list[str]) -> None:
-    """Rewrites a docstring in place: code in backticks, indented blocks and lists are meant as in Markdown."""
-    if re.match(r"Alias for field number \d+", "".join(lines)):  # what a NamedTuple says of its fields
+    """Converts a docstring from Markdown (code in backticks, indented blocks, lists) to reStructuredText, in place."""
+    if re.match(r"Alias for field number \d+", "".join(lines)):  # the default docstring of a NamedTuple field
         lines.clear()
     blocks = [block for block in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")) if block]
     lines[:] = "\n\n".join(_block(block) for block in blocks).split("\n") + [""]
 
 
 def _block(block: str) -> str:
-    """A paragraph, a list, a doctest or a block of code."""
+    """Converts a paragraph, a list, a doctest or a block of code."""
     if block.lstrip().startswith(">>>"):
         return block
     if block.startswith("    "):
@@ -151,5 +151,5 @@ def _block(block: str) -> str:
         for place, part in enumerate(parts)
     ]
     marked[1::3] = [""] * len(parts[1::3])
-    marked[2::3] = [rf"\ ``{code}``\ " for code in parts[2::3]]  # a mark may touch a letter if a backslash parts them
+    marked[2::3] = [rf"\ ``{code}``\ " for code in parts[2::3]]  # the backslashes allow letters directly beside code
     return "".join(marked)

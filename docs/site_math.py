@@ -1,4 +1,4 @@
-"""Equations of the site as MathML, which browsers draw themselves: no script, no font and no network is needed."""
+"""Renders the equations of the site as MathML, which browsers display without a script, a font or the network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def block(translator, node: nodes.math_block) -> None:
 
 
 def mathml(latex: str, display: str) -> str:
-    """The `<math>` element of an equation. Raises ValueError for a command that cannot be converted."""
+    """The `<math>` element of an equation. Raises ValueError if a command cannot be converted."""
     element = convert(latex.strip(), display=display)
     if "\\" in element:
         raise ValueError(f"an equation has a command that is not converted to MathML: {latex}")
