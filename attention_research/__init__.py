@@ -1,4 +1,4 @@
-"""Attention and Transformer systems in JAX and Flax: each one small file, every table one command."""
+"""Attention and Transformer research in JAX and Flax: one file per variant, one command per table."""
 
 from attention_research import bundled
 

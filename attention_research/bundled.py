@@ -1,7 +1,7 @@
-"""The folders that come with the package: its configs, its experiments, its benchmarks.
+"""The folders that are distributed with the package: configs, experiments and benchmarks.
 
-In a checkout they stand beside the package, in an installed wheel inside it. Both can be imported from:
-``from attention_research.experiments.ablation.rows import ROWS``. No folder depends on where a command is started.
+In a checkout, they are next to the package; in an installed wheel, they are inside it. Imports work in both cases:
+``from attention_research.experiments.ablation.rows import ROWS``. They do not depend on the working directory.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-#: Their names. In a wheel they are folders of the package, but not part of its program.
+#: The names of the folders. In a wheel they are inside the package, but not part of the program.
 FOLDERS = ("configs", "experiments", "benchmarks")
 
 
 def folder(name: str) -> Path:
-    """Where one of `FOLDERS` is."""
+    """The path of one of `FOLDERS`."""
     inside = PACKAGE / name
     return inside if inside.is_dir() else PACKAGE.parent / name
 
 
 def in_checkout() -> bool:
-    """Whether the package lies in a checkout of its repository: there tables are recorded, and git has a revision."""
+    """Whether the package is in a checkout of its repository, in which tables are recorded and git has a revision."""
     return not (PACKAGE / "experiments").is_dir()
 
 
@@ -33,12 +33,12 @@ def is_of_package(file: Path) -> bool:
 
 
 def package(name: str) -> str:
-    """The package that one of `FOLDERS` is imported as."""
+    """The package name under which one of `FOLDERS` is imported."""
     return f"{PACKAGE.name}.{name}"
 
 
 def importable() -> None:
-    """Makes each folder a package of its own below this one, as it is in a wheel."""
+    """Makes each folder importable as a subpackage of this package, as it is in a wheel."""
     for name in FOLDERS:
         spec = ModuleSpec(package(name), None, is_package=True)
         spec.submodule_search_locations = [str(folder(name))]

@@ -1,7 +1,7 @@
-"""What must hold between settings, checked over the resolved config before data, devices or anything written.
+"""Constraints between settings. They are checked on the resolved config, before any data, device or file is used.
 
-A constraint is a function ``(section, sections) -> (setting, message) | None`` and one line in `CONSTRAINTS`: the
-families and the kinds that it looks at. Ranges of single settings stand in their annotations.
+A constraint is a function ``(section, sections) -> (setting, message) | None`` and one line in `CONSTRAINTS` with the
+families and kinds to which it applies. The ranges of single settings are in their annotations.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def heads_divide_width(section: Section, sections: list[Section]) -> Broken:
 
 
 def rank_within_length(section: Section, sections: list[Section]) -> Broken:
-    """Linformer projects `max_length` keys to `rank` of them: more than there are is no projection."""
+    """Linformer projects `max_length` keys to `rank` keys, so that `rank` must not be above `max_length`."""
     rank, length = section.settings["rank"], section.settings["max_length"]
     return ("rank", f"Linformer's rank {rank} is above max_length {length}") if rank > length else None
 
 
 def patches_fill_the_length(section: Section, sections: list[Section]) -> Broken:
-    """A Vision Transformer reads the patches of a whole image, and a class token (Dosovitskiy et al. 2021)."""
+    """The length of a Vision Transformer is the number of patches plus a class token (Dosovitskiy et al. 2021)."""
     settings = section.settings
     side, patch, token = settings["side"], settings["patch_side"], settings["pooling"] == "class_token"
     if side % patch:
@@ -52,11 +52,11 @@ def patches_fill_the_length(section: Section, sections: list[Section]) -> Broken
     if length == settings["max_length"]:
         return None
     what = f"{(side // patch) ** 2} patches{' and a class token' if token else ''}"
-    return "max_length", f"{what} make a length of {length}; got {settings['max_length']}"
+    return "max_length", f"{what} have a length of {length}; got {settings['max_length']}"
 
 
 def filters_divide_width(section: Section, sections: list[Section]) -> Broken:
-    """A convolution's filters are each for as many channels (Wu et al. 2019, section 3)."""
+    """Each filter of a convolution serves the same number of channels (Wu et al. 2019, section 3)."""
     width, filters = section.settings["width"], section.settings["num_filters"]
     if filters is None or width % filters == 0:
         return None
@@ -64,7 +64,7 @@ def filters_divide_width(section: Section, sections: list[Section]) -> Broken:
 
 
 def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
-    """Linformer's projection runs over the whole row, whatever the segments."""
+    """Linformer projects over the whole row, whatever the segments are."""
     for other in sections:
         if other.kind == "linformer" and other.family in ("encoder_attention", "cross_attention"):
             return "kind", (
@@ -75,7 +75,7 @@ def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
 
 
 def one_example_a_row(section: Section, sections: list[Section]) -> Broken:
-    """A recurrent network reads a row from its first word to its last, whatever the segments."""
+    """A recurrent network reads a whole row, whatever the segments are."""
     for other in sections:
         if other.family == "model" and other.kind in ("recurrent", "recurrent_language_model"):
             return "kind", f"packed rows hold several sentences and {other.kind} reads a row as one; use buckets"
@@ -83,7 +83,7 @@ def one_example_a_row(section: Section, sections: list[Section]) -> Broken:
 
 
 def one_example_a_pair(section: Section, sections: list[Section]) -> Broken:
-    """A Funnel pools pairs of neighbours, whatever the segments."""
+    """A Funnel pools pairs of neighbouring positions, whatever the segments are."""
     for other in sections:
         if other.family == "encoder" and other.kind == "funnel":
             return "kind", f"packed rows hold several sentences, which a Funnel ({other.path}) would mix; use buckets"
@@ -91,20 +91,20 @@ def one_example_a_pair(section: Section, sections: list[Section]) -> Broken:
 
 
 def a_state_a_token(section: Section, sections: list[Section]) -> Broken:
-    """An encoder alone predicts a token at each position: it needs one hidden state there."""
-    given = {"funnel": "fewer states than there are tokens", "transparent": "a state for each layer of a decoder"}
+    """An encoder-only model predicts a token at each position, so that it needs one hidden state per position."""
+    given = {"funnel": "fewer states than tokens", "transparent": "a state for each layer of a decoder"}
     kind = section.settings["encoder"]["kind"]
     return ("encoder.kind", f"{kind} gives {given[kind]}; this model predicts each token") if kind in given else None
 
 
 def equal_blocks(section: Section, sections: list[Section]) -> Broken:
-    """A Funnel's blocks have as many layers each."""
+    """All blocks of a Funnel have the same number of layers."""
     layers, blocks = section.settings["num_layers"], section.settings["blocks"]
-    return ("blocks", f"{layers} layers make no {blocks} equal blocks") if layers % blocks else None
+    return ("blocks", f"{layers} layers do not divide into {blocks} equal blocks") if layers % blocks else None
 
 
 def steps_are_left(section: Section, sections: list[Section]) -> Broken:
-    """`num_layers` counts all applications of a universal stack's layer."""
+    """`num_layers` counts all applications of the layer of a universal stack, which must include at least one step."""
     above = section.path.rpartition(".")[0]
     layers = next(other.settings["num_layers"] for other in sections if other.path == above)
     before, after = section.settings["before"], section.settings["after"]
@@ -114,24 +114,27 @@ def steps_are_left(section: Section, sections: list[Section]) -> Broken:
 
 
 def states_that_fit(section: Section, sections: list[Section]) -> Broken:
-    """A dot product needs a decoder state as wide as the encoder's; a decoder that starts from the encoder's final
-    states needs as many of the same width."""
+    """The states of a recurrent encoder and decoder fit together.
+
+    A dot product needs decoder states of the same width as the encoder states. A decoder that starts from the encoder's
+    final states needs the same number of layers and the same width.
+    """
     inside = {other.path.removeprefix(f"{section.path}."): other for other in sections}
     encoder, decoder, score = inside["encoder"], inside["decoder"], inside.get("decoder.alignment.score")
     width, keys = decoder.settings["width"], encoder.settings["width"] * (1 + (encoder.kind == "bidirectional"))
     if score is not None and score.kind in ("dot", "scaled_dot", "cosine") and width != keys:
         what = f"{score.kind} needs equal widths; the decoder's state has {width}, the encoder's {keys}"
-        return "decoder.alignment.score.kind", f"{what}; take general"
+        return "decoder.alignment.score.kind", f"{what}; use general"
     if inside["decoder.start"].kind == "encoder_state":
         layers = [side.settings.get("num_layers", 1) for side in (encoder, decoder)]
         if width != keys or layers[0] != layers[1]:
-            what = f"encoder_state hands over {layers[0]} states of width {keys}"
-            return "decoder.start.kind", f"{what}, and the decoder has {layers[1]} of {width}; take projected"
+            what = f"encoder_state passes {layers[0]} states of width {keys}"
+            return "decoder.start.kind", f"{what}, and the decoder has {layers[1]} of width {width}; use projected"
     return None
 
 
 def steps_that_exist(section: Section, sections: list[Section]) -> Broken:
-    """A block's steps are its children, sums of them, dropout, residual and shift (`layers.block`)."""
+    """The steps of a block are its children, sums of them, dropout, residual, shift and padding (`layers.block`)."""
     if "steps" not in section.settings:
         return None
     around = ("positions", "layout", "stack")
@@ -141,20 +144,20 @@ def steps_that_exist(section: Section, sections: list[Section]) -> Broken:
         for step in (term for terms in branch for term in terms.split("+")):
             if step not in known:
                 close = next(iter(get_close_matches(step, known, n=1)), None)
-                hint = f"did you mean {close!r}?" if close else f"there are {', '.join(known)}"
+                hint = f"did you mean {close!r}?" if close else f"the steps are {', '.join(known)}"
                 return "steps", f"no step {step!r} in a block of this section; {hint}"
     return None
 
 
 def whole_mesh(section: Section, sections: list[Section]) -> Broken:
-    """`data` -1 takes the devices that the other axes leave."""
+    """`data` is a positive number, or -1 for all remaining devices."""
     data = section.settings["data"]
-    message = f"expected an int at least 1, or -1 (what is left); got {data}"
+    message = f"expected an int at least 1, or -1 (the rest); got {data}"
     return ("data", message) if data < 1 and data != -1 else None
 
 
 def room_for_words(section: Section, sections: list[Section]) -> Broken:
-    """Ids 0 to 3 are padding, BOS, EOS and unknown; images alone have no words."""
+    """Ids 0 to 3 are padding, BOS, EOS and unknown. Experiments with images only have no vocabulary."""
     if "vocabulary_size" not in section.settings:
         return None
     size = section.settings["vocabulary_size"]
@@ -162,22 +165,22 @@ def room_for_words(section: Section, sections: list[Section]) -> Broken:
 
 
 def nesterov_needs_momentum(section: Section, sections: list[Section]) -> Broken:
-    """Nesterov's step looks ahead along the momentum: without any it is the plain step."""
+    """Without momentum, a Nesterov step would be a plain gradient step."""
     settings = section.settings
     if settings["nesterov"] and not settings["momentum"]:
-        return "nesterov", "there is no Nesterov step without momentum; set momentum above 0"
+        return "nesterov", "a Nesterov step needs momentum; set momentum above 0"
     return None
 
 
 def averaged_are_kept(section: Section, sections: list[Section]) -> Broken:
-    """`evaluation.average` takes the mean of checkpoints that training kept."""
+    """`evaluation.average` averages checkpoints, which training must keep."""
     count = section.settings["average"]
     if count > 1 and _is_further(section):
-        return "average", "all evaluations score one model, which config.evaluation.average chooses"
+        return "average", "all evaluations score the same model; set config.evaluation.average instead"
     kept = [other.settings["keep"] for other in sections if other.family == "training" and "keep" in other.settings]
     if not kept or count <= kept[0]:
         return None
-    return "average", f"{count} checkpoints are to be averaged and training.keep keeps {kept[0]}; change one of them"
+    return "average", f"{count} checkpoints are averaged, but training.keep keeps {kept[0]}; change one of them"
 
 
 def _is_further(section: Section) -> bool:
@@ -185,7 +188,7 @@ def _is_further(section: Section) -> bool:
 
 
 def best_by_what_training_scores(section: Section, sections: list[Section]) -> Broken:
-    """`training.best_by` is the validation loss, or a metric of a further evaluation that training computes."""
+    """`training.best_by` is the validation loss, or a metric of one of the further evaluations."""
     wanted = section.settings.get("best_by", "loss")
     if wanted == "loss":
         return None
@@ -195,12 +198,15 @@ def best_by_what_training_scores(section: Section, sections: list[Section]) -> B
         there = f"; evaluations has {', '.join(splits)}" if splits else "; evaluations is empty"
         return "best_by", f"expected loss, or NAME.METRIC of one of config.evaluations; got {wanted!r}{there}"
     if splits[name] == "test":
-        return "best_by", f"no checkpoint is chosen by the test split; set config.evaluations.{name}.split=validation"
+        return (
+            "best_by",
+            f"no checkpoint may be chosen by the test split; set config.evaluations.{name}.split=validation",
+        )
     return None
 
 
 def whole_accumulation_steps(section: Section, sections: list[Section]) -> Broken:
-    """Each accumulation step takes an equal part of the batch."""
+    """All accumulation steps process equal parts of the batch."""
     if "accumulation_steps" not in section.settings:
         return None
     rows, parts = section.settings["batch_size"], section.settings["accumulation_steps"]
@@ -208,7 +214,7 @@ def whole_accumulation_steps(section: Section, sections: list[Section]) -> Broke
 
 
 def a_checkpoint_to_choose(section: Section, sections: list[Section]) -> Broken:
-    """The best one has to be kept, and is no mean of several."""
+    """The best checkpoint can be chosen only if it is kept and if checkpoints are not averaged."""
     settings = section.settings
     chosen = settings.get("chosen_checkpoint", "last")
     if chosen == "last":
@@ -219,12 +225,12 @@ def a_checkpoint_to_choose(section: Section, sections: list[Section]) -> Broken:
         return "chosen_checkpoint", "best, but no best checkpoint is kept; set keep_best=1"
     averages = [one.settings.get("average", 1) for one in sections if one.family == "evaluation"]
     if any(average > 1 for average in averages):
-        return "chosen_checkpoint", "best, but evaluation.average takes a mean of several; leave one of the two out"
+        return "chosen_checkpoint", "best, but evaluation.average averages several; use only one of the two"
     return None
 
 
 def a_checkpoint_that_can_be(section: Section, sections: list[Section]) -> Broken:
-    """As `evaluate --checkpoint` words it."""
+    """`initial_checkpoint` takes the same values as `evaluate --checkpoint`."""
     wanted = section.settings.get("initial_checkpoint", "last")
     known = wanted in ("last", "best") or wanted.isdecimal()
     return None if known else ("initial_checkpoint", f"expected last, best or a step; got {wanted!r}")
@@ -237,7 +243,7 @@ def nucleus_within_all(section: Section, sections: list[Section]) -> Broken:
 
 
 def clusters_cover_the_vocabulary(section: Section, sections: list[Section]) -> Broken:
-    """Every token stands in one cluster, and every cluster has a width."""
+    """Every token is in one cluster, and every cluster has a width."""
     names = ("vocabulary_size", "cluster_sizes", "cluster_widths")
     size, sizes, widths = (section.settings[name] for name in names)
     if sum(sizes) != size:
@@ -248,12 +254,12 @@ def clusters_cover_the_vocabulary(section: Section, sections: list[Section]) -> 
 
 
 def tails_within_the_row(section: Section, sections: list[Section]) -> Broken:
-    """A tail has room for a part of a row's positions, or for all."""
+    """A tail processes a share of the positions of a row, at most all of them."""
     share = section.settings["tail_share"]
     return ("tail_share", f"expected a float above 0 and at most 1; got {share}") if share > 1 else None
 
 
-#: (families, kinds, function); the patterns are the shell's.
+#: (families, kinds, function). Families and kinds are shell patterns.
 CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], ...] = (
     ("experiment", "*", room_for_words),
     ("model", "*", heads_divide_width),
@@ -285,7 +291,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
 
 
 def broken(sections: list[Section]) -> Iterator[tuple[str, str]]:
-    """(full path, message) of every broken constraint; the root is `sections[0]`, parents stand before children."""
+    """The (full path, message) of every broken constraint. `sections[0]` is the root; parents are before children."""
     for families, kinds, function in CONSTRAINTS:
         for section in sections:
             if _concerns(families, kinds, section.family, section.kind):

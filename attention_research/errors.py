@@ -1,8 +1,8 @@
-"""What goes wrong and is the user's to know: each error is one line that says what to do."""
+"""Errors that are shown to the user. Each message is one line that says what to do."""
 
 
 def printable(text: str) -> str:
-    """The text with an escape for each character that would break a line or cannot be printed, as file names may have.
+    """The text with escapes for line breaks and other unprintable characters, which file names may contain.
 
     >>> printable("runs/a\\nb")
     'runs/a\\\\nb'
@@ -11,18 +11,18 @@ def printable(text: str) -> str:
 
 
 class ConfigError(Exception):
-    """The user's arguments or config are wrong (exit status 2)."""
+    """The arguments or the config are invalid (exit status 2)."""
 
     def __init__(self, message: str):
         super().__init__(printable(" ".join(str(message).split())))
 
 
 class RunError(Exception):
-    """Something failed while running (exit status 1)."""
+    """A command failed while running (exit status 1)."""
 
     def __init__(self, message: str):
         super().__init__(printable(" ".join(str(message).split())))
 
 
 class Diverged(RunError):
-    """A loss, a gradient or a parameter is not finite: a finding about what was trained, not about the machine."""
+    """A loss, a gradient or a parameter is NaN or infinite. The cause is the trained model, not the machine."""

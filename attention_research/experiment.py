@@ -1,6 +1,6 @@
-"""The root of a config: its signature is the schema of what stands above the sections, and what flows into them.
+"""The root sections of configs. Their signatures define the top-level settings, which are passed on to the sections.
 
-`evaluation` is the one whose scores are the run's; `evaluations` are further ones by name (`training.scoring`).
+`evaluation` computes the scores of the run; `evaluations` are further evaluations by name (`training.scoring`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from attention_research.signatures import Child, Children, Constructor, Positive
 
 
 class Experiment:
-    """The sections as constructors; ``max_length`` (tokens, EOS included) and ``vocabulary_size`` flow into them."""
+    """An experiment with text. ``max_length`` (tokens, EOS included) and ``vocabulary_size`` are passed to sections."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Experiment:
 
 
 class ImageExperiment:
-    """Images without words: ``side`` (pixels) and ``channels`` (1 or 3) flow into the sections."""
+    """An experiment with images only. ``side`` (pixels) and ``channels`` (1 or 3) are passed to the sections."""
 
     def __init__(
         self,
@@ -68,7 +68,10 @@ class ImageExperiment:
 
 
 class ImageTextExperiment:
-    """Images with words, as captions or questions: what flows into the sections of both kinds of experiment."""
+    """An experiment with images and text, such as captions or questions.
+
+    It has the top-level settings of both other kinds of experiments.
+    """
 
     def __init__(
         self,

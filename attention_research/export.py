@@ -1,10 +1,10 @@
-"""A trained model as one safetensors file, and back.
+"""Writes a trained model as one safetensors file, and loads such a file.
 
-The file holds each parameter and statistic under its dotted name, floats as float32, and beside them as text what they
-are: `config` (config.json), `git_revision` and `fingerprint` of the sources that trained them, `step` (of several
-checkpoints' mean, `averaged` has all their steps; `checkpoint` says how they were chosen), `seed`, and `tokenizer`, the
-fingerprint of the vocabulary ("none" where the data have none, as pictures). Any reader of the format takes it; `load`
-makes the model of it again.
+The file holds each parameter and statistic under its dotted name, floats as float32. Its metadata, as text, are:
+`config` (config.json); `git_revision` and `fingerprint` of the sources that trained the model; `step` (for averaged
+checkpoints, `averaged` lists all steps; `checkpoint` says how the checkpoint was chosen); `seed`; and `tokenizer`, the
+fingerprint of the vocabulary ("none" for data without a vocabulary, such as images). Any safetensors reader can read
+the file; `load` rebuilds the model.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from attention_research.training.evaluation import Trained
 _METADATA = ("config", "git_revision", "fingerprint", "step", "averaged", "seed", "tokenizer")
 
 
-#: What `tokenizer` says of a model whose data have no vocabulary.
+#: The value of `tokenizer` for data without a vocabulary.
 WITHOUT_VOCABULARY = "none"
 
 
 @dataclasses.dataclass(frozen=True)
 class Exported:
-    """A model that was read from a file.
+    """A model that was loaded from a file.
 
-    `structure.merge(parameters, statistics)`, inside a traced function, is the module. `tokenizer` is the vocabulary
-    where its file lies beside the model's, else None; `metadata` what the file says of itself.
+    Inside a traced function, `structure.merge(parameters, statistics)` is the module. `tokenizer` is the vocabulary if
+    its file is next to the model file, else None. `metadata` is the metadata of the file.
     """
 
     config: Config
@@ -62,10 +62,10 @@ def export(
     tokenizer: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[str]:
-    """Writes a checkpoint of a workdir, of several replicas that of `seed` (None: the first).
+    """Writes a checkpoint of a workdir to `path`. With several replicas, it is the one of `seed` (None: the first).
 
-    `average` and `checkpoint` choose it as for `Trained`. `tokenizer` copies the SentencePiece model beside it. Returns
-    a line for each file. Raises ConfigError, RunError.
+    `average` and `checkpoint` choose the checkpoint, as for `Trained`. `tokenizer` also copies the SentencePiece model
+    next to the file. Returns one line of text per file. Raises ConfigError and RunError.
     """
     trained = Trained(workdir, report, average=average, checkpoint=checkpoint)
     seeds = trained.trainer.seeds
@@ -74,7 +74,7 @@ def export(
     seed = seeds[0] if seed is None else seed
     vocabulary: Any = getattr(trained.data, "tokenizer", None)
     if tokenizer and getattr(vocabulary, "path", None) is None:
-        raise ConfigError(f"--tokenizer: the data of {workdir} have no vocabulary in a file; export without it")
+        raise ConfigError(f"--tokenizer: the data of {workdir} have no vocabulary file; export without --tokenizer")
     parameters, statistics = trained.model(seeds.index(seed))
     arrays = {name: _plain(x) for name, x in {**parameters, **statistics}.items()}
     try:
@@ -99,15 +99,15 @@ def export(
 
 
 def vocabulary_of(path: Path) -> Path:
-    """Where the SentencePiece model of an exported file stands, if it was exported too."""
+    """The path of the SentencePiece model that belongs to an exported file."""
     return path.with_suffix(".spm")
 
 
 def load(path: Path | str) -> Exported:
-    """The model of a file that `export` wrote.
+    """Loads a model from a file that `export` wrote.
 
-    Raises ConfigError, one line, for another file, for arrays that are not those of its config's model, and for a
-    vocabulary beside it that is not the one it was trained with.
+    Raises ConfigError for other files, if the arrays do not fit the model of the config, and if the vocabulary next to
+    the file is not the one that the model was trained with.
     """
     path = Path(path)
     try:
@@ -115,10 +115,10 @@ def load(path: Path | str) -> Exported:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}
     except (OSError, safetensors.SafetensorError) as error:
-        raise ConfigError(f"{path}: no safetensors file ({' '.join(str(error).split())})") from None
+        raise ConfigError(f"{path}: not a safetensors file ({' '.join(str(error).split())})") from None
     absent = [name for name in _METADATA if name not in metadata]
     if absent:
-        raise ConfigError(f"{path}: not written by attention-research export (it does not say its {absent[0]})")
+        raise ConfigError(f"{path}: not written by attention-research export (its metadata have no {absent[0]})")
     config = Config.from_json(metadata["config"]).completed()
     parts = build_experiment(config)
     structure, *wanted = abstract(lambda rngs: parts.model(rngs=rngs))
@@ -146,20 +146,20 @@ def _tokenizer(path: Path, config: Config, metadata: Mapping[str, str]) -> Any:
     try:
         tokenizer = build(section, "tokenizer")().load(beside)
     except RuntimeError:
-        raise ConfigError(f"{beside}: no SentencePiece model") from None
+        raise ConfigError(f"{beside}: not a SentencePiece model") from None
     if tokenizer.fingerprint != metadata["tokenizer"]:
-        raise ConfigError(f"{beside}: vocabulary {tokenizer.fingerprint}; {path} has {metadata['tokenizer']}")
+        raise ConfigError(f"{beside}: vocabulary {tokenizer.fingerprint}; {path} needs {metadata['tokenizer']}")
     return tokenizer
 
 
 def _plain(array: jax.Array) -> np.ndarray:
-    """The same numbers on the host, floats as float32, which holds every narrower one exactly."""
+    """The array on the host, with floats as float32, which represents all narrower floats exactly."""
     array = np.asarray(jax.device_get(array))
     return np.ascontiguousarray(array.astype(np.float32) if jnp.issubdtype(array.dtype, jnp.floating) else array)
 
 
 def _write(path: Path, write: Callable[[Path], Any]) -> None:
-    """Under another name first: a reader sees the whole file or none."""
+    """Writes to a temporary file and renames it, so that readers see either the whole file or no file."""
     temporary = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

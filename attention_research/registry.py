@@ -1,8 +1,9 @@
-"""Every kind of every family: one table a family, "kind" -> "module:Class", looked up lazily.
+"""The registry of all kinds: one table per family, "kind" -> "module:Class". Modules are imported on demand.
 
-Adding a variant is one file and one line here; an attention's line says where it is defined and why it is refused
-elsewhere. Nothing is imported until a kind is built, so that reading a configuration (whose schema is the constructors'
-signatures, read from the source) needs no JAX.
+A new variant needs one file and one line here. The line of an attention kind also names the families that define it,
+and
+the reasons why others refuse it. A module is imported only when a kind is built. Reading a config therefore does not
+need JAX: its schema comes from the signatures of constructors, which are read from the source.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ PROMPTED, PREFIX = "prompted_attention", "prefix_attention"
 
 
 class Attention(NamedTuple):
-    """A kind of attention: its class, the families that define it, and why others refuse it.
+    """A kind of attention: its class, the families that define it, and the reasons why other families refuse it.
 
-    `instead` has the class that is meant by this kind in a family, where it is another one.
+    `instead` maps a family to the class of this kind in this family, if it differs from `target`.
     """
 
     target: str
@@ -31,9 +32,9 @@ class Attention(NamedTuple):
 _BOTH = (ENCODER, CAUSAL)
 _SELF = (*_BOTH, PROMPTED, PREFIX)
 _BY_DISTANCE = {CROSS: "relative positions are distances within one sequence; source and target have none"}
-_BY_PLACE = {CROSS: "it mixes by places within one sequence, without asking the source's tokens"}
+_BY_PLACE = {CROSS: "it mixes positions of one sequence and does not attend to the tokens of a source"}
 _LONG_RANGE = dict.fromkeys(
-    (CAUSAL, CROSS), "it is written for an encoder's self-attention alone, as the Long Range Arena runs it"
+    (CAUSAL, CROSS), "it supports only self-attention of an encoder, as in the Long Range Arena"
 )
 
 ATTENTION = {
@@ -60,23 +61,23 @@ ATTENTION = {
         "unmasked:UnmaskedAttention",
         (CAUSAL,),
         {
-            ENCODER: "an encoder has no causal mask to leave out; set it for the decoder alone",
-            CROSS: "attention to a source has no causal mask to leave out",
+            ENCODER: "an encoder has no causal mask to remove; set it only for the decoder",
+            CROSS: "attention to a source has no causal mask to remove",
         },
     ),
     "one_sided": Attention(
         "one_sided:OneSidedAttention",
         (ENCODER,),
         {
-            CAUSAL: "a decoder's self-attention is one-sided already; take standard",
-            CROSS: "a source has no side before a target's position",
+            CAUSAL: "self-attention of a decoder is already one-sided; use standard",
+            CROSS: "attention to a source has no order of source and target positions",
         },
     ),
     "branched": Attention("branched:BranchedAttention", (ENCODER, CAUSAL, CROSS)),
     "branched_t5": Attention(
         "branched_t5:BranchedT5Attention",
         _BOTH,
-        {CROSS: "relative positions are distances within one sequence; take branched"},
+        {CROSS: "relative positions are distances within one sequence; use branched"},
     ),
     # Self-attentions that mix neighbours or positions of a sequence, instead of or in addition to dot products.
     "lightweight_convolution": Attention("lightweight_convolution:LightweightConvolution", _BOTH, _BY_PLACE),
@@ -89,7 +90,7 @@ ATTENTION = {
     "random_synthesizer": Attention("random_synthesizer:RandomSynthesizer", _BOTH, _BY_PLACE),
     "random_synthesizer_plus": Attention("random_plus:RandomSynthesizerPlus", _BOTH, _BY_PLACE),
     "random_synthesizer_plus_alpha": Attention("random_plus_alpha:RandomSynthesizerPlusAlpha", _BOTH, _BY_PLACE),
-    # Those of the Long Range Arena.
+    # The variants of the Long Range Arena.
     "linear": Attention("linear:LinearAttention", (ENCODER,), _LONG_RANGE),
     "performer": Attention("performer:PerformerAttention", (ENCODER,), _LONG_RANGE),
     "block_local": Attention("block_local:BlockLocalAttention", (ENCODER,), _LONG_RANGE),
@@ -101,12 +102,12 @@ ATTENTION = {
 
 
 def _attentions(family: str) -> dict[str, str]:
-    """The kinds that a family defines."""
+    """The attention kinds that a family defines."""
     there = {kind: one for kind, one in ATTENTION.items() if family in one.places}
     return {kind: f"{_LAYERS}.attention.{one.instead.get(family, one.target)}" for kind, one in there.items()}
 
 
-#: family -> kind -> "module:Class"; a family's first kind is its default.
+#: family -> kind -> "module:Class". The first kind of a family is its default.
 FAMILIES: dict[str, dict[str, str]] = {
     "experiment": {
         "experiment": "attention_research.experiment:Experiment",
@@ -197,7 +198,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "transformer": "attention_research.models.decoder:Decoder",
         "evolved": "attention_research.models.evolved_decoder:EvolvedDecoder",
     },
-    # One kind so far; a stack without cross-attention is a place for others.
+    # Only one kind so far.
     "causal_stack": {"transformer": "attention_research.models.causal_stack:CausalStack"},
     "prompted_stack": {
         "causal": "attention_research.models.prompted_stack:PromptedStack",
@@ -252,11 +253,11 @@ FAMILIES: dict[str, dict[str, str]] = {
         "reduced_rank": "attention_research.layers.alignment.scores.reduced_rank:ReducedRankScore",
         "concat": "attention_research.layers.alignment.scores.concat:ConcatScore",
     },
-    # One kind so far: tied tables of recurrent models would be another.
+    # Only one kind so far.
     "recurrent_vocabulary": {
         "source_and_target": "attention_research.layers.embeddings.source_and_target:SourceAndTargetVocabulary",
     },
-    # One kind so far, as above.
+    # Only one kind so far.
     "caption_vocabulary": {"target_only": "attention_research.layers.embeddings.target_only:TargetVocabulary"},
     "initialization": {
         "as_built": "attention_research.layers.initialization.as_built:AsBuilt",
@@ -268,7 +269,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
     "attention": {kind: f"{_LAYERS}.attention.{one.target}" for kind, one in ATTENTION.items()},
     **{family: _attentions(family) for family in (ENCODER, CAUSAL, PROMPTED, PREFIX, CROSS)},
-    # One kind so far: convolutions beside attention, of which papers have more.
+    # Only one kind so far.
     "encoder_convolution": {
         "evolved": "attention_research.layers.convolution.evolved_encoder:EvolvedEncoderConvolution",
     },
@@ -382,7 +383,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "adaptive_softmax": "attention_research.layers.embeddings.adaptive_softmax:AdaptiveSoftmaxVocabulary",
         "mixture_of_softmaxes": "attention_research.layers.embeddings.mixture_of_softmaxes:MixtureOfSoftmaxes",
     },
-    # A section of the config has a family, of one kind here and in the next two: the trainer reads its settings.
+    # Families with one kind, because every section of a config needs a family. The trainer reads their settings.
     "training": {"standard": "attention_research.training.settings:Training"},
     "optimizer": {
         "adam": "attention_research.training.optimizers:Adam",
@@ -424,17 +425,17 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
 }
 
-#: Why a kind of one family is not defined in another: (family, kind) -> the reason given to the user.
+#: (family, kind) -> the reason why the kind is not defined in this family, which is shown to the user.
 REFUSED = {(family, kind): why for kind, one in ATTENTION.items() for family, why in one.refused.items()}
 
 
 def locate(family: str, kind: str) -> tuple[str, str]:
-    """("module", "Class") of a kind, without importing it."""
+    """Returns ("module", "Class") of a kind, without importing the module."""
     module, name = FAMILIES[family][kind].split(":")
     return module, name
 
 
 def lookup(family: str, kind: str) -> Callable[..., Any]:
-    """The class of a kind; imports its module."""
+    """Imports the module of a kind and returns its class."""
     module, name = locate(family, kind)
     return getattr(importlib.import_module(module), name)

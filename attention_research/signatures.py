@@ -1,6 +1,6 @@
-"""What constructors' signatures are written with: ranges of numbers, child sections, what only a parent knows.
+"""Annotations for the signatures of constructors: ranges of numbers, child sections, and arguments from a parent.
 
-`config.annotations` reads them from the source and enforces the ranges. A child arrives as a `Constructor`.
+`config.annotations` reads them from the source and enforces the ranges. A child is passed as a `Constructor`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Rate = Annotated[float, "from 0 to below 1"]
 class Child:
     """Annotation of a child section: ``Child["attention"]``, or ``Child["cross_attention", "self_attention"]``.
 
-    The constructor receives the child as a `Constructor`, to be called with what only the parent knows (``rngs``, a
-    name). Without a default in the signature and without a section in the config, the child is the nearest enclosing
-    section named like the parameter (or like the second name), where that kind is defined in the family; else the
-    family's first kind.
+    The constructor receives the child as a `Constructor`, which it calls with the arguments that only the parent knows
+    (``rngs``, a name). Without a default in the signature and without a section in the config, the child is the nearest
+    enclosing section with the name of the parameter (or with the second name), if the family defines its kind;
+    otherwise, it is the first kind of the family.
     """
 
     def __class_getitem__(cls, names: str | tuple[str, ...]) -> Any:
@@ -30,9 +30,10 @@ class Child:
 
 
 class Children:
-    """Annotation of child sections by name, ``Children["evaluation"]``: the constructor receives a dict of name to
-    `Constructor`. The config chooses the names; a path leads to a section under its name (``evaluations.bleu.split``).
-    The default ``()`` is none.
+    """Annotation of named child sections: ``Children["evaluation"]``.
+
+    The constructor receives a dict from names to `Constructor`. The config chooses the names, which are part of the
+    paths of settings (``evaluations.bleu.split``). The default ``()`` means none.
     """
 
     def __class_getitem__(cls, family: str) -> Any:
@@ -41,12 +42,12 @@ class Children:
 
 T = TypeVar("T")
 
-#: Annotation of what only the parent module knows, ``Given[int]``: no setting; it is passed with ``rngs``.
+#: Annotation of an argument that only the parent module knows, ``Given[int]``. It is passed with ``rngs``, not set.
 Given = Annotated[T, "Given"]
 
 
 class Constructor:
-    """A kind with its resolved settings, waiting for what only its parent knows: ``constructor(rngs=...)``."""
+    """A class with its resolved settings. The parent calls it with the other arguments: ``constructor(rngs=...)``."""
 
     def __init__(self, target: Callable[..., Any], settings: dict[str, Any]):
         self.target, self.settings = target, settings

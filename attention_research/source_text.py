@@ -1,4 +1,4 @@
-"""Python source as text without docstrings, comments and layout: equal texts are the same code in every Python.
+"""Converts Python source to a text without docstrings, comments and layout, which is equal in all Python versions.
 
 >>> code("x = 1  # one") == code("x   =   1")
 True

@@ -1,3 +1,3 @@
-"""The special token ids, the same everywhere: vocabularies are trained with them, models and decoding rely on them."""
+"""The ids of special tokens. Vocabularies are trained with these ids, and models and decoding rely on them."""
 
 PAD, BOS, EOS, UNKNOWN = 0, 1, 2, 3

@@ -1,8 +1,7 @@
 """Forward mode for functions with a hand-written reverse-mode gradient.
 
 JAX does not support `jvp` and `linearize` for `jax.custom_vjp` functions. `both_modes` adds them. The tangent is that
-of
-the same function written in plain JAX operations, and the transpose of the tangent is the hand-written gradient.
+of the same function written in plain JAX operations, and the transpose of the tangent is the hand-written gradient.
 `jax.grad` therefore runs the same program as before, and `jax.jvp`, `jax.linearize`, `jax.jacfwd` and `jax.hessian`
 work too.
 

@@ -20,8 +20,7 @@ class Routing(NamedTuple):
 
     `dispatch` [G S E C] is True where a token takes a place, and `combine` [G S E C] is `dispatch` times the gate.
     `balance` [G] is the balance loss of each group, which is 1 if all experts are chosen equally often. `dropped` [G]
-    is
-    the share of dropped tokens.
+    is the share of dropped tokens.
     """
 
     dispatch: Bool[Array, "G S E C"]

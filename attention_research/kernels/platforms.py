@@ -3,8 +3,8 @@
 `per_platform` stages one equation. Its function is traced immediately for the home platform (the default backend). For
 another platform, it is traced only when a program is lowered for that platform. A lowered program therefore contains
 the operations of its platform and no branches, and a process that never lowers for a GPU neither imports nor traces the
-GPU kernels.
-`jax.lax.platform_dependent` stages every branch instead, and its gradients keep the residuals of every branch.
+GPU kernels. `jax.lax.platform_dependent` stages every branch instead, and its gradients keep the residuals of every
+branch.
 
 The equation composes with jit, vmap, scan, remat, shard_map and jax.export, and with derivatives of any order and mode
 that the implementations support. On the home platform, the gradient uses the residuals that the forward pass of the
@@ -42,8 +42,7 @@ def per_platform(run: Callable[[str, Any], Any], arguments: Any) -> Any:
     """Computes `run(platform, arguments)`, where `platform` is the platform that the program is lowered for.
 
     `arguments` is a pytree of arrays. `run` must return arrays of the same shapes and dtypes on every platform, and
-    must
-    not close over traced arrays.
+    must not close over traced arrays.
     """
     flat, tree = jax.tree.flatten(arguments)
     given = _Given(run, tree)

@@ -22,6 +22,5 @@ class Padding(nnx.Module):
 
 
 def real_tokens(mask: Bool[Array, "B #N #T S"] | None) -> dict[str, Bool[Array, "B S"]]:
-    """The `real` argument of `Padding`, from a self-attention mask: a token is real if any position may attend to
-    it."""
+    """The argument `real` of `Padding`, from a self-attention mask: real tokens are visible to some position."""
     return {} if mask is None else {"real": mask.any(axis=(1, 2))}

@@ -1,5 +1,4 @@
-"""Halves a sequence by averaging neighbouring pairs, as in the Funnel Transformer, Dai et al. 2020 (arXiv
-2006.03236)."""
+"""Halves a sequence by averaging pairs, as in the Funnel Transformer, Dai et al. 2020 (arXiv 2006.03236)."""
 
 from __future__ import annotations
 

@@ -79,8 +79,7 @@ class Stack(nnx.Module):
     def __call__(
         self, x: Float[Array, "B T D"], inputs: Inputs, *, each: Inputs | None = None, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """Returns (y, aux). All blocks share `inputs`; each has its slice of `each` (arrays [L ...]) and its own
-        key."""
+        """Returns (y, aux). Blocks share `inputs`; each has its own key and its slice of `each` (arrays [L ...])."""
         collected = {}
         for number in range(len(self.repeats)):
             x, collected[f"segment_{number}"] = self.segment(number, x, inputs, each=each, key=key)

@@ -18,8 +18,7 @@ Arrays = dict[str, Any]
 
 
 class RunningStatistic(nnx.BatchStat):
-    """A statistic that every training step updates (`layers.running_statistics`). A plain `nnx.BatchStat` is
-    constant."""
+    """A statistic that training updates (`layers.running_statistics`), unlike a plain `nnx.BatchStat`."""
 
 
 @dataclass(frozen=True)

@@ -245,7 +245,7 @@ REFUSED = {
     ),
     "a mesh without data": (
         ("parallel.mesh.data", "0"),
-        "config.parallel.mesh.data: expected an int at least 1, or -1 (what is left); got 0",
+        "config.parallel.mesh.data: expected an int at least 1, or -1 (the rest); got 0",
     ),
     "a nucleus above one": (
         ("decoding", {"kind": "sampling", "top_p": 1.5}),

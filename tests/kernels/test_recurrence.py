@@ -189,5 +189,5 @@ def test_bfloat16_keeps_its_dtypes():
 
 
 def test_a_body_that_changes_the_carry_is_refused():
-    with pytest.raises(TypeError, match="the body was given .*hidden.* and gives"):
+    with pytest.raises(TypeError, match="the body takes the carry .*hidden.* and returns"):
         recurrence(lambda carry, x: ({}, x), {"hidden": jnp.ones((B, D))}, jnp.ones((T, B)))

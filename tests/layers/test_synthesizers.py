@@ -168,7 +168,7 @@ def test_a_row_that_may_look_at_nothing_is_zero(kind):
 def test_a_sequence_longer_than_the_tables_is_refused(kind):
     structure, parameters, table = filled(kind)
     module, shared = structure.merge(parameters), bias_of(table)
-    with pytest.raises(ValueError, match="expected at most max_length 13 positions, got 14"):
+    with pytest.raises(ValueError, match="14 positions are more than its max_length 13"):
         jax.eval_shape(lambda x: module(x, shared=shared), jnp.ones((B, LENGTH + 1, D)))
     with pytest.raises(ValueError, match="14 positions"):
         cache = module.start(B, LENGTH + 1, jnp.float32)

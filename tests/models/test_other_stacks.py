@@ -306,7 +306,10 @@ def test_a_funnel_refuses_packed_rows(small, small_config):
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        (pre_norm({"kind": "funnel", "num_layers": 4}), "model.encoder.blocks: 4 layers make no 3 equal blocks"),
+        (
+            pre_norm({"kind": "funnel", "num_layers": 4}),
+            "encoder.blocks: 4 layers do not divide into 3 equal blocks",
+        ),
         (pre_norm(**UNIVERSAL, num_layers=1), "model.encoder.stack.before: of 1 applications .* 1 before and 0 after"),
         ({"kind": "transformer_encoder", "encoder": {"kind": "funnel", "num_layers": 3}}, "model.encoder.kind: funnel"),
     ],

@@ -316,7 +316,7 @@ def test_mistakes_are_named():
     dot = {"kind": "global", "score": {"kind": "dot"}}
     with pytest.raises(ConfigError, match="score.kind: dot needs equal widths; the decoder's state has 7"):
         built(alignment=dot, encoder={"kind": "bidirectional"}, decoder={"start": "projected"})
-    with pytest.raises(ConfigError, match="decoder.start.kind: encoder_state hands over 1 states of width 14"):
+    with pytest.raises(ConfigError, match="decoder.start.kind: encoder_state passes 1 states of width 14"):
         built(encoder={"kind": "bidirectional"})
     with pytest.raises(ConfigError, match="recurrent reads a row as one; use buckets"):
         resolved().override([("data.batching", {"kind": "packed"})])

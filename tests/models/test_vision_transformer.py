@@ -170,8 +170,8 @@ def test_bfloat16_is_near(model):
     ("settings", "message"),
     [
         ({"patch_side": 4}, "model.patch_side: 4 does not divide the images' side 15"),
-        ({"patch_side": 3}, "model.max_length: 25 patches and a class token make a length of 26; got 10"),
-        ({"pooling": "mean"}, "model.max_length: 9 patches make a length of 9; got 10"),
+        ({"patch_side": 3}, "model.max_length: 25 patches and a class token have a length of 26; got 10"),
+        ({"pooling": "mean"}, "model.max_length: 9 patches have a length of 9; got 10"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_built(small, settings, message):

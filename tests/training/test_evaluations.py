@@ -172,7 +172,9 @@ def test_an_evaluation_that_does_not_fit_the_model_is_refused_before_anything_is
 
 
 def test_all_evaluations_score_one_model():
-    with pytest.raises(ConfigError, match=r"^config\.evaluations\.edits\.average: all evaluations score one model"):
+    with pytest.raises(
+        ConfigError, match=r"^config\.evaluations\.edits\.average: all evaluations score the same"
+    ):
         config(("evaluations.edits.average", 2), ("training.keep", 3))
 
 

@@ -97,7 +97,7 @@ def test_a_run_may_be_read_at_its_best_checkpoint(workdir):
 REFUSED = {
     "a step": ({"training.chosen_checkpoint": "5"}, "expected last or best; got '5'"),
     "none is kept": ({"training.chosen_checkpoint": "best", "training.keep_best": 0}, "no best checkpoint is kept"),
-    "a mean": ({"training.chosen_checkpoint": "best", "evaluation.average": 2}, "evaluation.average takes a mean"),
+    "a mean": ({"training.chosen_checkpoint": "best", "evaluation.average": 2}, "evaluation.average averages several"),
 }
 
 

@@ -120,7 +120,7 @@ def test_the_vocabulary_beside_it_is_loaded_and_checked(trained, file, tmp_path)
     with pytest.raises(ConfigError, match="vocabulary [0-9a-f]{20}; .*copy.safetensors has [0-9a-f]{20}"):
         load_exported(copy)
     copy.with_suffix(".spm").write_bytes(b"no vocabulary")
-    with pytest.raises(ConfigError, match="copy.spm: no SentencePiece model"):
+    with pytest.raises(ConfigError, match="copy.spm: not a SentencePiece model"):
         load_exported(copy)
 
 
@@ -149,7 +149,7 @@ def test_a_file_of_another_program_is_refused(file, tmp_path):
     with pytest.raises(ConfigError, match="not written by attention-research export"):
         load_exported(tmp_path / "bare.safetensors")
     (tmp_path / "half.safetensors").write_bytes(file.read_bytes()[:100])
-    with pytest.raises(ConfigError, match="no safetensors file"):
+    with pytest.raises(ConfigError, match="not a safetensors file"):
         load_exported(tmp_path / "half.safetensors")
 
 

@@ -32,9 +32,8 @@ class Arrays(NamedTuple):
     """The array arguments.
 
     They are query [B T N H], key [B S K H], value [B S K Hv] or None, 4-D bias and mask, lengths [B], segments [B T]
-    and
-    [B S], a bias by distance [N T+S-1], the tables [R H] and [P Hv] of Shaw's relative attention, sinks [N] or [1], and
-    query offsets [B] that are not static.
+    and [B S], a bias by distance [N T+S-1], the tables [R H] and [P Hv] of Shaw's relative attention, sinks [N] or [1],
+    and query offsets [B] that are not static.
     """
 
     query: Array

@@ -66,8 +66,7 @@ def plan(query_length: int, key_length: int, options: Options, found: bool = Fal
     """Plans blocks of equal size and the visible keys of each block.
 
     With `found`, the spans of keys are found at run time instead. With `moved`, the queries have an offset that is
-    known
-    only at run time, so that the band cannot be used here.
+    known only at run time, so that the band cannot be used here.
     """
     T, S = query_length, key_length
     left, right = (None, None) if moved else (options.left, options.right)

@@ -32,8 +32,7 @@ def copy_mixture_log_probability(
     """log p(m) of one target per step, the sum of copying it from any position that holds it and of generating it.
 
     `copyable` is True where c_j = m and c_j is not padding. `vocabulary_log_probability` is log p_vocab(m), or -inf if
-    m
-    is not in the vocabulary. `unknown` is True where m is generated as the unknown word. In the paper, mu = exp(-10)
+    m is not in the vocabulary. `unknown` is True where m is generated as the unknown word. In the paper, mu = exp(-10)
     applies if m is unknown and can be copied. With `released`, it applies to every unknown m, 1e-7 is added to the copy
     probability, and its logarithm is -1000 if nothing can be copied. Otherwise log 0 is the logarithm of the smallest
     normal number, with gradient 0. Raises ValueError naming the axis.

@@ -33,9 +33,9 @@ def coverage_attention(
     """Returns (weights a, coverage c *before* each step), both in float32, computed by a scan over the queries.
 
     The argument `coverage` is the coverage before the first query (None: 0). A decoder that needs the context to
-    compute
-    its next query calls this function with T = 1 and passes c + a to the next call. `mask` is True at non-padding keys;
-    without such keys, weights and coverage are 0. A step takes O(S A) memory. Raises ValueError naming the axis.
+    compute its next query calls this function with T = 1 and passes c + a to the next call. `mask` is True at
+    non-padding keys; without such keys, weights and coverage are 0. A step takes O(S A) memory. Raises ValueError
+    naming the axis.
     """
     check_shapes(
         query=(query, "B T Dq"), keys=(keys, "B S Dk"), query_weight=(query_weight, "A Dq"),

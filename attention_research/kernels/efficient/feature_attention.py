@@ -78,9 +78,8 @@ def feature_attention(
     """The equation above for non-negative features `query` and `key`, all in the accumulator's dtype.
 
     Causal attention is computed in chunks: past keys enter as sums, and the keys of the chunk as a [chunk chunk]
-    matrix.
-    For the gradient, one state per chunk is kept (T M Hv / chunk_size numbers), and the rest is recomputed. A query
-    whose weights are all 0 gives 0.
+    matrix. For the gradient, one state per chunk is kept (T M Hv / chunk_size numbers), and the rest is recomputed. A
+    query whose weights are all 0 gives 0.
     """
     B, T, N, M = query.shape
     K, Hv = value.shape[2:]

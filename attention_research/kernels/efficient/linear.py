@@ -55,9 +55,8 @@ def linear_attention(
     """Linear attention with time O(T H Hv) and memory O(T + H Hv).
 
     The causal form adds O(T chunk_size) time and T H Hv / chunk_size memory; T must equal S, and query i attends to
-    keys
-    0 to i. `mask` is True at non-padding keys. A query with no visible key gives 0 with gradient 0. K divides N. Raises
-    ValueError naming the argument and the axis.
+    keys 0 to i. `mask` is True at non-padding keys. A query with no visible key gives 0 with gradient 0. K divides N.
+    Raises ValueError naming the argument and the axis.
     """
     check_heads(query, key, value, mask, is_causal, chunk_size)
     query_features, _ = scaled_features(query)

@@ -19,12 +19,13 @@ def linformer_attention(
     mask: Bool[Array, "B S"] | None = None,
     scale: float | int | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Attention over R projected keys instead of S: time and memory O(T R).
+    """Attention over R projected keys instead of S keys, with time and memory O(T R).
 
-    E and F are [R S], one for all heads, or [K R S], one a head; the paper's sharing modes are which of them are the
-    same array (none: two of [K R S] a layer; headwise: two of [R S]; key-value: one; layerwise: one for the model).
-    `mask` is True at real keys and applies *before* the projection, which mixes positions: a padded key is 0, so
-    that it adds nothing. An example without real keys gives 0. Cannot be causal. Raises ValueError naming the axis.
+    E and F are [R S], one for all heads, or [K R S], one per head. The paper's sharing modes differ in which of them
+    are the same array (none: two arrays [K R S] per layer; headwise: two arrays [R S]; key-value: one; layerwise: one
+    for the model). `mask` is True at non-padding keys. It applies *before* the projection, which mixes positions:
+    padded keys are 0 and contribute nothing. An example without such keys gives 0. The attention cannot be causal.
+    Raises ValueError naming the axis.
     """
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"))
     S, K = key.shape[1:3]
@@ -46,6 +47,6 @@ def linformer_attention(
 
 
 def compress(x: Float[Array, "B S K H"], projection: Float[Array, "... R S"]) -> Float[Array, "B R K H"]:
-    """The projection applied to the positions; sums in float32, result in x's dtype."""
+    """Applies the projection to the positions. The result has x's dtype."""
     heads = "K" if projection.ndim == 3 else ""
     return jnp.einsum(f"{heads}RS,BSKH->BRKH", projection.astype(x.dtype), x)

@@ -1,11 +1,11 @@
 """Linformer with convolved keys and values, Wang et al. 2020 (arXiv 2006.04768), section 4 (general projections):
 z_i = softmax(q_i conv(K)^T scale) conv(V), where row r of conv(X) is sum_w kernel_w * X_(r W + w).
 
-A depthwise convolution over the positions whose kernel and stride are both W, the paper's n / k: a feature never
-meets another. R = ceil(S / W) cells, the last filled up with zeros. What is padding is 0 *before* the convolution,
-and a cell of nothing but padding is hidden, so that padding a sequence further changes nothing (the linear
-projection, which is tied to one length, keeps such cells as keys of 0). The released code has the linear projection
-alone. Any length; cannot be causal.
+It is a depthwise convolution over positions, whose kernel size and stride are both W (n / k in the paper). It has R =
+ceil(S / W) cells; the last is padded with zeros. Padding is zeroed *before* the convolution, and a cell that contains
+only padding is masked, so that more padding does not change the result. (The linear projection, which is made for one
+length, keeps such cells as keys of 0.) The released code has only the linear projection. Any length is supported. The
+attention cannot be causal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attention_research.kernels.efficient.blocks import real_keys, split
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.shapes import check_shapes
 
-#: A kernel for all features, one a feature of the head for all heads, one a feature of each head.
+#: Axes of kernels: one kernel for all features, one per feature for all heads, or one per feature and head.
 KERNELS = {1: "W", 2: "WH", 3: "WKH"}
 
 
@@ -32,12 +32,12 @@ def convolved_linformer_attention(
     mask: Bool[Array, "B S"] | None = None,
     scale: float | int | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Attention over ceil(S / W) convolved keys: time and memory O(T S / W).
+    """Attention over ceil(S / W) convolved keys, with time and memory O(T S / W).
 
-    A kernel is [W], one for all features; [W H], one a feature for all heads; or [W K H], one a feature of each head.
-    Sharing is as with the linear projections: one kernel for both, or one for the whole model. `mask` is True at
-    real keys. `scale` None is 1 / sqrt(H). An example without real keys gives 0. Raises ValueError naming the
-    argument and the axis.
+    A kernel is [W], one for all features; [W H], one per feature for all heads; or [W K H], one per feature and head.
+    Kernels can be shared as linear projections are: one for keys and values, or one for the whole model. `mask` is True
+    at non-padding keys. `scale` None means 1 / sqrt(H). An example without such keys gives 0. Raises ValueError naming
+    the argument and the axis.
     """
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "B S"))
     _check_kernel("key_kernel", key_kernel, "[W], [W H] or [W K H]", key.shape[2:])

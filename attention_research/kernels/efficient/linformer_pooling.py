@@ -2,10 +2,10 @@
 z_i = softmax(q_i pool(K)^T scale) pool(V), where row r of pool(X) is the mean (or the largest) of the rows
 r * stride .. r * stride + stride - 1 of X.
 
-Kernel and stride are one number, the paper's n / k: stride = ceil(S / rank), which makes ceil(S / stride) cells, at
-most `rank`, the last of which may be shorter. What is padding is left out *before* pooling: a cell is the mean of its
-real positions, and a cell without any is hidden. The released code has the linear projection alone. No parameters;
-any length; cannot be causal.
+Kernel size and stride are equal (n / k in the paper): stride = ceil(S / rank). This gives ceil(S / stride) cells, at
+most `rank`, and the last cell may be shorter. Padding is excluded *before* pooling: a cell is the mean of its
+non-padding positions, and a cell without such positions is masked. The released code has only the linear projection.
+There are no parameters. Any length is supported. The attention cannot be causal.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def pooled_linformer_attention(
     mask: Bool[Array, "B S"] | None = None,
     scale: float | int | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Attention over at most `rank` pooled keys: time and memory O(T rank).
+    """Attention over at most `rank` pooled keys, with time and memory O(T rank).
 
-    `pooling` is "mean" or "max" (of each feature by itself). `mask` is True at real keys. `scale` None is
-    1 / sqrt(H). An example without real keys gives 0. Raises ValueError naming the argument and the axis.
+    `pooling` is "mean" or "max" (of each feature separately). `mask` is True at non-padding keys. `scale` None means
+    1 / sqrt(H). An example without such keys gives 0. Raises ValueError naming the argument and the axis.
     """
     if pooling not in POOLINGS:
         raise ValueError(f"pooling: expected one of {', '.join(POOLINGS)}, got {pooling!r}")
@@ -55,7 +55,7 @@ def pooled_linformer_attention(
 def _pool(
     x: Float[Array, "B S K H"], real: Bool[Array, "#B R stride"], stride: int, pooling: str
 ) -> Float[Array, "B R K H"]:
-    """The mean or the largest of the real positions of each cell, 0 where there are none; sums in float32."""
+    """The mean or maximum of the non-padding positions of each cell, or 0 if there are none; sums in float32."""
     cells, real = split(x, stride), real[..., None, None]
     if pooling == "max":
         top = largest(jnp.where(real, cells, -jnp.inf), 2)

@@ -1,13 +1,15 @@
 """Performer FAVOR+, Choromanski et al. 2021 (arXiv 2009.14794), lemma 1 and section 2.4:
 phi(q_i)^T sum_j phi(k_j) v_j^T / (phi(q_i)^T sum_j phi(k_j)) with phi(x) = exp(W x - |x|^2 / 2) / sqrt(M).
 
-E[phi(q) . phi(k)] = exp(q . k) for rows of W from N(0, 1): an estimate of softmax attention without its [T S] matrix.
-q and k are first multiplied by the root of the scale, H^(-1/4). The rows of W come in orthogonal blocks of H.
+E[phi(q) . phi(k)] = exp(q . k) if the rows of W are from N(0, 1), so that this estimates softmax attention without its
+[T S] matrix. q and k are first multiplied by the square root of the scale, H^(-1/4). The rows of W form orthogonal
+blocks of H rows.
 
-Stabilised as exp(W x - |x|^2 / 2 - l): for a query l is its largest exponent and cancels; for a key it is kept beside
-the features and the sums are relative to the largest so far, where the released code subtracts the largest of *all*
-keys, so that a large future key blots out the past. The released code also adds 1e-6 to every feature; here nothing is
-added. [W; -W] as features is the hyperbolic estimator of the same lemma, of lower variance.
+Features are stabilized as exp(W x - |x|^2 / 2 - l). For a query, l is the largest exponent, which cancels. For a key, l
+is returned with the features, and sums are relative to the largest l so far. The released code subtracts the largest
+exponent of *all* keys instead, so that a large future key suppresses the past. The released code also adds 1e-6 to
+every feature; here nothing is added. The features [W; -W] give the hyperbolic estimator of the same lemma, which has a
+lower variance.
 """
 
 from __future__ import annotations
@@ -33,11 +35,12 @@ from attention_research.kernels.shapes import check_shapes
 def orthogonal_features(
     key: PRNGKeyArray, num_features: int, width: int, *, norms: str = "chi", dtype: DTypeLike = jnp.float32
 ) -> Float[Array, "M H"]:
-    """W [num_features width]: blocks of `width` rows, orthogonal within a block, each row uniform in direction.
+    """Draws W [num_features width]: blocks of `width` rows, orthogonal within a block, with uniform row directions.
 
-    `norms` "chi": lengths as of Gaussian rows, so that each row is N(0, 1) and the estimate is unbiased; "constant":
-    sqrt(width), the regularised softmax kernel. The released code uses the Q of Householder's QR as it is, whose
-    rows' signs are not random; here they are made so (Haar measure), without which the estimate is biased.
+    With `norms` "chi", rows have the norms of Gaussian rows, so that each row is N(0, 1) and the estimate is unbiased.
+    With "constant", the norm is sqrt(width), which gives the regularized softmax kernel. The released code uses the Q
+    of Householder's QR decomposition, in which the signs of rows are not random. Here the signs are corrected (Haar
+    measure), because the estimate is biased otherwise.
     """
     if norms not in ("chi", "constant"):
         raise ValueError(f"norms: expected 'chi' or 'constant', got {norms!r}")
@@ -54,9 +57,9 @@ def orthogonal_features(
 def positive_features(
     x: Float[Array, "*B H"], features: Float[Array, "M H"]
 ) -> tuple[Float[Array, "*B M"], Float[Array, "*B"]]:
-    """(phi, l): exp(W x - |x|^2 / 2) / sqrt(M) is phi exp(l), and the largest of phi is 1 / sqrt(M); float32.
+    """Returns (phi, l), where exp(W x - |x|^2 / 2) / sqrt(M) = phi exp(l), in float32.
 
-    No gradient goes through l, which cancels in the attention.
+    The largest entry of phi is 1 / sqrt(M). l has no gradient, because it cancels in the attention.
     """
     exponents = einsum("...H,MH->...M", x, features.astype(x.dtype))
     x = x.astype(exponents.dtype)
@@ -76,11 +79,12 @@ def performer_attention(
     scale: float | int | None = None,
     chunk_size: int = 128,
 ) -> Float[Array, "B T N Hv"]:
-    """Time O(T M Hv), memory O(T M); causal, also the matrix of one chunk and T M Hv / chunk_size for the gradient.
+    """Performer attention with time O(T M Hv) and memory O(T M).
 
-    `features` is W, `orthogonal_features` drawn anew as one likes. `mask` is True at real keys; a query that sees none
-    gives 0 with gradient 0. Causal, T = S and query i sees keys 0..i. K divides N. `scale` None is 1 / sqrt(H).
-    Raises ValueError naming the argument and the axis.
+    The causal form adds the matrix of one chunk, and T M Hv / chunk_size memory for the gradient; T must equal S, and
+    query i attends to keys 0 to i. `features` is W from `orthogonal_features`, which may be redrawn at any time. `mask`
+    is True at non-padding keys. A query with no visible key gives 0 with gradient 0. K divides N. `scale` None means
+    1 / sqrt(H). Raises ValueError naming the argument and the axis.
     """
     check_heads(query, key, value, mask, is_causal, chunk_size)
     root = _root(query, features, scale)
@@ -102,7 +106,7 @@ def performer_attention_step(
     mask: Bool[Array, "B"] | None = None,
     scale: float | int | None = None,
 ) -> tuple[FeatureSums, Float[Array, "B N Hv"]]:
-    """One position of the causal form; `no_sums(B, K, M, Hv)` is the state before the first."""
+    """Decodes one position of the causal form. `no_sums(B, K, M, Hv)` is the initial state."""
     check_shapes(query=(query, "B N H"), key=(key, "B K H"), value=(value, "B K Hv"), mask=(mask, "B"))
     root = _root(query, features, scale)
     if mask is not None:
@@ -114,7 +118,7 @@ def performer_attention_step(
 
 
 def _root(query: Array, features: Array, scale: float | int | None) -> float:
-    """The root of the scale, which queries and keys are multiplied by."""
+    """The square root of the scale, which multiplies queries and keys."""
     if features.ndim != 2 or features.shape[1] != query.shape[-1]:
         raise ValueError(f"features: expected [M H] with H = {query.shape[-1]}, got shape {list(features.shape)}")
     if scale is not None and scale <= 0:
@@ -123,5 +127,5 @@ def _root(query: Array, features: Array, scale: float | int | None) -> float:
 
 
 def _scaled(x: Array, root: float) -> Array:
-    """In the accumulator's dtype: what is exponentiated is not rounded."""
+    """Scales x in the accumulator's dtype, so that exponents are not rounded."""
     return x.astype(accumulator(x.dtype)) * root

@@ -1,15 +1,17 @@
 """Reformer LSH attention, Kitaev, Kaiser & Levskaya 2020 (arXiv 2001.04451), section 2 and appendix A:
 o_i = sum_r exp(z_i^r - z_i) sum_{j in P_i^r} exp(q_i k_j / sqrt(H) - log N_ij - z_i^r) v_j with k_j = q_j / |q_j|.
 
-In each round r positions are sorted by bucket, ties by position, and cut into chunks; P_i^r is i's chunk and the one
-before, other buckets' keys included, without i itself. N_ij counts the rounds in which j is in P_i, so that the sum
-runs over each key once; `count_repeats=True` leaves log N_ij out, as the released code does by default. A query that
-is alone in every round gets its own value (the paper's logit of -10^5 for j = i, in the limit).
+In each round r, positions are sorted by bucket (equal buckets by position) and split into chunks. P_i^r is the chunk of
+i and the previous chunk, including keys of other buckets and excluding i itself. N_ij is the number of rounds in which
+j is in P_i, so that each key counts once. `count_repeats=True` omits log N_ij, as the released code does by default. A
+query without other keys in all rounds returns its own value (the limit of the paper's logit of -10^5 for j = i).
 
-The paper leaves the scale out "for clarity"; the released code's keys have length sqrt(H), which is scale=1 here. Its
-first chunk also looks at the last one; here, as in the paper's text, nothing is before the first.
+The paper omits the scale "for clarity". In the released code, keys have the norm sqrt(H), which corresponds to scale=1
+here. In the released code, the first chunk also attends to the last one; here, as in the paper's text, the first chunk
+has no previous chunk.
 
-Causal: no gradient comes from the future, but a later position's *bucket* decides which earlier ones share a chunk.
+In the causal form, there are no gradients from the future, but the *bucket* of a later position affects which earlier
+positions share a chunk.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
 
-#: The bucket after all others, where padding is sorted to.
+#: The bucket of padding, which is after all other buckets.
 LAST_BUCKET = 2**31 - 1
 
 
 def lsh_buckets(query: Float[Array, "B T N H"], rotations: Float[Array, "H R C"]) -> Int[Array, "B T N R"]:
-    """h(x) = argmax([xR; -xR]): one of 2C buckets in each of R rounds; `rotations` are standard normal.
+    """h(x) = argmax([xR; -xR]): one of 2C buckets in each of R rounds. `rotations` are standard normal.
 
-    Vectors of similar direction share a bucket with high probability. Whole numbers: no gradient.
+    Vectors of similar direction are in the same bucket with high probability. Buckets are integers without gradient.
     """
     check_shapes(query=(query, "B T N H"), rotations=(rotations, "H R C"))
     turned = einsum("BTNH,HRC->BTNRC", query, rotations.astype(query.dtype))
@@ -55,12 +57,13 @@ def lsh_attention(
     count_repeats: bool = False,
     scale: float | int | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Attention of queries that are their own keys to those that fall near them: time and memory O(R T chunk_size).
+    """Attention within chunks of positions sorted by bucket, with time and memory O(R T chunk_size).
 
-    `buckets` are `lsh_buckets(query, rotations)`, or anything that groups positions; with one chunk for all, this is
-    attention to all other positions. `chunks_before`: how many chunks before its own a query sees. `mask` is True at
-    real positions; padding is sorted behind all buckets. A query that sees nothing real, itself included, gives 0 with
-    gradient 0. `scale` None is 1 / sqrt(H). Raises ValueError naming the argument and the axis.
+    Queries are also the keys. `buckets` is `lsh_buckets(query, rotations)` or any other grouping of positions. With a
+    single chunk, this is attention to all other positions. `chunks_before` is the number of previous chunks that a
+    query attends to. `mask` is True at non-padding positions; padding is sorted after all buckets. A query without any
+    visible position, itself included, gives 0 with gradient 0. `scale` None means 1 / sqrt(H). Raises ValueError naming
+    the argument and the axis.
     """
     sizes = check_shapes(
         query=(query, "B T N H"), value=(value, "B T N Hv"), buckets=(buckets, "B T N R"), mask=(mask, "B T")
@@ -94,22 +97,22 @@ def lsh_attention(
     keys, reals = direction(heads), jnp.broadcast_to(real[:, None], (B, N, chunks * size))
 
     def chunked(x: Array, order: Array) -> Array:
-        """x [B N T ...] in a round's order and chunks: [B N M P ...]."""
+        """Sorts x [B N T ...] in the order of a round and splits it into chunks: [B N M P ...]."""
         return _take(x, order).reshape(B, N, chunks, size, *x.shape[3:])
 
     def with_before(x: Array) -> Array:
-        """Each chunk after the `before` ones before it: [B N M P ...] -> [B N M (before + 1) P ...]."""
+        """Prepends the `before` previous chunks to each chunk: [B N M P ...] -> [B N M (before + 1) P ...]."""
         x = jnp.pad(x, [(before if axis == 2 else 0, 0) for axis in range(x.ndim)])
         return jnp.concatenate([x[:, :, step : step + chunks] for step in range(before + 1)], axis=3)
 
     @jax.checkpoint
     def one(sorted_: tuple[Array, Array]) -> tuple[Array, Array]:
-        """(context, log of the sum of exponentials) of a round, in the order of positions: [B N T Hv], [B N T]."""
+        """Returns (context [B N T Hv], log-sum-exp [B N T]) of a round, in the order of positions."""
         order, back = sorted_
         near = with_before(chunked(keys, order))
         logits = einsum("BNMPH,BNMQH->BNMPQ", chunked(heads, order), near) * jnp.asarray(scale, dtype)
         position = order.reshape(B, N, chunks, size)
-        there = with_before(chunked(reals, order))  # False before the first
+        there = with_before(chunked(reals, order))  # False before the first chunk
         i, j = position[..., :, None], with_before(position)[..., None, :]
         visible = there[..., None, :] & (i != j)
         if is_causal:
@@ -136,12 +139,12 @@ def lsh_attention(
 
 
 def _take(x: Array, rows: Array) -> Array:
-    """x[..., rows, ...] along the last axis of `rows`, whose earlier axes are those of x."""
+    """x[..., rows, ...] along the last axis of `rows`. The other axes of `rows` are the leading axes of x."""
     return jnp.take_along_axis(x, rows.reshape(*rows.shape, *(1,) * (x.ndim - rows.ndim)), axis=rows.ndim - 1)
 
 
 def _rounds(chunk: Int[Array, "B N R T"], chunked: Callable, with_before: Callable, before: int) -> Array:
-    """N_ij [B N M P Q]: in how many rounds key j lies in the chunks that query i sees; `chunk` is where they lie."""
+    """N_ij [B N M P Q], the number of rounds in which query i sees the chunk of key j. `chunk` holds the chunks."""
     count = 0
     for other in range(chunk.shape[2]):
         there = chunked(chunk[:, :, other])

@@ -1,8 +1,8 @@
 """Reversible residual layers, Gomez et al. 2017 (arXiv 1707.04585), section 3.1: y1 = x1 + f(x2), y2 = x2 + g(y1).
 
-In the Reformer f is attention and g the feed-forward layer. The gradient keeps no layer's inputs: it subtracts them out
-again, x2 = y2 - g(y1) and x1 = y1 - f(x2), so that memory does not grow with the number of layers. What is subtracted
-is not to the last bit what was added; in bfloat16 the difference grows from layer to layer.
+In the Reformer, f is attention and g is the feed-forward layer. The inputs of layers are not stored for the gradient.
+They are recomputed from the outputs, x2 = y2 - g(y1) and x1 = y1 - f(x2), so that memory does not grow with the number
+of layers. The recomputed inputs have rounding errors; in bfloat16, these grow from layer to layer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ Pair = tuple[Float[Array, "B T D"], Float[Array, "B T D"]]
 def reversible_layers(
     x1: Float[Array, "B T D"], x2: Float[Array, "B T D"], parameters: tuple[Any, Any], *, f: Layer, g: Layer
 ) -> Pair:
-    """(y1, y2) after L layers; `parameters` are those of f and of g, pytrees of float arrays with a leading axis L.
+    """Returns (y1, y2) after L layers.
 
-    f(parameters of one layer, x) and g likewise keep x's shape; they are pure, and called again for the gradient. All
-    that is differentiated must be in `parameters`, nothing closed over. Raises ValueError naming the axis.
+    `parameters` holds the parameters of f and of g, pytrees of float arrays with a leading axis L. f and g are called
+    as f(parameters of one layer, x) and return an array of x's shape. They must be pure, because the gradient calls
+    them again. Everything that is differentiated must be in `parameters`, not closed over. Raises ValueError naming the
+    axis.
     """
     check_shapes(x1=(x1, "B T D"), x2=(x2, "B T D"))
     plain = partial(_layers, f, g)

@@ -1,13 +1,14 @@
 """Sparse Sinkhorn attention, Tay et al. 2020 (arXiv 2002.11296), section 3:
 softmax(q_i [S k; k]_b^T / sqrt(H)) [S v; v]_b with b the block of i, (S k)_b = sum_c S_bc k_c and S = Sinkhorn(R).
 
-The keys are cut into blocks; a soft permutation S of whole blocks, from learned scores R [blocks blocks], brings one
-mixed block to each block of queries, which attends to it and to its own. Only R and S are quadratic, in the blocks.
+The keys are split into blocks. A soft permutation S of blocks, computed from learned scores R [blocks blocks], gives
+each block of queries one mixed block of keys. Queries attend to the mixed block and to their own block. Only R and S
+are quadratic, in the number of blocks.
 
-Causal: block b receives from blocks before b alone, and the balancing of columns counts the rows up to b alone, so
-that no score of a later block matters; block 0 receives nothing. `combine="joint"` has one softmax over both blocks;
-"sum" adds two softmaxes, as the authors' Long Range Arena code does. That code also clips R's logarithm and lets
-padding take part; here padded keys and blocks of padding add nothing.
+In the causal form, block b receives only blocks before b, and the normalization of columns includes only rows up to b,
+so that scores of later blocks have no effect; block 0 receives nothing. `combine="joint"` has one softmax over both
+blocks. "sum" adds two softmaxes, as in the authors' Long Range Arena code. That code also clips the logarithm of R and
+includes padding; here padded keys and blocks of padding contribute nothing.
 """
 
 from __future__ import annotations
@@ -31,16 +32,17 @@ from attention_research.kernels.efficient.blocks import (
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 
-#: The logarithm of what is not there.
+#: The logarithm of entries that are masked.
 LOWEST = -1e30
 
 
 def block_summaries(
     x: Float[Array, "B T D"], block_size: int, *, mask: Bool[Array, "B T"] | None = None, is_causal: bool = False
 ) -> Float[Array, "B C D"]:
-    """What the sorting network reads of each block: the sum of its positions.
+    """The inputs of the sorting network: the sum of the positions of each block.
 
-    Causal: the sum of every position up to and including the block's first. Padding adds nothing.
+    In the causal form, it is the sum of all positions up to and including the first one of the block. Padding is
+    excluded.
     """
     check_shapes(x=(x, "B T D"), mask=(mask, "B T"))
     wide = x.astype(accumulator(x.dtype))
@@ -61,11 +63,12 @@ def sinkhorn(
     mask: Bool[Array, "B C"] | None = None,
     is_causal: bool = False,
 ) -> Float[Array, "B K C C"]:
-    """S: exp((R + Gumbel noise) / temperature) with rows, then columns, divided by their sums, `iterations` times.
+    """Computes S from exp((R + Gumbel noise) / temperature), by normalizing rows, then columns, `iterations` times.
 
-    In logarithms, in float32. The noise is left out where `random_key` is None. Blocks that `mask` (True = real) says
-    are padding have no row and no column. Not causal, S tends to a doubly stochastic matrix. Causal, only c < b stays
-    and an entry's column is summed down to its own row. Raises ValueError naming the argument and the axis.
+    It is computed in logarithms, in float32. Without a `random_key` there is no noise. Rows and columns of padding
+    blocks (`mask` False) are 0. If not causal, S converges to a doubly stochastic matrix. If causal, only entries with
+    c < b remain, and the sum of a column ends at the row of the entry. Raises ValueError naming the argument and the
+    axis.
     """
     sizes = check_shapes(scores=(scores, "B K C C"), mask=(mask, "B C"))
     x = scores.astype(accumulator(scores.dtype))
@@ -98,12 +101,13 @@ def sinkhorn_attention(
     combine: str = "joint",
     scale: float | int | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Time O(T block_size H + C T H) and memory O(T block_size + C^2) for C = T / block_size blocks.
+    """Sinkhorn attention with time O(T block_size H + C T H) and memory O(T block_size + C^2).
 
-    `scores` is R, row b what block b of queries thinks of each block of keys: a network of `block_summaries`. `mask`
-    is True at real keys; a mixed position is seen where some block that may be mixed in has a real key at that place.
-    A query that sees nothing gives 0 with gradient 0. K divides N. `scale` None is 1 / sqrt(H). Raises ValueError
-    naming the argument and the axis.
+    There are C = T / block_size blocks. `scores` is R; row b holds the scores of each block of keys for block b of
+    queries, computed by a network from `block_summaries`. `mask` is True at non-padding keys; a mixed position is
+    visible if at least one block that may be mixed in has a non-padding key at this position. A query with no visible
+    key gives 0 with gradient 0. K divides N. `scale` None means 1 / sqrt(H). Raises ValueError naming the argument and
+    the axis.
     """
     if combine not in ("joint", "sum"):
         raise ValueError(f"combine: expected 'joint' or 'sum', got {combine!r}")
@@ -141,13 +145,13 @@ def sinkhorn_attention(
 
 
 def _pairs(real: Bool[Array, "B C"] | None, blocks: int, is_causal: bool) -> Bool[Array, "#B C C"]:
-    """Which block may receive from which."""
+    """Whether each block may receive each other block."""
     pairs = jnp.tril(jnp.ones((1, blocks, blocks), bool), -1 if is_causal else blocks)
     return pairs if real is None else pairs & real[:, :, None] & real[:, None, :]
 
 
 def _log_sum(x: Array, there: Array, axis: int) -> Array:
-    """log sum exp over what is there along an axis; 0 where nothing is."""
+    """The log-sum-exp over the unmasked entries along an axis, or 0 if there are none."""
     largest = lax.stop_gradient(jnp.max(jnp.where(there, x, LOWEST), axis=axis, keepdims=True))
     terms = jnp.exp(jnp.where(there, x - largest, LOWEST))
     total = jnp.sum(terms, axis=axis, keepdims=True)
@@ -155,7 +159,7 @@ def _log_sum(x: Array, there: Array, axis: int) -> Array:
 
 
 def _log_sum_so_far(x: Array, there: Array) -> Array:
-    """The same down each column, to the row itself: sums relative to the largest so far."""
+    """The cumulative log-sum-exp down each column up to each row. Sums are relative to the largest entry so far."""
 
     def add(one, other):
         largest = jnp.maximum(one[0], other[0])

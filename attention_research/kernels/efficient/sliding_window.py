@@ -2,15 +2,15 @@
 z_i = softmax(q_i K_A(i)^T scale) V_A(i), where A(i) = {j, |i - j| <= window} + the global tokens, or all j for a
 global i.
 
-Conventions: `window` is to either side and does not count the query itself, so that the paper's w is 2 * window;
-after l layers a position has seen l * window positions to either side. A global token is seen by all and sees all.
-As in the released code, what others see of a global token are its ordinary key and value, and its own row may use
-projections of its own (`global_query`, `global_key`, `global_value`), on all positions. A key that is global and in
-the window counts once. Dilation is left out. Without global tokens this equals
+`window` is the number of positions on either side and does not count the query itself, so that the paper's w is
+2 * window. After l layers, the receptive field is l * window positions on either side. A global token attends to all
+tokens, and all tokens attend to it. As in the released code, other tokens use the ordinary key and value of a global
+token, while its own row may use separate projections of all positions (`global_query`, `global_key`, `global_value`).
+A key that is global and in the window counts once. Dilation is not implemented. Without global tokens, this equals
 `dot_product_attention(..., local_window_size=window)`.
 
-Queries are cut into blocks, each of which meets its own and the neighbouring blocks of keys: time and memory are
-O(T (window + G)).
+Queries are split into blocks. Each block attends to its own and the neighbouring blocks of keys, so that time and
+memory are O(T (window + G)).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from attention_research.kernels.efficient.blocks import (
 from attention_research.kernels.integers import as_int32
 from attention_research.kernels.symbolic import expect_numbers
 
-#: Queries a block at least. Measured on 2 cores at T = 4096, forward and backward: blocks of 8 and 16 are best for a
-#: window of 8, blocks of the window's size for 64 and 256.
+#: The minimum number of queries per block. Blocks of 8 and 16 are fastest for a window of 8, and blocks of the size of
+#: the window for 64 and 256 (measured on 2 cores at T = 4096, forward and backward).
 SMALLEST_BLOCK = 16
 
 
 class SlidingWindowCache(NamedTuple):
-    """What decoding carries, of one size at any length: the first keys (global) and a ring of the last ones."""
+    """The decoding state, whose size does not depend on the length: the global keys and a ring of the last keys."""
 
     position: Int[Array, ""]
     key: Float[Array, "B C K H"]
@@ -65,14 +65,14 @@ def sliding_window_attention(
     scale: float | int | None = None,
     block_size: int | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Position i attends to i - window .. i + window and to the global tokens, which attend to everything.
+    """Position i attends to i - window to i + window and to the global tokens, which attend to all positions.
 
-    `global_positions` is how many of the first positions are global, or their numbers, example by example; a number
-    outside 0..T-1 (-1) is no token, so that examples may differ in how many they have. `global_query` holds the
-    queries of these tokens alone, in that order; None takes them (and `global_key`, `global_value`) from the
-    ordinary arrays. `mask` is True at real keys. `is_causal` hides keys after the query from all, global ones
-    included. `scale` None is 1 / sqrt(H). `block_size` changes only speed and memory. A query that may attend to
-    nothing gives 0. Raises ValueError naming the argument and the axis.
+    `global_positions` is the number of initial positions that are global, or the global positions of each example.
+    Numbers outside 0..T-1, such as -1, are ignored, so that examples may have different numbers of global tokens.
+    `global_query` holds the queries of the global tokens only, in the same order. By default, these queries (and
+    `global_key`, `global_value`) come from the ordinary arrays. `mask` is True at non-padding keys. `is_causal` masks
+    keys after the query for all queries, including global ones. `scale` None means 1 / sqrt(H). `block_size` affects
+    only speed and memory. A query with no visible key gives 0. Raises ValueError naming the argument and the axis.
     """
     if window < 0:
         raise ValueError(f"window: expected at least 0, got {window}")
@@ -129,7 +129,7 @@ def sliding_window_attention(
 def _global_tokens(
     positions: int | Array, global_query: Array | None, batch: int, length: int
 ) -> tuple[Int[Array, "B G"], Bool[Array, "B G"]]:
-    """(the positions, which of them are tokens that no earlier one repeats); those that are not are 0."""
+    """Returns (positions, used). `used` is False for repeated and invalid positions, which are replaced by 0."""
     if isinstance(positions, int):
         if positions < 0:
             raise ValueError(f"global_positions: expected at least 0, got {positions}")
@@ -148,7 +148,7 @@ def _global_tokens(
 def sliding_window_cache(
     key: Float[Array, "B K H"], value: Float[Array, "B K Hv"], *, window: int, num_global: int = 0
 ) -> SlidingWindowCache:
-    """An empty cache for keys and values like these: num_global + window + 1 positions, however long the decoding."""
+    """An empty cache of num_global + window + 1 positions, for keys and values of these shapes and dtypes."""
     empty = lambda x: jnp.zeros((x.shape[0], num_global + window + 1, *x.shape[1:]), x.dtype)
     return SlidingWindowCache(jnp.zeros((), jnp.int32), empty(key), empty(value))
 
@@ -162,16 +162,17 @@ def sliding_window_step(
     num_global: int = 0,
     scale: float | int | None = None,
 ) -> tuple[SlidingWindowCache, Float[Array, "B N Hv"]]:
-    """The next position of causal `sliding_window_attention` whose first `num_global` positions are global.
+    """Decodes the next position of causal `sliding_window_attention` whose first `num_global` positions are global.
 
-    The window is that of the cache. Position i is kept in slot i while it is global, later in a ring of window + 1.
+    The cache determines the window. A global position i is in slot i; later positions are in a ring of window + 1
+    slots.
     """
     ring = cache.key.shape[1] - num_global
     now = cache.position
     slot = jnp.where(now < num_global, now, num_global + (now - num_global) % ring)
     keys, values = cache.key.at[:, slot].set(key), cache.value.at[:, slot].set(value)
     slots = jnp.arange(num_global + ring, dtype=jnp.int32)
-    held = jnp.where(slots < num_global, slots, now - (now - slots) % ring)  # the position that a slot holds
+    held = jnp.where(slots < num_global, slots, now - (now - slots) % ring)  # the position in each slot
     visible = (held <= now) & ((slots < num_global) | (held >= num_global))
     context = dot_product_attention(query[:, None], keys, values, mask=visible[None, None, None], scale=scale)
     return SlidingWindowCache(now + 1, keys, values), context[:, 0]

@@ -1,4 +1,4 @@
-"""Mixing positions without comparing queries and keys: Synthesizers, lightweight and dynamic convolution."""
+"""Mechanisms without dot products of queries and keys: Synthesizers, lightweight and dynamic convolution."""
 
 from attention_research.kernels.no_dot_product.dense_synthesizer import (
     dense_synthesizer_attention,

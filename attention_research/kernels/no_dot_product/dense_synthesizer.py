@@ -1,11 +1,11 @@
 """Dense Synthesizer, Tay et al. 2020 (arXiv 2005.00743), section 3.1: softmax(relu(X W1 + b1) W2 + b2) G(X).
 
-Row i of the scores is predicted from X_i alone, one number a key position: W2 has as many columns as there are keys
-(the largest length; shorter inputs take the first, `output_weight[..., :S]`). Head n has its own W1 and W2.
+Row i of the scores is predicted from X_i alone, with one number per key position. W2 has one column for each key of the
+longest sequence; shorter inputs use the first columns, `output_weight[..., :S]`. Head n has its own W1 and W2.
 
-The released Mesh code runs another form, `released_dense_synthesizer_scores`: relu(q_n) Pi, where the hidden layer
-is the usual query projection of head n and Pi [H S] is shared by the heads, both without biases; keys and values are
-one projection.
+The released Mesh code has a different form, `released_dense_synthesizer_scores`: relu(q_n) Pi, where the hidden layer
+is the query projection of head n, and all heads share Pi [H S], both without biases. Keys and values share one
+projection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def dense_synthesizer_scores(
     output_weight: Float[Array, "N F S"],
     output_bias: Float[Array, "N S"],
 ) -> Float[Array, "B N T S"]:
-    """relu(x W1 + b1) W2 + b2, head by head, in float32. Raises ValueError naming the argument and the axis."""
+    """relu(x W1 + b1) W2 + b2 for each head, in float32. Raises ValueError naming the argument and the axis."""
     check_shapes(
         x=(x, "B T D"),
         hidden_weight=(hidden_weight, "N D F"),
@@ -35,7 +35,7 @@ def dense_synthesizer_scores(
     )
     hidden = einsum("BTD,NDF->BNTF", x, hidden_weight.astype(x.dtype))
     hidden = jax.nn.relu(hidden + hidden_bias.astype(hidden.dtype)[:, None]).astype(x.dtype)
-    # The weight first: with the other order XLA's CPU compiler refuses a product of bfloat16 that is float32.
+    # The weight is the first operand, because XLA's CPU compiler rejects the other order of this bfloat16 product.
     scores = einsum("NFS,BNTF->BNTS", output_weight.astype(x.dtype), hidden)
     return scores + output_bias.astype(scores.dtype)[:, None]
 
@@ -51,9 +51,10 @@ def dense_synthesizer_attention(
     *,
     is_causal: bool = False,
 ) -> Float[Array, "B T N Hv"]:
-    """softmax(dense_synthesizer_scores(x, ...)) value, under the conventions of `synthesizer_attention`.
+    """softmax(dense_synthesizer_scores(x, ...)) value, with the conventions of `synthesizer_attention`.
 
-    One position is decoded by its row x [B 1 D], the values so far (zeros after) and a mask of what is filled.
+    To decode one position, pass its row x [B 1 D], the values so far (followed by zeros) and a mask of filled
+    positions.
     """
     scores = dense_synthesizer_scores(x, hidden_weight, hidden_bias, output_weight, output_bias)
     check_shapes(x=(x, "B T D"), output_weight=(output_weight, "N F S"), value=(value, "B S N Hv"))
@@ -63,9 +64,9 @@ def dense_synthesizer_attention(
 def released_dense_synthesizer_scores(
     query: Float[Array, "B T N H"], weight: Float[Array, "H S"]
 ) -> Float[Array, "B N T S"]:
-    """relu(q_n) Pi, in float32: the released code's scores. Raises ValueError naming the argument and the axis."""
+    """The scores of the released code, relu(q_n) Pi, in float32. Raises ValueError naming the argument and the axis."""
     check_shapes(query=(query, "B T N H"), weight=(weight, "H S"))
-    return einsum("HS,BTNH->BNTS", weight.astype(query.dtype), jax.nn.relu(query))  # weight first, as above
+    return einsum("HS,BTNH->BNTS", weight.astype(query.dtype), jax.nn.relu(query))  # the weight is first, as above
 
 
 def released_dense_synthesizer_attention(
@@ -76,6 +77,6 @@ def released_dense_synthesizer_attention(
     *,
     is_causal: bool = False,
 ) -> Float[Array, "B T N Hv"]:
-    """softmax(relu(q_n) Pi) value, under the conventions of `synthesizer_attention`."""
+    """softmax(relu(q_n) Pi) value, with the conventions of `synthesizer_attention`."""
     check_shapes(query=(query, "B T N H"), weight=(weight, "H S"), value=(value, "B S N Hv"))
     return synthesizer_attention(released_dense_synthesizer_scores(query, weight), value, mask, is_causal=is_causal)

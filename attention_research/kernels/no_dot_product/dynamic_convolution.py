@@ -1,8 +1,8 @@
 """Dynamic convolution, Wu et al. 2019 (arXiv 1901.10430), section 4: y_ic = sum_w softmax(W^Q_h X_i)_w X_(i+w-left),c.
 
-Every position predicts its own kernel from itself alone; taps, heads, padding and alignment are those of lightweight
-convolution. The paper's f is linear without a bias. The released Mesh code of Narang et al. 2021 predicts one kernel
-a channel (N = D here, so a weight [D W D]: D^2 W numbers) with a bias.
+Each position predicts its own kernel from its input alone. Taps, heads, padding and alignment are those of lightweight
+convolution. In the paper, f is linear without a bias. The released Mesh code of Narang et al. 2021 predicts one kernel
+per channel (N = D here, with a weight [D W D] of D^2 W numbers), with a bias.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def dynamic_convolution(
     mask: Bool[Array, "B T"] | None = None,
     is_causal: bool = False,
 ) -> Float[Array, "B T D"]:
-    """The convolution of x with the kernels softmax(x_i weight + bias) over W; time O(T W D), memory O(T (W N + D)).
+    """The convolution of x with the kernels softmax(x_i weight + bias) over W.
 
-    `mask` is True at real positions: the others count as 0. A window without real positions gives 0 with gradient 0.
-    Raises ValueError naming the argument and the axis.
+    It takes O(T W D) time and O(T (W N + D)) memory. `mask` is True at non-padding positions; padding counts as 0. A
+    window of only padding gives 0 with gradient 0. Raises ValueError naming the argument and the axis.
     """
     W = check_shapes(x=(x, "B T D"), mask=(mask, "B T"), weight=(weight, "N W D"), bias=(bias, "N W"))["W"]
     return convolve(x, _kernels(x, weight, bias), W - 1 if is_causal else W // 2, mask)
@@ -38,9 +38,9 @@ def dynamic_convolution_step(
     weight: Float[Array, "N W D"],
     bias: Float[Array, "N W"] | None = None,
 ) -> tuple[Float[Array, "B P D"], Float[Array, "B D"]]:
-    """One position of the causal form: (the last P = W - 1 inputs, the output); the first state is zeros.
+    """Decodes one position of the causal form. Returns (the last P = W - 1 inputs, the output).
 
-    A padded position is passed as 0. Raises ValueError naming the argument and the axis.
+    The initial state is zeros. Pass a padding position as 0. Raises ValueError naming the argument and the axis.
     """
     check_shapes(
         x=(x, "B D"), weight=(weight, "N W D"), bias=(bias, "N W"), state=(state, f"B {weight.shape[1] - 1} D")

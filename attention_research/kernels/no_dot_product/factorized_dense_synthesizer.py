@@ -1,9 +1,9 @@
 """Factorized dense Synthesizer, Tay et al. 2020 (arXiv 2005.00743), section 3.3: softmax(H_A(A) * H_B(B)) G(X).
 
-A = F_A(X_i) and B = F_B(X_i) are P and Q numbers, P Q = S (any projections; `dense_synthesizer_scores` with P and
-with Q columns are the paper's); the tilings H_A and H_B lengthen both to S. The paper does not say how they tile.
-Here key j = p Q + q gets A_p B_q, so that every pair is met once; to repeat *both* whole, A_(j mod P) B_(j mod Q),
-would give equal factors (P = Q) only the pairs p = q. No released code has this form.
+A = F_A(X_i) and B = F_B(X_i) have P and Q numbers, where P Q = S. Any projections can be used; those of the paper are
+`dense_synthesizer_scores` with P and Q columns. The tilings H_A and H_B repeat both to length S. The paper does not
+define the order. Here key j = p Q + q gets A_p B_q, so that every pair occurs once. Repeating *both* as a whole,
+A_(j mod P) B_(j mod Q), would give only the pairs p = q if P = Q. There is no released code of this form.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from attention_research.kernels.symbolic import expect_numbers
 def factorized_dense_scores(
     left: Float[Array, "B N T P"], right: Float[Array, "B N T Q"], key_length: int
 ) -> Float[Array, "B N T S"]:
-    """scores[..., p Q + q] = left[..., p] right[..., q], cut to the key length (a prime has no factors); in float32.
+    """scores[..., p Q + q] = left[..., p] right[..., q], in float32.
 
-    Raises ValueError naming the argument and the axis.
+    They are truncated to the key length, which need not be a product P Q. Raises ValueError naming the argument and the
+    axis.
     """
     sizes = check_shapes(left=(left, "B N T P"), right=(right, "B N T Q"))
     expect_numbers("key_length", S=key_length)
@@ -43,7 +44,7 @@ def factorized_dense_synthesizer_attention(
     *,
     is_causal: bool = False,
 ) -> Float[Array, "B T N Hv"]:
-    """softmax(factorized_dense_scores) value, under the conventions of `synthesizer_attention`."""
+    """softmax(factorized_dense_scores) value, with the conventions of `synthesizer_attention`."""
     check_shapes(
         left=(left, "B N T P"), right=(right, "B N T Q"), value=(value, "B S N Hv"), mask=(mask, "#B #N #T #S")
     )

@@ -1,8 +1,8 @@
 """Factorized random Synthesizer, Tay et al. 2020 (arXiv 2005.00743), section 3.3: softmax(R1 R2^T) G(X).
 
-The released Mesh code contracts the rank only, over two tables indexed by the *same* axis: its scores are
-sum_r R1[r, n, j] R2[r, n, j], the same for every query position. Narang et al. 2021's row "Synthesizer (factorized)"
-ran that (its operation count shows it); it is `released_factorized_random_scores` here.
+In the released Mesh code, both tables are indexed by the *same* axis, and only the rank is contracted: the scores are
+sum_r R1[r, n, j] R2[r, n, j], the same for every query position. The row "Synthesizer (factorized)" of Narang et al.
+2021 ran this code, as its operation count shows. Here it is `released_factorized_random_scores`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def factorized_random_scores(left: Float[Array, "N T R"], right: Float[Array, "N S R"]) -> Float[Array, "1 N T S"]:
-    """R1 R2^T, head by head, in float32. Raises ValueError naming the argument and the axis."""
+    """R1 R2^T for each head, in float32. Raises ValueError naming the argument and the axis."""
     check_shapes(left=(left, "N T R"), right=(right, "N S R"))
     return einsum("NTR,NSR->NTS", left, right.astype(left.dtype))[None]
 
@@ -24,7 +24,7 @@ def factorized_random_scores(left: Float[Array, "N T R"], right: Float[Array, "N
 def released_factorized_random_scores(
     left: Float[Array, "N S R"], right: Float[Array, "N S R"], query_length: int
 ) -> Float[Array, "1 N T S"]:
-    """scores[n, i, j] = sum_r left[n, j, r] right[n, j, r]: no i. Raises ValueError naming the axis."""
+    """scores[n, i, j] = sum_r left[n, j, r] right[n, j, r], independent of i. Raises ValueError naming the axis."""
     sizes = check_shapes(left=(left, "N S R"), right=(right, "N S R"))
     dtype = accumulator(left.dtype)
     scores = jnp.sum(left.astype(dtype) * right.astype(dtype), axis=-1)
@@ -40,9 +40,10 @@ def factorized_random_synthesizer_attention(
     is_causal: bool = False,
     released: bool = False,
 ) -> Float[Array, "B T N Hv"]:
-    """softmax(R1 R2^T) value; `released` takes the released code's scores (T = S), which no query position changes.
+    """softmax(R1 R2^T) value, with the conventions of `synthesizer_attention`.
 
-    The conventions are those of `synthesizer_attention`. Raises ValueError naming the argument and the axis.
+    `released` uses the scores of the released code (T = S), which are the same for all query positions. Raises
+    ValueError naming the argument and the axis.
     """
     sizes = check_shapes(left=(left, "N T R"), right=(right, "N S R"), value=(value, "B S N Hv"))
     if released:

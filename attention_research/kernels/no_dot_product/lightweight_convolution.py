@@ -1,12 +1,12 @@
 """Lightweight convolution, Wu et al. 2019 (arXiv 1901.10430), section 3: y_ic = sum_w softmax(W_h)_w x_(i+w-left),c.
 
-A depthwise convolution whose kernel [N W] is normalised over its W taps and shared by the D/N neighbouring channels
-of a head (h = floor(c N / D), c from 0). Symmetric: left = floor(W / 2), as the paper also for an even W (fairseq has
-one position less to the left there). Causal: left = W - 1, so that the last tap is the position itself.
+This is a depthwise convolution whose kernel [N W] is normalized over its W taps and shared by the D/N neighbouring
+channels of a head (h = floor(c N / D), c from 0). Symmetric: left = floor(W / 2), as in the paper also for an even W
+(fairseq has one position less on the left). Causal: left = W - 1, so that the last tap is the position itself.
 
-The released Mesh code of Narang et al. 2021 drops its sharing argument: there every channel has a kernel of its own,
-which is N = D here. It adds a bias [D] afterwards, and sets padding to 0 first, as `mask` does. Weights that fall on
-padding or outside the sequence are lost, not redistributed. Time O(T W D); nothing of T x T is formed.
+The released Mesh code of Narang et al. 2021 ignores its sharing argument: every channel has its own kernel, which is
+N = D here. It adds a bias [D] afterwards, and zeroes padding first, as `mask` does. Weights on padding or outside the
+sequence are dropped, and the other weights are not renormalized. Time is O(T W D), and no T x T array is formed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ def convolve(
     left: int,
     mask: Bool[Array, "B T"] | Bool[Array, "B T W"] | None,
 ) -> Float[Array, "B T D"]:
-    """y[b, i, c] = sum_w weights[b, i, head of c, w] x[b, i + w - left, c]; sums in float32.
+    """y[b, i, c] = sum_w weights[b, i, head of c, w] x[b, i + w - left, c], with sums in float32.
 
-    `mask` is True at real positions, or, [B T W], where position i sees position i + w - left; the others count as 0.
+    `mask` is True at non-padding positions [B T], or where position i attends to position i + w - left [B T W]. Other
+    positions count as 0.
     """
     B, T, D = x.shape
     N, W = weights.shape[-2:]
@@ -38,7 +39,7 @@ def convolve(
         x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
     heads = jnp.pad(x.reshape(B, T, N, D // N), [(0, 0), (left, W - 1 - left), (0, 0), (0, 0)])
 
-    @jax.checkpoint  # for the gradient, x and the weights are kept, not W shifted copies of x
+    @jax.checkpoint  # so that the gradient keeps x and the weights, not W shifted copies of x
     def taps(heads, weights):
         def at(tap):
             y = heads[:, tap : tap + T].astype(weights.dtype)
@@ -58,10 +59,10 @@ def lightweight_convolution(
     mask: Bool[Array, "B T"] | None = None,
     is_causal: bool = False,
 ) -> Float[Array, "B T D"]:
-    """The convolution of x with softmax(kernel) over W, channel by channel; N divides D, and N = D shares nothing.
+    """The depthwise convolution of x with softmax(kernel) over W.
 
-    `mask` is True at real positions: the others count as 0. A window without real positions gives 0 with gradient 0.
-    Raises ValueError naming the argument and the axis.
+    N divides D; with N = D, channels do not share kernels. `mask` is True at non-padding positions; padding counts as
+    0. A window of only padding gives 0 with gradient 0. Raises ValueError naming the argument and the axis.
 
     >>> lightweight_convolution(jnp.array([[[2.0], [4.0], [8.0]]]), jnp.zeros((1, 2)), is_causal=True)[0, :, 0].tolist()
     [1.0, 3.0, 6.0]
@@ -73,9 +74,9 @@ def lightweight_convolution(
 def lightweight_convolution_step(
     state: Float[Array, "B P D"], x: Float[Array, "B D"], kernel: Float[Array, "N W"]
 ) -> tuple[Float[Array, "B P D"], Float[Array, "B D"]]:
-    """One position of the causal form: (the last P = W - 1 inputs, the output); the first state is zeros.
+    """Decodes one position of the causal form. Returns (the last P = W - 1 inputs, the output).
 
-    A padded position is passed as 0. Raises ValueError naming the argument and the axis.
+    The initial state is zeros. Pass a padding position as 0. Raises ValueError naming the argument and the axis.
     """
     check_shapes(x=(x, "B D"), kernel=(kernel, "N W"), state=(state, f"B {kernel.shape[1] - 1} D"))
     return advance(state, x, _normalised(x, kernel))
@@ -84,7 +85,7 @@ def lightweight_convolution_step(
 def advance(
     state: Float[Array, "B P D"], x: Float[Array, "B D"], weights: Float[Array, "#B 1 N W"]
 ) -> tuple[Float[Array, "B P D"], Float[Array, "B D"]]:
-    """(next state, output) from the last W inputs and their weights."""
+    """Returns (next state, output), computed from the last W inputs and their weights."""
     window = jnp.concatenate([state, x[:, None]], axis=1)
     P = state.shape[1]
     heads = window.reshape(*window.shape[:2], weights.shape[2], -1)

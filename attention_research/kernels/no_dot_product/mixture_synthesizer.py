@@ -1,9 +1,10 @@
 """Mixture of Synthesizers, Tay et al. 2020 (arXiv 2005.00743), section 3.4: softmax(sum_m alpha_m S_m(X)) G(X).
 
-The alphas are learned and sum to 1: here they are a softmax. The paper's mixture with dot products has two parts and
-a pair of alphas a head; the released Mesh code has one number a layer, (1 - sigmoid(a)) q k^T + sigmoid(a) R ("plus
-alpha", a = 0 at first: one half each), which is the softmax of (0, a), and without alpha the plain sum q k^T + R
-("plus"). The released code does not divide q k^T by sqrt(H) when it runs (its initialisation does): `scale=1.0`.
+The alphas are learned and sum to 1; here they are a softmax. The paper's mixture with dot products has two parts and a
+pair of alphas per head. The released Mesh code has one number per layer, (1 - sigmoid(a)) q k^T + sigmoid(a) R ("plus
+alpha", with a initialized to 0, so that both weights are 1/2), which is the softmax of (0, a). Without alpha, it has
+the sum q k^T + R ("plus"). The released code does not divide q k^T by sqrt(H), because its initialization includes this
+factor: use `scale=1.0`.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ def mixture_synthesizer_attention(
     is_causal: bool = False,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """softmax((1 - sigmoid(alpha)) q k^T scale + sigmoid(alpha) scores) value; `alpha` None is their plain sum.
+    """softmax((1 - sigmoid(alpha)) q k^T scale + sigmoid(alpha) scores) value. With `alpha` None, the scores are added.
 
-    `scores` are those of a Synthesizer, dense or random; `alpha` is [N] (the paper: a number a head) or [1] (the
-    released code). The rest is `dot_product_attention`'s. Raises ValueError naming the argument and the axis.
+    `scores` are the scores of a dense or random Synthesizer. `alpha` is [N] (one per head, as in the paper) or [1] (as
+    in the released code). Other arguments are those of `dot_product_attention`. Raises ValueError naming the argument
+    and the axis.
     """
     check_shapes(
         query=(query, "B T N H"),

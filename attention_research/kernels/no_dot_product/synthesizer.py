@@ -1,9 +1,9 @@
 """Random Synthesizer, Tay et al. 2020 (arXiv 2005.00743), section 3.2: softmax(R) G(X).
 
-R [N T S] is a parameter, trained or fixed, the same for every example; G(X) are the projected values. Position i of
-any Synthesizer learns where to look from nothing (random) or from X_i alone (dense), never from the keys. R has the
-largest length that it was made for: shorter inputs take its top left corner, `scores[..., :T, :S]`. The released
-Mesh code is the same (R [512 heads 512], Glorot), and adds T5's relative bias to R.
+R [N T S] is a parameter, trained or fixed, the same for every example, and G(X) are the projected values. In a
+Synthesizer, the attention weights of position i depend on no input (random) or only on X_i (dense), but never on the
+keys. R is as large as the longest sequence; shorter inputs use its top left corner, `scores[..., :T, :S]`. The released
+Mesh code is the same (R [512 heads 512], Glorot) and adds T5's relative bias to R.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def synthesizer_attention(
     *,
     is_causal: bool = False,
 ) -> Float[Array, "B T N Hv"]:
-    """softmax(scores) value, whatever made the scores; a table is scores [1 N T S], its softmax taken once.
+    """softmax(scores) value for any scores. For a table, scores [1 N T S], the softmax is computed only once.
 
-    `mask` is True where a position may look; `is_causal` shows position i the values 0..i. Softmax in float32. A row
-    that may look at nothing gives 0 with gradient 0. Dense in T x S, as the scores are. Raises ValueError naming the
-    argument and the axis.
+    `mask` is True where a position may attend. With `is_causal`, position i attends to values 0 to i. The softmax is
+    computed in float32. A row with no visible position gives 0 with gradient 0. Memory is dense in T x S, as the scores
+    are. Raises ValueError naming the argument and the axis.
     """
     check_shapes(scores=(scores, "#B N T S"), value=(value, "B S N Hv"), mask=(mask, "#B #N #T #S"))
     weights = synthesizer_weights(scores.astype(accumulator(value.dtype)), mask, is_causal=is_causal)
@@ -43,7 +43,7 @@ def synthesizer_attention(
 def synthesizer_weights(
     scores: Float[Array, "#B N T S"], mask: Bool[Array, "#B #N #T #S"] | None = None, *, is_causal: bool = False
 ) -> Float[Array, "#B N T S"]:
-    """softmax(scores) over what a position may look at, in the dtype of the scores; a row of nothing is all 0."""
+    """softmax(scores) over the visible positions, in the dtype of the scores. A row without them is all 0."""
     visible = combine_masks(mask, causal_mask(*scores.shape[-2:]) if is_causal else None)
     if visible is not None:
         scores = jnp.broadcast_to(scores, jnp.broadcast_shapes(scores.shape, visible.shape))

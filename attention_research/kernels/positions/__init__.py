@@ -1,4 +1,4 @@
-"""What tells attention where a token stands: encodings, rotations, biases, and where they enter."""
+"""Position information for attention: encodings, rotations, biases, and ways to combine them with inputs."""
 
 from attention_research.kernels.positions.added import add_positions
 from attention_research.kernels.positions.alibi import alibi_bias, alibi_distance_bias, alibi_slopes

@@ -1,10 +1,10 @@
 """Attention with linear biases, Press, Smith & Lewis 2022 (arXiv 2108.12409), section 3: logit_ij = q_i k_j -
 m_n (i - j).
 
-Head n of N = 2^p has the slope m_n = 2^(-8n/N), n = 1..N; other numbers of heads have the slopes of the next lower
-power of two and then every other slope of twice that, as the released code. The bias is for causal attention: keys
-after the query get a *positive* value and are to be masked. The released code adds m_n j, which the softmax cannot tell
-apart.
+For N = 2^p heads, head n has the slope m_n = 2^(-8n/N), n = 1..N. For other numbers of heads, the slopes are those of
+the next lower power of two, followed by every other slope of twice that power, as in the released code. The bias is for
+causal attention: keys after the query get a *positive* bias and must be masked. The released code adds m_n j, which
+gives the same softmax.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def alibi_slopes(num_heads: int) -> Float[Array, "N"]:
-    """The slopes m_n of the heads, float32; no parameters. Raises ValueError below one head.
+    """The slopes m_n of the heads, in float32. There are no parameters. Raises ValueError for less than one head.
 
     >>> alibi_slopes(6).tolist()
     [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
@@ -39,7 +39,7 @@ def alibi_distance_bias(
     query_offset: int | Int[Array, ""] = 0,
     bidirectional: bool = False,
 ) -> Float[Array, "N distances"]:
-    """The bias by distance alone: column j - i + T - 1 is for query i and key j, [N, T + S - 1]."""
+    """The bias by distance, [N, T + S - 1]. Column j - i + T - 1 is for query i and key j."""
     return _bias(num_heads, jnp.arange(-(query_length - 1), key_length, dtype=jnp.int32), query_offset, bidirectional)
 
 
@@ -51,7 +51,7 @@ def alibi_bias(
     query_offset: int | Int[Array, ""] = 0,
     bidirectional: bool = False,
 ) -> Float[Array, "1 N T S"]:
-    """-m_n (i - j) as a bias for the logits, float32.
+    """-m_n (i - j) as a bias for the logits, in float32.
 
     `query_offset` is the position of the first query, for cached decoding. `bidirectional` gives -m_n |i - j|, for
     encoders (not in the paper). Raises ValueError naming the argument.

@@ -1,4 +1,4 @@
-"""Angles position * frequency that stay accurate at any position, for positions known only while running."""
+"""Angles position * frequency that are accurate at any position, for positions that are known only at run time."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from attention_research.kernels.integers import as_int32
 
 
 def frequencies(width: int, base: float) -> np.ndarray:
-    """base^(-2i / width) for i = 0 .. ceil(width / 2) - 1, in float64."""
+    """The frequencies base^(-2i / width) for i = 0 to ceil(width / 2) - 1, in float64."""
     return base ** (-np.arange(0, width, 2) / width)
 
 
 def angles(positions: Int[Array, "*P"], frequency: np.ndarray, dtype: jnp.dtype) -> Float[Array, "*P F"]:
-    """positions * frequency modulo 2 pi, in [-pi, pi) for float32; the plain product for float64.
+    """positions * frequency modulo 2 pi, in [-pi, pi), for float32. For float64, it is the product itself.
 
-    A float32 product is wrong by 1e-3 at position 10,000 and by 0.1 at a million. Here the frequency is counted in
-    units of 2^-32 turns, of which 32-bit whole numbers drop the full turns exactly: 4e-7 at any position below 2^30,
-    negative ones too. Raises ValueError where positions are not integers.
+    The error of a float32 product is 1e-3 at position 10,000 and 0.1 at a million. Here the frequency is in units of
+    2^-32 turns, so that 32-bit integer arithmetic drops full turns exactly. The error is 4e-7 at any position below
+    2^30, also for negative positions. Raises ValueError if positions are not integers.
     """
     positions = as_int32("positions", positions)
     if dtype == jnp.float64:

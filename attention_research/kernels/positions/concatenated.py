@@ -1,8 +1,9 @@
 """Positions concatenated to the features, Liu et al. 2018 (arXiv 1807.03247), section 3: [x_i; p_i] W =
 x_i W_x + p_i W_p.
 
-The paper (CoordConv) concatenates coordinates to an image's channels before a convolution; here before a linear map.
-W_x is the upper rows of W, W_p the lower. With W_x = W_p this is (x_i + p_i) W_x: addition is the tied case.
+The paper (CoordConv) concatenates coordinates to the channels of an image before a convolution; here it is before a
+linear map. W_x is the upper rows of W, and W_p the lower rows. With W_x = W_p, this is (x_i + p_i) W_x, so that
+addition is a special case.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def concatenate_positions(x: Float[Array, "B T D"], encoding: Float[Array, "#B T P"]) -> Float[Array, "B T DP"]:
-    """[x; encoding] along the features, in x's dtype; the encoding is [B T P], or [1 T P] for every example."""
+    """[x; encoding] along the features, in x's dtype. The encoding is [B T P], or [1 T P] for all examples."""
     check_shapes(x=(x, "B T D"), encoding=(encoding, "#B T P"))
     encoding = jnp.broadcast_to(encoding.astype(x.dtype), (*x.shape[:2], encoding.shape[2]))
     return jnp.concatenate([x, encoding], axis=-1)
@@ -24,9 +25,9 @@ def concatenate_positions(x: Float[Array, "B T D"], encoding: Float[Array, "#B T
 def project_concatenated(
     x: Float[Array, "B T D"], encoding: Float[Array, "#B T P"], weight: Float[Array, "DP O"]
 ) -> Float[Array, "B T O"]:
-    """concatenate_positions(x, encoding) @ weight, as the sum of two projections; weight is [D + P, O].
+    """concatenate_positions(x, encoding) @ weight, computed as the sum of two projections. weight is [D + P, O].
 
-    Nothing is concatenated, and an encoding that all examples share is projected once. Sums in float32.
+    No concatenation takes place, and an encoding that all examples share is projected once. Sums are in float32.
     """
     check_shapes(x=(x, "B T D"), encoding=(encoding, "#B T P"), weight=(weight, "DP O"))
     D, P = x.shape[2], encoding.shape[2]

@@ -1,8 +1,8 @@
 """Positions added inside attention, Carion et al. 2020 (arXiv 2005.12872), section 3.2: softmax((q_i + p_i)
 (k_j + p_j)^T scale) (v_j + p_j).
 
-The paper (DETR) adds them to queries and keys in every layer and leaves the values alone; adding them to the values
-too is `value_positions`. Only with all three is it the same as adding p to the layer's input under identity maps.
+The paper (DETR) adds positions to queries and keys in every layer, but not to values; `value_positions` adds them to
+values too. If the projections are identity maps, adding p to all three equals adding p to the input of the layer.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ def positional_attention(
     is_causal: bool = False,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Dot-product attention over queries, keys and values to which encodings are added; None adds nothing.
+    """Dot-product attention with encodings added to queries, keys and values. None adds nothing.
 
-    Encodings have a vector a head, or one for all heads ([T 1 H]). While decoding, `query_positions` is the row of the
-    one query ([1 N H]). The rest is as in `dot_product_attention`. Raises ValueError naming the argument and the axis.
+    Encodings have one vector per head, or one for all heads ([T 1 H]). In a decoding step, `query_positions` is the row
+    of the single query ([1 N H]). Other arguments are those of `dot_product_attention`. Raises ValueError naming the
+    argument and the axis.
     """
     check_shapes(
         query=(query, "B T N H"),

@@ -1,6 +1,6 @@
 """Learned positions, Gehring et al. 2017 (arXiv 1705.03122), section 3.1: p_i = table[i].
 
-Vaswani et al. 2017, Table 3 row E, compares them with sinusoids. The table ends: beyond it nothing was learned.
+Vaswani et al. 2017, Table 3 row E, compare them with sinusoids. There are no encodings beyond the end of the table.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def learned_positions(table: Float[Array, "P D"], positions: Int[Array, "B T"]) -> Float[Array, "B T D"]:
-    """table[positions]; a position outside of 0 .. P - 1 gives NaN, not the last row without a word.
+    """table[positions]. A position outside of 0 to P - 1 gives NaN, instead of silently the last row.
 
-    The gradient of a row is summed in float32 over all the places where its position stands.
+    The gradient of a row is summed in float32 over all occurrences of its position.
     """
     check_shapes(table=(table, "P D"), positions=(positions, "B T"))
     positions = as_int32("positions", positions)

@@ -1,7 +1,8 @@
 """No positional encoding, Haviv et al. 2022 (arXiv 2203.16634): x_i = embedding_i.
 
-Full self-attention is then blind to order: permuting the tokens permutes the outputs. Causal self-attention is not:
-a query that weighs its keys equally gives any one of them 1 / (i + 1), from which later layers can read i.
+Bidirectional self-attention then does not depend on the order: permuting the tokens permutes the outputs. Causal
+self-attention does: a query i with equal weights gives each key the weight 1 / (i + 1), from which later layers can
+infer i.
 """
 
 from __future__ import annotations
@@ -12,6 +13,6 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def no_positions(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-    """x as it is: the row "none" of a comparison."""
+    """Returns x unchanged. It is the row "none" in comparisons."""
     check_shapes(x=(x, "B T D"))
     return x

@@ -1,9 +1,9 @@
 """Attention with relative positions, Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equations 3 and 4: z_i = sum_j
 softmax(e)_ij (v_j + a^V_{j-i}), e_ij = q_i (k_j + a^K_{j-i})^T scale, a_d = table[clip(d, -k, k) + k].
 
-A [T S H] tensor is never formed: queries are multiplied by the 2k+1 table rows and the products are shifted into
-place; weights are summed into their 2k+1 distances before they meet the value table (the transpose of that shift).
-In blocks the same is done for one block of queries at a time, and no [T S] matrix is formed either.
+A [T S H] tensor is never formed. Queries are multiplied by the 2k+1 rows of the key table, and the products are shifted
+into place. Weights are summed by distance (2k+1 sums, the transpose of that shift) before the product with the value
+table. The blockwise implementation does the same for one block of queries at a time, without a [T S] matrix.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attention_research.kernels.symbolic import symbolic
 
 
 def _spread(by_distance: Float[Array, "*B T R"], key_length: int) -> Float[Array, "*B T S"]:
-    """by_distance[..., i, clip(j - i, -k, k) + k] for every i, j: padded to all T+S-1 distances, then shifted."""
+    """by_distance[..., i, clip(j - i, -k, k) + k] for all i, j: padded to all T+S-1 distances, then shifted."""
     *batch, T, R = by_distance.shape
     S, k = key_length, R // 2
     low, high = min(k, T - 1), min(k, S - 1)
@@ -34,7 +34,7 @@ def _spread(by_distance: Float[Array, "*B T R"], key_length: int) -> Float[Array
 
 
 def _spread_at(by_distance: Float[Array, "*B T R"], key_length: int, offset: Array) -> Float[Array, "*B T S"]:
-    """The same for queries that start at position `offset`, by a gather: for a decoding step, and for open lengths."""
+    """`_spread` for queries that start at position `offset`, as a gather, for decoding steps and symbolic lengths."""
     *_, T, R = by_distance.shape
     distance = jnp.arange(key_length, dtype=jnp.int32) - (jnp.arange(T, dtype=jnp.int32)[:, None] + offset)
     index = jnp.clip(distance, -(R // 2), R // 2) + R // 2
@@ -62,7 +62,7 @@ def relative_weights(
     is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B N T S"]:
-    """softmax(e), equation 4: the weights of `relative_attention`, in float32."""
+    """The weights softmax(e) of `relative_attention`, equation 4, in float32."""
     arrays, options = prepare(query, key, None, None, mask, scale, is_causal, None, None, None)
     _check_table("key_table", key_table, query.shape[-1])
     return _weights(arrays._replace(key_table=key_table), options, _spreader(key.shape[1], query_offset))
@@ -94,13 +94,14 @@ def relative_attention(
     query_offset: int | Int[Array, ""] = 0,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Dot-product attention whose keys and values know their distance from the query; tables have R = 2k+1 rows.
+    """Dot-product attention with relative position vectors for keys and values, from tables with R = 2k+1 rows.
 
-    Row clip(j - i, -k, k) + k is the distance from query i to key j. The tables are shared by the heads, as in the
-    paper; `value_table` None leaves equation 3 out (the paper's Table 3: equal BLEU). `scale` None is 1 / sqrt(H).
-    `query_offset` is the position of the first query, for cached decoding; causality does not know it. An empty row is
-    0 with gradient 0. `implementation`: "reference" (dense in T x S), "blockwise" (memory linear in S, no offset), or
-    None for blocks where `dot_product_attention` would take them too. Raises ValueError naming the argument and axis.
+    Row clip(j - i, -k, k) + k is for the distance from query i to key j. All heads share the tables, as in the paper.
+    `value_table` None omits the vectors of equation 3 (equal BLEU in the paper's Table 3). `scale` None means
+    1 / sqrt(H). `query_offset` is the position of the first query, for cached decoding; `is_causal` does not take it
+    into account. A query with no visible key gives 0 with gradient 0. `implementation` is "reference" (dense in T x S),
+    "blockwise" (memory linear in S, without offset), or None, which chooses blocks if `dot_product_attention` would.
+    Raises ValueError naming the argument and the axis.
     """
     arrays, options = prepare(query, key, value, None, mask, scale, is_causal, None, None, None)
     _check_table("key_table", key_table, query.shape[-1])
@@ -137,12 +138,12 @@ def attend_by_distance(arrays: Arrays, options: Options, spread: Callable[[Array
 
 
 def _in_blocks(implementation: str | None, arrays: Arrays, offset: int | Array, platform: str) -> bool:
-    """Raises ValueError where the implementation is not one of these or cannot honour the offset."""
+    """Whether to use blocks. Raises ValueError if the implementation is unknown or does not support the offset."""
     whole = isinstance(offset, int) and offset == 0
     if implementation not in (None, "reference", "blockwise"):
         raise ValueError(f"implementation: expected None, reference or blockwise, got {implementation!r}")
     if implementation is None:
         return whole and prefers_blocks(arrays, platform)
     if implementation == "blockwise" and not whole:
-        raise ValueError("implementation='blockwise': query_offset: expected 0; a step of decoding is dense")
+        raise ValueError("implementation='blockwise': query_offset: expected 0; decoding steps are dense")
     return implementation == "blockwise"

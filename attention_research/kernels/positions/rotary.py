@@ -1,8 +1,9 @@
-"""Rotary positions, Su et al. 2021 (arXiv 2104.09864), equation 34: (x_2i, x_2i+1) turns by p base^(-2i/D).
+"""Rotary positions, Su et al. 2021 (arXiv 2104.09864), equation 34: rotates (x_2i, x_2i+1) by p base^(-2i/D).
 
-Apply it to queries and keys, not to values: then q_m . k_n depends on the positions by m - n alone. The paper and its
-code (and GPT-J) pair neighbours; GPT-NeoX and Llama pair feature i with i + D/2 and say the same with permuted
-features: `halves` is that layout, for their weights. A key is turned once, before it enters a cache.
+Apply it to queries and keys, but not to values. Then q_m . k_n depends on positions only through m - n. The paper and
+its code (and GPT-J) pair neighbouring features. GPT-NeoX and Llama pair feature i with i + D/2, which is the same up to
+a permutation of the features; `halves` selects this layout, for their weights. Keys can be rotated once, before they
+are cached.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ def rotary(
     width: int | None = None,
     halves: bool = False,
 ) -> Float[Array, "B T N H"]:
-    """x with its pairs of features turned by their positions; angles and products in float32, result in x's dtype.
+    """Rotates the pairs of features of x according to their positions, in float32. The result has x's dtype.
 
-    `width` is how many of the first features turn (None: all; an even number); the rest passes unchanged, as in GPT-J
-    and GPT-NeoX, and D in the equation is then `width`. Raises ValueError naming the argument and the axis.
+    `width` is the number of leading features that are rotated (None: all; it must be even). The other features are
+    unchanged, as in GPT-J and GPT-NeoX, and D in the equation is then `width`. Raises ValueError naming the argument
+    and the axis.
 
     >>> quarter = rotary(jnp.array([[[[1.0, 0.0]]]]), jnp.array([1]))[0, 0, 0]
     >>> [round(float(v), 4) for v in quarter]  # cos 1, sin 1

@@ -1,8 +1,8 @@
 """Sinusoidal position encodings, Vaswani et al. 2017 (arXiv 1706.03762), section 3.5: PE(p, 2i) =
 sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos(p / 10000^(2i/D)).
 
-Sine and cosine interleave, as the paper prints; tensor2tensor puts all sines first and divides by D/2 - 1. An odd width
-ends in a sine. PE(p + k) is a rotation of PE(p) by k, which depends on k alone.
+Sines and cosines are interleaved, as in the paper; tensor2tensor puts all sines first and divides by D/2 - 1. An odd
+width ends with a sine. PE(p + k) is a rotation of PE(p) that depends only on k.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def sinusoidal_positions(length: int, width: int) -> Float[Array, "length width"]:
-    """PE of the positions 0 .. length - 1; float32.
+    """The encodings PE of positions 0 to length - 1, in float32.
 
-    Computed in float64: float32 angles are wrong by 1e-3 at position 10,000.
+    Angles are computed in float64, because the error of float32 angles is 1e-3 at position 10,000.
     """
     angles = np.arange(length)[:, None] / 10000.0 ** (np.arange(0, width, 2) / width)
     table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, -1)[:, :width]
@@ -26,10 +26,10 @@ def sinusoidal_positions(length: int, width: int) -> Float[Array, "length width"
 
 
 def sinusoidal_at(positions: Int[Array, "B T"], width: int, *, base: float = 10000.0) -> Float[Array, "B T D"]:
-    """PE of any positions, traced and negative ones too, without a table: float32, right to 1e-6 below 2^30.
+    """The encodings PE of any positions, including traced and negative ones, without a table.
 
-    For decoding (positions [B 1]), for distances (Transformer-XL's R), for depths in a tree. Raises ValueError naming
-    the axis.
+    They are float32, with an error of at most 1e-6 for positions below 2^30. Use it for decoding (positions [B 1]), for
+    distances (R of Transformer-XL) and for depths in a tree. Raises ValueError naming the axis.
     """
     check_shapes(positions=(positions, "B T"))
     angle = angles(positions, frequencies(width, base), jnp.dtype(jnp.float32))

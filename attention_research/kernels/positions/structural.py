@@ -1,11 +1,13 @@
-"""Structural positions, Wang et al. 2019 (arXiv 1909.00383), section 3: d_ij = depth_j - depth_i where one word stands
-above the other in the tree, else (depth_i + depth_j) sign(j - i).
+"""Structural positions, Wang et al. 2019 (arXiv 1909.00383), section 3, from a dependency tree.
 
-Any tree (or forest) is given as head indices [B T]: heads[b, i] is the word above i; -1, i itself or anything outside
-of 0 .. T - 1 makes i a root. depth is the number of heads above a word (the paper's distance from the main verb), so
-the second case is the way through the root, not through the lowest common word. Signs are of key minus query, as Shaw's
-j - i: positive is below or after the query. Two roots of a forest have distance 0. Heads that run in a circle are not a
-tree and are not looked for: such words count each other as above them. Padding: any head, and a mask in the attention.
+d_ij = depth_j - depth_i if one word is an ancestor of the other in the tree, else (depth_i + depth_j) sign(j - i).
+
+A tree (or forest) is given as head indices [B T]: heads[b, i] is the parent of word i. If it is -1, i itself or outside
+of 0 to T - 1, then i is a root. depth is the number of ancestors of a word (the distance from the main verb in the
+paper), so that the second case is the path through the root, not through the lowest common ancestor. Signs are those of
+key minus query, like j - i of Shaw et al.: positive is below or after the query. Two roots of a forest have distance 0.
+Cycles of heads are not a tree and are not detected: words in a cycle count as ancestors of each other. Padding may have
+any head; mask it in the attention.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from attention_research.kernels.symbolic import expect_numbers
 
 
 def _above(heads: Int[Array, "B T"]) -> Bool[Array, "B T T"]:
-    """[b, i, a]: a is i itself or above it. By pointer doubling: log2(T) rounds of [T T]."""
+    """[b, i, a] is True if a is i or an ancestor of i. It uses pointer doubling, with log2(T) rounds of [T T]."""
     check_shapes(heads=(heads, "B T"))
     T = heads.shape[1]
     expect_numbers("heads", T=T)
@@ -30,16 +32,16 @@ def _above(heads: Int[Array, "B T"]) -> Bool[Array, "B T T"]:
     heads = as_int32("heads", heads)
     pointer = jnp.where((heads < 0) | (heads >= T), word, heads)
     above = jnp.broadcast_to(word[:, None] == word, (*heads.shape, T))
-    for _ in range((T - 1).bit_length()):  # `above` holds what is less than 2^n away, `pointer` is 2^n away
+    for _ in range((T - 1).bit_length()):  # `above`: ancestors less than 2^n away; `pointer`: 2^n away
         above = above | jnp.take_along_axis(above, pointer[:, :, None], axis=1)
         pointer = jnp.take_along_axis(pointer, pointer, axis=1)
     return above
 
 
 def structural_depths(heads: Int[Array, "B T"]) -> Int[Array, "B T"]:
-    """How many words stand above each word: the absolute structural position; a root has 0.
+    """The number of ancestors of each word, which is its absolute structural position. A root has 0.
 
-    >>> structural_depths(jnp.array([[1, -1, 3, 1]])).tolist()  # 1 is the root, 2 below 3 below 1
+    >>> structural_depths(jnp.array([[1, -1, 3, 1]])).tolist()  # 1 is the root; 2 is below 3, which is below 1
     [[1, 0, 2, 1]]
     """
     return _above(heads).sum(axis=-1, dtype=jnp.int32) - 1
@@ -64,10 +66,10 @@ def structural_encoding(
     sequential_weight: Float[Array, "P D"],
     structural_weight: Float[Array, "Q D"],
 ) -> Float[Array, "B T D"]:
-    """tanh(sequential W + structural U): the absolute position, from the encodings of word order and of depth.
+    """tanh(sequential W + structural U): the absolute position from the encodings of word order and of depth.
 
-    The paper asks for "a nonlinear function"; this is one. Both encodings are sinusoids there: `sinusoidal_at` of the
-    position and of the depth. An encoding may be [1 T P], for every example. Sums and tanh in float32.
+    The paper specifies only "a nonlinear function". Both of its encodings are sinusoids: `sinusoidal_at` of the
+    position and of the depth. An encoding may be [1 T P], for all examples. Sums and tanh are computed in float32.
     """
     check_shapes(
         sequential=(sequential, "#B T P"),
@@ -92,12 +94,13 @@ def structural_attention(
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     scale: float | int | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Shaw's relative attention with any distances in place of j - i: row clip(d_ij, -k, k) + k of tables [2k+1 H].
+    """Relative attention of Shaw et al. with given distances: row clip(d_ij, -k, k) + k of tables [2k+1 H].
 
-    e_ij = q_i (k_j + a^K_{d_ij})^T scale, z_i = sum_j softmax(e)_ij (v_j + a^V_{d_ij}); `scale` None is 1 / sqrt(H),
-    `value_table` None leaves a^V out. Distances of any origin will do, and one row of them for a query at a time. No
-    [T S H] tensor is formed: queries meet the table's rows and the products are gathered; weights are summed by
-    distance before they meet the value table. An empty row is 0 with gradient 0. Raises ValueError naming the axis.
+    e_ij = q_i (k_j + a^K_{d_ij})^T scale and z_i = sum_j softmax(e)_ij (v_j + a^V_{d_ij}). `scale` None means
+    1 / sqrt(H), and `value_table` None omits a^V. The distances can come from any source, and may be a single row for
+    one query in a decoding step. No [T S H] tensor is formed: queries are multiplied by the rows of the key table, and
+    the products are gathered; weights are summed by distance before the product with the value table. A query with no
+    visible key gives 0 with gradient 0. Raises ValueError naming the axis.
     """
     arrays, options = prepare(query, key, value, None, mask, scale, False, None, None, None)
     check_shapes(

@@ -1,7 +1,8 @@
 """The relative position bias of T5, Raffel et al. 2020 (arXiv 1910.10683), section 2.1: logit_ij = q_i k_j +
 table[bucket(j - i), n].
 
-The paper leaves the buckets open; they are those of the released code, whose logits are not divided by sqrt(H).
+The paper does not define the buckets; these are the buckets of the released code. Its logits are not divided by
+sqrt(H).
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ def t5_buckets(
 ) -> Int[Array, "*D"]:
     """The bucket of each distance j - i (key minus query position).
 
-    Bidirectional: the upper half of the buckets is for keys after the query. Otherwise such keys share bucket 0 with
-    the query's own position. Half of a side's buckets are exact distances, the rest are logarithmic up to
-    `max_distance`, and all beyond share the last. Raises ValueError where no logarithmic bucket is left.
+    If bidirectional, the upper half of the buckets is for keys after the query. Otherwise, such keys share bucket 0
+    with the query's own position. Half of the buckets of a side are for exact distances. The others are logarithmic up
+    to `max_distance`, and larger distances share the last bucket. Raises ValueError if there is no exact bucket, or if
+    `max_distance` leaves no logarithmic bucket.
     """
     distance = as_int32("distance", distance)
     bucket = jnp.zeros_like(distance)
@@ -52,10 +54,10 @@ def t5_distance_bias(
     max_distance: int = 128,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "N distances"]:
-    """The bias by distance alone: column j - i + T - 1 is for query i and key j, [N, T + S - 1].
+    """The bias by distance, [N, T + S - 1]. Column j - i + T - 1 is for query i and key j.
 
-    Its gradient is a small matrix product. An entry of -inf hides its distances, with gradient 0.
-    Raises ValueError naming the argument.
+    Its gradient is a small matrix product. A table entry of -inf masks its distances and has gradient 0. Raises
+    ValueError naming the argument.
     """
     offset = as_int32("query_offset", query_offset)
     buckets = check_shapes(table=(table, "buckets N"), query_offset=(offset, ""))["buckets"]
@@ -78,9 +80,9 @@ def t5_relative_bias(
 ) -> Float[Array, "1 N T S"]:
     """table[bucket(j - i), n] as a bias for the logits of head n.
 
-    T5 adds it to logits that are not divided by sqrt(H): pass `scale=1` for that. `query_offset` is the position of
-    the first query, for cached decoding. The bias depends on j - i alone, so one row of T + S - 1 distances is looked
-    up and shifted into [T S].
+    T5 adds it to logits that are not divided by sqrt(H): pass `scale=1` to the attention for that. `query_offset` is
+    the position of the first query, for cached decoding. The bias depends only on j - i, so that one row of T + S - 1
+    distances is looked up and shifted into [T S].
     """
     by_distance = t5_distance_bias(
         table, query_length, key_length,

@@ -1,11 +1,11 @@
 """Relative attention with segment memory, Dai et al. 2019 (arXiv 1901.02860), section 3.3: logit_ij = (q_i + u)^T k_j +
 (q_i + v)^T r_{i-j}.
 
-Keys and values come from [memory; current] hidden states, memory without gradient (`extend_with_memory`). r_d = W_R R_d
-with R sinusoidal is row d of `sinusoidal_positions(S, D)` times W_R, [S N H], for the distance d = i - j; u and v are
-one vector a head. Causal: query i of the T stands at position S - T + i of the S keys and sees those up to itself. The
-released code orders R's columns sines first (W_R absorbs it). A [T S H] tensor is never formed: queries meet the S rows
-r_d, and the products are shifted into place.
+Keys and values come from the hidden states [memory; current], where the memory has no gradient (`extend_with_memory`).
+r_d = W_R R_d is row d of `sinusoidal_positions(S, D)` times W_R, [S N H], for the distance d = i - j. u and v have one
+vector per head. The attention is causal: query i of T queries is at position S - T + i of the S keys and attends to
+keys up to this position. In the released code, the sine columns of R come first, which only permutes W_R. A [T S H]
+tensor is never formed: queries are multiplied by the S rows r_d, and the products are shifted into place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attention_research.kernels.symbolic import expect_numbers
 
 
 def extend_with_memory(memory: Float[Array, "B M D"], x: Float[Array, "B T D"]) -> Float[Array, "B S D"]:
-    """[memory; x], S = M + T: the hidden states that a layer takes its keys and values from; memory has no gradient."""
+    """[memory; x], S = M + T: the hidden states for the keys and values of a layer. The memory has no gradient."""
     check_shapes(memory=(memory, "B M D"), x=(x, "B T D"))
     return jnp.concatenate([jax.lax.stop_gradient(memory).astype(x.dtype), x], axis=1)
 
@@ -30,7 +30,7 @@ def extend_with_memory(memory: Float[Array, "B M D"], x: Float[Array, "B T D"]) 
 def next_memory(
     memory: Float[Array, "B M D"], x: Float[Array, "B T D"], *, length: int | None = None
 ) -> Float[Array, "B L D"]:
-    """The last `length` (None: M) hidden states of [memory; x], for the next segment; all of them where fewer exist."""
+    """The last `length` (None: M) hidden states of [memory; x], or all if there are fewer, for the next segment."""
     both = jax.lax.stop_gradient(extend_with_memory(memory, x))
     length = memory.shape[1] if length is None else length
     return both[:, max(both.shape[1] - length, 0) :]
@@ -47,7 +47,7 @@ def transformer_xl_weights(
     scale: float | int | None = None,
     query_offset: int | Int[Array, ""] | None = None,
 ) -> Float[Array, "B N T S"]:
-    """The softmax of the logits over the visible keys: the weights of `transformer_xl_attention`, in float32."""
+    """The weights of `transformer_xl_attention`: the softmax of the logits over the visible keys, in float32."""
     arrays, options = prepare(query, key, None, None, mask, scale, False, None, None, None)
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     check_shapes(
@@ -89,11 +89,11 @@ def transformer_xl_attention(
     scale: float | int | None = None,
     query_offset: int | Int[Array, ""] | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Causal attention by content and distance over S = memory + T keys; `scale` None is 1 / sqrt(H).
+    """Causal attention by content and distance over S = memory + T keys. `scale` None means 1 / sqrt(H).
 
-    `content_bias` is u, `position_bias` v. `query_offset` is the position of the first query among the keys (None: the
-    queries are the last T), for a cache longer than what was written. Dense in T x S. An empty row is 0 with gradient
-    0. Raises ValueError naming the argument and the axis.
+    `content_bias` is u and `position_bias` is v. `query_offset` is the position of the first query among the keys
+    (None: the queries are the last T positions), for a cache that is not yet full. Memory is dense in T x S. A query
+    with no visible key gives 0 with gradient 0. Raises ValueError naming the argument and the axis.
     """
     prepare(query, key, value, None, mask, scale, False, None, None, None)
     (B, T, N, _), (S, K, Hv) = query.shape, value.shape[1:]
@@ -106,10 +106,10 @@ def transformer_xl_attention(
 
 
 def _shift(by_distance: Float[Array, "*B T S"], offset: int | Array | None) -> Float[Array, "*B T S"]:
-    """out[i, j] is the column of distance offset + i - j; columns hold the distances S - 1 .. 0. Anything beyond them.
+    """out[i, j] is the column of distance offset + i - j. Columns hold distances S - 1 to 0; others are undefined.
 
-    Where the queries are the last T, that is column j + T - 1 - i: read with a row stride one shorter than the padded
-    rows, each row starts one column before the row above.
+    If the queries are the last T positions, this is column j + T - 1 - i: the padded rows are read with a stride that
+    is shorter by one, so that each row starts one column before the previous row.
     """
     *batch, T, S = by_distance.shape
     if offset is None:

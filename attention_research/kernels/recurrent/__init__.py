@@ -1,4 +1,4 @@
-"""Recurrent networks: cells, each a pure function of input, state and weights, and the scan over time."""
+"""Recurrent networks: cells, which are pure functions of input, state and weights, and the scan over time."""
 
 from attention_research.kernels.recurrent.gru import gru_cell
 from attention_research.kernels.recurrent.gru_reset_before import gru_reset_before_cell

@@ -1,4 +1,4 @@
-"""What every cell is given: an input and a state of one floating dtype, and weights for its gates side by side."""
+"""Checks of the arguments of cells: input and state of one floating dtype, and the concatenated weights of gates."""
 
 from __future__ import annotations
 

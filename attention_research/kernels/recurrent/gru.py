@@ -5,9 +5,9 @@
     n = tanh(x W_n + b_n + r (h U_n + b_hn))
     h' = (1 - z) n + z h            z keeps the old state
 
-The gates stand in the order r, z, n. Only n needs two biases (b_hn is inside the reset gate); those that
-`torch.nn.GRU` gives r and z twice are only ever added. Flax's `GRUCell` computes the same. Bahdanau et al. 2015 apply
-the reset gate before the product and turn z round: `gru_reset_before_cell`.
+The gates are in the order r, z, n. Only n needs two biases (b_hn is inside the reset gate). `torch.nn.GRU` also has two
+biases for r and z, but only their sum matters. Flax's `GRUCell` computes the same function. Bahdanau et al. 2015 apply
+the reset gate before the product and use z with the opposite meaning: `gru_reset_before_cell`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def gru_cell(
     input_bias: Float[Array, "3*D"],
     state_bias: Float[Array, "D"],
 ) -> Float[Array, "B D"]:
-    """The state after x, in x's dtype; `state_bias` is b_hn. Raises ValueError naming the argument and the axis."""
+    """The next state, in x's dtype. `state_bias` is b_hn. Raises ValueError naming the argument and the axis."""
     check_gates(3, x, hidden, input_kernel, state_kernel, input_bias=(input_bias, 3), state_bias=(state_bias, 1))
     reset_x, keep_x, new_x = jnp.split(project(x, input_kernel, input_bias), 3, axis=-1)
     reset_h, keep_h, new_h = jnp.split(project(hidden, state_kernel), 3, axis=-1)

@@ -5,9 +5,9 @@
     s~ = tanh(x W + (r s) U + b)
     s' = (1 - z) s + z s~           z takes the new state
 
-The gates stand in the order r, z, s~. Against PyTorch's and Flax's GRU: the reset gate is applied to the state
-*before* its product, so that one bias a gate is all there can be, and z has the opposite sense. The paper leaves the
-biases out of its equations ("to make the equations uncluttered").
+The gates are in the order r, z, s~. Unlike in the GRU of PyTorch and Flax, the reset gate is applied to the state
+*before* the product, so that each gate has only one bias, and z has the opposite meaning. The paper omits the biases
+from its equations ("to make the equations uncluttered").
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def gru_reset_before_cell(
     state_kernel: Float[Array, "D 3*D"],
     bias: Float[Array, "3*D"],
 ) -> Float[Array, "B D"]:
-    """The state after x, in x's dtype. Raises ValueError naming the argument and the axis."""
+    """The next state, in x's dtype. Raises ValueError naming the argument and the axis."""
     check_gates(3, x, hidden, input_kernel, state_kernel, bias=(bias, 3))
     width = hidden.shape[1]
     reset_x, take_x, new_x = jnp.split(project(x, input_kernel, bias), 3, axis=-1)

@@ -1,4 +1,4 @@
-"""Which products of a loop's body can wait for the end of the loop, and what they then are: for `recurrence`."""
+"""Finds the gradient products of a loop body that can be computed after the loop, and computes them (`recurrence`)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from jax import lax
 from jax.extend.core import JaxprEqn, Literal, Var
 from jaxtyping import Array
 
-#: A `JaxprEqn` whose variables' shapes and dtypes are read, which JAX's annotations do not know of.
+#: A `JaxprEqn`. JAX's annotations do not include the shapes and dtypes of its variables, so that it is typed as Any.
 Operation = Any
-#: Where an operation takes an argument: (its number, the argument's).
+#: A use of a variable as an argument: (number of the operation, number of the argument).
 Use = tuple[int, int]
 
 
 class Loop(NamedTuple):
-    """One step as its operations, the variables that they read and give, and which uses wait for the end.
+    """One step of a loop: its operations, their variables, and the uses whose gradients are computed after the loop.
 
-    late: uses of a weight, or of what is scanned over, whose gradient is computed after the loop.
-    taps: the operation whose result's gradient they need -> their products' numbers.
+    `late` maps uses of a weight or of a scanned input, whose gradient is computed after the loop, to the number of the
+    operation whose result's gradient they need (the tap).
     """
 
     operations: list[JaxprEqn]
@@ -36,11 +36,11 @@ class Loop(NamedTuple):
     reverse: bool
 
     def taps(self) -> dict[int, Any]:
-        """Number of an operation -> its result, of which the gradient is kept."""
+        """Maps the number of each tap to its result, whose gradient is kept."""
         return {number: self.operations[number].outvars[0] for number in sorted(set(self.late.values()))}
 
     def kept(self) -> list[Var]:
-        """What late products read of each step."""
+        """The variables of each step that late products read."""
         found: dict[Any, None] = {}
         for number, place in self.late:
             operation = self.operations[number]
@@ -50,12 +50,12 @@ class Loop(NamedTuple):
         return list(found)
 
     def held(self, variables: list[Var]) -> list[Var]:
-        """Those of `variables` that some late product reads."""
+        """The variables among `variables` that have a late use."""
         read = {self.operations[number].invars[place] for number, place in self.late}
         return [v for v in variables if v in read]
 
     def ordinary(self, variables: list[Var]) -> list[Var]:
-        """Those that the loop itself must differentiate by."""
+        """The variables among `variables` whose gradient the loop itself must compute."""
         used = {
             variable
             for number, operation in enumerate(self.operations)
@@ -67,7 +67,10 @@ class Loop(NamedTuple):
 
 
 def read_loop(program: Any, carried: int, reverse: bool) -> tuple[Loop, list[Array]]:
-    """The loop and the values of its weights: what the body closes over, and all that follows from that alone."""
+    """Returns (the loop, the values of its weights).
+
+    Weights are values that the body closes over, and values that are computed only from these.
+    """
     jaxpr = program.jaxpr
     outside: dict[Var, Any] = dict(zip(jaxpr.constvars, program.consts, strict=True))
     operations: list[JaxprEqn] = []
@@ -87,10 +90,10 @@ def read_loop(program: Any, carried: int, reverse: bool) -> tuple[Loop, list[Arr
 
 
 def _late(operations: list[Operation], weights: set[Var], xs: set[Var], results: list[Any]) -> dict[Use, int]:
-    """Use -> the operation whose result has the gradient that it needs.
+    """Maps each late use to the operation whose result has the gradient that it needs.
 
-    That is the product itself, or where its result is only ever added to something, the last such sum: the products of
-    an LSTM's input and state then share one tap with their bias.
+    This is the product itself or, if its result is only used in sums, the last such sum. The products of an LSTM's
+    input and state and their bias then share one tap.
     """
     users: dict[Any, list[int]] = collections.defaultdict(list)
     for number, operation in enumerate(operations):
@@ -130,7 +133,7 @@ def _late(operations: list[Operation], weights: set[Var], xs: set[Var], results:
 def results_of(
     operation: JaxprEqn, values: dict[Var, Any], held: Mapping[int, Any] = MappingProxyType({})
 ) -> list[Any]:
-    """What an operation gives, `held` (place -> value) instead of its arguments at these places."""
+    """The results of an operation. `held` (argument number -> value) replaces some of its arguments."""
     arguments = [v.val if isinstance(v, Literal) else values[v] for v in operation.invars]
     arguments = [held.get(place, a) for place, a in enumerate(arguments)]
     results = operation.primitive.bind(*arguments, **operation.primitive.get_bind_params(operation.params))
@@ -140,7 +143,7 @@ def results_of(
 def gradient_of(
     operation: Operation, place: int, known: dict[Var, Any], steps: dict[Var, Any], gradient: Array
 ) -> Array:
-    """Of an argument, over all steps [T ..] at once: of what is scanned over for each step, of a weight the sum."""
+    """The gradient of an argument for all steps [T ..] at once: per step for a scanned input, summed for a weight."""
     variable, other = operation.invars[place], operation.invars[1 - place]
     if operation.primitive.name == "add":
         missing = [axis for axis, n in enumerate(variable.aval.shape) if n != gradient.shape[1:][axis]]
@@ -161,7 +164,7 @@ def gradient_of(
 
 
 def _plain(operation: Operation, weight: Any, gradient: Array) -> int | None:
-    """The summed axis of W in x [.. I] times W [I O] or [O I], whose gradients are products of two matrices."""
+    """The contracted axis of W if the operation is x [.. I] times W [I O] or [O I], with gradients by 2-D products."""
     ((left, right), batch), other = operation.params["dimension_numbers"], operation.invars[0]
     last = other is not weight and left == (other.aval.ndim - 1,)
     same = weight.aval.dtype == other.aval.dtype == gradient.dtype

@@ -4,8 +4,8 @@
     c' = sigma(f) c + sigma(i) tanh(g)
     h' = sigma(o) tanh(c')
 
-As `torch.nn.LSTM` without peepholes (Graves 2013 has them); its two biases are only ever added, so there is one here.
-Flax's `LSTMCell` is the same with a dense layer a gate, and its state is the pair (c, h).
+This is `torch.nn.LSTM`, without peepholes (Graves 2013 has them). Only the sum of PyTorch's two biases matters, so that
+there is one bias here. Flax's `LSTMCell` is the same with one dense layer per gate, and its state is the pair (c, h).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def lstm_cell(
     state_kernel: Float[Array, "D 4*D"],
     bias: Float[Array, "4*D"],
 ) -> tuple[Float[Array, "B D"], Float[Array, "B D"]]:
-    """(hidden, cell) after x, in x's dtype. Raises ValueError naming the argument and the axis."""
+    """Returns the next (hidden, cell), in x's dtype. Raises ValueError naming the argument and the axis."""
     check_gates(4, x, hidden, input_kernel, state_kernel, bias=(bias, 4))
     if cell.shape != hidden.shape or cell.dtype != hidden.dtype:
         raise ValueError(f"cell: expected {list(hidden.shape)} {hidden.dtype}, got {list(cell.shape)} {cell.dtype}")

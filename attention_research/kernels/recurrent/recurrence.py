@@ -1,13 +1,14 @@
-"""A scan over time whose weights get their gradients after the backward pass, each as one product over all steps.
+"""A scan over time that computes the gradients of weights after the backward loop, each as one product over all steps.
 
-The gradient of `jax.lax.scan` adds x_t^T d_t to a weight's gradient at every step: T thin products, and T times the
-whole weight read and written. Here every step's x_t and d_t are kept instead and multiplied once, dW = X^T D, and the
-gradients of what is scanned over are one product too, dX = D W^T. Only the order of the sums differs.
+The gradient of `jax.lax.scan` adds x_t^T d_t to the gradient of a weight at every step. This takes T small products,
+and reads and writes the whole weight T times. Here x_t and d_t of all steps are kept and multiplied once, dW = X^T D.
+The gradients of scanned inputs are also one product, dX = D W^T. Only the order of summation differs.
 
-This is done to the program of the body, so that any body gains by it: a cell, or a decoder's whole step with attention
-(whose values are such a weight, for each example). Where `y = x W` with W from outside the loop, y passes a tap whose
-gradient, d_t, comes out of the backward loop; the loop's own gradient is not taken by W. What does not depend on the
-step at all (a weight's cast or slice) is computed once, before the loop.
+The transformation applies to the program of the body, so that it works for any body: a cell, or the whole step of a
+decoder with attention (whose values are such a weight for each example). For `y = x W` with W from outside the loop, y
+passes through a tap. The gradient of the tap, d_t, is an output of the backward loop, which does not differentiate with
+respect to W. Values that do not depend on the step (such as a cast or slice of a weight) are computed once, before the
+loop.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from jaxtyping import Array, PyTree
 from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.recurrent.late_products import Loop, gradient_of, read_loop, results_of
 
-#: Cheaper to compute again than to keep. A gate's derivative s (1 - s) need not stand beside s.
+#: Operations that are recomputed instead of kept. For example, the derivative s (1 - s) of a gate is computed from s.
 CHEAP = frozenset("add add_any broadcast_in_dim convert_element_type integer_pow mul neg select_n square sub".split())
 
 
 def recurrence(
     body: Callable[[Any, Any], tuple[Any, Any]], carry: PyTree, xs: PyTree, *, reverse: bool = False
 ) -> tuple[PyTree, PyTree]:
-    """`jax.lax.scan(body, carry, xs, reverse=reverse)` in values and in derivatives of every order and mode.
+    """The same as `jax.lax.scan(body, carry, xs, reverse=reverse)`, including derivatives of every order and mode.
 
-    Forward mode is that of `lax.scan`. Inside a `shard_map` that keeps account of the mesh axes it is that very scan.
+    Forward mode is that of `lax.scan`. Inside a `shard_map` that tracks varying mesh axes, it is `lax.scan` itself.
     """
     carry = jax.tree.map(jnp.asarray, carry)
     if any(jax.typeof(leaf).manual_axis_type.varying for leaf in jax.tree.leaves((carry, xs))):
@@ -47,7 +48,7 @@ def recurrence(
         after, y = body(jax.tree.unflatten(carry_tree, carry), jax.tree.unflatten(xs_tree, x))
         after_tree: Any = jax.tree.structure(after)
         if after_tree != carry_tree:
-            raise TypeError(f"recurrence: the body was given {carry_tree} and gives {after_tree}")
+            raise TypeError(f"recurrence: the body takes the carry {carry_tree} and returns {after_tree}")
         ys_tree.append(jax.tree.structure(y))
         return [*jax.tree.leaves(after), *jax.tree.leaves(y)]
 
@@ -60,7 +61,7 @@ def recurrence(
 
 
 def _scan(loop: Loop) -> Callable[..., Any]:
-    """(weights, first carry, xs) -> (last carry, ys), with the gradient that this module is about."""
+    """The function (weights, first carry, xs) -> (last carry, ys), with the gradient of this module."""
 
     def plain(weights: list[Array], first: list[Array], xs: list[Array]) -> Any:
         return _run(loop, weights, first, xs)[0]
@@ -108,11 +109,11 @@ def _run(
     held: dict[Any, Array] | None = None,
     zeros: list[Array] | None = None,
 ) -> Any:
-    """((last carry, ys), what is kept of every step): the forward loop.
+    """Runs the forward loop. Returns ((last carry, ys), the values that are kept of every step).
 
-    With `held`, late products read its values, by which a gradient of this run is not taken, and their results pass
-    the taps `zeros`. The values are the same as those of `weights` and `xs`, so that derivatives of the gradient are
-    right.
+    With `held`, late products read the values of `held`, with respect to which this run is not differentiated, and
+    their results pass through the taps `zeros`. The values equal those of `weights` and `xs`, so that derivatives of
+    the gradient are correct.
     """
     taps, keep = loop.taps(), loop.kept()
     held = held or {}
@@ -139,13 +140,13 @@ def _run(
 
 
 def _saved(primitive: Any, *_: Any, **__: Any) -> bool:
-    """What the backward loop reads rather than computes again: all but what costs less than its memory."""
+    """Whether the backward loop reads a saved result instead of recomputing it: all but cheap operations are saved."""
     return primitive.name not in CHEAP
 
 
 @jax.custom_jvp
 def _tap(y: Array, zero: Array) -> Array:
-    """y + zero, for a `zero` of zeros, which is not read."""
+    """Returns y, as y + zero for an array `zero` of zeros, which is not read."""
     return y
 
 
@@ -158,6 +159,6 @@ _tap.defjvp(_of_tap, symbolic_zeros=True)
 
 
 def _with(variables: list[Var], values: list[Array], some: list[Var], others: list[Array]) -> list[Array]:
-    """`values`, those of `some` variables replaced by `others`."""
+    """`values`, with the values of the variables `some` replaced by `others`."""
     replaced = dict(zip(some, others, strict=True))
     return [replaced.get(variable, value) for variable, value in zip(variables, values, strict=True)]

@@ -1,6 +1,6 @@
 """The simple recurrent network, Elman 1990: h' = tanh(x W + h U + b).
 
-As `torch.nn.RNN`, whose two biases are only ever added, and Flax's `SimpleCell`.
+This is `torch.nn.RNN`, of whose two biases only the sum matters, and Flax's `SimpleCell`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ def vanilla_cell(
     state_kernel: Float[Array, "D D"],
     bias: Float[Array, "D"],
 ) -> Float[Array, "B D"]:
-    """The state after x, in x's dtype. Raises ValueError naming the argument and the axis."""
+    """The next state, in x's dtype. Raises ValueError naming the argument and the axis."""
     check_gates(1, x, hidden, input_kernel, state_kernel, bias=(bias, 1))
     return jnp.tanh(project(x, input_kernel, bias) + project(hidden, state_kernel))

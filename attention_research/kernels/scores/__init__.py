@@ -1,4 +1,4 @@
-"""Alignment scores of queries and keys, and the attention layer over any of them."""
+"""Alignment scores of queries and keys, and the attention layer that uses them."""
 
 from attention_research.kernels.scores.additive import additive_scores, projected_additive_scores
 from attention_research.kernels.scores.attend import attend

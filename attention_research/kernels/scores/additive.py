@@ -1,10 +1,10 @@
 """Additive scores, Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), appendix A.1.2: e_ij = v^T tanh(W q_i + U k_j).
 
-A network with one hidden layer of A units on the joined query and key: "additive" names only how its first layer is
-computed. There is no bias. In the paper the query is the decoder's state *before* the step, s_{i-1}.
+This is a network with one hidden layer of A units on the concatenated query and key; its first layer is computed as a
+sum, hence the name. There is no bias. In the paper, the query is the decoder state *before* the step, s_{i-1}.
 
-The hidden layer is [B T S A], A times the scores. It is formed for a chunk of queries at a time and computed again for
-the gradient, so that it is never kept, not even by a decoder that scores one query a step under `scan`.
+The hidden layer [B T S A] is A times larger than the scores. It is computed for one chunk of queries at a time and
+recomputed for the gradient, so that it is never kept, also in a decoder that scores one query per step under `scan`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.scores.arguments import check_scores
 from attention_research.kernels.symbolic import expect_numbers, symbolic
 
-#: Elements of the hidden layer that a chunk may have by default: 16 MiB in float32.
+#: The default maximum number of elements of the hidden layer of a chunk (16 MiB in float32).
 CHUNK_ELEMENTS = 2**22
 
 
@@ -33,10 +33,10 @@ def additive_scores(
     *,
     chunk_size: int | None = None,
 ) -> Float[Array, "B T S"]:
-    """v^T tanh(W q_i + U k_j) for every query and key, in float32.
+    """v^T tanh(W q_i + U k_j) for all queries and keys, in float32.
 
-    `chunk_size` queries at a time; None takes as many as `CHUNK_ELEMENTS` allow. Raises ValueError naming the argument
-    and the axis.
+    `chunk_size` queries are processed at a time; None means as many as `CHUNK_ELEMENTS` allows. Raises ValueError
+    naming the argument and the axis.
     """
     check_scores(
         (query, "B T Dq"), (keys, "B S Dk"), query_weight=(query_weight, "A Dq"), key_weight=(key_weight, "A Dk"),
@@ -50,10 +50,10 @@ def additive_scores(
 def projected_additive_scores(
     query: Float[Array, "B T A"], keys: Float[Array, "B S A"], v: Float[Array, "A"], *, chunk_size: int | None = None
 ) -> Float[Array, "B T S"]:
-    """v^T tanh(q_i + k_j) of queries and keys that are projected already.
+    """v^T tanh(q_i + k_j) for queries and keys that are already projected.
 
-    For decoders: the keys U h_j of a sentence are the same at every step and need projecting only once. Raises
-    ValueError naming the argument and the axis.
+    It is for decoders, in which the keys U h_j of a sentence are the same at every step and are projected only once.
+    Raises ValueError naming the argument and the axis.
     """
     sizes = check_scores((query, "B T A"), (keys, "B S A"), v=(v, "A"))
     B, T, A, S = (sizes[axis] for axis in "BTAS")

@@ -1,4 +1,4 @@
-"""What every score function is given: queries and keys of one floating dtype."""
+"""Checks of the arguments of score functions: queries and keys of one floating dtype."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def check_scores(query: tuple[Array, str], keys: tuple[Array, str], **weights: tuple[Array, str]) -> dict[str, int]:
-    """`check_shapes`, and that queries and keys are of one floating dtype; raises ValueError naming the argument."""
+    """`check_shapes`, and checks that queries and keys have one floating dtype. ValueError names the argument."""
     sizes = check_shapes(query=query, keys=keys, **weights)
     if not jnp.issubdtype(query[0].dtype, jnp.floating):
         raise ValueError(f"query: expected floating point, got {query[0].dtype}")

@@ -1,7 +1,7 @@
 """The general attention layer, Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), equations 5 and 6:
 alpha_ij = exp(e_ij) / sum_k exp(e_ik), c_i = sum_j alpha_ij v_j.
 
-Scores of any kind become weights, and weights an average of the values: what every soft attention has in common.
+It converts any scores to weights, and averages the values with these weights. All soft attention mechanisms share it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def attend(
     values: Float[Array, "B S Dv"],
     mask: Bool[Array, "B S"] | Bool[Array, "#B #T #S"] | None = None,
 ) -> tuple[Float[Array, "B T Dv"], Float[Array, "B T S"]]:
-    """(context in the values' dtype, weights in float32): the softmax of the scores over the keys, times the values.
+    """Returns (context in the values' dtype, weights in float32): the softmax of the scores, times the values.
 
-    `mask` is True where a query may attend: [B S] are the real keys of each example, for all of its queries; with
-    three axes it is broadcast to [B T S]. A score of -inf is never attended to. A query that may attend to nothing has
-    weights and context 0, with gradient 0. Raises ValueError naming the argument and the axis.
+    `mask` is True where a query may attend. A mask [B S] holds the non-padding keys of each example, for all of its
+    queries; a mask with three axes is broadcast to [B T S]. Keys with a score of -inf are masked. A query with no
+    visible key has weights and context 0, with gradient 0. Raises ValueError naming the argument and the axis.
 
     >>> import jax.numpy as jnp
     >>> scores, values = jnp.array([[[0.0, 0.0, 5.0]]]), jnp.array([[[2.0], [4.0], [100.0]]])
@@ -40,7 +40,7 @@ def attend(
 
 
 def _three_axes(mask: Array, scores: Array) -> Array:
-    """The mask as [#B #T #S]."""
+    """Converts the mask to [#B #T #S]."""
     if mask.dtype != jnp.bool_:
         raise ValueError(f"mask: expected bool (True = may attend), got {mask.dtype}")
     if mask.ndim == 2:

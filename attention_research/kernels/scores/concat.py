@@ -1,9 +1,9 @@
 """Concat scores, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: e_ij = v^T tanh(W [q_i; k_j]).
 
-The additive score in other letters: with W = [W_q W_k] the product with the joined vectors is W_q q_i + W_k k_j, so
-that the [B T S Dq+Dk] concatenation is never formed. The paper's own experiments simplified it, and blame that for
-their perplexities: the block that meets the source state is the identity, v^T tanh(W_q q_i + k_j), as in the released
-code; pass [W_q I] for that.
+It equals the additive score: with W = [W_q W_k], the product with the concatenated vectors is W_q q_i + W_k k_j, so
+that the [B T S Dq+Dk] concatenation is never formed. The paper's experiments use a simplified form, in which the block
+that multiplies the source state is the identity, v^T tanh(W_q q_i + k_j), as in the released code. The paper gives this
+as the reason for its perplexities. Pass [W_q I] for this form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def concat_scores(
     *,
     chunk_size: int | None = None,
 ) -> Float[Array, "B T S"]:
-    """v^T tanh(W [q_i; k_j]) for every query and key, in float32; C = Dq + Dk, the query's columns first.
+    """v^T tanh(W [q_i; k_j]) for all queries and keys, in float32. C = Dq + Dk; the columns of the query are first.
 
     `chunk_size` as in `additive_scores`. Raises ValueError naming the argument and the axis.
     """

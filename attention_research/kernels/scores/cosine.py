@@ -1,8 +1,9 @@
 """Cosine scores, Graves, Wayne & Danihelka 2014 (arXiv 1410.5401), equation 6: e_ij = q_i^T k_j / (|q_i| |k_j|).
 
-The dot product of directions: between -1 and 1 whatever the lengths, so a softmax over it is flat unless the scores
-are sharpened. `temperature` divides them; its inverse is the paper's key strength beta (equation 5). Learned, it is
-the tau of Swin Transformer V2, which keeps it above 0.01. A zero vector has score 0 with everything, and gradient 0.
+This is the dot product of the normalized vectors. It is between -1 and 1, so that a softmax over it is flat unless the
+scores are sharpened. `temperature` divides the scores; its inverse is the key strength beta of the paper (equation 5).
+A learned temperature is tau of Swin Transformer V2, where it is at least 0.01. A zero vector has score 0 and gradient
+0.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def cosine_scores(
     keys: Float[Array, "B S D"],
     temperature: Float[Array, ""] | float | int | None = None,
 ) -> Float[Array, "B T S"]:
-    """The cosine of every query and key, divided by `temperature` where there is one; float32.
+    """The cosine of all queries and keys, divided by `temperature` if it is given, in float32.
 
     Raises ValueError naming the argument and the axis.
     """

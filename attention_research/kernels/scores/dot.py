@@ -1,8 +1,8 @@
 """Dot-product scores, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: e_ij = q_i^T k_j.
 
-Nothing is learned, so queries and keys need one width. The variance of a score grows in proportion to that width, and
-with it the softmax saturates: `scaled_dot_scores` divides by its root. Where `cosine_scores` sees directions alone,
-the dot product also sees lengths: a key twice as long has twice the score.
+It has no parameters, so that queries and keys must have equal widths. The variance of a score is proportional to the
+width, which makes the softmax saturate; `scaled_dot_scores` divides by the square root of the width. Unlike
+`cosine_scores`, the dot product depends on the norms: a key of twice the norm has twice the score.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from attention_research.kernels.scores.arguments import check_scores
 
 
 def dot_scores(query: Float[Array, "B T D"], keys: Float[Array, "B S D"]) -> Float[Array, "B T S"]:
-    """q_i^T k_j for every query and key, in float32.
+    """q_i^T k_j for all queries and keys, in float32.
 
-    Raises ValueError naming the argument and the axis, unequal widths among them.
+    Raises ValueError naming the argument and the axis, also for unequal widths.
 
     >>> import jax.numpy as jnp
     >>> dot_scores(jnp.array([[[1.0, 2.0]]]), jnp.array([[[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]])).tolist()

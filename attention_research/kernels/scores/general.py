@@ -1,7 +1,7 @@
 """General (bilinear) scores, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: e_ij = q_i^T W k_j.
 
-Also called multiplicative. Linear in the query and in the key, whose widths may differ; with the identity as W it is
-the dot product. `reduced_rank_scores` is the same form with W = U^T V of low rank.
+It is also called multiplicative. It is linear in the query and in the key, whose widths may differ. With the identity
+as W, it is the dot product. `reduced_rank_scores` has the same form with W = U^T V of low rank.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attention_research.kernels.scores.arguments import check_scores
 def general_scores(
     query: Float[Array, "B T Dq"], keys: Float[Array, "B S Dk"], weight: Float[Array, "Dq Dk"]
 ) -> Float[Array, "B T S"]:
-    """q_i^T W k_j for every query and key, in float32; (q_i^T W) is formed first, T rows of width Dk.
+    """q_i^T W k_j for all queries and keys, in float32. q_i^T W, T rows of width Dk, is computed first.
 
     Raises ValueError naming the argument and the axis.
     """

@@ -1,10 +1,10 @@
 """Location scores, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1: a_i = softmax(W q_i).
 
-The keys are not looked at: row j of W [L Dq] scores position j, so there are no more than L positions. A shorter
-source uses the top part; words beyond L are ignored. The paper does not say whether the softmax comes before that cut
-or after it. `location_scores` leaves it to `attend`, which normalises over the positions that there are;
-`location_weights` is the first released code, a softmax over all L whose top part is used as it is, so that weights of
-a shorter source sum to less than 1.
+The scores do not depend on the keys: row j of W [L Dq] scores position j, so that there are at most L positions. A
+shorter source uses the first rows, and words beyond L are ignored. The paper does not define whether the softmax is
+applied before or after this truncation. `location_scores` leaves it to `attend`, which normalizes over the existing
+positions. `location_weights` follows the first released code, which truncates a softmax over all L positions, so that
+the weights of a shorter source sum to less than 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attention_research.kernels.shapes import check_shapes
 def location_scores(
     query: Float[Array, "B T Dq"], weight: Float[Array, "L Dq"], key_length: int
 ) -> Float[Array, "B T S"]:
-    """W q_i at the first S = `key_length` positions, in float32; -inf, which is never attended to, from L on.
+    """W q_i at the first S = `key_length` positions, in float32. Positions from L on are -inf (masked).
 
     Raises ValueError naming the argument and the axis.
     """
@@ -31,7 +31,7 @@ def location_scores(
 def location_weights(
     query: Float[Array, "B T Dq"], weight: Float[Array, "L Dq"], key_length: int
 ) -> Float[Array, "B T S"]:
-    """The first S = `key_length` entries of softmax(W q_i) over L, in float32; 0 from L on.
+    """The first S = `key_length` entries of softmax(W q_i) over L positions, in float32. Entries from L on are 0.
 
     Raises ValueError naming the argument and the axis.
     """

@@ -1,9 +1,9 @@
 """Reduced-rank multiplicative scores, Britz, Goldie, Luong & Le 2017 (arXiv 1703.03906), section 4.5:
 e_ij = (U q_i)^T (V k_j).
 
-The bilinear form with W = U^T V of rank R: R (Dq + Dk) parameters instead of Dq Dk. This is the paper's Mul-R, which it
-trains without a scale; the variance of such a score grows with R, the usual explanation of why Mul-1024 fell behind
-there. For the scaled form multiply the scores by 1 / sqrt(R).
+This is the bilinear form with W = U^T V of rank R, with R (Dq + Dk) parameters instead of Dq Dk. It is Mul-R of the
+paper, which is trained without a scale. The variance of the scores grows with R, which is the usual explanation for the
+worse result of Mul-1024 in the paper. For the scaled form, multiply the scores by 1 / sqrt(R).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def reduced_rank_scores(
     query_factor: Float[Array, "R Dq"],
     key_factor: Float[Array, "R Dk"],
 ) -> Float[Array, "B T S"]:
-    """(U q_i)^T (V k_j) for every query and key, in float32. Raises ValueError naming the argument and the axis."""
+    """(U q_i)^T (V k_j) for all queries and keys, in float32. Raises ValueError naming the argument and the axis."""
     check_scores(
         (query, "B T Dq"), (keys, "B S Dk"), query_factor=(query_factor, "R Dq"), key_factor=(key_factor, "R Dk")
     )

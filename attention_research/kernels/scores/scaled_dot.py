@@ -1,7 +1,7 @@
 """Scaled dot-product scores, Vaswani et al. 2017 (arXiv 1706.03762), equation 1: e_ij = q_i^T k_j / sqrt(D).
 
-The products of independent vectors with unit variance have variance D; the scaled ones have 1 at every width. The scale
-is that of the keys as they come: a layer that splits the width into heads scales by the head's width, not the model's.
+Dot products of independent vectors with unit variance have variance D; scaled dot products have variance 1 at every
+width. D is the width of the given keys: in a layer with heads, it is the width of a head, not of the model.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ from attention_research.kernels.scores.dot import dot_scores
 def scaled_dot_scores(
     query: Float[Array, "B T D"], keys: Float[Array, "B S D"], *, scale: float | int | None = None
 ) -> Float[Array, "B T S"]:
-    """`dot_scores` times `scale`, by default 1 / sqrt(D); float32. Raises ValueError naming the argument and axis."""
+    """`dot_scores` times `scale` (default 1 / sqrt(D)), in float32. Raises ValueError naming the argument and axis."""
     scores = dot_scores(query, keys)
     return scores * jnp.asarray(query.shape[-1] ** -0.5 if scale is None else scale, scores.dtype)

@@ -1,4 +1,4 @@
-"""Attention that selects: hard, local and monotonic choices of where to look, and how they are learned."""
+"""Attention that selects positions: hard, local and monotonic attention, and gradient estimators for training."""
 
 from attention_research.kernels.selection.gumbel import gumbel_attention, gumbel_softmax
 from attention_research.kernels.selection.hard import hard_attention, semi_sampled_attention

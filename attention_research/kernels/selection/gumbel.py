@@ -1,9 +1,10 @@
 """Gumbel-softmax, Jang, Gu & Poole 2017 (arXiv 1611.01144), section 2:
 y = softmax((scores + g) / tau), g ~ Gumbel(0, 1).
 
-The same as the Concrete distribution of Maddison, Mnih & Teh (arXiv 1611.00712). The argmax of y is a sample of
-softmax(scores) at every temperature tau; y itself tends to it as tau tends to 0. Straight-through (section 2.2): the
-value is that one-hot argmax, the gradient is y's, which is biased and of low variance where REINFORCE is the opposite.
+It is the same as the Concrete distribution of Maddison, Mnih & Teh (arXiv 1611.00712). The argmax of y is a sample from
+softmax(scores) at every temperature tau, and y converges to the one-hot argmax as tau goes to 0. With the
+straight-through estimator (section 2.2), the value is the one-hot argmax and the gradient is that of y. This gradient
+is biased and has a low variance; REINFORCE is unbiased and has a high variance.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ def gumbel_softmax(
     temperature: float | int | Float[Array, ""] = 1.0,
     straight_through: bool = True,
 ) -> Float[Array, "B T S"]:
-    """The weights y, or exactly one-hot with y's gradient where `straight_through`; without a key there is no noise.
+    """The weights y, or, with `straight_through`, exact one-hot weights with the gradient of y. No key means no noise.
 
-    The temperature may be an array, to be annealed; it is above 0. Float32. A query that may attend to nothing gives 0.
-    Raises ValueError naming the argument and the axis.
+    The temperature is above 0; it may be an array, for annealing. Computed in float32. A query with no visible key
+    gives 0. Raises ValueError naming the argument and the axis.
     """
     check_shapes(scores=(scores, "B T S"), mask=(mask, "#B #T #S"))
     dtype = accumulator(scores.dtype)
@@ -40,12 +41,12 @@ def gumbel_softmax(
     soft = softmax_or_zero(noisy / temperature, mask)
     if not straight_through or scores.shape[-1] == 0:
         return soft
-    # From the noisy scores: a low temperature rounds near ones to equal weights.
+    # The argmax is of the noisy scores, because a low temperature can round near weights to equal ones.
     if mask is not None:
         noisy = jnp.where(mask, noisy, -jnp.inf)
     choice = jnp.argmax(noisy, axis=-1, keepdims=True)
     one_hot = (jnp.arange(scores.shape[-1], dtype=choice.dtype) == choice) & (noisy > -jnp.inf)
-    return one_hot.astype(dtype) + (soft - jax.lax.stop_gradient(soft))  # the bracket is exactly 0
+    return one_hot.astype(dtype) + (soft - jax.lax.stop_gradient(soft))  # the second term is exactly 0
 
 
 def gumbel_attention(
@@ -57,7 +58,7 @@ def gumbel_attention(
     temperature: float | int | Float[Array, ""] = 1.0,
     straight_through: bool = True,
 ) -> tuple[Float[Array, "B T Dv"], Float[Array, "B T S"]]:
-    """(context, weights) with the weights of `gumbel_softmax`: hard attention whose scores learn by backpropagation."""
+    """Hard attention that is trained by backpropagation. Returns (context, weights of `gumbel_softmax`)."""
     check_shapes(scores=(scores, "B T S"), values=(values, "B S Dv"), mask=(mask, "#B #T #S"))
     weights = gumbel_softmax(key, scores, mask, temperature=temperature, straight_through=straight_through)
     context = einsum("BTS,BSD->BTD", weights.astype(values.dtype), values)

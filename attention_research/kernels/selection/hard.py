@@ -1,9 +1,10 @@
 """Hard attention, Xu et al. 2015 (arXiv 1502.03044), section 4.1:
 s_t ~ Categorical(softmax(scores_t)), z_t = values[s_t].
 
-The choice has no derivative: its scores learn from the log-probability by REINFORCE (`reinforce_surrogate`). The
-released code (arctic-captions) samples while training and takes the *expected* value, softmax(scores) values, when it
-decodes; an argmax is there too, unused by default. Here a key samples and no key is the argmax.
+The choice has no derivative. The scores are trained with REINFORCE, from the log-probability (`reinforce_surrogate`).
+The released code (arctic-captions) samples in training and takes the *expected* value, softmax(scores) values, in
+decoding; it also has an argmax, which is not the default. Here, attention samples with a key and takes the argmax
+without a key.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ def hard_attention(
     values: Float[Array, "B S Dv"],
     mask: Bool[Array, "#B #T #S"] | None = None,
 ) -> tuple[Float[Array, "B T Dv"], Float[Array, "B T S"], Float[Array, "B T"]]:
-    """(context, one-hot weights, log-probability of the choice): one value a query, the others are not read.
+    """Returns (context, one-hot weights, log-probability of the choice). Each query reads only one value.
 
-    With a key the choice is a sample, and `log_prob` is differentiable in the scores: nothing else here is. Without a
-    key it is the argmax (the first of equals); nothing was sampled, so that the gradient of `log_prob` is stopped too
-    and the scores get exactly zero. Weights and log-probabilities are float32. A query that may attend to nothing
-    gives 0, 0 and 0. Raises ValueError naming the argument and the axis.
+    With a key, the choice is a sample. Only the log-probability is differentiable with respect to the scores. Without a
+    key, the choice is the argmax (the first of equal scores). Since nothing is sampled, the gradient of the
+    log-probability is stopped, and the scores get exactly zero gradient. Weights and log-probabilities are float32. For
+    a query with no visible key, all three are 0. Raises ValueError naming the argument and the axis.
     """
     S = check_shapes(scores=(scores, "B T S"), values=(values, "B S Dv"), mask=(mask, "#B #T #S"))["S"]
     if S == 0:
@@ -49,7 +50,7 @@ def hard_attention(
 
 
 def _log_probability(logits: Array, chosen: Array, some: Array) -> Array:
-    """log softmax(logits) at the chosen entry; 0 where nothing is visible."""
+    """log softmax(logits) at the chosen entry, or 0 if no key is visible."""
     largest = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
     logits = logits - jnp.where(some, largest, jnp.zeros_like(largest))
     total = jnp.sum(jnp.exp(logits), axis=-1)
@@ -64,12 +65,12 @@ def semi_sampled_attention(
     values: Float[Array, "B S Dv"],
     mask: Bool[Array, "#B #T #S"] | None = None,
 ) -> tuple[Float[Array, "B T Dv"], Float[Array, "B T S"], Float[Array, "B T"]]:
-    """`hard_attention` where `sampled`, else soft attention with softmax(scores) itself: lowers the variance.
+    """`hard_attention` if `sampled`, else soft attention with softmax(scores), which lowers the variance.
 
-    The paper flips a fair coin; the released code flips it once a minibatch, for all its steps, which is why the coin
-    (`jax.random.bernoulli(key)`) is an argument. Soft attention chose nothing: its log-probability is 0, and its
-    scores learn through the context. (The released code adds (cost - baseline) / 10 to the gradient of every weight
-    then, which the softmax's derivative takes to 0.)
+    The paper flips a fair coin. The released code flips it once per minibatch, for all steps; therefore the coin
+    (`jax.random.bernoulli(key)`) is an argument. Soft attention makes no choice: its log-probability is 0, and its
+    scores are trained through the context. (In this case, the released code adds (cost - baseline) / 10 to the gradient
+    of every weight, which the derivative of the softmax maps to 0.)
     """
     check_shapes(sampled=(sampled, ""), scores=(scores, "B T S"), values=(values, "B S Dv"), mask=(mask, "#B #T #S"))
     context, weights, log_prob = hard_attention(key, scores, values, mask)

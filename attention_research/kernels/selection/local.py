@@ -1,10 +1,11 @@
 """Local attention, Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.2, equation 10:
 softmax(scores) exp(-(s - p_t)^2 / (2 sigma^2)).
 
-The softmax is over the positions s with |s - p_t| <= D, and sigma = D / 2. Local-m: p_t = t, no Gaussian
-(`jnp.arange(T)` as centers). Local-p: p_t = S sigmoid(v^T tanh(W h_t)), `predicted_centers`, with the Gaussian, which
-multiplies after the softmax and is not normalised again. The centre is real and the window is the whole positions
-within D of it: 2D or 2D + 1 of them. Positions start at 0, so that a centre in (S - 1, S] lies past the last one.
+The softmax is over the positions s with |s - p_t| <= D, and sigma = D / 2. Local-m has p_t = t and no Gaussian (centers
+`jnp.arange(T)`). Local-p has p_t = S sigmoid(v^T tanh(W h_t)), `predicted_centers`, and the Gaussian, which multiplies
+the softmax without renormalization. The centre is a real number. The window contains the integer positions within
+distance D of it, which are 2D or 2D + 1 positions. Positions start at 0, so that a centre in (S - 1, S] is after the
+last position.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ def local_weights(
     mask: Bool[Array, "#B #T #S"] | None = None,
     positions: Int[Array, "B T S"] | None = None,
 ) -> Float[Array, "B T S"]:
-    """The weights of every position, 0 outside the window; float32; they sum to less than 1 under the Gaussian.
+    """The weights of all positions, in float32. They are 0 outside the window.
 
-    The centers get a gradient through the Gaussian alone (none for local-m). `positions` says which position each
-    score is for, where they are those of `local_window`; otherwise score s is for position s. A window without a
-    visible key gives 0. Raises ValueError naming the argument and the axis, or a `half_width` that is no width.
+    With the Gaussian, they sum to less than 1.
+    The gradient reaches the centers only through the Gaussian (for local-m, there is none). `positions` holds the
+    position of each score, if the scores are for the positions of `local_window`; by default, score s is for position
+    s. A window without a visible key gives 0. Raises ValueError naming the argument and the axis, and for an invalid
+    `half_width`.
     """
     axes = {"scores": (scores, "B T S"), "centers": (centers, "B T"), "mask": (mask, "#B #T #S")}
     S = check_shapes(**axes, positions=(positions, "B T S"))["S"]
@@ -48,7 +51,7 @@ def local_weights(
 def predicted_centers(
     query: Float[Array, "B T Dq"], weight: Float[Array, "A Dq"], v: Float[Array, "A"], lengths: Int[Array, "B"]
 ) -> Float[Array, "B T"]:
-    """p_t = S sigmoid(v^T tanh(W h_t)), equation 9, with the *real* length S of each sequence; float32, in [0, S]."""
+    """p_t = S sigmoid(v^T tanh(W h_t)), equation 9, for lengths S without padding. In float32, in [0, S]."""
     check_shapes(query=(query, "B T Dq"), weight=(weight, "A Dq"), v=(v, "A"), lengths=(lengths, "B"))
     lengths = as_int32("lengths", lengths)
     dtype = accumulator(query.dtype)
@@ -63,16 +66,17 @@ def local_window(
     half_width: int,
     mask: Bool[Array, "B S"] | None = None,
 ) -> tuple[Float[Array, "B T W D"], Int[Array, "B T W"], Bool[Array, "B T W"]]:
-    """(entries, positions, visible) of the W = 2 half_width + 1 positions from the first in each window on.
+    """Returns (entries, positions, visible) of the W = 2 half_width + 1 positions from the start of each window on.
 
-    For scores of the window alone, which cost T W instead of T S: with `entries` of the keys, scores [B T W] go into
-    `local_weights(..., mask=visible, positions=positions)` and its weights onto `entries` of the values. `visible` is
-    False outside the window (its last position, mostly: one fewer fits around a centre that is not whole), beyond the
-    sequence's ends and where the [B S] mask is; such entries are 0. A centre may lie anywhere.
+    It serves to compute scores only in the window, which costs T W instead of T S: pass the scores [B T W] of the
+    `entries` of the keys to `local_weights(..., mask=visible, positions=positions)`, and apply the weights to the
+    `entries` of the values. `visible` is False outside the window (usually at the last position, because a window with
+    a non-integer centre has one position less), outside the sequence, and where the mask [B S] is False. Such entries
+    are 0. A centre may be anywhere.
     """
     S = check_shapes(sequence=(sequence, "B S D"), centers=(centers, "B T"), mask=(mask, "B S"))["S"]
     _check_half_width(half_width, least_is_allowed=True)
-    if S == 0:  # one position that nothing sees, so that there is something to index
+    if S == 0:  # one masked position, so that indexing is possible
         sequence = jnp.zeros((sequence.shape[0], 1, sequence.shape[2]), sequence.dtype)
         mask = jnp.zeros(sequence.shape[:2], bool)
     centers = jax.lax.stop_gradient(centers).astype(accumulator(centers.dtype))
@@ -89,5 +93,5 @@ def local_window(
 
 def _check_half_width(half_width: float | int, *, least_is_allowed: bool) -> None:
     if half_width < 0 or (half_width == 0 and not least_is_allowed):
-        bound = "at least 0" if least_is_allowed else "above 0, since sigma is half of it"
+        bound = "at least 0" if least_is_allowed else "above 0, because sigma is half of it"
         raise ValueError(f"half_width: expected a number {bound}, got {half_width}")

@@ -1,8 +1,8 @@
 """Monotonic chunkwise attention (MoChA), Chiu & Raffel 2018 (arXiv 1712.05382), section 2.3:
 beta_j = sum_{k=j}^{j+w-1} alpha_k exp(u_j) / sum_{l=k-w+1}^{k} exp(u_l).
 
-Soft attention over the w positions that end where the monotonic process stops, in expectation over where that is. With
-a one-hot alpha it is the test-time form, the softmax of one chunk; with w = 1 it is alpha.
+This is the expectation, over the stopping position of the monotonic process, of soft attention over the w positions
+that end there. With a one-hot alpha, it is the test-time form, the softmax of one chunk. With w = 1, it is alpha.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ def mocha_weights(
     chunk_size: int,
     mask: Bool[Array, "B S"] | None = None,
 ) -> Float[Array, "B S"]:
-    """beta of one output step from its monotonic alignment alpha and the chunk energies u; float32; sums as alpha does.
+    """beta of one output step, in float32, from its monotonic alignment alpha and the chunk energies u.
 
-    The paper's moving sums of exp(u) overflow, or divide 0 by 0 where a window lies far below the row's maximum; here
-    each window has a softmax of its own: memory S w. `mask` is True at real positions: others are in no chunk. Raises
-    ValueError naming the argument and the axis, or a chunk size below 1.
+    beta sums to the sum of alpha. The paper's moving sums of exp(u) can overflow, or divide 0 by 0 if the energies in a
+    window are far below the maximum of the row. Here each window has its own softmax, which takes S w memory. `mask` is
+    True at non-padding positions; padding is in no chunk. Raises ValueError naming the argument and the axis, and for a
+    chunk size below 1.
     """
     S = check_shapes(alignment=(alignment, "B S"), chunk_scores=(chunk_scores, "B S"), mask=(mask, "B S"))["S"]
     if chunk_size < 1:

@@ -1,9 +1,9 @@
 """Monotonic alignment, Raffel et al. 2017 (arXiv 1704.00784), equations 13 and 14:
 q_j = (1 - p_{j-1}) q_{j-1} + previous_j, alpha_j = p_j q_j.
 
-alpha_j is the probability that the left-to-right process, which starts where the previous output stopped and stops at
-position j with probability p_j, stops at j: attention in expectation, to train with. A row may sum to less than 1: with
-the rest, nothing is chosen. Before the first output `previous` is one-hot at position 0.
+The left-to-right process starts at the stop of the previous output and stops at position j with probability p_j.
+alpha_j is the probability that it stops at j, the expected attention for training. A row may sum to less than 1; the
+rest is the probability that nothing is chosen. Before the first output, `previous` is one-hot at position 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
 
-SMALLEST = 1e-10  # what the released code clips products and their factors at
+SMALLEST = 1e-10  # the lower bound at which the released code clips products and their factors
 
 
 def monotonic_alignment(
@@ -26,18 +26,18 @@ def monotonic_alignment(
     mode: str = "recursive",
     mask: Bool[Array, "B S"] | None = None,
 ) -> Float[Array, "B S"]:
-    """alpha of one output step from the probabilities p of choosing each position; float32.
+    """alpha of one output step, in float32, from the probabilities p of choosing each position.
 
-    "recursive": the recurrence, exact for all p in [0, 1]; solved by an associative scan, log2(S) steps deep (the
-    released code's is S steps deep).
-    "parallel": p cumprod(1 - p) cumsum(previous / cumprod(1 - p)), the product exclusive, in log space, factors and
-    divisor clipped at 1e-10 as in the released code: wrong where cumprod(1 - p) falls below that, which long sequences
-    do (mass is lost, silently). Kept for comparison with published systems.
-    "hard": the test-time process: the first position from the previous one on with p above 1/2; zeros where there is
-    none, and from then on. `previous` is one-hot or zero. No gradient reaches p.
+    - "recursive" is the recurrence, which is exact for all p in [0, 1]. It is computed with an associative scan of
+      depth log2(S) (in the released code, the depth is S).
+    - "parallel" is p cumprod(1 - p) cumsum(previous / cumprod(1 - p)) with exclusive products, in log space. Factors
+      and divisor are clipped at 1e-10, as in the released code. It is wrong if cumprod(1 - p) falls below this value,
+      as it does for long sequences (probability mass is lost silently). It is for comparison with published systems.
+    - "hard" is the test-time process: the first position, from the previous one on, with p above 1/2, or zeros if there
+      is none, also for all later outputs. `previous` is one-hot or zero. p has no gradient.
 
-    `mask` is True at real positions; others are never chosen and pass the process on. Raises ValueError naming the
-    argument and the axis.
+    `mask` is True at non-padding positions; the process skips padding. Raises ValueError naming the argument and the
+    axis.
     """
     check_shapes(p_choose=(p_choose, "B S"), previous=(previous, "B S"), mask=(mask, "B S"))
     if mode not in MODES:
@@ -59,7 +59,7 @@ def _recursive(p: Array, previous: Array) -> Array:
 
 
 def _parallel(p: Array, previous: Array) -> Array:
-    # Not clipped at 1 from above, as the released code does: p is at least 0, and a clip halves the gradient at 1.
+    # The released code also clips at 1 from above. This is not needed, since p >= 0, and it halves the gradient at 1.
     log_product = jnp.cumsum(_exclusive(jnp.log(jnp.maximum(1 - p, SMALLEST))), axis=1)
     product = jnp.exp(log_product)
     return p * product * jnp.cumsum(previous / jnp.maximum(product, SMALLEST), axis=1)
@@ -71,7 +71,7 @@ def _hard(p: Array, previous: Array) -> Array:
 
 
 def _exclusive(x: Array) -> Array:
-    """x one position later, 0 first: neither a sum nor the recurrence takes anything from there."""
+    """Shifts x by one position, with 0 at the first position, which has no effect on sums and on the recurrence."""
     return jnp.pad(x[:, :-1], ((0, 0), (1, 0)))
 
 

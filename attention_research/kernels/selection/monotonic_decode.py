@@ -1,8 +1,8 @@
 """Online monotonic decoding, Raffel et al. 2017 (arXiv 1704.00784), section 2.2:
 the first j >= previous with energy_j > 0.
 
-The released code's "hard" mode computes every energy and then drops most; here an energy that is not needed is not
-computed, so that T outputs over S positions read at most S + T energies.
+The "hard" mode of the released code computes all energies and discards most. Here only the necessary energies are
+computed: T outputs over S positions need at most S + T energies.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def hard_monotonic_decode(
     previous: int | Int[Array, ""],
     length: int | Int[Array, ""],
 ) -> tuple[Int[Array, ""], Int[Array, ""]]:
-    """(position, energies_read): where the process stops, and how many energies it needed.
+    """Returns (position, energies_read): the stopping position, and the number of energies that were computed.
 
-    `energy_at` is given a position (a traced int32) and returns its energy, a scalar; it runs once for each energy
-    read: positions previous, previous + 1, ... up to the first energy above 0, that one included. `position` is
-    `length` where there is none (the context is then 0), and nothing is read when `previous` is `length` already.
-    `previous` is 0 before the first output. Under `vmap` the loop runs as long as its slowest example needs; what is
-    counted is each example's own. Raises ValueError for a shape that is not a scalar's.
+    `energy_at` takes a position (a traced int32) and returns its energy, a scalar. It is called for positions previous,
+    previous + 1, ... up to and including the first one with an energy above 0. If there is none, `position` is `length`
+    (and the context is 0). If `previous` is already `length`, no energy is computed. `previous` is 0 before the first
+    output. Under `vmap`, the loop runs until the slowest example is done; `energies_read` counts for each example
+    separately. Raises ValueError if an energy is not a scalar.
     """
     previous, length = as_int32("previous", previous), as_int32("length", length)
     check_shapes(previous=(previous, ""), length=(length, ""))

@@ -1,7 +1,8 @@
 """Monotonic energy, Raffel et al. 2017 (arXiv 1704.00784), section 2.4: g v^T / ||v|| tanh(W s + U h + b) + r.
 
-The scale g starts at 1 / sqrt(A) and the offset r below 0 (-1 in text, -4 in speech): at 0, a position is chosen with
-probability 1/2 at once and nothing attends beyond the first few. A sigmoid, unlike a softmax, feels both.
+The scale g is initialized to 1 / sqrt(A), and the offset r to a negative value (-1 for text, -4 for speech). With r =
+0, each position would initially be chosen with probability 1/2, and attention would not get beyond the first few
+positions. Unlike a softmax, a sigmoid depends on scale and offset.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ def monotonic_energy(
     gain: Float[Array, ""],
     offset: Float[Array, ""],
 ) -> Float[Array, "B T S"]:
-    """The energy of every query and key, float32: above 0 means chosen at test time. Memory B T S A.
+    """The energies of all queries and keys, in float32. At test time, a position with energy above 0 is chosen.
 
-    The paper's own additive energy with weight normalisation on v, a bias and a scalar offset. A v of zeros has
-    the direction 0, with gradient 0. Raises ValueError naming the argument and the axis.
+    It is the paper's additive energy with weight normalization of v, a bias and a scalar offset. It takes B T S A
+    memory. If v is 0, its direction is 0, with gradient 0. Raises ValueError naming the argument and the axis.
     """
     axes = {"query": "B T Dq", "keys": "B S Dk", "query_weight": "A Dq", "key_weight": "A Dk", "bias": "A", "v": "A",
             "gain": "", "offset": ""}  # fmt: skip
@@ -51,10 +52,10 @@ def choosing_probability(
     deviation: float | int = 1.0,
     mask: Bool[Array, "#B #T #S"] | None = None,
 ) -> Float[Array, "B T S"]:
-    """p = sigmoid(energy + deviation noise), noise ~ N(0, 1) where there is a key; float32; 0 where the mask is False.
+    """p = sigmoid(energy + deviation noise), in float32, with noise from N(0, 1). It is 0 where the mask is False.
 
-    Section 2.5: the noise makes the model prefer energies far from 0, so that p at test time is all but binary, as the
-    hard process needs. None at test time.
+    The noise makes the model prefer energies far from 0, so that p is nearly binary at test time, as the hard process
+    requires (section 2.5). Without a key, as at test time, there is no noise.
     """
     check_shapes(energy=(energy, "B T S"), mask=(mask, "#B #T #S"))
     energy = energy.astype(accumulator(energy.dtype))

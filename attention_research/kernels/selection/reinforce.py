@@ -1,10 +1,10 @@
 """REINFORCE for hard attention, Xu et al. 2015 (arXiv 1502.03044), section 4.1: (cost - b) d log p(s) - lambda_e dH[s].
 
-The whole loss, minimised: cost (whose gradient reaches everything but the choices' scores), plus lambda_r times
-`reinforce_surrogate`, minus lambda_e times `attention_entropy`. The paper maximises log p(y | s): a reward, the cost's
-negative. The released code fixes lambda_r at 1/10 and lambda_e at 0.002, does not divide the surrogate by the batch
-although it divides the cost, and for its cost takes either the caption's mean over time or, by default, each word's own
-cost without a baseline; that last is biased, since a choice changes the later words too (`cost_to_go` is not).
+The loss to minimize is the cost (whose gradient reaches all parameters except the scores of the choices), plus lambda_r
+times `reinforce_surrogate`, minus lambda_e times `attention_entropy`. The paper maximizes log p(y | s), a reward, which
+is the negative cost. The released code sets lambda_r to 1/10 and lambda_e to 0.002, and divides the cost by the batch
+size, but not the surrogate. Its cost is either the mean over time of the caption's cost or, by default, the cost of
+each word without a baseline. The latter is biased, because a choice also affects later words; `cost_to_go` is unbiased.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def reinforce_surrogate(
     baseline: Float[Array, ""],
     mask: Bool[Array, "B T"] | None = None,
 ) -> Float[Array, "B T"]:
-    """(cost - baseline) log_prob, 0 where the mask is False: its gradient is the estimate, its value means nothing.
+    """(cost - baseline) log_prob, or 0 where the mask is False. Its gradient is the estimate; its value has no meaning.
 
-    Cost and baseline are constants here. `cost` is the sequence's, [B 1], or what came after each choice, [B T]; any
-    baseline that does not depend on the choices leaves the estimate unbiased. Float32. Raises ValueError naming the
-    argument and the axis.
+    Cost and baseline are treated as constants. `cost` is the cost of the sequence, [B 1], or the cost after each
+    choice, [B T]. The estimate is unbiased for any baseline that does not depend on the choices. Computed in float32.
+    Raises ValueError naming the argument and the axis.
     """
     check_shapes(log_prob=(log_prob, "B T"), cost=(cost, "B #T"), baseline=(baseline, ""), mask=(mask, "B T"))
     dtype = accumulator(log_prob.dtype)
@@ -38,7 +38,7 @@ def reinforce_surrogate(
 
 
 def cost_to_go(cost: Float[Array, "B T"]) -> Float[Array, "B T"]:
-    """The sum of a sequence's costs from each position on: all that the choice there can have changed.
+    """The sum of the costs of a sequence from each position on, which are the costs that a choice there can affect.
 
     >>> cost_to_go(jnp.array([[1.0, 2.0, 4.0]])).tolist()
     [[7.0, 6.0, 4.0]]
@@ -54,10 +54,10 @@ def moving_average_baseline(
     *,
     decay: float = 0.9,
 ) -> Float[Array, ""]:
-    """decay b + (1 - decay) mean(cost): the baseline of the *next* minibatch, so that it knows nothing of this one.
+    """decay b + (1 - decay) mean(cost), the baseline for the *next* minibatch, so that it is independent of this one.
 
-    The mean is over the real positions of [B T], or over the sequences of [B 1]; without any the baseline stays. Starts
-    at 0. Has no gradient.
+    The mean is over the non-padding positions of [B T], or over the sequences of [B 1]. If there are none, the baseline
+    does not change. It is initialized to 0 and has no gradient.
     """
     sizes = check_shapes(baseline=(baseline, ""), cost=(cost, "B #T"), mask=(mask, "B T"))
     dtype = accumulator(cost.dtype)
@@ -73,9 +73,10 @@ def moving_average_baseline(
 def attention_entropy(
     scores: Float[Array, "B T S"], mask: Bool[Array, "#B #T #S"] | None = None
 ) -> Float[Array, "B T"]:
-    """H = -sum_s alpha_s log alpha_s of alpha = softmax(scores) over the visible keys, in nats, float32; 0 for none.
+    """The entropy -sum_s alpha_s log alpha_s of alpha = softmax(scores) over the visible keys, in nats, in float32.
 
-    From the scores and not from alpha, whose logarithm overflows where a weight underflows (the released code's does).
+    It is 0 if no key is visible. It is computed from the scores, because log alpha overflows if a weight underflows (as
+    in the released code).
     """
     check_shapes(scores=(scores, "B T S"), mask=(mask, "#B #T #S"))
     scores = scores.astype(accumulator(scores.dtype))

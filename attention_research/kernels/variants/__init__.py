@@ -1,4 +1,4 @@
-"""Dot-product attention with another scale, norm, saturation, normaliser, number of heads or cache."""
+"""Variants of dot-product attention with a different scale, norm, normalization, number of heads or cache."""
 
 from attention_research.kernels.variants.differential import (
     differential_attention,

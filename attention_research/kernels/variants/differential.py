@@ -1,10 +1,10 @@
 """Differential attention, Ye et al. 2024 (arXiv 2410.05258), equations 1 to 3: (A1 - lambda A2) V.
 
-A1 = softmax(Q1 K1^T scale), A2 likewise, and lambda = exp(q1 k1) - exp(q2 k2) + lambda_init, from four learned
-vectors shared by the heads of a layer. Each head's output goes through a root mean square norm of its own and is
-multiplied by 1 - lambda_init. As in the released code: the norm has a gain [Hv] shared by the heads and epsilon
-1e-5, and the values are as wide as both queries together (Hv = 2 H, which nothing here depends on). A pair of
-queries is [2 H] of a head (the code's heads 2 n and 2 n + 1).
+A1 = softmax(Q1 K1^T scale), A2 = softmax(Q2 K2^T scale), and lambda = exp(q1 k1) - exp(q2 k2) + lambda_init, from four
+learned vectors that the heads of a layer share. The output of each head is normalized by its root mean square and
+multiplied by 1 - lambda_init. As in the released code, the norm has epsilon 1e-5 and a gain [Hv] that the heads share,
+and the values are as wide as both queries together (Hv = 2 H, but other widths work too). A pair of queries is [2 H] of
+a head (heads 2 n and 2 n + 1 in the code).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from attention_research.kernels.precision import accumulator
 from attention_research.kernels.rms_norm import rms_norm
 from attention_research.kernels.shapes import check_shapes
 
-#: Where q k is cut off: the norm's squares of exp(40) times the values are still finite.
+#: The upper bound of q k. The squares of exp(40) times the values in the norm are still finite.
 MOST = 40.0
 
 
 def differential_lambda_init(layer: int) -> float:
-    """0.8 - 0.6 exp(-0.3 layer), layers counted from 0 (the paper's l - 1).
+    """0.8 - 0.6 exp(-0.3 layer), where layers count from 0 (l - 1 in the paper).
 
     >>> round(differential_lambda_init(0), 6)
     0.2
@@ -59,9 +59,10 @@ def differential_attention(
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """(1 - lambda_init) RMSNorm(A1 V - lambda A2 V) gain, head by head; A1 V and A2 V are `dot_product_attention`.
+    """(1 - lambda_init) RMSNorm(A1 V - lambda A2 V) gain for each head.
 
-    The other arguments are its. An empty row is 0 with gradient 0. Raises ValueError naming the argument and the axis.
+    A1 V and A2 V are computed by `dot_product_attention`, which also takes the other arguments. A query with no visible
+    key gives 0 with gradient 0. Raises ValueError naming the argument and the axis.
     """
     check_shapes(
         query=(query, "B T N 2 H"),

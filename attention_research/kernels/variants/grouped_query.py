@@ -1,9 +1,9 @@
 """Grouped-query attention, Ainslie et al. 2023 (arXiv 2305.13245), section 2.2: softmax(Q_n K_g(n)^T scale) V_g(n).
 
-K groups of N/K neighbouring query heads share a key and a value head, g(n) = floor(n K / N). One group is the
-multi-query attention of Shazeer 2019 (arXiv 1911.02150), N groups are multi-head attention. Section 2.1 converts a
-multi-head checkpoint by replacing the key and value projections of a group by their mean (`pool_heads`), and trains
-on. Projections are linear, so that to pool the projected keys is the same.
+K groups of N/K neighbouring query heads each share one key head and one value head, g(n) = floor(n K / N). One group is
+the multi-query attention of Shazeer 2019 (arXiv 1911.02150); N groups are multi-head attention. Section 2.1 converts a
+multi-head checkpoint: it replaces the key and value projections of a group by their mean (`pool_heads`) and continues
+training. Since projections are linear, pooling the projected keys gives the same result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def pool_heads(x: Float[Array, "*B N H"], num_groups: int) -> Float[Array, "*B K H"]:
-    """The mean of each of `num_groups` runs of neighbouring heads; for keys and for a kernel [D N H] alike.
+    """The mean of each of `num_groups` groups of neighbouring heads, for keys or for a kernel [D N H].
 
     Raises ValueError naming the axis.
 
@@ -44,10 +44,10 @@ def grouped_query_attention(
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """`dot_product_attention` with fewer key and value heads than query heads: their K heads pooled to `num_groups`.
+    """`dot_product_attention` with the K key and value heads pooled to `num_groups` heads.
 
-    None pools nothing: key and value have one head a group already. Raises ValueError naming the argument and the
-    axis.
+    With `num_groups` None, there is no pooling: key and value already have one head per group. Raises ValueError naming
+    the argument and the axis.
     """
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"))
     if num_groups is not None:

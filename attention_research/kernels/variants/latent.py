@@ -1,13 +1,14 @@
 """Multi-head latent attention, DeepSeek-AI 2024 (arXiv 2405.04434), equations 9 to 18:
 softmax((q_n W^K_n c^T + r_n p^T) scale) c W^V_n.
 
-Keys and values of all heads are made from one latent c_j [R] of a position; positions enter by a second part of the
-query, r_n [P], and one key p_j [P] shared by the heads, both rotated already (decoupled rotary: a rotation between
-query and W^K would forbid the absorbed form). The cache holds R + P numbers a position. The scale is
-1 / sqrt(H + P). The projections that make q, r, c (with its root mean square norm) and p belong to the layer.
+The keys and values of all heads are computed from one latent vector c_j [R] per position. Position information comes
+from a second part of the query, r_n [P], and a key p_j [P] that all heads share, both already rotated. (This is
+decoupled rotary: with a rotation between the query and W^K, the absorbed form would not be possible.) The cache holds
+R + P numbers per position. The scale is 1 / sqrt(H + P). The projections to q, r, c (with its root mean square norm)
+and p belong to the layer.
 
-Two forms with the same result: `latent_attention` makes the keys and values of every head, for training;
-`absorbed_latent_attention` multiplies W^K into the query and W^V into the output, and attends to the latents as a
+There are two forms with the same result. `latent_attention` computes the keys and values of all heads, for training.
+`absorbed_latent_attention` multiplies W^K into the query and W^V into the output, and attends to the latent vectors as
 multi-query attention of width R + P, for decoding from the cache.
 """
 
@@ -34,9 +35,9 @@ def latent_attention(
     is_causal: bool = False,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """Attention with the keys [c W^K_n, p] and the values c W^V_n, made for every head.
+    """Attention with the keys [c W^K_n, p] and the values c W^V_n, computed for every head.
 
-    The other arguments are `dot_product_attention`'s. Raises ValueError naming the argument and the axis.
+    Other arguments are those of `dot_product_attention`. Raises ValueError naming the argument and the axis.
     """
     scale = _check(query, rotated_query, latent, rotated_key, key_weight, value_weight, scale)
     key = einsum("BSR,RNH->BSNH", latent, key_weight.astype(latent.dtype)).astype(latent.dtype)
@@ -61,9 +62,9 @@ def absorbed_latent_attention(
     is_causal: bool = False,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """`latent_attention` without keys and values of heads: the queries q W^K_n meet the latents, W^V_n comes last.
+    """`latent_attention` in absorbed form: the queries q W^K_n attend to the latent vectors, and W^V_n is applied last.
 
-    To decode, `latent` and `rotated_key` are the cache and `mask` says what of it is filled. Raises ValueError
+    In decoding, `latent` and `rotated_key` are the cache, and `mask` is True at its filled positions. Raises ValueError
     naming the argument and the axis.
     """
     scale = _check(query, rotated_query, latent, rotated_key, key_weight, value_weight, scale)
@@ -85,7 +86,7 @@ def _check(
     value_weight: Array,
     scale: float | int | None,
 ) -> float | int:
-    """The scale, 1 / sqrt(H + P) where it is None."""
+    """Checks the shapes and returns the scale, by default 1 / sqrt(H + P)."""
     check_shapes(
         query=(query, "B T N H"),
         rotated_query=(rotated_query, "B T N P"),

@@ -1,8 +1,8 @@
-"""Query-key normalisation, Henry et al. 2020 (arXiv 2010.04245): softmax(g (Q / |Q|) (K / |K|)^T) V.
+"""Query-key normalization, Henry et al. 2020 (arXiv 2010.04245): softmax(g (Q / |Q|) (K / |K|)^T) V.
 
-Rows of Q and K are divided by their L2 norms, so that the logits are cosines times the learned gain g, which takes
-the place of 1 / sqrt(H). The paper has one g, at first log2(L^2 - L) with L the 97.5th percentile of the lengths;
-here g is [N], one a head, or [1].
+Rows of Q and K are divided by their L2 norms, so that the logits are cosines times a learned gain g, which replaces
+1 / sqrt(H). The paper has one g, initialized to log2(L^2 - L), where L is the 97.5th percentile of the lengths. Here g
+is [N], one per head, or [1].
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def query_key_l2_attention(
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """`dot_product_attention` with the logits gain_n cos(q, k) + bias; norms are sqrt(sum x^2 + epsilon), in float32.
+    """`dot_product_attention` with the logits gain_n cos(q, k) + bias. Norms are sqrt(sum x^2 + epsilon), in float32.
 
     Raises ValueError naming the argument and the axis.
     """

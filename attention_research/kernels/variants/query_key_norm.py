@@ -1,9 +1,9 @@
-"""Query-key normalisation as a layer, Dehghani et al. 2023 (arXiv 2302.05442), section 2:
+"""Query-key normalization with a norm layer, Dehghani et al. 2023 (arXiv 2302.05442), section 2:
 softmax(LN(Q) LN(K)^T / sqrt(H)) V.
 
-The norm is over a head's width; its gain [H] is shared by the heads. ViT-22B has a layer norm without a bias
-(`center=True`); what followed it in language models (Chameleon, OLMo 2, Qwen3, Gemma 3) is the same with a root mean
-square norm (`center=False`), before rotary positions.
+The norm is over the width of a head, and its gain [H] is shared by the heads. ViT-22B has a layer norm without a bias
+(`center=True`). Later language models (Chameleon, OLMo 2, Qwen3, Gemma 3) have a root mean square norm
+(`center=False`), before rotary positions.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def query_key_norm_attention(
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """`dot_product_attention` of normalised queries and keys, by their root mean square or (`center`) layer norm.
+    """`dot_product_attention` of normalized queries and keys, with RMSNorm or, with `center`, layer norm.
 
-    Positions that rotate queries and keys come after the norm: apply `rms_norm` and rotate before
-    `dot_product_attention` instead. Raises ValueError naming the argument and the axis.
+    Rotary positions are applied after the norm. With rotary positions, call `rms_norm`, rotate, and call
+    `dot_product_attention` instead of this function. Raises ValueError naming the argument and the axis.
     """
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), query_gain=(query_gain, "H"), key_gain=(key_gain, "H"))
 

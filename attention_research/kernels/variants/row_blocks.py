@@ -1,7 +1,7 @@
-"""Attention whose weights are not a plain softmax, a block of queries at a time: memory linear in the keys.
+"""Attention with custom weights instead of a plain softmax, in blocks of queries: memory is linear in the keys.
 
-For each block the logits against the keys that it can see are computed, turned into weights and applied; the
-gradient computes them again. With a window on both sides a block reads only the keys within it.
+For each block, the logits of its visible keys are computed, converted to weights and applied. The gradient recomputes
+them. With a window on both sides, a block reads only the keys within the window.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attention_research.kernels.attention.arguments import prepare
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.symbolic import symbolic
 
-#: (logits [B N t S] in float32, visible or None) -> weights, 0 where not visible.
+#: (logits [B N t S] in float32, visible or None) -> weights, which are 0 at keys that are not visible.
 Weigh = Callable[[Float[Array, "B N t S"], Bool[Array, "..."] | None], Float[Array, "B N t S"]]
 
 
@@ -35,10 +35,10 @@ def attend_by_rows(
     block_size: int,
     num_first: int = 0,
 ) -> Float[Array, "B T N Hv"]:
-    """weigh(query key^T scale, visible) value; arguments as `dot_product_attention`, window and causality top-left.
+    """weigh(query key^T scale, visible) value. Arguments are those of `dot_product_attention`; alignment is top-left.
 
-    `num_first` keys are visible beside the window (not beside causality or the mask). Raises ValueError naming the
-    argument and the axis.
+    The first `num_first` keys are visible in addition to the window, but causality and the mask apply to them too.
+    Raises ValueError naming the argument and the axis.
     """
     _, options = prepare(query, key, value, None, mask, scale, is_causal, None, None, local_window_size)
     scale, left, right = options.scale, options.left, options.right
@@ -47,16 +47,16 @@ def attend_by_rows(
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
     if 0 in (B, T, S):
         return jnp.zeros((B, T, N, value.shape[3]), query.dtype)
-    whole = symbolic(B, T, S)  # then one block of all rows
+    whole = symbolic(B, T, S)  # with symbolic sizes, one block of all rows
     block = T if whole else min(block_size, T)
     count = 1 if whole else math.ceil(T / block)
-    before, width = 0, S  # the keys before its first query that a block reads, and all that it reads
+    before, width = 0, S  # keys that a block reads: before its first query, in total
     if not whole and left is not None and right is not None and block + left + right + num_first < S:
         before, width = left, block + left + right
     sliced = not whole and width < S
 
     def rows_of(first: Array, rows: Array, key: Array, value: Array) -> Array:
-        """One block: rows [B t K G H] from position `first`, keys and values [B width K H]."""
+        """The output of one block: rows [B t K G H] from position `first` on, keys and values [B width K H]."""
         start = jnp.clip(first - before, 0, S - width) if sliced else jnp.int32(0)
         columns = start + jnp.arange(width, dtype=jnp.int32)
         positions = first + jnp.arange(block, dtype=jnp.int32)[:, None]
@@ -87,7 +87,7 @@ def attend_by_rows(
         index = jnp.clip(first - before, 0, S - width)[:, None] + jnp.arange(width, dtype=jnp.int32)
 
         def seen(x: Array) -> Array:
-            """[c B num_first+width K H]: gathered once, so that the gradient is summed once."""
+            """The keys of all blocks [c B num_first+width K H], in one gather, so that the gradient is summed once."""
             windows = jnp.moveaxis(jnp.take(x, index, axis=1), 1, 0)
             always = jnp.broadcast_to(x[None, :, :num_first], (count, B, num_first, *x.shape[2:]))
             return jnp.concatenate([always, windows], axis=2)
@@ -99,7 +99,7 @@ def attend_by_rows(
 def _visible(
     positions: Array, columns: Array, left: int | None, right: int | None, num_first: int, sliced: bool
 ) -> Array | None:
-    """[t S] of the band and the first keys; those stand before the sliced ones, which then leave them out."""
+    """The mask [t S] of the band and the first keys. If sliced, the first keys are separate columns in front."""
     if left is None and right is None:
         return None
     seen = jnp.ones((), bool)

@@ -1,7 +1,8 @@
 """Sigmoid attention, Ramapuram et al. 2024 (arXiv 2409.04431): sigmoid(Q K^T / sqrt(H) + b) V with b = -log S.
 
-Keys do not compete, and nothing is normalised: the bias keeps the sum of the weights near 1 at the start. S is the
-number of key positions, padding and future included, as in the paper; where lengths vary, pass the bias.
+The weights of different keys are independent and are not normalized. The bias makes the sum of the weights near 1 at
+initialization. As in the paper, S is the number of key positions, including padding and future positions. If lengths
+vary, pass the bias.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ def sigmoid_attention(
     local_window_size: int | tuple[int, int] | None = None,
     block_size: int = 512,
 ) -> Float[Array, "B T N Hv"]:
-    """sigmoid(q k scale + logit_bias_n) value, `block_size` queries at a time: memory linear in the keys.
+    """sigmoid(q k scale + logit_bias_n) value, with memory linear in the keys.
 
-    `logit_bias` is [N] or [1], None -log S. The other arguments are `dot_product_attention`'s. A row that may attend
-    to nothing is 0 with gradient 0. Raises ValueError naming the argument and the axis.
+    `block_size` queries are computed at a time. `logit_bias` is [N] or [1]; None means -log S. Other arguments are
+    those of `dot_product_attention`. A query with no visible key gives 0 with gradient 0. Raises ValueError naming the
+    argument and the axis.
     """
     check_shapes(query=(query, "B T N H"), logit_bias=(logit_bias, "#N"))
 

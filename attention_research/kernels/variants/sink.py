@@ -1,7 +1,8 @@
 """Learned attention sinks, OpenAI 2025 (arXiv 2508.10925): exp(l_ij) / (exp(sink_n) + sum_j exp(l_ij)), then times V.
 
-The sink is a logit a head without a key and with the value 0 (gpt-oss): a head may attend to nothing. A sink of 0 is
-the "softmax off by one", of -inf the softmax. Attention sinks that are tokens are `streaming_attention`.
+The sink is an additional logit per head, without a key and with the value 0 (gpt-oss), so that the weights of a head
+can be near 0. A sink of 0 gives the "softmax off by one", and a sink of -inf the softmax. For attention sinks that are
+tokens, see `streaming_attention`.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ def sink_attention(
     local_window_size: int | tuple[int, int] | None = None,
     block_size: int = 512,
 ) -> Float[Array, "B T N Hv"]:
-    """Attention with exp(sink_n) in the denominator, `block_size` queries at a time: memory linear in the keys.
+    """Attention with exp(sink_n) in the denominator of the softmax, with memory linear in the keys.
 
-    `sink` is [N] or [1], in the units of the scaled logits. The other arguments are `dot_product_attention`'s. An
-    empty row is 0 with gradient 0. Raises ValueError naming the argument and the axis.
+    `block_size` queries are computed at a time. `sink` is [N] or [1], in the units of the scaled logits. Other
+    arguments are those of `dot_product_attention`. A query with no visible key gives 0 with gradient 0. Raises
+    ValueError naming the argument and the axis.
     """
     check_shapes(query=(query, "B T N H"), sink=(sink, "#N"))
 

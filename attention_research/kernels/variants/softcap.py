@@ -1,6 +1,7 @@
 """Logit soft-capping, Gemma Team 2024 (arXiv 2408.00118), section 2: softmax(cap tanh(Q K^T scale / cap)) V.
 
-No logit exceeds the cap (50 in Gemma 2); the mask comes after the cap, so that what is hidden stays hidden.
+The magnitude of the logits is at most the cap (50 in Gemma 2). The mask is applied after the cap, so that masked keys
+stay masked.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ def softcap_attention(
     local_window_size: int | tuple[int, int] | None = None,
     block_size: int = 512,
 ) -> Float[Array, "B T N Hv"]:
-    """Attention with capped logits, `block_size` queries at a time: memory linear in the keys.
+    """Attention with capped logits, with memory linear in the keys.
 
-    The other arguments are `dot_product_attention`'s. An empty row is 0 with gradient 0. Raises ValueError naming
-    the argument and the axis, and where cap is not above 0.
+    `block_size` queries are computed at a time. Other arguments are those of `dot_product_attention`. A query with no
+    visible key gives 0 with gradient 0. Raises ValueError naming the argument and the axis, and if cap is not above 0.
     """
     if cap <= 0:
         raise ValueError(f"cap: expected more than 0, got {cap}")

@@ -1,10 +1,11 @@
 """Attention sinks in a rolling cache, Xiao et al. 2023 (arXiv 2309.17453), section 3.2:
 softmax(Q K^T scale) V over the keys j < s and i - w <= j <= i.
 
-StreamingLLM: position i sees the first s tokens (4 in the paper) and the last w before itself, so that the cache has
-s + w + 1 entries at any length. Here w does not count the position itself; the paper's window of L recent tokens is
-w = L - 1. The paper counts positions within the cache: keys are cached before a rotation and rotated by their place
-in it. That is the caller's; the kernel rotates nothing.
+In StreamingLLM, position i attends to the first s tokens (4 in the paper), to the w positions before it and to itself,
+so that the cache has s + w + 1 entries at any length. w does not count the position itself; the paper's window of L
+recent tokens is w = L - 1. In the paper, position encodings are relative to the cache: keys are cached before the
+rotary embedding and rotated according to their index in the cache. The caller must do this; the kernel does not rotate
+keys.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from attention_research.kernels.variants.row_blocks import attend_by_rows
 
 
 class RollingCache(NamedTuple):
-    """Keys [B C K H] and values [B C K Hv], C = s + w + 1: the first s tokens, then the others in a ring; all zeros
-    at first. `position` is the number of tokens seen."""
+    """Keys [B C K H] and values [B C K Hv], where C = s + w + 1, initially zeros.
+
+    They hold the first s tokens, followed by the last w + 1 tokens in a ring. `position` is the number of tokens so
+    far.
+    """
 
     key: Float[Array, "B C K H"]
     value: Float[Array, "B C K Hv"]
@@ -42,9 +46,10 @@ def streaming_attention(
     scale: float | int | None = None,
     block_size: int = 512,
 ) -> Float[Array, "B T N Hv"]:
-    """Causal attention to the first `num_sinks` tokens and to a window; time and memory O(T (block + window + sinks)).
+    """Causal attention to the first `num_sinks` tokens and to a window.
 
-    An empty row is 0 with gradient 0. Raises ValueError naming the argument and the axis.
+    Time and memory are O(T (block + window + sinks)). A query with no visible key gives 0 with gradient 0. Raises
+    ValueError naming the argument and the axis.
     """
     if num_sinks < 0 or window < 0:
         raise ValueError(f"num_sinks, window: expected at least 0, got {num_sinks} and {window}")
@@ -63,7 +68,7 @@ def streaming_attention_step(
     num_sinks: int,
     scale: float | int | None = None,
 ) -> tuple[RollingCache, Float[Array, "B 1 N Hv"]]:
-    """The next token: it takes a free place or that of the oldest token which is no sink, and attends to all places.
+    """Decodes the next token. It takes a free place, or the place of the oldest token that is not a sink.
 
     Raises ValueError naming the argument and the axis.
     """

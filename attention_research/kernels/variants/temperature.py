@@ -1,7 +1,7 @@
 """Learned temperature, Lee, Lee & Song 2021 (arXiv 2112.13492), locality self-attention: softmax(Q K^T / tau_n) V.
 
-Every head learns its temperature tau, sqrt(H) at first. The released code learns 1 / tau; here it is tau, so that
-it reads in the units of the logits. The paper's other half, a mask of the diagonal, is a `mask`.
+Each head learns its temperature tau, which is initialized to sqrt(H). The released code learns 1 / tau; here the
+parameter is tau, in the units of the logits. The paper also masks the diagonal: use `mask` for this.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def temperature_attention(
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """`dot_product_attention` with the logits q k / temperature_n + bias; a temperature is not 0, and has a gradient.
+    """`dot_product_attention` with the logits q k / temperature_n + bias.
 
-    Raises ValueError naming the argument and the axis.
+    Temperatures are nonzero and have gradients. Raises ValueError naming the argument and the axis.
     """
     check_shapes(query=(query, "B T N H"), temperature=(temperature, "N"))
     dtype = accumulator(query.dtype)

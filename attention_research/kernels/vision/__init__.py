@@ -1,4 +1,4 @@
-"""Attention over the channels and positions of images, [B Y X C]; convolution as hard attention."""
+"""Attention over the channels and positions of images [B Y X C], and convolution as hard attention."""
 
 from attention_research.kernels.vision.cbam import cbam
 from attention_research.kernels.vision.channel_attention import channel_attention

@@ -1,7 +1,7 @@
 """Convolutional block attention (CBAM), Woo et al. 2018 (arXiv 1807.06521), equation 1:
 F' = M_c(F) F, F'' = M_s(F') F'.
 
-Channels first, then positions: the order that the paper found best. Images are [B Y X C].
+Channel attention comes before spatial attention, the order that the paper found best. Images are [B Y X C].
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ def cbam(
     *,
     mask: Bool[Array, "B Y X"] | None = None,
 ) -> tuple[Float[Array, "B Y X C"], Float[Array, "B C"], Float[Array, "B Y X"]]:
-    """(F'', the channels' gates, the pixels' gates): `channel_attention`, then `spatial_attention` on what it gives.
+    """Applies `channel_attention`, then `spatial_attention`. Returns (F'', gates of channels, gates of pixels).
 
-    `mask` is True at real pixels; others are not pooled and come out as 0. Raises ValueError naming the axis.
+    `mask` is True at non-padding pixels. Padding is excluded from pooling, and its output is 0. Raises ValueError
+    naming the axis.
     """
     x, channels = channel_attention(x, reduce_kernel, expand_kernel, reduce_bias, expand_bias, mask=mask)
     x, pixels = spatial_attention(x, kernel, bias, mask=mask)

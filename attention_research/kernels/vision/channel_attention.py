@@ -1,8 +1,8 @@
 """CBAM's channel attention, Woo et al. 2018 (arXiv 1807.06521), equation 2:
 M_c(F) = sigmoid(MLP(avg(F)) + MLP(max(F))), with MLP(z) = W_1 relu(W_0 z) and avg, max over positions.
 
-One MLP serves both, so that a bias on its output counts twice, as in the released code; the paper has no biases.
-Images are [B Y X C].
+Both terms use the same MLP, so that a bias of its output counts twice, as in the released code. The paper has no
+biases. Images are [B Y X C].
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def channel_attention(
     *,
     mask: Bool[Array, "B Y X"] | None = None,
 ) -> tuple[Float[Array, "B Y X C"], Float[Array, "B C"]]:
-    """(x times its gates, the gates in float32): `squeeze_excitation` that also looks at the largest value.
+    """Returns (x times its gates, the gates in float32). Unlike `squeeze_excitation`, it also pools the maximum.
 
-    `mask` is True at real pixels, which alone are pooled; others come out as 0. An image without any has gates 0.
-    Raises ValueError naming the axis.
+    `mask` is True at non-padding pixels. Padding is excluded from pooling, and its output is 0. An image of only
+    padding has gates 0. Raises ValueError naming the axis.
     """
     check_shapes(
         x=(x, "B Y X C"), mask=(mask, "B Y X"), reduce_kernel=(reduce_kernel, "C R"),

@@ -1,11 +1,12 @@
 """Convolution as hard attention, Cordonnier, Loukas & Jaggi 2020 (arXiv 1911.03584), theorem 1:
 conv(X)_q = sum_h sum_k a^h_{qk} X_k W_h, with a^h_{qk} = 1 where k - q = Delta_h and 0 elsewhere.
 
-A K x K convolution is K^2 heads. Each attends with weight 1 to the pixel at its own offset and with 0 to all others,
-has its own value matrix W_h, one tap of the filter, and the heads are summed. Pixels outside the image do not exist:
-there a head attends to nothing and gives 0, which is the convolution's padding with zeros ("SAME", stride 1). Lemma 2:
-softmax over -sharpness |k - q - Delta_h|^2 (`offset_scores`), a relative position encoding of three numbers, becomes
-these weights as the sharpness grows. Images are [B Y X C]; positions are numbered row by row; offsets are (y, x).
+A K x K convolution equals K^2 heads. Each head attends with weight 1 to the pixel at its own offset and with weight 0
+to all others. It has its own value matrix W_h, one tap of the filter, and the heads are summed. If the offset leads out
+of the image, a head attends to no pixel and gives 0, which equals the zero padding of the convolution ("SAME", stride
+1). Lemma 2: the softmax over -sharpness |k - q - Delta_h|^2 (`offset_scores`), a relative position encoding with three
+numbers, converges to these weights as the sharpness grows. Images are [B Y X C]; positions are numbered row by row;
+offsets are (y, x).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MODES = ("gather", "weights")
 
 
 def head_offsets(rows: int, columns: int) -> np.ndarray:
-    """Delta_h [N 2] for the N = rows * columns taps of a filter, row by row; an even size reaches further down, right.
+    """Delta_h [N 2] for the N = rows * columns taps of a filter, row by row. Even sizes extend further down or right.
 
     >>> head_offsets(1, 3).tolist()
     [[0, -1], [0, 0], [0, 1]]
@@ -32,20 +33,20 @@ def head_offsets(rows: int, columns: int) -> np.ndarray:
 
 
 def _relative(offsets: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """k - q - Delta_h for every head, query q and key k: [N T S 2]."""
+    """k - q - Delta_h for all heads, queries q and keys k: [N T S 2]."""
     pixels = np.indices((rows, columns)).reshape(2, -1).T
     return pixels[None, None] - pixels[None, :, None] - np.asarray(offsets)[:, None, None]
 
 
 def offset_weights(offsets: np.ndarray, rows: int, columns: int) -> Float[Array, "N T S"]:
-    """The one-hot weights a^h for an image of T = S = rows * columns; a row is 0 where the offset leaves the image."""
+    """The one-hot weights a^h for an image of T = S = rows * columns; a row is 0 if the offset leads out of it."""
     return jnp.asarray((_relative(offsets, rows, columns) == 0).all(-1), jnp.float32)
 
 
 def offset_scores(offsets: np.ndarray, rows: int, columns: int, sharpness: float) -> Float[Array, "1 N T S"]:
-    """-sharpness |k - q - Delta_h|^2: a bias for `dot_product_attention`, whose weights are soft ones around Delta_h.
+    """-sharpness |k - q - Delta_h|^2, a bias for `dot_product_attention` that gives soft weights around Delta_h.
 
-    Where the offset leaves the image they lie on the nearest pixels instead: a mask has to say that there is nothing.
+    If the offset leads out of the image, the weights are on the nearest pixels; use a mask to prevent this.
     """
     squares = (_relative(offsets, rows, columns) ** 2).sum(-1)
     return jnp.asarray(-sharpness * squares, jnp.float32)[None]
@@ -58,11 +59,11 @@ def convolution_as_attention(
     mode: str = "gather",
     mask: Bool[Array, "B Y X"] | None = None,
 ) -> Float[Array, "B Y X F"]:
-    """The convolution of x with a filter, as the sum of Ky Kx hard-attention heads.
+    """The convolution of x with a filter, computed as the sum of Ky Kx heads of hard attention.
 
-    `mode` "weights" forms the [N T S] weights and multiplies: quadratic in the pixels, to look at. "gather" reads for
-    every head and query the one value whose weight is 1: linear. `mask` is True at real pixels; the others are not
-    attended to. Raises ValueError naming the axis, or the modes that there are.
+    `mode` "weights" forms the weights [N T S] and multiplies. It is quadratic in the number of pixels and meant for
+    inspection. "gather" reads, for each head and query, the one value with weight 1, and is linear. `mask` is True at
+    non-padding pixels; others are masked. Raises ValueError naming the axis, and for an unknown mode.
     """
     sizes = check_shapes(x=(x, "B Y X C"), mask=(mask, "B Y X"), kernel=(kernel, "Ky Kx C F"))
     if mode not in MODES:
@@ -81,7 +82,7 @@ def convolution_as_attention(
 
 
 def _attended(pixels: Array, offsets: np.ndarray, rows: int, columns: int) -> Array:
-    """The pixel that each head attends to, for every query: [B T N C]; 0 where there is none."""
+    """The pixel to which each head attends, for every query, [B T N C]; 0 if there is none."""
     at = np.indices((rows, columns)).reshape(2, -1).T[:, None] + offsets
     inside = ((at >= 0) & (at < (rows, columns))).all(-1)
     index = np.where(inside, at[..., 0] * columns + at[..., 1], 0).astype(np.int32)

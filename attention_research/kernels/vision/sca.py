@@ -2,10 +2,10 @@
 alpha = softmax(w_i tanh(W_s V + b_s + W_hs h)) over positions,
 beta = softmax(w'_i tanh(w_c v + b_c + W_hc h)) over channels, v = mean of V over positions, X = alpha beta V.
 
-h is the decoder's state before a word is written: which parts and which channels of the image to look at depends on
-the words so far. Of the two, the second looks at V as the first has weighted it. Both are distributions, so that X is
-small; the released code multiplies each by its number of entries, which keeps the mean at 1 (`rescaled`). The biases
-b_i, b'_i outside the tanh, which the paper writes, cancel in the softmax and are left out. Images are [B Y X C].
+h is the state of the decoder before a word is generated, so that both weights depend on the words so far. The second of
+the two is computed from V weighted by the first. Both are distributions, so that X is small. The released code
+multiplies each by its number of entries, so that its mean is 1 (`rescaled`). The paper also has biases b_i and b'_i
+outside the tanh; they cancel in the softmax and are omitted. Images are [B Y X C].
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def sca_spatial_weights(
     *,
     mask: Bool[Array, "B Y X"] | None = None,
 ) -> Float[Array, "B Y X"]:
-    """alpha, in float32: sums to 1 over the real pixels (`mask` True), 0 without any.
+    """alpha, in float32. It sums to 1 over the non-padding pixels (`mask` True), or is 0 if there are none.
 
     Raises ValueError naming the axis.
     """
@@ -58,10 +58,10 @@ def sca_channel_weights(
     *,
     mask: Bool[Array, "B Y X"] | None = None,
 ) -> Float[Array, "B C"]:
-    """beta, in float32: sums to 1 over the channels; 0 for an image without a real pixel.
+    """beta, in float32. It sums to 1 over the channels, or is 0 for an image of only padding.
 
-    The weights are those of one scalar a channel, its mean, and shared by all channels. Raises ValueError naming
-    the axis.
+    The weight of a channel is computed from one scalar, its mean, with parameters that all channels share. Raises
+    ValueError naming the axis.
     """
     check_shapes(
         x=(x, "B Y X C"), mask=(mask, "B Y X"), state=(state, "B D"), channel_kernel=(channel_kernel, "E"),
@@ -93,11 +93,11 @@ def sca(
     rescaled: bool = False,
     mask: Bool[Array, "B Y X"] | None = None,
 ) -> tuple[Float[Array, "B Y X C"], Float[Array, "B Y X"], Float[Array, "B C"]]:
-    """(X, alpha, beta), "channel-spatial" (the paper's C-S, its better one) or "spatial-channel" (S-C).
+    """Returns (X, alpha, beta). `order` is "channel-spatial" (C-S, better in the paper) or "spatial-channel" (S-C).
 
-    With `rescaled`, what is multiplied with x are alpha times the number of real pixels and beta times that of
-    channels, also where the second attention looks; alpha and beta are returned as distributions. Raises ValueError
-    naming the axis, or the orders that there are.
+    With `rescaled`, x is multiplied by alpha times the number of non-padding pixels and by beta times the number of
+    channels, also in the input of the second attention. alpha and beta are returned as distributions. Raises ValueError
+    naming the axis, and for an unknown order.
     """
     spatial = (spatial_kernel, spatial_bias, spatial_state_kernel, spatial_vector)
     channel = (channel_kernel, channel_bias, channel_state_kernel, channel_vector)

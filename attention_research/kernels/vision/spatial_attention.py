@@ -1,8 +1,8 @@
 """CBAM's spatial attention, Woo et al. 2018 (arXiv 1807.06521), equation 3:
 M_s(F) = sigmoid(conv7x7([avg(F); max(F)])), with avg, max over channels.
 
-Images are [B Y X C]. The kernel's input channel 0 is the average, 1 the largest value; the released code has them the
-other way round, and a batch normalisation after the convolution, which at evaluation is a factor and a bias.
+Images are [B Y X C]. Input channel 0 of the kernel is the average, and channel 1 is the maximum. In the released code,
+the order is reversed, and batch normalization follows the convolution; in evaluation, it is a factor and a bias.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ def spatial_attention(
     *,
     mask: Bool[Array, "B Y X"] | None = None,
 ) -> tuple[Float[Array, "B Y X C"], Float[Array, "B Y X"]]:
-    """(x times its gates, the gates in float32): one gate a pixel, in (0, 1), not a distribution over pixels.
+    """Returns (x times its gates, the gates in float32). Each pixel has a gate in (0, 1); they are not a distribution.
 
-    Zeros stand around the image, and at pixels where `mask` is False (True = real): a padded image comes out as it
-    would alone, with gates 0 at the padding. Raises ValueError naming the axis, also where the kernel has no centre.
+    The image is padded with zeros, also at pixels where `mask` is False (True = not padding). The result for a padded
+    image is therefore the same as without padding, with gates 0 at the padding. Raises ValueError naming the axis, also
+    for kernels of even size.
     """
     check_shapes(x=(x, "B Y X C"), mask=(mask, "B Y X"), kernel=(kernel, "Ky Kx 2 1"), bias=(bias, ""))
     if not (kernel.shape[0] % 2 and kernel.shape[1] % 2):
@@ -43,7 +44,7 @@ def spatial_attention(
 def spatial_logits(
     x: Float[Array, "B Y X C"], kernel: Float[Array, "Ky Kx 2 1"], *, mask: Bool[Array, "B Y X"] | None = None
 ) -> Float[Array, "B Y X"]:
-    """What the sigmoid is taken of, in float32 or wider: the convolution of the channels' mean and maximum."""
+    """The input of the sigmoid, in at least float32: the convolution of the mean and maximum over channels."""
     dtype = accumulator(x.dtype)
     pooled = jnp.stack([jnp.mean(x.astype(dtype), axis=-1), largest(x, -1).astype(dtype)], axis=-1)
     return jax.lax.conv_general_dilated(

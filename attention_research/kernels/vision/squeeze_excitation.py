@@ -1,8 +1,8 @@
 """Squeeze-and-excitation, Hu, Shen & Sun 2018 (arXiv 1709.01507), equations 2 to 4:
 s = sigmoid(W_2 relu(W_1 z)), z = mean over positions of u, x_c = s_c u_c.
 
-Channel attention: one gate a channel and image, in (0, 1), not a distribution. Images are [B Y X C], channels last.
-The paper has no biases, and R = C / 16; released networks have biases, which both may be given.
+This is channel attention, with one gate in (0, 1) per channel and image; the gates are not a distribution. Images are
+[B Y X C]. The paper has R = C / 16 and no biases; released networks have biases. Both are optional here.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def squeeze_excitation(
     *,
     mask: Bool[Array, "B Y X"] | None = None,
 ) -> tuple[Float[Array, "B Y X C"], Float[Array, "B C"]]:
-    """(x times its gates, the gates in float32).
+    """Returns (x times its gates, the gates in float32).
 
-    `mask` is True at real pixels, over which the mean is; others come out as 0. An image without any has gates 0.
-    Raises ValueError naming the axis.
+    `mask` is True at non-padding pixels. Padding is excluded from the mean, and its output is 0. An image of only
+    padding has gates 0. Raises ValueError naming the axis.
     """
     check_shapes(
         x=(x, "B Y X C"), mask=(mask, "B Y X"), reduce_kernel=(reduce_kernel, "C R"),
@@ -39,7 +39,7 @@ def squeeze_excitation(
 
 
 def mean_over_pixels(x: Float[Array, "B Y X C"], mask: Bool[Array, "B Y X"] | None = None) -> Float[Array, "B C"]:
-    """The mean over real pixels, in float32; 0 where there are none."""
+    """The mean over non-padding pixels, in float32, or 0 if there are none."""
     x = x.astype(accumulator(x.dtype))
     if mask is None:
         return jnp.sum(x, axis=(1, 2)) if 0 in x.shape[1:3] else jnp.mean(x, axis=(1, 2))
@@ -48,7 +48,7 @@ def mean_over_pixels(x: Float[Array, "B Y X C"], mask: Bool[Array, "B Y X"] | No
 
 
 def only_real(x: Float[Array, "B Y X C"], mask: Bool[Array, "B Y X"] | None) -> Float[Array, "B Y X C"]:
-    """x with zeros at pixels that are not real."""
+    """Zeroes x at padding pixels."""
     return x if mask is None else jnp.where(mask[..., None], x, jnp.zeros((), x.dtype))
 
 
@@ -59,7 +59,7 @@ def excitation(
     reduce_bias: Float[Array, "R"] | None,
     expand_bias: Float[Array, "C"] | None,
 ) -> Float[Array, "B C"]:
-    """W_2 relu(W_1 z), with biases where there are any; in float32."""
+    """W_2 relu(W_1 z), with optional biases, in float32."""
     dtype = accumulator(pooled.dtype)
     hidden = einsum("BC,CR->BR", pooled, reduce_kernel.astype(pooled.dtype))
     hidden = jax.nn.relu(hidden if reduce_bias is None else hidden + reduce_bias.astype(dtype))
@@ -70,7 +70,7 @@ def excitation(
 def gate_channels(
     x: Float[Array, "B Y X C"], gates: Float[Array, "B C"], mask: Bool[Array, "B Y X"] | None
 ) -> tuple[Float[Array, "B Y X C"], Float[Array, "B C"]]:
-    """(x times its gates, the gates): 0 at pixels that are not real, and gates 0 for an image that has none."""
+    """Returns (x times its gates, the gates). Padding pixels are 0, and an image of only padding has gates 0."""
     if 0 in x.shape[1:3]:
         gates = jnp.zeros_like(gates)
     elif mask is not None:

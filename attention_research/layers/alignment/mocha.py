@@ -1,5 +1,4 @@
-"""MoChA, Chiu & Raffel 2018 (arXiv 1712.05382): soft attention over a chunk that ends where monotonic attention
-stops."""
+"""MoChA, Chiu & Raffel 2018 (arXiv 1712.05382): soft attention over a chunk that ends at the monotonic attention."""
 
 from __future__ import annotations
 

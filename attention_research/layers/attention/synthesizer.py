@@ -107,4 +107,4 @@ class Synthesizer(nnx.Module):
 def within(length: int, max_length: int) -> None:
     """Raises ValueError if a sequence is longer than the tables of a Synthesizer."""
     if length > max_length:
-        raise ValueError(f"Synthesizer: expected at most max_length {max_length} positions, got {length}")
+        raise ValueError(f"Synthesizer: {length} positions are more than its max_length {max_length}")

@@ -1,5 +1,4 @@
-"""Adaptive input representations, Baevski & Auli 2019 (arXiv 1809.10853), section 3: wider embeddings for frequent
-tokens.
+"""Adaptive input representations, Baevski & Auli 2019 (arXiv 1809.10853), section 3: embedding width by frequency.
 
 The vocabulary is sorted by frequency and split into clusters of contiguous ids. Cluster c with n_c tokens has a table
 [n_c e_c] and, if e_c differs from D, a projection [e_c D]. The embedding is E_c[id] P_c. The paper combines it with an

@@ -33,8 +33,7 @@ class Table(nnx.Module):
 
 
 class FactoredTable(nnx.Module):
-    """Factors `table` [V R] and `projection_kernel` [R D], each of variance R^-0.5, so that the product has variance
-    1."""
+    """Factors `table` [V R] and `projection_kernel` [R D] of variance R^-0.5, so that their product has variance 1."""
 
     def __init__(self, rows: int, rank: int, width: int, *, rngs: nnx.Rngs):
         def normal(*shape: int) -> nnx.Param:

@@ -1,10 +1,8 @@
 """Base classes of expert layers, after Shazeer et al. 2018 (arXiv 1811.02084) and Lepikhin et al. 2020 (2006.16668).
 
 `Experts` owns a router and experts. It sends groups of tokens to the experts and combines the outputs;
-`kernels.experts`
-assigns tokens to the places of the experts. `GroupedExperts` forms groups of about 1,024 tokens, as the released code
-of
-Mesh TensorFlow does. Its subclasses define the routing.
+`kernels.experts` assigns tokens to the places of the experts. `GroupedExperts` forms groups of about 1,024 tokens, as
+the released code of Mesh TensorFlow does. Its subclasses define the routing.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ argument of N(0, .) being the standard deviation:
 * queries are N(0, (D H)^-1/2): the scale H^-1/2 of the logits is folded into them, and attention is not scaled;
 * keys and values are N(0, D^-1/2), and the output projection is N(0, (N H)^-1/2);
 * other dense kernels are N(0, (variance / fan_in)^1/2), truncated at two standard deviations, which reduces the
-standard
-  deviation to 0.88 of this value;
+  standard deviation to 0.88 of this value;
 * the table of relative position biases is Glorot uniform over [N, buckets].
 
 Parameters that belong neither to a `Linear` nor to a `T5Bias` (biases, gains, embeddings) keep their own

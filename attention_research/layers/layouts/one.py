@@ -1,5 +1,4 @@
-"""A different feed-forward in one layer, such as the memory layer of Lample et al. 2019 (arXiv 1907.05242), section
-3.3."""
+"""A different feed-forward in one layer, like the memory of Lample et al. 2019 (arXiv 1907.05242), section 3.3."""
 
 from __future__ import annotations
 

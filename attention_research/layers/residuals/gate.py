@@ -25,8 +25,7 @@ from attention_research.signatures import Positive
 
 
 class GRUGate(nnx.Module):
-    """The gated residual, with W_u, W_r and W_c [2D D], biases and a norm: 3 (2 D^2 + D) + 2 D parameters per
-    branch."""
+    """The gated residual: W_u, W_r and W_c [2D D], biases and a norm, 3 (2 D^2 + D) + 2 D parameters per branch."""
 
     def __init__(self, *, width: Positive, rngs: nnx.Rngs):
         self.norm = LayerNorm(width=width, rngs=rngs)

@@ -1,5 +1,4 @@
-"""Fixup's residual connection, Zhang et al. 2019 (arXiv 1901.09321), section 3: x + s f(x + b), with s a learned
-scalar.
+"""Fixup's residual connection, Zhang et al. 2019 (arXiv 1901.09321), section 3: x + s f(x + b).
 
 The step "shift" of the branch adds b.
 """
