@@ -36,7 +36,7 @@ def check(path: Path, sentences: int) -> None:
     if path.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
         raise RunError(
             f"--attention={path}: a .png needs matplotlib, the extra `report`: pip install 'attention_research[report]'"
-            "; an .html needs nothing"
+            "; an .html file does not need it"
         )
 
 

@@ -236,7 +236,7 @@ def _init_of_bases(module: str, node: ast.ClassDef) -> _Init | None:
     found = {id(init.function): init for init in (_find_init(*home) for home in homes) if init is not None}
     if len(found) > 1:
         there = " and ".join(init.node.name for init in found.values())
-        raise SchemaError(f"{module}:{node.name}: {there} have an __init__ each; say which in one of its own")
+        raise SchemaError(f"{module}:{node.name}: {there} have an __init__ each; define one in the class itself")
     return next(iter(found.values()), None)
 
 

@@ -65,7 +65,7 @@ def _split(text: str, said: str) -> list[str]:
             closing.append(_PAIRS[character])
         elif character in _PAIRS.values():
             if not closing or closing.pop() != character:
-                raise ConfigError(f"{said}: {character!r} closes nothing")
+                raise ConfigError(f"{said}: {character!r} has no opening bracket")
         if character == "," and not closing and not quote:
             parts.append("")
         else:

@@ -104,7 +104,7 @@ class Decoder(Layered):
             return {"cross_attention": {**cross, "memory": memory}}, None
         layers = sum(self.stack.repeats)
         if len(memory) != layers:
-            raise ValueError(f"encoder.decoder_layers: {len(memory)} memories for the decoder's {layers} layers")
+            raise ValueError(f"encoder.decoder_layers: {len(memory)} memories, but the decoder has {layers} layers")
         return {"cross_attention": cross}, {"cross_attention": {"memory": memory}}
 
     def step(

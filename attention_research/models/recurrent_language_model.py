@@ -64,7 +64,7 @@ class RecurrentLanguageModel(nnx.Module):
         if "segments" in target:
             raise ValueError("packed rows are not supported: a recurrent state would carry over between their texts")
         if length > self.max_length:
-            raise ValueError(f"target: {length} tokens a row, but max_length is {self.max_length}")
+            raise ValueError(f"target: {length} tokens per row, but max_length is {self.max_length}")
         keys = (None, None) if key is None else jax.random.split(key)
         x = self.vocabulary.target(shift_right(target))
         hidden, _ = self.layers(x, self._states(rows), key=keys[0])  # padding comes last and affects no token

@@ -63,7 +63,7 @@ def function_of(text: str) -> Callable[[Sequence[int]], Value]:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Refused(f"no Python: {type(error).__name__}") from None
+        raise Refused(f"not valid Python: {type(error).__name__}") from None
     match tree.body:
         case [
             ast.FunctionDef(
@@ -73,7 +73,7 @@ def function_of(text: str) -> Callable[[Sequence[int]], Value]:
             )
         ]:  # fmt: skip
             return lambda numbers: _called(body, {name: list(numbers)})
-    raise Refused("no function of one argument whose body is one return")
+    raise Refused("not a function of one argument with a single return statement")
 
 
 def _called(body: ast.expr, names: dict[str, Value]) -> Value:

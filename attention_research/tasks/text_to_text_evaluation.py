@@ -58,7 +58,7 @@ class TextToTextEvaluation(TextEvaluation):
     ):  # fmt: skip
         super().__init__(**inherited)
         if not metrics or len(set(metrics)) < len(metrics):
-            raise ConfigError(f"evaluation.metrics: expected at least one, each once; got {list(metrics)}")
+            raise ConfigError(f"evaluation.metrics: expected one or more different metrics; got {list(metrics)}")
         if "f1" in metrics and positive is None:
             raise ConfigError("evaluation.positive: the metric f1 needs the positive label")
         self.chosen, self.labels, self.positive = tuple(metrics), tuple(labels), positive

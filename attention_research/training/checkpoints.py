@@ -139,8 +139,8 @@ class Checkpoints:
         except NotWritten as error:
             good = self.steps()[-1:]
             raise RunError(
-                f"checkpoint {error.step} not written under {self.folder}: {error.reason}; put that right and rerun "
-                f"the same command, which continues from step {good[0] if good else 0}"
+                f"checkpoint {error.step} not written under {self.folder}: {error.reason}; fix this and rerun the same "
+                f"command, which continues from step {good[0] if good else 0}"
             ) from None
 
     # Reading
@@ -185,7 +185,7 @@ class Checkpoints:
         }
         if any(lists.values()):
             listed = "; ".join(f"{what}: {_some(paths)}" for what, paths in lists.items() if paths)
-            raise OtherModel(f"checkpoint {step} in {self.folder} is not of this model: {listed}")
+            raise OtherModel(f"checkpoint {step} in {self.folder} does not match this model: {listed}")
 
     def close(self) -> None:
         """Waits for the last write, then ends the threads of Orbax. Raises RunError if the write has failed."""

@@ -51,8 +51,8 @@ class Trained:
     ):
         if checkpoint is not None and average not in (None, 1):
             raise ConfigError(
-                f"--average={average}: --checkpoint={checkpoint} is one checkpoint, a mean needs several; "
-                "leave one of the two out"
+                f"--average={average} needs several checkpoints, but --checkpoint={checkpoint} selects one; give only "
+                "one of the two options"
             )
         self.workdir, self.config = workdir, load_config(workdir)
         self.trainer = Trainer(self.config, alone=True)

@@ -21,7 +21,7 @@ def pretend(devices: int) -> None:
     except RuntimeError:  # JAX has started
         pass
     if jax.device_count() < devices:
-        raise RunError(f"parallel.mesh: {devices} devices can be pretended in a fresh process only")
+        raise RunError(f"parallel.mesh: cannot simulate {devices} devices, because JAX has started with fewer of them")
 
 
 def partition(

@@ -87,12 +87,12 @@ def _best(checkpoints: Checkpoints) -> int:
     side = "highest" if criterion.higher else "lowest"
     if best is None:
         raise ConfigError(
-            f"--checkpoint=best: of the checkpoints in {workdir} ({', '.join(map(str, there))}) none that is whole has "
-            f"a {number} (the {side} is of step {first}); train with training.keep_best=1, or give --checkpoint=last"
+            f"--checkpoint=best: no intact checkpoint in {workdir} ({', '.join(map(str, there))}) has a {number} (step "
+            f"{first} has the {side}); train with training.keep_best=1, or give --checkpoint=last"
         )
     if best != first:
         checkpoints.report(
-            f"the {criterion} is of step {first}, whose checkpoint is not there: {best} is the best that is"
+            f"step {first} has the {criterion}, but its checkpoint is missing; using {best}, the best existing one"
         )
     return best
 
@@ -102,7 +102,7 @@ def _of_step(checkpoints: Checkpoints, step: int) -> int:
     if step not in there:
         raise ConfigError(
             f"--checkpoint={step}: {checkpoints.workdir} has no checkpoint of that step; "
-            f"there is {', '.join(map(str, there))}"
+            f"there {'is' if len(there) == 1 else 'are'} {', '.join(map(str, there))}"
         )
     reason = digests.damage(checkpoints.folder / str(step))
     if reason is not None:

@@ -32,7 +32,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RunError(f"cannot write {path}: {reason}; put that right and rerun the same command") from error
+        raise RunError(f"cannot write {path}: {reason}; fix this and rerun the same command") from error
 
 
 def json_text(document: Any, **layout: Any) -> str:
@@ -78,7 +78,7 @@ def locked(workdir: Path) -> Iterator[None]:
         file = (workdir / LOCK).open("a")
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            line = f"cannot write {workdir}: {error.strerror}; put that right and rerun the same command"
+            line = f"cannot write {workdir}: {error.strerror}; fix this and rerun the same command"
             raise RunError(line) from error
         reason = error.strerror or error
         raise ConfigError(f"--workdir={workdir}: cannot write there ({reason}); give another folder") from error
@@ -87,7 +87,7 @@ def locked(workdir: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.stat(workdir / LOCK)  # fails if a failed start has deleted the file meanwhile
         except (BlockingIOError, FileNotFoundError):
-            raise Busy(f"{workdir}: another process works there; wait for it, or give another --workdir") from None
+            raise Busy(f"{workdir}: another process uses this folder; wait for it, or give another --workdir") from None
         yield
 
 

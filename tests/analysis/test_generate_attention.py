@@ -44,7 +44,7 @@ def test_wrong_arguments_are_refused(tmp_path, monkeypatch, name, sentences, mes
 
 def test_a_picture_without_matplotlib_is_refused_and_a_page_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(RunError, match="pip install 'attention_research\\[report\\]'; an .html needs nothing"):
+    with pytest.raises(RunError, match="pip install 'attention_research\\[report\\]'; an .html file does not need it"):
         check(tmp_path / "a.png", 1)
     check(tmp_path / "a.html", 1)
 

@@ -323,7 +323,7 @@ def test_settings_that_cannot_be_are_refused(sections, message, small_config):
 def test_as_many_memories_as_decoder_layers(small, batch):
     structure, parameters = small(**{**VARIANTS["transparent"], "num_layers": 3})
     both = {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}
-    with pytest.raises(ValueError, match="2 memories for the decoder's 3 layers"):
+    with pytest.raises(ValueError, match="2 memories, but the decoder has 3 layers"):
         jax.eval_shape(lambda p: structure.merge(p).log_likelihood(both), parameters)
 
 

@@ -201,7 +201,7 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
 
 
 def test_a_folder_at_work_refuses_a_second_process(fake, ran):
-    with locked(RUN), pytest.raises(RunError, match="runs/fake-table-quick: another process works there"):
+    with locked(RUN), pytest.raises(RunError, match="runs/fake-table-quick: another process uses this folder"):
         run_study("fake/table", scale="quick")
     assert ran() == []
 

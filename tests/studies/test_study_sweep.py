@@ -38,7 +38,7 @@ def test_over_is_a_path_and_values(text, path, values):
         ("a=", "--over a=: a has an empty value"),
         ("a=1,1", "--over a=1,1: a value of a is given twice"),
         ("a=(1,2", "--over a=(1,2: ')' is missing"),
-        ("a=1),2", "--over a=1),2: ')' closes nothing"),
+        ("a=1),2", "--over a=1),2: ')' has no opening bracket"),
     ],
 )
 def test_a_wrong_over_is_one_line(text, line):

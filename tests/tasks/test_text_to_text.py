@@ -159,5 +159,5 @@ def test_what_cannot_be_scored_is_refused():
     with pytest.raises(ConfigError, match="evaluation.positive: the metric f1 needs the positive label"):
         TextToTextEvaluation(metrics=("f1",))
     for metrics in ((), ("bleu", "bleu")):
-        with pytest.raises(ConfigError, match="evaluation.metrics: expected at least one, each once"):
+        with pytest.raises(ConfigError, match="evaluation.metrics: expected one or more different metrics"):
             TextToTextEvaluation(metrics=metrics)

@@ -233,7 +233,7 @@ def test_nothing_but_a_sentence_about_what_does_not_fit(place, trained, texts, t
     wide = tuned().override([("model.width", 10)])
     deep = tuned().override([("model.num_layers", 2)])
     gated = tuned().override([("model.feed_forward.kind", "gated")])
-    shape = r"config\.training\.initial: checkpoint 4 in \S+ is not of this model: different: parameters/\S+ is \("
+    shape = r"config\.training\.initial: checkpoint 4 in \S+ does not match this model: different: parameters/\S+ is \("
     said = {
         shape + r".* wanted \(": wide,
         shape + r"1, .* wanted \(2, ": deep,
@@ -243,7 +243,7 @@ def test_nothing_but_a_sentence_about_what_does_not_fit(place, trained, texts, t
             initial_parts=("encode",)
         ),
         r"config\.training\.initial=nowhere: no run there": tuned("nowhere"),
-        r"config\.training\.initial=\S+: .* no checkpoint of that step; there is 2, 4": tuned(initial_checkpoint="3"),
+        r"config\.training\.initial=\S+: .* no checkpoint of that step; there are 2, 4": tuned(initial_checkpoint="3"),
     }
     for line, settings in said.items():
         with pytest.raises(ConfigError, match=f"^{line}"):

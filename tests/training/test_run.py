@@ -304,7 +304,7 @@ def test_a_signal_that_a_library_swallows_ends_the_run_before_its_first_step(tmp
 
 
 def test_a_second_process_is_refused(whole):
-    with locked(whole[0]), pytest.raises(RunError, match="another process works there"):
+    with locked(whole[0]), pytest.raises(RunError, match="another process uses this folder"):
         train(config(6), whole[0])
 
 

@@ -117,7 +117,7 @@ def test_a_damaged_best_is_skipped_for_the_next_and_says_so(workdir):
     harm(workdir, 5)
     assert Trained(workdir, said.append, checkpoint="best").step == 6
     assert len(said) == 2 and "checkpoint 5 in " in said[0] and "damaged" in said[0]
-    assert said[1] == "the lowest validation loss is of step 3, whose checkpoint is not there: 6 is the best that is"
+    assert said[1].startswith("step 3 has the lowest validation loss, but its checkpoint is missing; using 6")
 
 
 def without_losses(workdir):
@@ -128,9 +128,9 @@ MISTAKES = {
     "no-loss-yet": (without_losses, "best", 2,
         "has no validation loss yet; training logs one every 3 steps .* rerun train there, or give --checkpoint=last"),
     "none-validated": (lambda workdir: logged(workdir, {3: (1.0, 1.0)}), "best", 2,
-        r"of the checkpoints in .* \(4, 5, 6, 7\) none .* \(the lowest is of step 3\); .*keep_best=1"),
+        r"no intact checkpoint in .* \(4, 5, 6, 7\) has .* \(step 3 has the lowest\); .*keep_best=1"),
     "no-such-step": (lambda workdir: None, "3", 2,
-        "--checkpoint=3: .* has no checkpoint of that step; there is 4, 5, 6, 7"),
+        "--checkpoint=3: .* has no checkpoint of that step; there are 4, 5, 6, 7"),
     "a-damaged-step": (lambda workdir: harm(workdir, 6), "6", 1,
         "checkpoint 6 in .* is damaged .* give another --checkpoint"),
     "none-at-all": (lambda workdir: shutil.rmtree(workdir / "checkpoints"), "best", 1,
@@ -149,7 +149,7 @@ def test_what_cannot_be_read_is_one_line(workdir, case, capsys):
 
 def test_a_mean_of_one_named_checkpoint_is_refused(workdir, capsys):
     assert main(["evaluate", f"--workdir={workdir}", "--checkpoint=best", "--average=2"]) == 2
-    assert "--average=2: --checkpoint=best is one checkpoint" in capsys.readouterr().err
+    assert "--average=2 needs several checkpoints, but --checkpoint=best selects one" in capsys.readouterr().err
     assert Trained(workdir, checkpoint="best", average=1).step == 5
 
 

@@ -167,9 +167,7 @@ def test_weights_and_biases_gets_each_step_once_under_one_id(tracked, tmp_path, 
 def test_a_missing_package_is_one_line_that_names_the_extra(monkeypatch):
     for kind, package, extra in (("tensorboard", "tensorboardX", "track"), ("wandb", "wandb", "wandb")):
         monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(
-            ConfigError, match=rf"track: {package} is missing, the extra `{extra}`: pip install"
-        ):
+        with pytest.raises(ConfigError, match=rf"track: {package} is missing, the extra `{extra}`: pip install"):
             tracking.check([kind])
 
 

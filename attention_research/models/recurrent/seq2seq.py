@@ -65,7 +65,7 @@ class RecurrentSeq2Seq(RecurrentWriter):
     def encode(self, source: Sequence, *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
         """The memory: hidden states [B S Dk] in the order of the source, "real" [B S] (no padding), the last states."""
         if "segments" in source:
-            raise ValueError("a recurrent encoder reads one example a row; use data.batching.kind=buckets")
+            raise ValueError("a recurrent encoder reads one example per row; use data.batching.kind=buckets")
         real = source["tokens"] != PAD
         x = self.vocabulary.source(source["tokens"])
         if self.reverse_source:

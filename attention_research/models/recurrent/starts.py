@@ -28,15 +28,15 @@ class EncoderState(nnx.Module):
         if final_width != layers.width:
             raise ValueError(
                 f"decoder.start encoder_state: the encoder's states have width {final_width}, the decoder's "
-                f"{layers.width}; take the kind projected"
+                f"{layers.width}; use the kind projected"
             )
 
     def __call__(self, memory: Mapping[str, Any], zeros: States) -> States:
         """The final states of the encoder."""
         if len(memory["final"]) != len(zeros):
             raise ValueError(
-                f"decoder.start encoder_state: {len(memory['final'])} encoder layers, {len(zeros)} of the decoder; "
-                "take the kind projected"
+                f"decoder.start encoder_state: the encoder has {len(memory['final'])} layers, the decoder has "
+                f"{len(zeros)}; use the kind projected"
             )
         return tuple({name: after[name] for name in there} for there, after in zip(zeros, memory["final"], strict=True))
 
