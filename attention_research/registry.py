@@ -70,7 +70,7 @@ ATTENTION = {
         (ENCODER,),
         {
             CAUSAL: "self-attention of a decoder is already one-sided; use standard",
-            CROSS: "attention to a source has no order of source and target positions",
+            CROSS: "positions of a source are neither before nor after positions of a target",
         },
     ),
     "branched": Attention("branched:BranchedAttention", (ENCODER, CAUSAL, CROSS)),

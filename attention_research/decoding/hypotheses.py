@@ -46,7 +46,7 @@ def length_limits(source: Mapping[str, Array], extra_length: int, max_length: in
 def allowed_tokens(vocabulary_size: int, at_limit: Bool[Array, "B"]) -> Bool[Array, "B V"]:
     """Whether a row may continue with a token: never with PAD or BOS; at its limit only with EOS.
 
-    Probabilities are not renormalised over the allowed tokens, so that a forced EOS has the model's log-probability.
+    Probabilities are not renormalized over the allowed tokens, so that a forced EOS has the model's log-probability.
     """
     token = jnp.arange(vocabulary_size)
     return jnp.where(at_limit[:, None], token == EOS, (token != PAD) & (token != BOS))

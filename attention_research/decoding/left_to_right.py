@@ -30,7 +30,7 @@ class LeftToRight:
     """Takes a token at each position until EOS. A row at its limit (`length_limits`) takes EOS, with the model's
     log-probability.
 
-    A subclass chooses the token in `choose`. PAD and BOS are never taken; probabilities are not renormalised.
+    A subclass chooses the token in `choose`. PAD and BOS are never taken; probabilities are not renormalized.
     """
 
     def __init__(self, *, extra_length: NonNegative, num_samples: Positive = 1):

@@ -59,8 +59,8 @@ def _choose(implementation: str | None, arrays: Arrays, options: Options, platfo
         return Choice("reference", f"symbolic sizes: {B} rows of {T} x {S} scores")
     if platform == "cpu":
         if prefers_blocks(arrays, platform):
-            return Choice("blockwise", f"{T} x {S} scores a head: on a CPU blocks are faster from {CPU_SCORES} scores")
-        return Choice("reference", f"{T} x {S} scores a head: on a CPU dense is faster below {CPU_SCORES} scores")
+            return Choice("blockwise", f"{T} x {S} scores per head: on a CPU blocks are faster from {CPU_SCORES}")
+        return Choice("reference", f"{T} x {S} scores per head: on a CPU dense is faster below {CPU_SCORES}")
     refusals: list[str] = []
     for name in ACCELERATED.get(platform, ()):
         reason = refusal(name, arrays, options, platform)

@@ -1,4 +1,4 @@
-"""Attention terms that depend on the distance j - i from query i to key j, laid out without gathers."""
+"""Attention terms that depend on the distance j - i from query i to key j, computed without an index array [T S]."""
 
 from __future__ import annotations
 

@@ -173,8 +173,9 @@ def _device(ring: Ring, query: Array) -> Array:
     """The index of this device in the ring, with an artificial dependency on the queries.
 
     JAX computes values that do not depend on differentiated inputs first and keeps them. Without the dependency, these
-    would be the masks of all turns, whose memory grows with the ring. The added term is 0 unless a query is NaN, which
-    makes the output NaN anyway.
+    would be the masks of all turns, whose memory grows with the ring. The added term is 0 unless the first value is
+    NaN,
+    which makes the output NaN anyway.
     """
     first = query[(0,) * query.ndim]
     return lax.axis_index(ring.axis_name) + (first != first).astype(jnp.int32)

@@ -1,6 +1,5 @@
-"""Structural positions, Wang et al. 2019 (arXiv 1909.00383), section 3, from a dependency tree.
-
-d_ij = depth_j - depth_i if one word is an ancestor of the other in the tree, else (depth_i + depth_j) sign(j - i).
+"""Structural positions, Wang et al. 2019 (arXiv 1909.00383), section 3: d_ij = depth_j - depth_i if one word is an
+ancestor of the other in the tree, else (depth_i + depth_j) sign(j - i).
 
 A tree (or forest) is given as head indices [B T]: heads[b, i] is the parent of word i. If it is -1, i itself or outside
 of 0 to T - 1, then i is a root. depth is the number of ancestors of a word (the distance from the main verb in the

@@ -68,8 +68,9 @@ def streaming_attention_step(
     num_sinks: int,
     scale: float | int | None = None,
 ) -> tuple[RollingCache, Float[Array, "B 1 N Hv"]]:
-    """Decodes the next token. It takes a free place, or the place of the oldest token that is not a sink.
+    """Decodes the next token. It attends to all tokens in the cache.
 
+    The token is stored in a free place, or in the place of the oldest token that is not a sink.
     Raises ValueError naming the argument and the axis.
     """
     check_shapes(query=(query, "B 1 N H"), key=(key, "B 1 K H"), value=(value, "B 1 K Hv"))
