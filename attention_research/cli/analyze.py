@@ -13,13 +13,14 @@ from attention_research.cli.arguments import (
     print_json,
     say,
     trained_workdir,
+    workdir_option,
 )
 
 WHAT = "maps,heads,rollout,spectra,probe"
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--workdir", type=place)
+    workdir_option(parser)
     checkpoint_options(parser)
     parser.add_argument("--what", default=WHAT, metavar=WHAT, help="some of these (all that fit the model)")
     parser.add_argument("--split", default="test", help="of the run's data")

@@ -64,6 +64,30 @@ def trained_workdir(arguments: argparse.Namespace, overrides: Overrides) -> Path
     return arguments.workdir
 
 
+def workdir_option(parser: Parser) -> None:
+    """Adds `--workdir`, the folder of a trained run."""
+    parser.add_argument("--workdir", type=place, metavar="DIR", help="the folder of a trained run")
+
+
+def json_option(parser: Parser, text: str = "print the result as one JSON document") -> None:
+    """Adds `--json`."""
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def config_option(parser: Parser) -> None:
+    """Adds `--config`."""
+    parser.add_argument(
+        "--config",
+        metavar="NAME[:VARIANT]",
+        help="a config, such as translation/transformer:cpu, or a file of yours; --config.a.b=VALUE sets any setting",
+    )
+
+
+def scale_option(parser: Parser, default: str = "cpu") -> None:
+    """Adds `--scale`."""
+    parser.add_argument("--scale", default=default, help=f"a scale of the study, such as smoke or paper ({default})")
+
+
 def checkpoint_options(parser: Parser) -> None:
     """Adds the options that select the parameters of a trained run."""
     parser.add_argument(
@@ -107,9 +131,9 @@ def runner_options(parser: Parser) -> None:
     parser.add_argument("--devices", type=count, help="ray, slurm: accelerators a trial")
     parser.add_argument("--address", metavar="HOST:PORT", help="ray: a cluster's; without one it is started here")
     parser.add_argument("--slurm", type=settings, metavar="KEY=VALUE,...", help="slurm: sbatch's own, partition=gpu")
-    parser.add_argument("--workdir", type=place)
+    parser.add_argument("--workdir", type=place, metavar="DIR", help="the folder of the trials (runs/NAME-SCALE)")
     stale_option(parser, default="keep")
-    parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
+    json_option(parser, "print the summary as one JSON document")
 
 
 def stale_option(parser: Parser, *, default: str) -> None:

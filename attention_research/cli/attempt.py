@@ -9,7 +9,7 @@ from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("folder", type=place, metavar="STUDY_DIR/trials/ID")
+    parser.add_argument("folder", type=place, metavar="STUDY_DIR/trials/ID", help="the folder of the trial")
     parser.add_argument("--cores", type=cores, default=(), metavar="0,1", help="run on these cores alone")
     parser.add_argument("--parent", type=count, metavar="PROCESS", help="end when that process ends")
 

@@ -6,13 +6,13 @@ import argparse
 import importlib
 
 from attention_research import bundled
-from attention_research.cli.arguments import Overrides, Parser, nearest, no_overrides
+from attention_research.cli.arguments import Overrides, Parser, json_option, nearest, no_overrides
 from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("what")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("what", metavar="WHAT", help="what to measure, such as train; any other word lists all")
+    json_option(parser)
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

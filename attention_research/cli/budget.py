@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, ids, machines, no_study_overrides, runner_options
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    ids,
+    machines,
+    no_study_overrides,
+    runner_options,
+    scale_option,
+)
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("study")
-    parser.add_argument("--scale", default="cpu")
+    parser.add_argument("study", metavar="PAPER/TABLE", help="a study of `list studies`, or a file of yours")
+    scale_option(parser)
     parser.add_argument("--rows", type=ids, help="id,id,...: only the families of these rows (all of the scale's)")
     runner_options(parser)
 

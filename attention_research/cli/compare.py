@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, no_overrides, place, print_json, say
+from attention_research.cli.arguments import Overrides, Parser, json_option, no_overrides, place, print_json, say
 
 
 def options(parser: Parser) -> None:
     parser.add_argument("runs", nargs="*", type=place, metavar="DIR", help="two folders of runs, or more")
-    parser.add_argument("--json", action="store_true")
+    json_option(parser)
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

@@ -9,8 +9,8 @@ from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("action")
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("action", metavar="prepare", help="downloads and prepares the data sets")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names of `list datasets`")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

@@ -8,20 +8,21 @@ from attention_research.cli.arguments import (
     Overrides,
     Parser,
     checkpoint_options,
-    place,
+    json_option,
     print_json,
     say,
     trained_workdir,
+    workdir_option,
 )
 from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--workdir", type=place)
+    workdir_option(parser)
     checkpoint_options(parser)
     parser.add_argument("--files", type=pair, metavar="SOURCE,TARGET", help="other pairs of sentences to evaluate on")
-    parser.add_argument("--json", action="store_true")
+    json_option(parser)
 
 
 def pair(text: str) -> tuple[str, str]:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, count, place, say, trained_workdir
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    checkpoint_options,
+    count,
+    place,
+    say,
+    trained_workdir,
+    workdir_option,
+)
 from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--workdir", type=place)
-    parser.add_argument("file", nargs="?", type=place, metavar="FILE.safetensors")
+    workdir_option(parser)
+    parser.add_argument("file", nargs="?", type=place, metavar="FILE.safetensors", help="the file to write")
     parser.add_argument("--seed", type=count, help="of a run with replicas, which (the first)")
     checkpoint_options(parser)
     parser.add_argument("--tokenizer", action="store_true", help="write the SentencePiece model beside it, as FILE.spm")

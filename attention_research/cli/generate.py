@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attention_research.analysis import attention_file
-from attention_research.cli.arguments import Overrides, Parser, checkpoint_options, place, say, trained_workdir
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    checkpoint_options,
+    json_option,
+    place,
+    print_json,
+    say,
+    trained_workdir,
+    workdir_option,
+)
 from attention_research.errors import ConfigError
 from attention_research.training.environment import keep_compiled_programs
 from attention_research.training.workdir import load_config
+
+if TYPE_CHECKING:
+    from attention_research.training.evaluation import Trained
 
 INPUT = (
     "a sentence, a language model's prompt, a file with one a line, or - for standard input; a picture's file. A text "
@@ -20,14 +34,18 @@ INPUT = (
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--workdir", type=place)
+    workdir_option(parser)
     checkpoint_options(parser)
     parser.add_argument("--input", help=INPUT)
     parser.add_argument("--attention", type=place, metavar="FILE.html|FILE.png", help="draw where its tokens look")
+    json_option(parser, "print the inputs and outputs as one JSON document")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
-    workdir = trained_workdir(arguments, overrides)
+    for path, _ in overrides:
+        if not path.startswith("decoding."):
+            raise ConfigError(f"--config.{path}: only decoding can be changed here, as in decoding.kind=beam")
+    workdir = trained_workdir(arguments, [])
     if arguments.input is None:
         raise ConfigError("--input=TEXT|FILE|- is missing: what to translate or continue, or the picture to describe")
     if arguments.attention is not None:
@@ -38,7 +56,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
 
     offers.check(config, "generate")
     if config["task"]["kind"] == "captioning":
-        return describe(arguments, workdir, config["side"], config["channels"])
+        return describe(arguments, overrides, workdir, config["side"], config["channels"])
     lines = given_lines(arguments.input)
     if arguments.attention is not None:
         attention_file.check(arguments.attention, sum(bool(line.strip()) for line in lines))
@@ -46,13 +64,14 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         say(f"--input={arguments.input}: no line, so nothing is written")
         return 0
     keep_compiled_programs()
-    from attention_research.training.evaluation import Trained
     from attention_research.workdirs.generation import generate
 
-    trained = Trained(workdir, say, average=arguments.average, checkpoint=arguments.checkpoint)
-    say(str(trained.selection))
-    for text in generate(trained, lines, say):
-        print(text)
+    trained = _trained(arguments, overrides, workdir)
+    outputs = generate(trained, lines, say)
+    if arguments.json:
+        print_json([{"input": line, "output": text} for line, text in zip(lines, outputs, strict=True)])
+    else:
+        print("\n".join(outputs))
     if arguments.attention is not None:
         from attention_research.analysis.attention import of_sentence
 
@@ -62,7 +81,16 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     return 0
 
 
-def describe(arguments: argparse.Namespace, workdir: Path, side: int, channels: int) -> int:
+def _trained(arguments: argparse.Namespace, overrides: Overrides, workdir: Path) -> Trained:
+    from attention_research.training.evaluation import Trained
+
+    given = {"average": arguments.average, "checkpoint": arguments.checkpoint, "overrides": overrides}
+    trained = Trained(workdir, say, **given)
+    say(str(trained.selection))
+    return trained
+
+
+def describe(arguments: argparse.Namespace, overrides: Overrides, workdir: Path, side: int, channels: int) -> int:
     """Prints the caption of the user's image, for a captioning run."""
     from attention_research.analysis.picture_attention import of_picture, read_picture
     from attention_research.workdirs.given_text import is_there, nearest_file
@@ -71,16 +99,20 @@ def describe(arguments: argparse.Namespace, workdir: Path, side: int, channels: 
         raise ConfigError(f"--input={arguments.input}: no such file{nearest_file(arguments.input)}; give a picture's")
     image = read_picture(Path(arguments.input), side, channels)
     keep_compiled_programs()
-    from attention_research.training.evaluation import Trained
     from attention_research.workdirs.generation import one_line
 
-    trained = Trained(workdir, say, average=arguments.average, checkpoint=arguments.checkpoint)
-    say(str(trained.selection))
-    if arguments.attention is None:
-        print(one_line(trained.data.tokenizer.decode(trained.captions(image[None]))[0]))
+    trained = _trained(arguments, overrides, workdir)
+    attention = None if arguments.attention is None else of_picture(trained, image, workdir.resolve().name)
+    if attention is None:
+        caption = one_line(trained.data.tokenizer.decode(trained.captions(image[None]))[0])
+    else:
+        caption = one_line(" ".join(attention.words))
+    if arguments.json:
+        print_json([{"input": arguments.input, "output": caption}])
+    else:
+        print(caption)
+    if attention is None:
         return 0
-    attention = of_picture(trained, image, workdir.resolve().name)
-    print(one_line(" ".join(attention.words)))
     attention_file.write_picture(arguments.attention, attention)
     say(f"attention {arguments.attention}")
     return 0

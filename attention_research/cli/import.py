@@ -12,7 +12,7 @@ FOLDER = "as save_pretrained writes it, or all-MiniLM-L6-v2 or mobilenet_v2"
 
 def options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", type=place, metavar="FOLDER", help=FOLDER)
-    parser.add_argument("--workdir", type=place)
+    parser.add_argument("--workdir", type=place, metavar="DIR", help="the folder of the new run")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

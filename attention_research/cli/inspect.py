@@ -5,16 +5,26 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from attention_research.cli.arguments import Overrides, Parser, configured, ids, no_study_overrides, print_json
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    config_option,
+    configured,
+    ids,
+    json_option,
+    no_study_overrides,
+    print_json,
+    scale_option,
+)
 from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--config")
-    parser.add_argument("--study")
-    parser.add_argument("--scale", default="paper")
-    parser.add_argument("--rows", type=ids)
-    parser.add_argument("--json", action="store_true")
+    config_option(parser)
+    parser.add_argument("--study", metavar="PAPER/TABLE", help="a study, in place of a config")
+    scale_option(parser, "paper")
+    parser.add_argument("--rows", type=ids, metavar="ID,ID", help="rows of the study (all)")
+    json_option(parser)
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

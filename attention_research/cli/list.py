@@ -8,13 +8,13 @@ from collections.abc import Callable
 from functools import cache
 
 from attention_research import bundled
-from attention_research.cli.arguments import Overrides, Parser, nearest, no_overrides, print_json
+from attention_research.cli.arguments import Overrides, Parser, json_option, nearest, no_overrides, print_json
 from attention_research.config import ConfigError, packaged_configs, variants
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("what", choices=None, nargs="?")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("what", nargs="?", metavar="WHAT", help="studies, variants, kinds, datasets or claims")
+    json_option(parser)
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

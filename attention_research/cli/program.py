@@ -8,6 +8,8 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+from types import ModuleType
 
 from attention_research.cli.arguments import Parser, nearest, say
 from attention_research.errors import ConfigError, RunError
@@ -32,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "list": "studies, variants, datasets, claims with their verdicts",
     "data": "prepare data sets",
     "bench": "measure speed and memory against peers",
+    "completion": "print the completion script of a shell: bash, zsh or tcsh",
 }
 
 
@@ -72,23 +75,46 @@ def _write_nowhere() -> None:
 
 def dispatch(argv: list[str]) -> int:
     """Parses the arguments, runs the command and returns the exit status."""
+    if argv == ["--version"]:
+        print(f"attention-research {version('attention-research')}")
+        return 0
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:2], "--help"]
     if not argv or argv[0] in ("-h", "--help"):
-        print("usage: attention-research COMMAND ...   (COMMAND --help tells more)\n")
+        print("usage: attention-research COMMAND ...   (help COMMAND tells more)\n")
         print("\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items()))
+        print("\n  --version  print the version")
         return 0 if argv else 2
     name, rest = argv[0], argv[1:]
     if name not in COMMANDS:
         raise ConfigError(f"{name}: no such command{nearest(name, list(COMMANDS))}")
     overrides = [_override(word) for word in rest if word.startswith("--config.")]
     rest = [word for word in rest if not word.startswith("--config.")]
-    parser = Parser(prog=f"attention-research {name}", description=COMMANDS[name], allow_abbrev=False)
-    command = importlib.import_module(f"attention_research.cli.{name}")
-    command.options(parser)
+    parser, command = _parser(name)
     known, unknown = parser.parse_known_args(rest)
     if unknown:
         options = [option for action in parser._actions for option in action.option_strings]
         raise ConfigError(f"{unknown[0].split('=')[0]}: {name} has no such option{nearest(unknown[0], options)}")
     return command.run(known, overrides)
+
+
+def _parser(name: str) -> tuple[Parser, ModuleType]:
+    """The parser of a command, and its module."""
+    parser = Parser(prog=f"attention-research {name}", description=COMMANDS[name], allow_abbrev=False)
+    command = importlib.import_module(f"attention_research.cli.{name}")
+    command.options(parser)
+    return parser, command
+
+
+def whole_parser() -> Parser:
+    """One parser of all commands, which describes the command line to tools. `dispatch` does not use it."""
+    parser = Parser(prog="attention-research", allow_abbrev=False)
+    parser.add_argument("--version", action="store_true", help="print the version")
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        importlib.import_module(f"attention_research.cli.{name}").options(command)
+    return parser
 
 
 def _override(word: str) -> tuple[str, str]:

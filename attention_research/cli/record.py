@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, no_study_overrides, place, positive, stale_option
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    no_study_overrides,
+    place,
+    positive,
+    scale_option,
+    stale_option,
+)
 
 
 def options(parser: Parser) -> None:
     parser.add_argument("studies", nargs="*", metavar="STUDY", help="these, in this order (all)")
-    parser.add_argument("--scale", default="cpu")
+    scale_option(parser)
     parser.add_argument("--hours", type=_hours, help="end within so many hours; what is unfinished goes on next time")
     parser.add_argument("--jobs", type=positive, help="trials at a time (as each study's scale says)")
     stale_option(parser, default="rerun")

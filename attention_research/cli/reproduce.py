@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, ids, machines, no_study_overrides, study_options
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    ids,
+    machines,
+    no_study_overrides,
+    scale_option,
+    study_options,
+)
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("study")
-    parser.add_argument("--scale", default="cpu")
+    parser.add_argument("study", metavar="PAPER/TABLE", help="a study of `list studies`, or a file of yours")
+    scale_option(parser)
     parser.add_argument("--rows", type=ids, help="id,id,... (all of the scale's)")
     parser.add_argument("--record", action="store_true", help="keep the results beside the study, under results/")
     parser.add_argument("--allow-dirty", action="store_true", help="record from a modified tree; the table says so")

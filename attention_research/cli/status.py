@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attention_research.cli.arguments import Overrides, Parser, no_overrides, place, print_json, say
+from attention_research.cli.arguments import Overrides, Parser, json_option, no_overrides, place, print_json, say
 from attention_research.errors import ConfigError
 
 _RUNS = Path("runs")
@@ -26,7 +26,7 @@ def options(parser: Parser) -> None:
         "another one (stale), or whether that cannot be told (not comparable); trains nothing",
     )
     parser.add_argument("--scale", help="with --stale: the records of this scale (every scale)")
-    parser.add_argument("--json", action="store_true")
+    json_option(parser)
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

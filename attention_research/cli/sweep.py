@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, configured, machines, positive, study_options
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    config_option,
+    configured,
+    machines,
+    positive,
+    study_options,
+)
 from attention_research.errors import ConfigError
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--config")
+    config_option(parser)
     parser.add_argument(
         "--over",
         action="append",

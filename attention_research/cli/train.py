@@ -6,15 +6,20 @@ import argparse
 import json
 import shlex
 
-from attention_research.cli.arguments import Overrides, Parser, configured, count, place, positive, say
+from attention_research.cli.arguments import Overrides, Parser, config_option, configured, count, place, positive, say
+from attention_research.config import Config, load
 from attention_research.config.annotations import whole
+from attention_research.config.record import difference
 from attention_research.errors import ConfigError, printable
 from attention_research.training.environment import keep_compiled_programs
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("--config", help="NAME[:variant] or FILE.py[:variant]; --config.a.b=VALUE sets any setting")
-    parser.add_argument("--workdir", type=place)
+    config_option(parser)
+    parser.add_argument(
+        "--workdir", type=place, metavar="DIR", help="the folder of the run, which goes on if it was begun"
+    )
+    parser.add_argument("--verbose", action="store_true", help="print all settings of the config")
     parser.add_argument("--profile", type=steps, metavar="FIRST:LAST", help="profile these steps, into WORKDIR/profile")
     parser.add_argument("--distributed", action="store_true", help="join the hosts that the environment names")
     parser.add_argument("--coordinator_address", help="NAME:PORT of host 0, at which all hosts meet")
@@ -27,7 +32,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     if arguments.workdir is None:
         raise ConfigError("--workdir=DIR is missing: where the run's files go, for example runs/first")
     meeting = _meeting(arguments)
-    say(json.dumps(config.resolved, indent=1))
+    say(json.dumps(config.resolved, indent=1) if arguments.verbose else _summary(arguments.config, config))
     keep_compiled_programs()
     if meeting is not None:
         from attention_research.parallel.hosts import join
@@ -44,6 +49,12 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     again = shlex.join(["attention-research", "evaluate", f"--workdir={arguments.workdir}"])
     say(f"run {printable(str(arguments.workdir))} · next: {printable(again)}")
     return 0
+
+
+def _summary(spec: str, config: Config) -> str:
+    """The config's name and the settings that differ from its file, on one line."""
+    changed = difference(load(spec), config)
+    return f"config {spec}" + (f" with {'; '.join(changed)}" if changed else "")
 
 
 def _meeting(arguments: argparse.Namespace) -> tuple[str | None, int | None, int | None] | None:

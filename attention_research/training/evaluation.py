@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from attention_research.config.overrides import Override
+from attention_research.config.record import resolve
 from attention_research.data.given_files import GivenFiles
 from attention_research.errors import ConfigError
 from attention_research.tasks.evaluation_protocol import ReadsOutputs
@@ -38,7 +40,8 @@ class Trained:
 
     `checkpoint` is "last", "best" (the lowest validation loss) or a step. If `average` is given instead, the parameters
     are the mean of the newest `average` checkpoints. If neither is given, the settings `training.chosen_checkpoint` and
-    `evaluation.average` decide. The attribute `selection` names the checkpoints that were read.
+    `evaluation.average` decide. The attribute `selection` names the checkpoints that were read. `overrides` change
+    the run's config, for example its decoding.
     """
 
     def __init__(
@@ -48,13 +51,15 @@ class Trained:
         *,
         average: int | None = None,
         checkpoint: str | int | None = None,
+        overrides: Iterable[Override] = (),
     ):
         if checkpoint is not None and average not in (None, 1):
             raise ConfigError(
                 f"--average={average} needs several checkpoints, but --checkpoint={checkpoint} selects one; give only "
                 "one of the two options"
             )
-        self.workdir, self.config = workdir, load_config(workdir)
+        config = load_config(workdir)
+        self.workdir, self.config = workdir, resolve(config.resolved, overrides) if overrides else config
         self.trainer = Trainer(self.config, alone=True)
         parts = self.trainer.parts
         self.settings = self.trainer.settings

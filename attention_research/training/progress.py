@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -47,6 +48,11 @@ class Progress:
                 f"step {step}/{self.steps}  loss {loss:.3f}  {rate:.1f} steps/s  {speed:,.0f} tokens/s"
                 f"  left {int(left) // 60}:{int(left) % 60:02d}"
             )
+
+    def validated(self, step: int, scores: Mapping[str, Sequence[float]]) -> None:
+        """Prints the scores of a validation, name -> one number for each replica, as means over the replicas."""
+        said = "  ".join(f"{name} {fmean(values):.4g}" for name, values in scores.items() if name != "tokens")
+        self.report(f"step {step}/{self.steps}  validation  {said}")
 
     def close(self) -> None:
         """Ends the live bar."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -128,7 +128,7 @@ def _train(
             if evaluated:
                 with clock.paused():
                     health.check()
-                    _validate(further, execution.plain(state), log, step)
+                    progress.validated(step, _validate(further, execution.plain(state), log, step))
             best = evaluated and hosts.agreed(hosts.is_first() and checkpoints.would_be_kept(step))
             if step % settings.checkpoint_every == 0 or last or best or stopped:
                 with clock.paused():
@@ -180,8 +180,11 @@ def _write(
     progress.update(step, float(np.mean(values["loss"])), clock.counted)
 
 
-def _validate(further: FurtherEvaluations, state: Any, log: tracking.TrackedLog, step: int) -> None:
-    trainer = further.trainer
+def _validate(
+    further: FurtherEvaluations, state: Any, log: tracking.TrackedLog, step: int
+) -> Mapping[str, Sequence[float]]:
+    """Writes the scores of a validation to the log. Returns those of the validation split, one for each replica."""
+    trainer, found = further.trainer, dict[str, list[float]]()
     settings, data = trainer.settings, trainer.data
     for replica in range(trainer.replicas):
         examples = settings.eval_batches * settings.batch_size
@@ -190,8 +193,12 @@ def _validate(further: FurtherEvaluations, state: Any, log: tracking.TrackedLog,
         model = of_replica(state, replica, trainer.replicas)
         losses = mean_losses(trainer.evaluation_step(replica), model, batches)
         numbers = further.numbers(model, replica)
-        for split, values in {"validation": {**losses, **numbers.pop("validation", {})}, **numbers}.items():
+        scores = {**losses, **numbers.pop("validation", {})}
+        for split, values in {"validation": scores, **numbers}.items():
             log.write(step=step, split=split, **trainer.labels(replica), **values)
+        for name, value in scores.items():
+            found.setdefault(name, []).append(value)
+    return found
 
 
 def final_loss(workdir: Path) -> dict[str, float]:

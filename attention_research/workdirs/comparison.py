@@ -92,7 +92,7 @@ def _differing(documents: Sequence[Config | dict[str, Any]]) -> dict[str, list[A
 
 
 def text(comparison: Comparison) -> str:
-    """The comparison as Markdown tables."""
+    """The comparison as tables for a terminal."""
     parts = []
     for title, values, spelled in (
         ("numbers", comparison.numbers, _number),
@@ -105,7 +105,7 @@ def text(comparison: Comparison) -> str:
             parts.append(markdown_table([[title, *map(printable, comparison.runs)], *lines]))
         elif title == "config":
             parts.append(f"the same config, {comparison.hashes[0]}\n")
-    return "\n".join(parts)
+    return "\n".join(parts).replace("\\|", "|")
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,68 @@
+"""The command line describes itself: help for every command and option, the version, completion of words."""
+
+import argparse
+import json
+import subprocess
+from importlib.metadata import version
+
+import pytest
+
+from attention_research.cli import main
+from attention_research.cli.program import COMMANDS, whole_parser
+
+
+def parsers():
+    (commands,) = (one for one in whole_parser()._actions if isinstance(one, argparse._SubParsersAction))
+    return commands.choices
+
+
+def test_every_command_and_option_has_help():
+    assert list(parsers()) == list(COMMANDS)
+    bare = [f"{name} {one.dest}" for name, parser in parsers().items() for one in parser._actions if not one.help]
+    assert not bare
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_names_the_options_of_a_command(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["help", command])
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    options = [option for one in parsers()[command]._actions for option in one.option_strings]
+    assert f"attention-research {command}" in printed and all(option in printed for option in options)
+
+
+def test_help_alone_lists_the_commands_and_version_prints_it(capsys):
+    assert main(["help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"\n  {name} " in printed for name in COMMANDS)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"attention-research {version('attention-research')}\n"
+
+
+def test_bash_completes_commands_and_options(capsys, tmp_path):
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.bash"
+    script.write_text(capsys.readouterr().out)
+    ask = (
+        f"source {script}; COMP_WORDS=(attention-research $0); COMP_CWORD=1; "
+        "_shtab_attention_research; printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    done = subprocess.run(["bash", "-c", ask, "rep"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["reproduce", "report"]
+
+
+@pytest.mark.slow
+def test_train_prints_what_differs_from_the_file_and_all_settings_with_verbose(tmp_path, capsys, monkeypatch):
+    """Without starting: the run stops at a mistake that is found afterwards."""
+    monkeypatch.setattr("attention_research.training.run.train", lambda *_, **__: {"steps": 0})
+    words = ["train", "--config=translation/transformer:smoke", f"--workdir={tmp_path}/run"]
+    assert main([*words, "--config.training.steps=7", "--config.model.decoder.num_layers=3"]) == 0
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.startswith("config translation/transformer:smoke with ") and "training.steps: 4 -> 7" in said
+    assert "model.decoder.num_layers: " in said and "width" not in said
+    assert main(words) == 0
+    assert capsys.readouterr().err.splitlines()[0] == "config translation/transformer:smoke"
+    assert main([*words, "--verbose"]) == 0
+    printed = capsys.readouterr().err
+    assert json.loads(printed[: printed.index("\n}\n") + 2])["training"]["steps"] == 4
