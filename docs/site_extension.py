@@ -3,6 +3,7 @@
 - The page of `experiments/<paper>/README.md` also shows the recorded pictures, tables and verdicts of the paper.
 - Each package in the list of `docs/api.md` has a page `docs/api/<package>.md` with the docstrings of all its modules.
   Docstrings are written in Markdown and converted to reStructuredText (`as_rst`).
+- `site_reference` adds pages of all commands and settings.
 - `docs/claims.csv` of the site has the claims of `docs/claims.md` as data.
 - A link to a folder leads to the README of the folder, and an arXiv number is a link to its paper.
 """
@@ -15,6 +16,7 @@ import pkgutil
 import re
 from pathlib import Path
 
+from site_reference import write_reference
 from sphinx.application import Sphinx
 
 from attention_research.studies.claims_page import claims_of_the_lectures
@@ -34,6 +36,7 @@ MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir, "docs")))
+    app.connect("builder-inited", lambda app: write_reference(Path(app.srcdir, "docs/api")))
     app.connect("source-read", complete)
     app.connect("autodoc-process-docstring", lambda app, what, name, thing, options, lines: as_rst(lines))
     app.connect("autodoc-process-signature", lambda app, what, name, thing, options, *parts: readable(*parts))

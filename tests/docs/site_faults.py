@@ -81,6 +81,8 @@ def wide(site: Path, width: int) -> Iterator[str]:
         browser = p.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": width, "height": 900})
         for file in sorted(site.rglob("*.html")):
+            if 'http-equiv="refresh"' in file.read_text(encoding="utf-8"):
+                continue  # it leads to another page
             page.goto(file.resolve().as_uri())
             if found := page.evaluate(first):
                 yield f"{file.relative_to(site)} at {width}: {found}"

@@ -89,6 +89,9 @@ def test_the_site_builds_without_a_warning(tmp_path):
     done = subprocess.run((*command, ".", str(tmp_path / "site")), cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     front = (tmp_path / "site/docs/index.html").read_text(encoding="utf-8")
-    assert "final_loss_order.png" in front
+    assert "word_error_rate.png" in front
     api = (tmp_path / "site/docs/api/kernels.html").read_text(encoding="utf-8")
     assert "dot_product_attention" in api
+    commands = (tmp_path / "site/docs/api/commands.html").read_text(encoding="utf-8")
+    settings = (tmp_path / "site/docs/api/settings_attention.html").read_text(encoding="utf-8")
+    assert "--ignore-records" in commands and 'id="relative"' in settings and "max_distance" in settings

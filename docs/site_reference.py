@@ -1,0 +1,113 @@
+"""The reference pages of the site, generated from the code: every command with its options, and every setting.
+
+- `docs/api/commands.md` comes from the parsers of the command line.
+- `docs/api/settings.md` lists the families of the registry. Each family has a page, `docs/api/settings_<family>.md`,
+  with its kinds: the docstring of the class, and a table of its settings with type and default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from pathlib import Path
+
+from attention_research import registry
+from attention_research.cli.program import COMMANDS, whole_parser
+from attention_research.config import schema
+
+PAGE = "settings_{}"
+
+
+def write_reference(folder: Path) -> None:
+    """Writes the pages into a folder, as far as they have changed."""
+    folder.mkdir(exist_ok=True)
+    for name, text in {"commands": commands(), **settings()}.items():
+        page = folder / f"{name}.md"
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    (found,) = (one for one in whole_parser()._actions if isinstance(one, argparse._SubParsersAction))
+    parts = [
+        "# Commands",
+        "`attention-research help COMMAND` prints the same. `--config.a.b=VALUE` sets any [setting](settings.md) of "
+        "the config. The exit status is 0 for success, 1 for an error while running, and 2 for a mistake in the "
+        "arguments or the config.",
+    ]
+    for name, parser in found.choices.items():
+        lines = ["| argument | meaning |", "| --- | --- |"]
+        for action in parser._actions:
+            lines.append(f"| {_spelled(action)} | {_cell(action.help or '')} |")
+        parts += [f"## `{name}`", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _spelled(action: argparse.Action) -> str:
+    """An argument as a user types it."""
+    shown = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
+    if action.choices is not None:
+        shown = "|".join(map(str, action.choices))
+    value = " ".join(shown) if isinstance(shown, tuple) else str(shown)
+    words = action.option_strings or [value]
+    takes_value = bool(action.option_strings) and action.nargs != 0
+    return ", ".join(f"`{_cell(f'{word}={value}' if takes_value else word)}`" for word in words)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("%%", "%").replace("\n", " ")
+
+
+def settings() -> dict[str, str]:
+    """The name of each page of settings -> its text."""
+    pages, index = {}, ["| family | kinds |", "| --- | --- |"]
+    home: dict[tuple[str, str], str] = {}
+    for family, kinds in registry.FAMILIES.items():
+        for kind in kinds:
+            home.setdefault(registry.locate(family, kind), family)
+        names = ", ".join(f"`{kind}`" for kind in kinds)
+        index.append(f"| [{family}]({PAGE.format(family)}.md) | {names} |")
+        pages[PAGE.format(family)] = _family(family, home)
+    parts = [
+        "# Settings",
+        "A config consists of sections. Each section belongs to a family and names a `kind`. Its other entries are the "
+        "keyword arguments of the class that the kind names. A type in these tables that is the name of a family, such "
+        "as `EncoderAttention`, is a section of that family.",
+        "\n".join(index),
+        "\n".join(["```{toctree}", ":hidden:", "", *pages, "```"]),
+    ]
+    return {"settings": "\n\n".join(parts) + "\n", **pages}
+
+
+def _family(family: str, home: dict[tuple[str, str], str]) -> str:
+    parts = [f"# {family}"]
+    shared = []
+    for kind in registry.FAMILIES[family]:
+        module, name = place = registry.locate(family, kind)
+        if home[place] != family:
+            shared.append(f"- `{kind}`: see [{home[place]}]({PAGE.format(home[place])}.md#{kind.replace('_', '-')})")
+            continue
+        parts += [f"## {kind}", f"`{module}.{name}`", _docstring(module, name)]
+        lines = ["| setting | type | default |", "| --- | --- | --- |"]
+        for setting, text, default in schema.settings(family, kind):
+            shown = "required" if default is schema.REQUIRED else f"`{_cell(repr(default))}`"
+            lines.append(f"| `{setting}` | `{_cell(text)}` | {shown} |")
+        parts.append("\n".join(lines) if len(lines) > 2 else "No settings.")
+    if shared:
+        parts += ["## Kinds of other families", "\n".join(shared)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _docstring(module: str, name: str) -> str:
+    """The docstrings of a module and of its class, as a block of reStructuredText."""
+    from site_extension import as_rst
+
+    path = schema.source(module)
+    tree = ast.parse(path.read_text(encoding="utf-8") if path else "")
+    named = (node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name)
+    node = next(named, None)
+    text = "\n\n".join(filter(None, [ast.get_docstring(tree), node and ast.get_docstring(node)]))
+    lines = text.splitlines()
+    as_rst(lines)
+    return "````{eval-rst}\n" + "\n".join(lines).strip() + "\n````" if text else ""
