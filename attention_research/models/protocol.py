@@ -113,7 +113,7 @@ class Continues(Protocol):
         ...
 
     def step(self, cache: Any, tokens: Int[Array, "B"]) -> tuple[Any, Float[Array, "B V"], dict[str, Any]]:
-        """As `Generates.step`."""
+        """See `Generates.step`."""
         ...
 
 

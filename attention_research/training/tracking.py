@@ -53,18 +53,18 @@ class TensorBoard:
             self.numbers(line["step"], named(line))
 
     def numbers(self, step: int, values: Mapping[str, float]) -> None:
-        """As `Tracker.numbers`."""
+        """See `Tracker.numbers`."""
         for name, value in values.items():
             self.writer.add_scalar(name, value, step)
 
     def picture(self, name: str, path: Path, step: int) -> None:
-        """As `Tracker.picture`."""
+        """See `Tracker.picture`."""
         from matplotlib import image  # from the extra `report`, which also drew the picture
 
         self.writer.add_image(name, (255 * image.imread(str(path))[..., :3]).astype("uint8"), step, dataformats="HWC")
 
     def close(self) -> None:
-        """As `Tracker.close`."""
+        """See `Tracker.close`."""
         self.writer.close()
 
 
@@ -83,7 +83,7 @@ class WeightsAndBiases:
             self.numbers(line["step"], named(line))
 
     def numbers(self, step: int, values: Mapping[str, float]) -> None:
-        """As `Tracker.numbers`, without steps that an earlier process has logged. Results are logged without a step,
+        """See `Tracker.numbers`. Skips steps that an earlier process has logged. Results are logged without a step,
         because the run may have logged later steps."""
         if self.part == RESULTS:
             self.run.log(dict(values))
@@ -91,12 +91,12 @@ class WeightsAndBiases:
             self.run.log(dict(values), step=step)
 
     def picture(self, name: str, path: Path, step: int) -> None:
-        """As `Tracker.picture`, without a step, because the run may have logged later steps."""
+        """See `Tracker.picture`. Logs without a step, because the run may have logged later steps."""
         del step
         self.run.log({name: self.package.Image(str(path))})
 
     def close(self) -> None:
-        """As `Tracker.close`."""
+        """See `Tracker.close`."""
         steps = [line["step"] for line in read_metrics(self.file.parent)]
         write_json(self.file, {"id": self.id, "step": max([self.last, *steps])})
         self.run.finish()
