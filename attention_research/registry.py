@@ -79,7 +79,7 @@ ATTENTION = {
         _BOTH,
         {CROSS: "relative positions are distances within one sequence; use branched"},
     ),
-    # Self-attentions that mix neighbours or positions of a sequence, instead of or in addition to dot products.
+    # Self-attention that mixes neighbours or positions of a sequence, instead of or in addition to dot products.
     "lightweight_convolution": Attention("lightweight_convolution:LightweightConvolution", _BOTH, _BY_PLACE),
     "dynamic_convolution": Attention("dynamic_convolution:DynamicConvolution", _BOTH, _BY_PLACE),
     "dense_synthesizer": Attention("dense_synthesizer:DenseSynthesizer", _BOTH, _BY_PLACE),

@@ -18,7 +18,8 @@ def code(source: str) -> str:
 
 
 def text_of(node: Any) -> str:
-    """The text of a syntax tree or of a part of it. Empty fields are left out: versions of Python add some."""
+    """The text of a syntax tree or of a part of it. Empty fields are omitted, because Python versions differ in
+    them."""
     if isinstance(node, list):
         return f"[{','.join(map(text_of, node))}]"
     if not isinstance(node, ast.AST):

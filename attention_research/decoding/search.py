@@ -93,7 +93,8 @@ class Search:
             live, chosen = _top_k(jnp.where(ends, -jnp.inf, values), self.beam_size)
             parents, tokens = (jnp.take_along_axis(x, chosen, axis=1) for x in (parents, tokens))
             prefixes = jnp.take_along_axis(state.live_tokens, parents[..., None], axis=1)
-            # Leaves that a step returns unchanged (the memory) are equal for all prefixes of a row: not reordered.
+            # Leaves that a step returns unchanged (the memory) are equal for all prefixes of a row and are not
+            # reordered.
             still = lambda axis, old, new: rows.NO_BATCH_AXIS if new is old else axis
             moving = jax.tree.map(still, axes, state.cache, cache)
             return _State(

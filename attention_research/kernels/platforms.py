@@ -76,7 +76,7 @@ class _Program:
 
 
 class _Given(_Program):
-    """The function that `per_platform` was given."""
+    """The program of the function that `per_platform` was called with."""
 
     def __init__(self, run: Callable[[str, Any], Any], tree):
         super().__init__()
@@ -91,7 +91,7 @@ class _Given(_Program):
 
 
 class _Derived(_Program):
-    """A program made from another one, with the same home."""
+    """A program that is derived from another one, with the same home platform."""
 
     def __init__(self, program: _Program):
         self.program, self.home, self.types, self.linear = program, program.home, [], 0

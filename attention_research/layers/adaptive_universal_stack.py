@@ -39,7 +39,7 @@ def begin(x: Float[Array, "B T D"]) -> Float[Array, "B T C"]:
 
 
 def parts(carry: Float[Array, "*L B T C"]) -> tuple[Array, Array, Array]:
-    """(state, output, counts [... 3]) of a carry."""
+    """Splits a carry into (state, output, counts [... 3])."""
     width = (carry.shape[-1] - COUNTS) // 2
     return carry[..., :width], carry[..., width:-COUNTS], carry[..., -COUNTS:]
 

@@ -105,7 +105,7 @@ def relative_attention(
     """
     arrays, options = prepare(query, key, value, None, mask, scale, is_causal, None, None, None)
     _check_table("key_table", key_table, query.shape[-1])
-    if value_table is not None:  # its clipping distance may differ from the key table's
+    if value_table is not None:  # its clipping distance may differ from that of the key table
         _check_table("value_table", value_table, value.shape[-1])
     arrays = arrays._replace(key_table=key_table, value_table=value_table)
     in_blocks = {name: _in_blocks(implementation, arrays, query_offset, name) for name in (home_platform(), *PLATFORMS)}

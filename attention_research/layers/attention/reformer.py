@@ -47,6 +47,6 @@ class ReformerAttention(SumOfValues):
 
     def attend(self, query: Array, key: Array, value: Array, real: Array | None) -> Array:
         """Section 2. A position attends to itself only if there is no other position to attend to."""
-        del key  # the queries
+        del key  # the same as the queries
         buckets = lsh_buckets(query, self.rotations[...])
         return lsh_attention(query, value, buckets, chunk_size=self.chunk_size, mask=real)

@@ -47,7 +47,7 @@ class Synthesizer(nnx.Module):
         max_distance: Positive = 128,
         rngs: nnx.Rngs,
     ):
-        del num_buckets, max_distance  # the stack's table has them
+        del num_buckets, max_distance  # they belong to the table of the stack
         self.num_heads, self.max_length = num_heads, max_length
         self.head_width = width // num_heads if head_width is None else head_width
         self.value = Linear(width, num_heads * self.head_width, use_bias=False, rngs=rngs)

@@ -41,7 +41,7 @@ class T5Attention(MultiHeadAttention):
     scale: float | None = 1.0
 
     def __init__(self, *, num_buckets: Positive = 32, max_distance: Positive = 128, **inherited: Any):
-        del num_buckets, max_distance  # the stack's table has them
+        del num_buckets, max_distance  # they belong to the table of the stack
         super().__init__(**inherited)
 
     @classmethod

@@ -29,5 +29,5 @@ class Score(nnx.Module):
         return keys
 
     def __call__(self, query: Float[Array, "B T Dq"], prepared: Float[Array, "B S A"]) -> Float[Array, "B T S"]:
-        """Scores in float32."""
+        """The scores, in float32."""
         raise NotImplementedError
