@@ -1,17 +1,19 @@
-"""Attention taken apart: a Transformer with one part changed at a time, on words and their sounds, and on translation.
+"""Ablations of the Transformer: one part is changed at a time, on pronunciation and on translation.
 
     attention-research reproduce ablation/attention --scale=quick
 
 At `quick` the task is the pronunciation of English words (letters to phonemes, the CMU Pronouncing Dictionary), which a
-small Transformer learns in two minutes of one core. Rows: scaled and unscaled dot products (Vaswani et al. 2017,
-section 3.2.1), relative positions (Shaw et al. 2018), Linformer at two ranks (Wang et al. 2020: encoder and
-cross-attention; a decoder's self-attention stays causal and standard), no positions at all.
+small Transformer learns in two minutes on one core. The rows are scaled and unscaled dot products (Vaswani et al. 2017,
+section 3.2.1), relative positions (Shaw et al. 2018), Linformer at two ranks (Wang et al. 2020) and no positions.
+Linformer replaces encoder self-attention and cross-attention; the self-attention of the decoder stays causal and
+standard.
 
-At `cpu` each row is trained twice, for longer: on the same words, and afresh on 28,000 strings of user interfaces,
-French to English. There are more rows: T5's bias, learned positions, 1 and 8 heads, Linformer's sharing modes, the
-Transformer without its feed-forward, residuals, normalisation or causal mask, residuals by depth, and the recipe of the
-paper (post-norm, Adam, Noam) in place of the configuration's. The lectures' claims in ../claims.csv are judged on them.
-At `gpu` and `paper` it is the paper's base model on Bible verses and on WMT14. All rows of a scale have one schedule.
+At `cpu` each row is trained twice, and for longer: on the same words, and from scratch on 28,000 strings of user
+interfaces, French to English. There are more rows: T5's bias, learned positions, 1 and 8 heads, Linformer's sharing
+modes, the Transformer without feed-forward layers, residual connections, normalization or causal mask, residual
+connections by depth, and the recipe of the paper (post-norm, Adam, Noam schedule) instead of that of the configuration.
+The lectures' claims in ../claims.csv are judged on these rows. At `gpu` and `paper` the model is the paper's base model
+on Bible verses and on WMT14. All rows of a scale have the same schedule.
 """
 
 from attention_research.studies import Budget, Scale, Study, evaluate, measure, train, train_on
@@ -27,7 +29,8 @@ from .words import draw_words, measure_words
 SOUNDS = "configs/pronunciation/transformer.py"
 CONFIG = "configs/translation/transformer.py"
 
-# Linformer projects whole rows, so that none may be packed: sentences by length, in about as many tokens a batch.
+# Linformer projects whole rows, so sentences must not be packed. They are grouped by length instead, with about the
+# same number of tokens per batch.
 FRENCH = {"data.source_language": "fr", "data.target_language": "en"}
 GPU = {
     **FRENCH,
@@ -45,7 +48,7 @@ PAPER = {
     "training.batch_size": 832,
 }
 
-#: The second task: what differs from the configuration of the words.
+#: The overrides of the second task, relative to the configuration of the words.
 STRINGS = {
     "max_length": 64,
     "vocabulary_size": 4000,
@@ -59,7 +62,7 @@ STRINGS = {
     "decoding.extra_length": 50,
     "evaluation": {"kind": "bleu", "near": 0.6},
 }
-#: Settings of a smoke test's strings.
+#: The settings of the strings in a smoke test.
 FEW_STRINGS = {"data.train_examples": 256, "evaluation.examples": 16, "evaluation.batch_size": 16}
 
 MEASURE = measure(measure_words, words=("attention", "neighborhoods", "psychologist"))
@@ -70,16 +73,16 @@ WORD_ERRORS = Column("evaluate.word_error_rate", "word errors, %", fixed(1), bet
 SOUND_COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PHONEME_ERRORS, WORD_ERRORS)
 BOTH_COLUMNS = (
     *SOUND_COLUMNS,
-    Column("strings.perplexity", "strings: perplexity", significant(3), better="lower"),
-    Column("strings.bleu", "BLEU", fixed(1), better="higher"),
-    Column("strings.far_bleu", "BLEU, far", fixed(1), better="higher"),
+    Column("strings.perplexity", "perplexity, strings", significant(3), better="lower"),
+    Column("strings.bleu", "BLEU, strings", fixed(1), better="higher"),
+    Column("strings.far_bleu", "BLEU, strings far from training", fixed(1), better="higher"),
 )
-#: The rows of `quick`, which have more seeds at `cpu`.
+#: The rows of `quick`. They have more seeds at `cpu`.
 FIVE = dict.fromkeys(("standard", "unscaled", "relative_8", "linformer_8", "linformer_4", "no_positions"), 5)
-#: The best checkpoint by validation, of ten.
+#: The overrides that keep the best of ten checkpoints by validation.
 BEST = {"training.chosen_checkpoint": "best", "training.eval_every": 400, "training.checkpoint_every": 400}
 
-#: The rows that a claim says to be better than another, which must have learned their task.
+#: The rows that a claim says are better than another row. They must have learned their task.
 BETTER = ("standard", "heads_1", "deep")
 LINFORMERS = ("linformer_4", "linformer_8", "linformer_32", "linformer_none", "linformer_headwise")
 LINFORMERS += ("linformer_key_value", "linformer_layerwise")
@@ -92,7 +95,7 @@ FAMILIES = {
     "papers_recipe": (),
 }
 
-#: A case of a claim: its name, the key, whether more is better. A scale has those that it measures.
+#: Cases of a claim: name, key, and whether higher is better. A scale has the cases that it measures.
 TRAINING = (("loss", "train.loss", False), ("loss on strings", "strings.train_loss", False))
 QUALITY = (
     ("word errors", "evaluate.word_error_rate", False),
@@ -102,7 +105,7 @@ QUALITY = (
 
 
 def _cases(results: Results, better: str, worse: str, name: str, *wanted: tuple) -> dict[str, Comparison]:
-    """Two rows by each of the numbers that the reference row has, under a name."""
+    """Compares two rows by each of the values that the reference row has, under a name."""
     return {
         f"{kind}, {name}": compare(results, better, worse, key, higher=higher)
         for kind, key, higher in wanted
@@ -111,16 +114,16 @@ def _cases(results: Results, better: str, worse: str, name: str, *wanted: tuple)
 
 
 def scaling_helps_training(results: Results) -> Verdict:
-    """Scaled against unscaled scores at two key widths: the configuration's, and one head as wide as the model."""
+    """Scaled scores are better than unscaled ones at two key widths: that of the configuration, and the model width."""
     narrow = _cases(results, "standard", "unscaled", "the configuration's key width", *TRAINING, *QUALITY)
     wide = _cases(results, "heads_1", "unscaled_heads_1", "key width = model width", *TRAINING, *QUALITY)
     return conclude({**narrow, **wide})
 
 
 def necessary_parts(results: Results) -> Verdict:
-    """The standard row against the rows with one part taken out, by what they write.
+    """The standard row generates better outputs than the rows with one part removed.
 
-    Without its mask a decoder sees the token that it is asked for, so that its losses say nothing.
+    Losses are not compared: without its mask a decoder sees the token that it has to predict.
     """
     parts = {
         "positions": "no_positions",
@@ -136,7 +139,7 @@ def necessary_parts(results: Results) -> Verdict:
 
 
 def residuals_help_training(results: Results) -> Verdict:
-    """Training loss with and without residuals, at two depths."""
+    """The training loss is lower with residual connections than without them, at two depths."""
     usual = _cases(results, "standard", "no_residual", "the configuration's depth", *TRAINING)
     return conclude({**usual, **_cases(results, "deep", "deep_no_residual", f"{DEEP} layers", *TRAINING)})
 

@@ -1,11 +1,11 @@
-"""What attention costs by length: time and memory of one layer, forward and backward, T = 512 to 4096.
+"""The cost of attention by length: time and memory of one layer, forward and backward, for T = 512 to 4096.
 
     attention-research reproduce ablation/length --scale=cpu
 
-One self-attention layer (its four projections included), float32, batch 1; every number from a process of its own, in
-which nothing else ran. Here Linformer's rank is really below the length. Time is the median over repeated calls of the
-compiled gradient of a random projection of the output in all parameters and the input; memory is how far that call
-raises the peak resident size of the process (on an accelerator: the device's peak) above what it held before.
+The layer is one self-attention layer with its four projections, in float32 with batch size 1. Every measurement has its
+own process. The rank of Linformer is below the length here. Time is the median over repeated calls of the compiled
+gradient of a random projection of the output with respect to all parameters and the input. Memory is the increase of
+the peak resident size of the process by that call (on an accelerator: of the peak memory of the device).
 """
 
 from attention_research.studies import Row, Scale, Study, measure
@@ -13,7 +13,7 @@ from attention_research.studies.columns import Column, significant
 
 
 def _layer(kind: str, length: int, width: int, num_heads: int, settings: dict):
-    """make(rngs) -> (attention, what a stack would own for it)."""
+    """Returns make(rngs) -> (attention, the modules that a stack of layers owns for it)."""
     from attention_research.layers.attention.multi_head import owned_by_stack
     from attention_research.registry import lookup
     from attention_research.signatures import Constructor
@@ -28,7 +28,7 @@ def _layer(kind: str, length: int, width: int, num_heads: int, settings: dict):
 
 
 def _gradient(modules, x, direction):
-    """Gradient of <attention(x), direction> in all parameters and in x."""
+    """The gradient of `<attention(x), direction>` with respect to all parameters and x."""
     import jax
     import jax.numpy as jnp
 
@@ -40,7 +40,7 @@ def _gradient(modules, x, direction):
 
 
 def measure_attention(*, kind: str, length: int, width: int, num_heads: int, seconds: float, seed: int, **settings):
-    """{"milliseconds", "megabytes", "repeats", "compile_seconds"} of one layer's forward and backward pass."""
+    """Measures "milliseconds", "megabytes", "repeats" and "compile_seconds" of forward and backward of one layer."""
     import jax
     import jax.numpy as jnp
     from flax import nnx
@@ -55,7 +55,7 @@ def measure_attention(*, kind: str, length: int, width: int, num_heads: int, sec
 
 
 def count_attention(*, kind: str, length: int, width: int, num_heads: int, seconds: float, **settings):
-    """{"parameters", "flops"} of what `measure_attention` would run, from shapes alone."""
+    """Counts "parameters" and "flops" of the program of `measure_attention`, from shapes only."""
     import jax
     import jax.numpy as jnp
     from flax import nnx
@@ -100,5 +100,5 @@ STUDY = Study(
         Column("measure.megabytes", "MB", significant(3), at_points=True, better="lower"),
         Column("measure.megabytes", "MB ~ T^p", significant(3), fitted=True),
     ),
-    notes=("Linformer's projections are shared headwise and made for exactly the length measured.",),
+    notes=("Linformer's projections are shared headwise and have exactly the measured length.",),
 )

@@ -1,14 +1,14 @@
-"""The rows of `attention.py`: a Transformer, and the same with one part changed at a time."""
+"""The rows of `attention.py`: a Transformer, and the same Transformer with one part changed at a time."""
 
 from typing import Any
 
 from attention_research.studies import Row
 
-#: Scales of words and their sounds, whose blocks are pre-norm; the larger ones train the paper's base model.
+#: The scales of pronunciation, whose blocks are pre-norm, and the larger ones, which train the paper's base model.
 SMALL, LARGE = ("smoke", "quick", "cpu"), ("gpu", "paper")
 #: The depth of the rows `deep` and `deep_no_residual`.
 DEEP = 6
-#: The layers of an encoder's and of a decoder's block.
+#: The layers of a block of the encoder and of the decoder.
 LAYERS = {
     "encoder": ("self_attention", "feed_forward"),
     "decoder": ("self_attention", "cross_attention", "feed_forward"),
@@ -16,18 +16,21 @@ LAYERS = {
 
 
 def pre_norm(layer: str) -> tuple[str, ...]:
-    """x + Dropout(f(LN(x))), as configs/pronunciation/transformer.py."""
+    """The steps of x + Dropout(f(LN(x))), as in configs/pronunciation/transformer.py."""
     return ("norm", layer, "dropout", "residual")
 
 
 def post_norm(layer: str) -> tuple[str, ...]:
-    """LN(x + Dropout(f(x))), as the paper."""
+    """The steps of LN(x + Dropout(f(x))), as in the paper."""
     return (layer, "dropout", "residual", "norm")
 
 
 def blocks(branch: Any, part: str = "") -> dict[str, Any]:
-    """Both sides' steps without one kind of step; a branch without its layer goes as well. What is pre-norm has a last
-    normalisation, unless that is the part."""
+    """The steps of encoder and decoder blocks without one kind of step.
+
+    A branch whose layer is removed is removed too. Pre-norm stacks have a final normalization, unless normalization is
+    the removed part.
+    """
     changed: dict[str, Any] = {}
     for side, layers in LAYERS.items():
         steps = tuple(tuple(step for step in branch(layer) if step != part) for layer in layers if layer != part)
@@ -37,18 +40,18 @@ def blocks(branch: Any, part: str = "") -> dict[str, Any]:
 
 
 def without(id: str, name: str, part: str) -> Row:
-    """A row whose blocks lack a kind of step."""
+    """A row whose blocks do not have a kind of step."""
     small = blocks(pre_norm, part)
     return Row(id, name, blocks(post_norm, part), at={"cpu": small}, scales=("cpu", *LARGE))
 
 
 def linformer(rank: int, **settings: str) -> dict[str, Any]:
-    """The whole section of self-attention, and so of cross-attention too."""
+    """The whole section of self-attention, which cross-attention follows."""
     return {"model.self_attention": {"kind": "linformer", "rank": rank, **settings}}
 
 
 def relative(distance: int) -> dict[str, Any]:
-    """Shaw's relative positions, clipped at a distance, in place of sinusoids."""
+    """Shaw's relative positions, clipped at a distance, instead of sinusoids."""
     return {"model.self_attention": {"kind": "relative", "max_distance": distance}, **NO_POSITIONS}
 
 
@@ -59,7 +62,7 @@ def from_cpu(id: str, name: str, overrides: dict[str, Any]) -> Row:
 
 NO_POSITIONS = {"model.positions.kind": "none"}
 UNSCALED = {"model.self_attention.kind": "unscaled"}
-#: Vaswani et al. 2017, sections 3.1 and 5.3; the rate at which it trains best on what a CPU has is `budget`'s to find.
+#: Vaswani et al. 2017, sections 3.1 and 5.3. The best learning rate on a CPU is found by the command `budget`.
 PAPERS_RECIPE = {
     **blocks(post_norm),
     "training.optimizer": {"kind": "adam"},
@@ -80,7 +83,7 @@ ROWS = (
     from_cpu("t5", "T5 bias", {"model.self_attention.kind": "t5", **NO_POSITIONS}),
     from_cpu("learned", "learned positions", {"model.positions.kind": "learned"}),
     from_cpu("heads_1", "1 head", {"model.num_heads": 1}),
-    Row("heads_4", "4 heads", {"model.num_heads": 4}, scales=LARGE),  # those of the small configuration
+    Row("heads_4", "4 heads", {"model.num_heads": 4}, scales=LARGE),  # the small configuration has 4 heads
     from_cpu("heads_8", "8 heads", {"model.num_heads": 8}),
     from_cpu("unscaled_heads_1", "1 head, unscaled", {"model.num_heads": 1, **UNSCALED}),
     from_cpu("linformer_none", "Linformer, rank 16, sharing none", linformer(16, sharing="none")),
@@ -99,7 +102,8 @@ ROWS = (
         scales=("cpu",),
     ),
     Row("papers_recipe", "the paper's recipe: post-norm, Adam, Noam", PAPERS_RECIPE, scales=("cpu",)),
-    # Other systems on the same dictionary, with another split of its words: g2p-seq2seq, the column "CMUdict latest".
+    # Other systems on the same dictionary with another split of its words, from the column "CMUdict latest" of
+    # g2p-seq2seq.
     Row("phonetisaurus", "Phonetisaurus, WFST", scales=()),
     Row("lstm_64", "recurrent, 2 layers of 64", scales=()),
     Row("lstm_512", "recurrent, 2 layers of 512", scales=()),

@@ -1,4 +1,4 @@
-"""Where the decoder looks while it writes a word's sounds: a heat map of each word, and a page of the first."""
+"""Cross-attention of the decoder while it generates the phonemes of a word: heat maps, and a page of the first word."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from attention_research.analysis import attention_file
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
 
-#: The page of the first word, in the trial's folder.
+#: The file name of the page of the first word, in the folder of the trial.
 PAGE = "attention.html"
 
 
 def measure_words(*, workdir: Path, seed: int, words: Sequence[str], **_: Any) -> dict[str, Any]:
-    """ "maps" of a trained run: the cross-attention of its last layer, averaged over the heads, for each word.
+    """Returns "maps" of a trained run: the cross-attention of its last layer for each word, averaged over heads.
 
-    Rows are the sounds that the run writes, columns the letters. Writes the attention page of the first word.
+    Rows are the phonemes that the run generates, columns the letters. Also writes the attention page of the first word.
     """
-    # Planning reads this file, and does without JAX.
+    # Planning imports this file and must work without JAX.
     from attention_research.analysis.attention import of_sentence
     from attention_research.training.evaluation import Trained
 
@@ -36,10 +36,10 @@ def measure_words(*, workdir: Path, seed: int, words: Sequence[str], **_: Any) -
 
 
 def draw_words(results: Results, folder: Path) -> Figure | None:
-    """The first word's map in each row, of the row's first seed."""
+    """Draws the map of the first word for each row, from the first seed of the row."""
     maps = []
     for row in results.rows:
         (found,) = results.values(row.id, "measure.maps")[:1] or [None]
         if found:
             maps.append({**found[0], "title": row.name})
-    return heat_maps(results, folder / "attention.png", maps, "last layer's cross-attention, mean of the heads")
+    return heat_maps(results, folder / "attention.png", maps, "cross-attention of the last layer, mean over heads")

@@ -1,7 +1,7 @@
-"""What was attended to, what was copied and how much of it, sub-token by sub-token (Allamanis et al. 2016, Table 3).
+"""Tables of attention and copying weights for each sub-token of a name (Allamanis et al. 2016, Table 3).
 
-A line a sub-token of the name: alpha and kappa over the tokens of the body, darker for more, and lambda, the weight of
-copying. Of a model that does not copy there is alpha alone.
+Each sub-token of the name has one row: alpha and kappa over the tokens of the body, darker for larger weights, and
+lambda, the weight of copying. A model that does not copy has alpha only.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from jaxtyping import Array
 from attention_research.tokens import EOS, PAD
 
 END = "END"
-#: Inches: the figure's width, a row of weights, what stands above and below those of a table.
+#: Sizes in inches: the width of the figure, the height of a row of weights, and the space above and below a table.
 _WIDTH, _ROW, _ABOVE, _BELOW = 12.0, 0.17, 1.35, 0.35
 
 
 @dataclasses.dataclass(frozen=True)
 class CopyTable:
-    """One function: the sub-tokens of its `body`, its true `name`, those that the model `wrote`, END after them, and
-    for each of these alpha and kappa over the body (lists of rows) and lambda."""
+    """The table of one function.
+
+    It holds the sub-tokens of the `body`, those of the true `name`, and those of the output `wrote`, followed by END.
+    For each sub-token of the output it holds alpha and kappa over the body (lists of rows), and lambda.
+    """
 
     place: str
     body: tuple[str, ...]
@@ -35,7 +38,7 @@ class CopyTable:
     copy_probability: tuple[float, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Rounded, so that a record stays small."""
+        """Returns the table as JSON values, rounded so that records stay small."""
         short = lambda rows: [[round(float(x), 4) for x in row] for row in rows]
         said = {"place": self.place, "body": " ".join(self.body), "name": " ".join(self.name)}
         weights = {"alpha": short(self.alpha), "kappa": short(self.kappa)}
@@ -43,13 +46,13 @@ class CopyTable:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CopyTable:
-        """What `to_json` gave."""
+        """Builds a table from the output of `to_json`."""
         rows = lambda name: tuple(map(tuple, value[name]))
         texts = tuple(value["body"].split()), tuple(value["name"].split()), tuple(value["wrote"])
         return cls(value["place"], *texts, rows("alpha"), rows("kappa"), tuple(value["lambda"]))
 
     def words(self) -> str:
-        """The lines as text: sub-token, lambda, and the token with the greatest kappa and alpha."""
+        """Returns the rows as text: sub-token, lambda, and the tokens with the largest kappa and alpha."""
         most = lambda rows, line: self.body[int(np.argmax(rows[line]))] if rows and self.body else "-"
         lines = [
             f"{word} lambda {weight:.3f} kappa {most(self.kappa, i)} alpha {most(self.alpha, i)}"
@@ -59,7 +62,10 @@ class CopyTable:
 
 
 def collect(model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
-    """The attention at the targets of a batch, [B T S] and [B T]; pure. What is not copied has weight 0."""
+    """Computes the weights at the targets of a batch, [B T S] and [B T], as a pure function.
+
+    Without copying, its weights are 0.
+    """
     _, aux = model.log_likelihood(batch)
     decoder = aux["decoder"]
     alpha = decoder["alignment"]
@@ -74,7 +80,7 @@ def collect(model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
 def table_of(
     place: str, words: Sequence[str], name: str, source: np.ndarray, target: np.ndarray, found: Mapping[str, np.ndarray]
 ) -> CopyTable:
-    """The table of one row of a batch; `words` are how its source and then its target are written."""
+    """Returns the table of one row of a batch. `words` are the texts of the source and the target."""
     body = [i for i, token in enumerate(source) if token not in (PAD, EOS)]
     steps = [t for t, token in enumerate(target) if token != PAD]
     wrote = [END if target[t] == EOS else words[len(source) + t] for t in steps]
@@ -85,14 +91,14 @@ def table_of(
 
 
 def heading(table: CopyTable) -> str:
-    """What a table is of."""
+    """Returns the heading of a table."""
     return f"{table.place} · true name {'_'.join(table.name)} · written {'_'.join(table.wrote[:-1]) or '(nothing)'}"
 
 
 def figure_of(tables: Sequence[CopyTable], printed: Sequence[tuple[str, float]] = (), longest: int = 44) -> Any:
-    """The matplotlib figure; `printed` are the (sub-token, lambda) that a paper prints, drawn beneath as bars alone.
+    """Returns the matplotlib figure. `printed` are the published (sub-token, lambda), drawn below as bars only.
 
-    A body is shown up to `longest` tokens; the part of the weights that lies beyond is said.
+    A body is shown up to `longest` tokens. The label gives the number of tokens that are not shown.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

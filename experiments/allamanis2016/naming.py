@@ -1,14 +1,14 @@
-"""Allamanis, Peng & Sutton 2016: naming functions from their bodies, with and without a head that copies.
+"""Allamanis, Peng & Sutton 2016: predicting names of functions from their bodies, with and without copying.
 
     attention-research reproduce allamanis2016/naming --scale=cpu
 
-The paper's data are ten Java projects, a model for each; here they are the Python standard library of the interpreter
-that runs, split by top-level module, so that a test function's project is not in training either. The printed F1 are
-remembered and of other data: compare the rows with each other and with the two floors (the most frequent name, the
-first sub-tokens of the body), not with the printed column.
+The paper's data are ten Java projects, with one model for each. Here the data are the Python standard library of the
+running interpreter, split by top-level module, so that modules of test functions are not in the training data. The
+published F1 are quoted from memory and are for other data. Compare the rows with each other and with the two baselines
+(the most frequent name, and the first sub-tokens of the body), not with the published column.
 
-`attention` is Bahdanau's attention over an LSTM in both directions (the pointer-generator without its pointer) for the
-paper's "standard attention"; `tf_idf` gives the names of the nearest bodies and trains nothing.
+`attention` stands for the paper's "standard attention". It is Bahdanau's attention over a bidirectional LSTM (the
+pointer-generator without its pointer). `tf_idf` returns the names of the nearest bodies and trains nothing.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from attention_research.studies.verdicts import CONDITION, FAILED, FIGURE, HELD,
 CONFIG = "configs/naming/allamanis.py"
 HERE = Path(__file__).parent
 NOTE = (
-    "Functions of the standard library of the Python that ran, split by module; F1 is the mean over functions, in "
-    "percent, of the first suggestion and of the best of five. OOV: sub-tokens outside the 2,000 of the vocabulary."
+    "Data: functions of the standard library of the Python that ran, split by module. F1 is in percent, averaged over "
+    "functions, for the first suggestion and for the best of five. OOV: sub-tokens outside the vocabulary of 2,000."
 )
 
 
 def named(*, workdir: Path, seed: int) -> dict[str, Any]:
-    """The run's scores; of the first seed also the copy tables."""
+    """Returns the scores of the run and, for the first seed, the copy tables."""
     from .naming_run import copy_tables, scores_of
 
     return {**scores_of(workdir), **({"tables": copy_tables(workdir)} if seed == 0 else {})}
 
 
 def nearest(*, workdir: Path, seed: int) -> dict[str, Any]:
-    """The scores of the nearest bodies' names; `seed` changes nothing."""
+    """Returns the scores of the names of the nearest bodies. `seed` has no effect."""
     from .naming_run import nearest_scores
 
     del seed
@@ -47,18 +47,18 @@ def nearest(*, workdir: Path, seed: int) -> dict[str, Any]:
 
 
 def tables_of(results: Results, row: str = "copy_attention") -> list[dict[str, Any]]:
-    """The tables of a row's first finished seed that has some."""
+    """Returns the tables of the first finished seed of a row that has tables."""
     return next(iter(results.values(row, "measure.tables")), [])
 
 
 def printed_lambdas() -> list[tuple[str, float]]:
-    """(sub-token, lambda) of the printed example."""
+    """Returns (sub-token, lambda) of the example in the paper."""
     with open(HERE / "lambdas.csv", encoding="utf-8", newline="") as file:
         return [(line["target"].split()[1], float(line["lambda_meta_attention"])) for line in csv.DictReader(file)]
 
 
 def draw_tables(results: Results, folder: Path) -> Any:
-    """alpha, kappa and lambda for each sub-token that copy attention wrote, beside the printed lambdas."""
+    """Draws alpha, kappa and lambda for each sub-token that copy attention generated, and the published lambdas."""
     from attention_research.analysis import picture_file
     from attention_research.studies.figures import Figure
 
@@ -69,34 +69,34 @@ def draw_tables(results: Results, folder: Path) -> Any:
         return None
     path = folder / "copy_table.png"
     picture_file.save(figure_of(found, printed_lambdas()), path, bbox_inches="tight")
-    title = "Where copy attention looked (α), what it would copy (κ) and how much it copied (λ), sub-token by sub-token"
+    title = "Copy attention by sub-token: attention weights (α), copying weights (κ) and probability of copying (λ)"
     return Figure(path, title, ". ".join(f"{table.place}: {table.words()}" for table in found))
 
 
 def copying_helps(results: Results) -> Verdict:
-    """Copy attention against the same model without copying."""
+    """Copy attention is better than the same model without copying."""
     keys = {"F1": "measure.f1", "exact match": "measure.exact_match", "OOV sub-tokens": "measure.oov_accuracy"}
     cases = {name: compare(results, "copy_attention", "conv_attention", key, higher=True) for name, key in keys.items()}
     return conclude(cases)
 
 
 def table_is_drawn(results: Results) -> Verdict:
-    """The table of the printed example and of held-out functions, beside the printed lambdas."""
+    """The tables of the paper's example and of held-out functions are drawn, with the published lambdas."""
     tables, printed = tables_of(results), printed_lambdas()
     if not tables:
         return Verdict(UNTESTED, "no finished run of copy_attention has tables")
     ours = "; ".join(f"{w} {v:.3f}" for w, v in zip(tables[0]["wrote"], tables[0]["lambda"], strict=True))
-    said = f"printed: {'; '.join(f'{w} {v:.3f}' for w, v in printed)}. Ours on the same function in Python: {ours}"
+    said = f"published: {'; '.join(f'{w} {v:.3f}' for w, v in printed)}. Ours on the same function in Python: {ours}"
     whole = all(len(one["wrote"]) == len(one["alpha"]) == len(one["kappa"]) == len(one["lambda"]) for one in tables)
     places = f"{len(tables) - 1} held-out functions: {', '.join(one['place'] for one in tables[1:])}"
     status = FIGURE if whole and len(tables) > 1 else UNTESTED
-    return Verdict(status, f"{said}. Drawn with two rows and lambda too: {places}")
+    return Verdict(status, f"{said}. Also drawn with two rows and lambda: {places}")
 
 
 def lambda_separates(results: Results) -> Verdict:
-    """lambda at the true names of the test functions: above a half where the body has the sub-token, below elsewhere.
+    """At the true names of test functions, lambda is above 0.5 if the body contains the sub-token, and below otherwise.
 
-    Only an order (lambda greater there than elsewhere, in every seed) is the condition.
+    If lambda is only larger in the first case than in the second, in every seed, the claim holds as an order.
     """
     names = ("lambda_copied", "lambda_invented", "lambda_end", "lambda_auc")
     seeds = list(zip(*(results.values("copy_attention", f"measure.{name}") for name in names), strict=True))
@@ -104,18 +104,18 @@ def lambda_separates(results: Results) -> Verdict:
         return Verdict(UNTESTED, "no finished run of copy_attention")
     mean = [sum(values) / len(values) for values in zip(*seeds, strict=True)]
     because = (
-        f"mean lambda {mean[0]:.3f} where the body has the sub-token, {mean[1]:.3f} where it has not, {mean[2]:.3f} at "
-        f"the end; area under the curve {mean[3]:.3f}; printed 0.974, 0.969, 0.583 against 0.012, 0.066; "
+        f"mean lambda {mean[0]:.3f} if the body has the sub-token, {mean[1]:.3f} if it does not, {mean[2]:.3f} at "
+        f"the end; area under the curve {mean[3]:.3f}; published 0.974, 0.969, 0.583 against 0.012, 0.066; "
         f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
     )
     if all(copied > 0.5 > max(invented, end) for copied, invented, end, _ in seeds):
         return Verdict(HELD, because)
     if all(copied > max(invented, end) for copied, invented, end, _ in seeds):
-        return Verdict(CONDITION, f"held as an order, not as near one and near zero; {because}")
+        return Verdict(CONDITION, f"held as an order, but values are not near 1 and 0; {because}")
     return Verdict(FAILED, because)
 
 
-#: The pointer-generator without its pointer; a step costs about twice as much, so that half as many take as long.
+#: The pointer-generator without its pointer. A step costs about twice as much, so half as many steps take equal time.
 LSTM = {"kind": "lstm", "width": 96}
 ATTENTION = {"kind": "pointer_generator", "max_length": 8, "copies": False, "dropout_rate": 0.2}
 STUDY = Study(
@@ -146,12 +146,12 @@ STUDY = Study(
         Column("measure.f1_at_5", "F1 at 5", fixed(1), better="higher"),
         Column("measure.precision", "precision", fixed(1), better="higher"),
         Column("measure.recall", "recall", fixed(1), better="higher"),
-        Column("measure.exact_match", "exact %", fixed(1), better="higher"),
-        Column("measure.oov_accuracy", "OOV %", fixed(1), better="higher"),
-        Column("measure.lambda_copied", "lambda copied", fixed(2)),
-        Column("measure.lambda_invented", "lambda invented", fixed(2)),
+        Column("measure.exact_match", "exact match, %", fixed(1), better="higher"),
+        Column("measure.oov_accuracy", "OOV accuracy, %", fixed(1), better="higher"),
+        Column("measure.lambda_copied", "lambda, in body", fixed(2)),
+        Column("measure.lambda_invented", "lambda, not in body", fixed(2)),
         Column("measure.lambda_auc", "lambda AUC", fixed(2), better="higher"),
-        Column("measure.floor_f1", "floor's F1", fixed(1), spread=False),
+        Column("measure.floor_f1", "baseline F1", fixed(1), spread=False),
     ),
     published="naming.csv",
     compared={"measure.f1": "F1"},

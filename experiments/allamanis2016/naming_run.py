@@ -1,4 +1,4 @@
-"""What the studies of naming read off a run: its scores, the copy tables of held-out functions, and the baseline's."""
+"""Measurements of the naming studies: scores of a run, copy tables of held-out functions, and scores of a baseline."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ from attention_research.training.evaluation import Trained
 
 from . import copy_table
 
-#: The printed example, `{ this.useBrowserCache = useBrowserCache; }`, as Python has it.
+#: The paper's example, `{ this.useBrowserCache = useBrowserCache; }`, in Python.
 PRINTED = ("the printed example in Python", "self . use browser cache = use browser cache", "set use browser cache")
 
 
 def scores_of(workdir: Path) -> dict[str, Any]:
-    """The numbers of a run's evaluation."""
+    """Returns the scores of a run's evaluation."""
     document = json.loads((Path(workdir) / "evaluation.json").read_text(encoding="utf-8"))
     return {name: value for name, value in document.items() if isinstance(value, int | float) and name != "seconds"}
 
 
 def copy_tables(workdir: Path, count: int = 3) -> list[dict[str, Any]]:
-    """Tables (`copy_table.CopyTable.to_json`) of the printed example and of `count` held-out functions, each with the
-    name that the model writes. The functions are evenly spaced, by id, among the evaluated ones whose true name has a
-    sub-token of its body and one that is not in it, and whose body has at most 40 sub-tokens: not chosen by hand."""
+    """Returns tables (`copy_table.CopyTable.to_json`) of the paper's example and of `count` held-out functions, each
+    with the name that the model generates.
+
+    The functions are not chosen by hand. They are evenly spaced, by id, among the evaluated functions whose true name
+    has one sub-token that is in the body and one that is not, and whose body has at most 40 sub-tokens.
+    """
     trained = Trained(Path(workdir))
     chosen = [PRINTED, *_held_out(trained, count)]
     tokenizer, model = trained.data.tokenizer, trained.model()
@@ -43,7 +46,7 @@ def copy_tables(workdir: Path, count: int = 3) -> list[dict[str, Any]]:
     search = jax.jit(lambda model, batch: trained.evaluation.outputs(merge(*model), batch))
     collect = jax.jit(lambda model, batch: copy_table.collect(merge(*model), batch))
     suggested = jax.device_get(search(model, {"source": jnp.asarray(source), "target": jnp.asarray(source[:, :8])}))
-    first = np.argmax(suggested["lengths"] > 1, axis=1)  # as the scores, without the empty name
+    first = np.argmax(suggested["lengths"] > 1, axis=1)  # without the empty name, as in the scores
     written = np.take_along_axis(suggested["tokens"], first[:, None, None], axis=1)[:, 0]
     target = spelled(written, source, trained.config.resolved["vocabulary_size"])
     found = jax.device_get(collect(model, {"source": jnp.asarray(source), "target": jnp.asarray(target)}))
@@ -56,15 +59,15 @@ def copy_tables(workdir: Path, count: int = 3) -> list[dict[str, Any]]:
 
 
 def spelled(written: np.ndarray, source: np.ndarray, vocabulary_size: int) -> np.ndarray:
-    """Ids of words for what a model wrote: for vocabulary_size + s, that of the word at s."""
+    """Returns the word ids of an output. The id vocabulary_size + s is replaced by the id of the source word at s."""
     positions = np.clip(written - vocabulary_size, 0, source.shape[1] - 1)
     return np.where(written >= vocabulary_size, np.take_along_axis(source, positions, axis=1), written).astype(np.int32)
 
 
 def nearest_scores(workdir: Path) -> dict[str, Any]:
-    """`naming_scores` of the names of the nearest bodies, on the functions that the configuration evaluates.
+    """Computes `naming_scores` of the names of the nearest bodies, on the functions that the configuration evaluates.
 
-    For a trial that trains nothing: its configuration is read from the trial.
+    It is for a trial that trains nothing; the configuration is read from the trial.
     """
     given = json.loads((Path(workdir) / "trial.json").read_text(encoding="utf-8"))["given"]
     parts = build_experiment(resolve(given))
@@ -96,12 +99,12 @@ def _padded(rows: Sequence[Sequence[int]], length: int) -> np.ndarray:
 
 
 def nearest_names(bodies: Sequence[str], names: Sequence[str], asked: Sequence[str], count: int = 5) -> list[list[str]]:
-    """For each body that is asked for, up to `count` different names of the nearest bodies by TF-IDF, nearest first:
-    the baseline of Allamanis, Peng & Sutton 2016, section 4.
+    """For each body in `asked`, returns up to `count` different names of the nearest bodies by TF-IDF, nearest first.
 
-    A body is the vector of (1 + log count) log(N / functions with the sub-token); near is a high cosine (Salton &
-    Buckley 1988's weights). The paper says no more than "tf-idf".
-    Of equally near ones the earlier; a body that shares no sub-token with any has the names of the first ones.
+    This is the baseline of Allamanis, Peng & Sutton 2016, section 4. The paper only says "tf-idf". Here a body is the
+    vector of (1 + log count) log(N / functions with the sub-token) (the weights of Salton & Buckley 1988), and nearness
+    is the cosine. Of equally near bodies the earlier one comes first. A body that shares no sub-token with any other
+    gets the names of the first bodies.
     """
     postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for number, body in enumerate(bodies):

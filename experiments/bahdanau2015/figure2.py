@@ -1,11 +1,11 @@
-"""Bahdanau et al. 2015, Figure 2: BLEU against the source's length, with and without attention, two training lengths.
+"""Bahdanau et al. 2015, Figure 2: BLEU against source length, with and without attention, for two training lengths.
 
     attention-research reproduce bahdanau2015/figure2 --scale=cpu
 
-The first four rows are those of `bahdanau2015/table1`, and so are their trials: a result of one study can be copied to
-the other. The last four translate generated sentences of 4 to 60 words, of which up to 14 or 30 are learnt: there a
-model can be trained well in minutes, and lengths are words. The paper's curves were never published as numbers: the
-picture holds ours alone.
+The first four rows and their trials are those of `bahdanau2015/table1`, so results can be copied from one study to the
+other. The last four rows translate generated sentences of 4 to 60 words and are trained on sentences of up to 14 or 30
+words. On these sentences a model can be trained well in minutes, and lengths are in words. The paper does not publish
+its curves as numbers, so the figure shows only ours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from attention_research.studies.verdicts import Verdict, against, compare, concl
 from .interventions import measure as interventions
 
 CONFIG = "configs/translation/recurrent.py"
-#: Training lengths in pieces of verses (table1's) and in words of generated sentences, the end of sentence counted.
+#: Training lengths in word pieces of verses (those of table1) and in words of generated sentences, with the
+#: end-of-sentence symbol.
 SHORT, LONG = 24, 32
 GENERATED_SHORT, GENERATED_LONG = 15, 31
 STAGES = (
@@ -43,7 +44,7 @@ ENCDEC = {"model.encoder": {"kind": "unidirectional"}, "model.alignment": {"kind
 
 
 def generated(id: str, name: str, changes: dict, length: int) -> Row:
-    """A row on generated sentences in a locally different order, learnt up to `length` words."""
+    """A row on generated sentences with local reordering, trained on up to `length` words."""
     data = {
         "name": "generated_translation/local_long",
         "source_language": "source",
@@ -64,7 +65,7 @@ ROWS = (
     generated("generated_encdec", "generated: RNNencdec, up to 30 words", ENCDEC, GENERATED_LONG),
     generated("generated_search", "generated: RNNsearch, up to 30 words", {}, GENERATED_LONG),
 )
-#: (with attention, without, on what)
+#: (row with attention, row without, data)
 PAIRS = (
     ("search_30", "encdec_30", "verses, short"),
     ("search", "encdec", "verses, long"),
@@ -74,12 +75,12 @@ PAIRS = (
 
 
 def bottleneck(results: Results) -> Verdict:
-    """The slope of BLEU against length of the models without attention: below 0."""
+    """The slope of BLEU against length is below 0 for the models without attention."""
     return conclude({name: against(results, row, "measure.length_slope", higher=False) for _, row, name in PAIRS})
 
 
 def separated_beyond(results: Results) -> Verdict:
-    """BLEU of sentences longer than any that were learnt, with attention against without."""
+    """On sentences longer than all training sentences, BLEU is higher with attention than without."""
     return conclude({
         f"BLEU beyond the training length, {name}": compare(results, with_, without, "measure.bleu_beyond", higher=True)
         for with_, without, name in PAIRS
@@ -87,7 +88,7 @@ def separated_beyond(results: Results) -> Verdict:
 
 
 def lifted(results: Results) -> Verdict:
-    """What is left in the longest bucket, as a difference to the shortest and as a share of the best."""
+    """Attention keeps more BLEU in the longest bucket, as a difference to the shortest and as a share of the best."""
     cases = {}
     for with_, without, name in PAIRS:
         for key, what in (("longest_minus_shortest", "difference"), ("longest_share", "share")):
@@ -96,7 +97,10 @@ def lifted(results: Results) -> Verdict:
 
 
 def by_source_length(results: Results, folder: Path) -> Figure | None:
-    """Mean BLEU of each bucket at its mean length, with the seeds' range as a band: verses left, generated right."""
+    """Draws the mean BLEU of each bucket at its mean length, for verses (left) and generated sentences (right).
+
+    The bands show the range over seeds.
+    """
     panels = [ROWS[:4], ROWS[4:]]
     curves = {row.id: curve for row in ROWS if (curve := mean_curve(results, row.id))}
     if not curves:
@@ -114,7 +118,7 @@ def by_source_length(results: Results, folder: Path) -> Figure | None:
         for length in filter(None, trained):
             axis.axvline(length, color="#888888", linewidth=0.8, linestyle=":")
         axis.set_title(f"{results.study.name} · {results.scale} · {title}", loc="left", fontsize=11)
-        axis.set_xlabel("words in the source" + (" (dotted: the longest learnt)" if all(trained) else ""))
+        axis.set_xlabel("words in the source" + (" (dotted: longest training sentence)" if all(trained) else ""))
         axis.set_ylabel("BLEU")
         axis.set_ylim(bottom=0)
         if axis.get_legend_handles_labels()[0]:
@@ -123,12 +127,12 @@ def by_source_length(results: Results, folder: Path) -> Figure | None:
     save(pyplot, figure, path)
     names = {row.id: row.name for row in ROWS}
     said = "; ".join(f"{names[row]} {curve[1][0]:.1f} to {curve[1][-1]:.1f}" for row, curve in curves.items())
-    title = "BLEU against source length, mean over seeds; the band is the seeds' range"
+    title = "BLEU against source length, mean and range over seeds"
     return Figure(path, title, f"BLEU from the shortest to the longest bucket: {said}.")
 
 
 def mean_curve(results: Results, row: str) -> tuple[list[float], list[float], list[float], list[float]] | None:
-    """(words, mean, least, greatest BLEU) of the buckets that every finished seed of a row has a score for."""
+    """Returns (words, mean, lowest, highest BLEU) of the buckets for which every finished seed of a row has a score."""
     seeds = [entry.result["stages"].get("measure", {}) for entry in results.of(row) if entry.result]
     seeds = [numbers for numbers in seeds if "length_bleu" in numbers]
     if not seeds:
@@ -146,8 +150,8 @@ def mean_curve(results: Results, row: str) -> tuple[list[float], list[float], li
 
 
 NOTE = (
-    "Bible verses, English to French, learnt up to 24 pieces (-30) and 32 (-50); generated sentences say nothing of "
-    "French. A bucket of fewer than 20 sentences has no score; bleu.png is of sentences cut to what was learnt."
+    "Bible verses, English to French, are trained up to 24 word pieces (-30) and 32 (-50). Generated sentences are not "
+    "French. Buckets with fewer than 20 sentences have no score. bleu.png uses sentences cut to the training length."
 )
 STUDY = Study(
     rows=ROWS,
@@ -158,12 +162,12 @@ STUDY = Study(
     stages=STAGES,
     columns=(
         PARAMETERS, LOSS, PERPLEXITY,
-        Column("measure.bleu_fitting", "BLEU, learnt lengths", fixed(1), better="higher"),
-        Column("measure.bleu_beyond", "BLEU beyond", fixed(1), better="higher"),
-        Column("measure.bleu_shortest", "shortest bucket", fixed(1), better="higher"),
-        Column("measure.bleu_longest", "longest bucket", fixed(1), better="higher"),
-        Column("measure.longest_share", "longest, % of the best", fixed(0, 100), better="higher"),
-        Column("measure.length_slope", "BLEU a word", fixed(2)),
+        Column("measure.bleu_fitting", "BLEU, training lengths", fixed(1), better="higher"),
+        Column("measure.bleu_beyond", "BLEU, longer sentences", fixed(1), better="higher"),
+        Column("measure.bleu_shortest", "BLEU, shortest bucket", fixed(1), better="higher"),
+        Column("measure.bleu_longest", "BLEU, longest bucket", fixed(1), better="higher"),
+        Column("measure.longest_share", "longest bucket, % of best", fixed(0, 100), better="higher"),
+        Column("measure.length_slope", "slope, BLEU per word", fixed(2)),
     ),
     budgets=(
         Budget("search", {"encdec": ("encdec_30",)}),
@@ -173,7 +177,8 @@ STUDY = Study(
         ),
     ),
     claims="../claims.csv",
-    # A generated sentence has one right translation; of the rows that learn short ones, short ones are asked.
+    # A generated sentence has exactly one correct translation. Rows trained on short sentences are tested on short
+    # ones.
     competence=(
         Competence("search", "evaluate.perplexity", "trigram", rows=("search*", "encdec*")),
         Competence(

@@ -1,10 +1,10 @@
-"""Bahdanau et al. 2015, Figure 3: where RNNsearch looks, on real verses as heat maps, on generated ones against gold.
+"""Bahdanau et al. 2015, Figure 3: alignments of RNNsearch, as heat maps on verses, and against gold on generated text.
 
     attention-research reproduce bahdanau2015/figure3 --scale=cpu
 
-The row of verses is `search` of `bahdanau2015/table1`, and so are its trials. Word alignments of real text are nowhere
-to be had; the generated rows carry theirs, in three orders of the same sentences: the source's own, a local reordering
-(adjectives and adverbs change places), and the opposite.
+The row of verses and its trials are those of `search` in `bahdanau2015/table1`. Gold word alignments of real text are
+not available; generated sentences have them. The generated rows use the same sentences with three word orders of the
+target: the order of the source, a local reordering (adjectives and adverbs change places), and the reversed order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GENERATED = (train, evaluate, measure(measure_gold), measure(measure_maps, count
 
 
 def generated(order: str) -> Row:
-    """A row on generated sentences in one of the three orders."""
+    """A row on generated sentences with one of the three word orders."""
     data = {
         "name": f"generated_translation/{order}",
         "source_language": "source",
@@ -54,8 +54,8 @@ ROWS = (Row("search", "Bible verses", {"max_length": LONG}), *map(generated, ORD
 
 
 def differentiable(results: Results) -> Verdict:
-    """The gradient of the translation loss in every parameter of the alignment of a small RNNsearch (smoke's, random
-    parameters, float64), along one random direction each, against central differences."""
+    """The gradient of the translation loss equals central differences and is not zero, for every parameter of the
+    alignment of a small RNNsearch (the scale smoke, random parameters, float64), along one random direction each."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -74,7 +74,7 @@ def differentiable(results: Results) -> Verdict:
     real = jnp.asarray(np.arange(7)[None] < np.asarray([[7], [4]]))
 
     def loss(parameters: dict) -> jax.Array:
-        """As `log_likelihood`, with embeddings in float64."""
+        """The loss of `log_likelihood`, with embeddings in float64."""
         model = structure.merge(parameters)
         embedded = lambda table, tokens: table[...][tokens]
         memory = {**model.encoder(embedded(model.vocabulary.source_table, source), real), "real": real}
@@ -95,15 +95,15 @@ def differentiable(results: Results) -> Verdict:
             largest = max(largest, errors[name])
     nonzero = all(float(np.abs(np.asarray(gradient[name])).max()) > 0 for name in looking)
     because = (
-        f"{len(looking)} arrays ({', '.join(name.split('.', 1)[1] for name in looking)}), relative difference of the "
-        f"gradient to central differences at most {largest:.1e}, none of them zero: {nonzero}"
+        f"{len(looking)} arrays ({', '.join(name.split('.', 1)[1] for name in looking)}): relative difference between "
+        f"gradient and central differences at most {largest:.1e}; all gradients nonzero: {nonzero}"
     )
     return Verdict(HELD if looking and nonzero and largest < 1e-5 else FAILED, because)
 
 
 def aligned_for_free(results: Results) -> Verdict:
-    """Alignment error rate of the trained weights below that of each rival, in every order of the words."""
-    # On sentences in one order the diagonal is nearly the gold itself: no rival there, but the thing to be found.
+    """The alignment error rate of the trained weights is below that of each baseline, in every word order."""
+    # With the same word order the diagonal is nearly the gold alignment, so it is not a baseline there.
     rivals = {row: ("untrained", "even") + ("diagonal",) * (row != "monotone") for row in ORDERS}
     return conclude({
         f"{ORDERS[row]}, {rival}": against(
@@ -115,18 +115,18 @@ def aligned_for_free(results: Results) -> Verdict:
 
 
 def heat_map(results: Results) -> Verdict:
-    """Maps of held-out verses were drawn; how sharp they are is said beside it."""
+    """Maps of held-out verses are drawn. The text says how sharp they are."""
     found = [one for seed in results.values("search", "measure.maps") for one in seed]
     if not found:
-        return Verdict(UNTESTED, "no map was made")
+        return Verdict(UNTESTED, "no map is recorded")
     peaks = statistics.fmean(max(row) for one in found for row in one["weights"])
     even = statistics.fmean(1 / len(one["source"]) for one in found)
-    said = f"{len(found)} maps of test verses; the greatest weight of a row is {peaks:.2f} on average, even: {even:.2f}"
+    said = f"{len(found)} maps of test verses; mean largest weight of a row {peaks:.2f}, uniform weights {even:.2f}"
     return Verdict(HELD if peaks > 2 * even else FAILED, said)
 
 
 def diagonal(results: Results) -> Verdict:
-    """Diagonality where the order agrees against where it does not."""
+    """Alignments are more diagonal if source and target have the same word order."""
     return conclude({
         f"diagonality against {ORDERS[row]}": compare(results, "monotone", row, "measure.diagonality", higher=True)
         for row in ("local", "reversed")
@@ -134,7 +134,7 @@ def diagonal(results: Results) -> Verdict:
 
 
 def finds_reordering(results: Results) -> Verdict:
-    """Share of the words inside reordered spans that are aligned rightly, attention against the diagonal."""
+    """Attention aligns more words inside reordered spans correctly than the diagonal does."""
     return conclude({
         ORDERS[row]: against(results, row, "measure.reordered_recall", "measure.reordered_diagonal")
         for row in ("local", "reversed")
@@ -142,13 +142,13 @@ def finds_reordering(results: Results) -> Verdict:
 
 
 def verse_maps(results: Results, folder: Path) -> Figure | None:
-    """Four held-out verses, by the first finished seed."""
+    """Draws the maps of four held-out verses by the first finished seed."""
     maps = [one for seed in results.values("search", "measure.maps")[:1] for one in seed]
-    return heat_maps(results, folder / "alignments.png", maps, "Bible verses, the decoder reading the reference")
+    return heat_maps(results, folder / "alignments.png", maps, "Bible verses, with teacher forcing")
 
 
 def generated_maps(results: Results, folder: Path) -> Figure | None:
-    """Two generated sentences in each of the three orders."""
+    """Draws the maps of two generated sentences in each of the three word orders."""
     maps = [
         {**one, "title": ORDERS[row]}
         for row in ORDERS
@@ -158,7 +158,7 @@ def generated_maps(results: Results, folder: Path) -> Figure | None:
     return heat_maps(results, folder / "generated_alignments.png", maps, "generated sentences")
 
 
-NOTE = "Real verses have no gold alignment; generated sentences do, and say nothing of French."
+NOTE = "Real verses have no gold alignment. Generated sentences do, but they are not French."
 STUDY = Study(
     rows=ROWS,
     scales={
@@ -169,18 +169,18 @@ STUDY = Study(
     columns=(
         PARAMETERS, PERPLEXITY,
         Column("measure.alignment_error_rate", "AER", fixed(2), better="lower"),
-        Column("measure.aer_untrained", "untrained", fixed(2)),
-        Column("measure.aer_even", "even", fixed(2), spread=False),
-        Column("measure.aer_diagonal", "diagonal", fixed(2), spread=False),
-        Column("measure.alignment_accuracy", "accuracy", fixed(2), better="higher"),
+        Column("measure.aer_untrained", "AER, untrained", fixed(2)),
+        Column("measure.aer_even", "AER, uniform", fixed(2), spread=False),
+        Column("measure.aer_diagonal", "AER, diagonal", fixed(2), spread=False),
+        Column("measure.alignment_accuracy", "alignment accuracy", fixed(2), better="higher"),
         Column("measure.diagonality", "diagonality", fixed(2)),
         Column("measure.monotone_steps", "monotone steps", fixed(2)),
         Column("measure.reordered_recall", "recall in reordered spans", fixed(2), better="higher"),
-        Column("measure.reordered_diagonal", "the diagonal's", fixed(2), spread=False),
+        Column("measure.reordered_diagonal", "recall of the diagonal", fixed(2), spread=False),
     ),
     budgets=(Budget("search"), Budget("local", {"local": ("monotone", "reversed")})),
     claims="../claims.csv",
-    # A generated sentence has one right translation.
+    # A generated sentence has exactly one correct translation.
     competence=(
         Competence(
             "local",

@@ -1,8 +1,8 @@
-"""What a trained recurrent translator loses when a part of what it was given is taken away while it translates.
+"""Interventions on a trained recurrent translation model: the loss of BLEU when a part of its input is removed.
 
-Two things a decoder has of its source: the state that it starts from, and the context of each step. Without its start
-(zeros) a decoder with attention can still look; with one shared context (every source position weighted alike) it
-still gets the source, but the same at every step.
+A decoder gets two inputs from the source: its initial state, and the context of each step. Without the initial state
+(zeros) a decoder with attention can still attend to the source. With one shared context (uniform weights over source
+positions) it still gets the source, but the same vector at every step.
 """
 
 from __future__ import annotations
@@ -25,26 +25,30 @@ _PAIRS = 64
 
 
 class ZeroStart:
-    """A model for decoding whose recurrent decoder starts from zeros; all else is the given model's."""
+    """A model for decoding whose recurrent decoder starts from zeros and which otherwise equals the given model."""
 
     def __init__(self, model: Any):
         self.encode, self.step, self._model = model.encode, model.step, model
 
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
-        """The model's cache with its layers' states at 0."""
+        """Returns the cache of the model with the states of its layers set to 0."""
         cache = self._model.start(memory, length)
         layers = jax.tree.map(jnp.zeros_like, cache["state"]["layers"])
         return {**cache, "state": {**cache["state"], "layers": layers}}
 
 
 def shared_context(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with those of the alignment's score at 0: all scores are 0, and the softmax weighs every real
-    position alike, so that the context is the same at every step (global alignments)."""
+    """Sets the parameters of the alignment score to 0.
+
+    Then all scores are 0 and the weights are uniform over source positions, so that the context is the same at every
+    step. This holds for global alignments.
+    """
     return {name: jnp.zeros_like(x) if ".alignment." in name else x for name, x in parameters.items()}
 
 
 def context_distance(contexts: Float[np.ndarray, "T D"]) -> float:
-    """Mean distance between the contexts of two steps, as a share of a context's mean length; 0 when all are equal."""
+    """The mean distance between the contexts of two steps, divided by the mean length of a context. It is 0 if all are
+    equal."""
     if len(contexts) < 2:
         return 0.0
     apart = np.linalg.norm(contexts[:, None] - contexts[None], axis=-1)
@@ -53,7 +57,7 @@ def context_distance(contexts: Float[np.ndarray, "T D"]) -> float:
 
 
 def mean_context_distance(trained: Trained, sources: Sequence[str], references: Sequence[str]) -> float:
-    """The mean of `context_distance` over sentence pairs, the decoder reading the references."""
+    """The mean of `context_distance` over sentence pairs, with teacher forcing."""
     read, written = trained.data.tokenizer.encode(sources), trained.data.tokenizer.encode(references)
 
     @jax.jit
@@ -69,9 +73,11 @@ def mean_context_distance(trained: Trained, sources: Sequence[str], references: 
 
 
 def measure(*, workdir: Path, seed: int, longest: int, examples: int | None = None) -> dict[str, Any]:
-    """Of a trained run, on the test sentences of at most `longest` tokens (of `examples` of them): "bleu_whole",
-    "bleu_zero_start" and "bleu_shared_context", what each takes away as a share of the whole ("start_share",
-    "context_share"), and "context_distance"."""
+    """Measures a trained run on (`examples`) test sentences of at most `longest` tokens.
+
+    Returns "bleu_whole", "bleu_zero_start" and "bleu_shared_context"; the shares of BLEU that the two interventions
+    remove, "start_share" and "context_share"; and "context_distance".
+    """
     del seed
     trained = Trained(workdir)
     sources, references = trained.data.text("test")

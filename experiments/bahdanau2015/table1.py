@@ -1,11 +1,12 @@
-"""Bahdanau et al. 2015, Table 1: a translator with attention (RNNsearch) and without (RNNencdec), two training lengths.
+"""Bahdanau et al. 2015, Table 1: translation with attention (RNNsearch) and without (RNNencdec), two training lengths.
 
     attention-research reproduce bahdanau2015/table1 --scale=cpu
     attention-research inspect   --study=bahdanau2015/table1 --scale=paper    # 80,401,000 weights without biases
 
-Rows ending in -30 learn short sentences, rows ending in -50 longer ones too; below `paper` these are 24 and 32 pieces
-of Bible verses, English to French. RNNencdec is the same decoder whose context is the encoder's last state at every
-step. What a trained model has of its source is then taken away: its start state, or the difference between contexts.
+Rows ending in -30 are trained on short sentences, rows ending in -50 on longer ones too. Below `paper` these are Bible
+verses, English to French, of up to 24 and 32 word pieces. RNNencdec is the same decoder with the last state of the
+encoder as the context of every step. Then a part of the trained model's input from the source is removed: its initial
+state, or the differences between contexts.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from .interventions import measure as interventions
 
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu", "gpu")
-#: The two training lengths, in pieces; the paper's are 30 and 50 words.
+#: The two training lengths in word pieces. Those of the paper are 30 and 50 words.
 SHORT, LONG = 24, 32
 #: Weights without biases at the paper's sizes: embeddings 37.2M, encoder 9.72M, decoder 10.86M, s_0 1M, alignment
-#: 3.001M, readout 18.62M. The paper prints no count.
+#: 3.001M, readout 18.62M. The paper does not report a count.
 RNNSEARCH = 80_401_000
 
 LENGTHS = measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96, fitting=LONG)
@@ -43,13 +44,13 @@ START = {
 
 
 def learnt(length: int, words: int, updates: int) -> dict[str, dict]:
-    """By scale, up to which length sentences are learnt; the paper's number of updates."""
+    """By scale, the longest training sentences and, for `paper`, the number of updates."""
     ours = {"max_length": length}
     return {**dict.fromkeys(OURS, ours), "paper": {"max_length": words + 1, "training.steps": updates}}
 
 
 def row(id: str, name: str, changes: dict, length: dict[str, dict], **more: Any) -> Row:
-    """A row with what it changes at every scale and what its training length changes at each."""
+    """A row with the overrides of all scales and those of its training length at each scale."""
     return Row(id, name, at={scale: {**changes, **own} for scale, own in length.items()}, **more)
 
 
@@ -66,7 +67,7 @@ ROWS = (
 
 
 def three_recurrences(results: Results) -> Verdict:
-    """The tree of RNNsearch-50 at the paper's sizes: its recurrent cells by name, and its weights."""
+    """RNNsearch-50 at the paper's sizes has three recurrent cells and the expected number of weights."""
     config = configuration(results.study, "paper", next(one for one in results.study.rows if one.id == "search"))
     cells = sorted(name.removesuffix(".state_kernel") for name in shapes(config) if name.endswith("state_kernel"))
     count = weights_without_biases(config)["weights_without_biases"]
@@ -78,7 +79,7 @@ def three_recurrences(results: Results) -> Verdict:
 
 
 def quality(results: Results, better: str, worse: str, name: str) -> dict:
-    """Perplexity and BLEU of two rows, under a name."""
+    """Compares perplexity and BLEU of two rows, under a name."""
     return {
         f"perplexity, {name}": compare(results, better, worse, "evaluate.perplexity"),
         f"BLEU, {name}": compare(results, better, worse, "measure.bleu_fitting", higher=True),
@@ -86,12 +87,13 @@ def quality(results: Results, better: str, worse: str, name: str) -> dict:
 
 
 def both_directions(results: Results) -> Verdict:
-    """Annotations of both directions against the forward one's, at equal width of a direction."""
+    """Annotations of both directions are better than those of the forward direction, with equal width per direction."""
     return conclude(quality(results, "search", "forward", "both directions"))
 
 
 def attention_improves(results: Results) -> Verdict:
-    """With against without attention, at both training lengths, on whole sentences of any length too."""
+    """The model with attention is better than that without, at both training lengths, also on sentences of any
+    length."""
     every = {
         f"BLEU of the whole test, {name}": compare(
             results, f"search{end}", f"encdec{end}", "measure.bleu_every_length", higher=True
@@ -103,19 +105,20 @@ def attention_improves(results: Results) -> Verdict:
 
 
 def contexts_differ(results: Results) -> Verdict:
-    """The contexts of a sentence lie apart, and one shared context in their place loses BLEU."""
+    """The contexts of a sentence differ, and replacing them by one shared context reduces BLEU."""
     distances, shared = (results.values("search", f"measure.{key}") for key in ("context_distance", "context_share"))
     if not distances or not shared:
         return Verdict(UNTESTED, "contexts were not measured")
     because = (
-        f"distance of two steps' contexts, as a share of their length: {_many(distances)}; BLEU lost with one shared "
-        f"context: {_many(shared, percent=True)}"
+        f"distance between the contexts of two steps, divided by their length: {_many(distances)}; share of BLEU lost "
+        f"with one shared context: {_many(shared, percent=True)}"
     )
     return Verdict(HELD if min(distances) > 0.1 and min(shared) > 0 and len(shared) > 1 else FAILED, because)
 
 
 def looks_back(results: Results) -> Verdict:
-    """The share of BLEU that goes with the decoder's start state, with attention against without."""
+    """Without the initial state of the decoder, the model with attention loses a smaller share of BLEU than the models
+    without attention."""
     return conclude({
         f"share of BLEU lost, {name}": compare(results, "search", row, "measure.start_share")
         for row, name in (("encdec", "the last state at every step"), ("start_only", "the last state as the start"))
@@ -123,8 +126,11 @@ def looks_back(results: Results) -> Verdict:
 
 
 def previous_state(results: Results) -> Verdict:
-    """Jacobians of one step's weights in a small RNNsearch with random parameters (smoke's), in the state before the
-    step, in the word before it and, through the step, in the state after it."""
+    """The attention weights of a step depend on the state before the step, not on the state after it.
+
+    Measured are Jacobians in a small RNNsearch with random parameters (the scale smoke): of the weights with respect to
+    the state before the step and the previous word, and of the state after the step with respect to that word.
+    """
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -163,7 +169,8 @@ def previous_state(results: Results) -> Verdict:
 
 
 def short_beats_long(results: Results) -> Verdict:
-    """The paper's remark: RNNsearch-30 is above RNNencdec-50, which has seen longer sentences."""
+    """RNNsearch-30 is better than RNNencdec-50, although the latter is trained on longer sentences too, as the paper
+    remarks."""
     return conclude(
         {"BLEU of the whole test": compare(results, "search_30", "encdec", "measure.bleu_every_length", higher=True)}
     )
@@ -174,8 +181,9 @@ def _many(values: tuple[float, ...], *, percent: bool = False) -> str:
 
 
 NOTE = (
-    "Bible verses, English to French, learnt up to 24 pieces (-30) and 32 (-50); Adam where the paper has Adadelta. "
-    "BLEU is of the test verses that fit into 32 pieces, greedy; bleu.png is of all of them, cut to what was learnt."
+    "Bible verses, English to French, are trained up to 24 word pieces (-30) and 32 (-50), with Adam instead of the "
+    "paper's Adadelta. BLEU is that of test verses of at most 32 pieces, greedy; bleu.png uses all test verses, cut to "
+    "the training length."
 )
 STUDY = Study(
     rows=ROWS,
@@ -188,15 +196,15 @@ STUDY = Study(
             seeds=3,
             note=NOTE,
         ),
-        "paper": Scale(f"{CONFIG}:bahdanau_50", seeds=1, note="Counted; WMT14 must be brought."),
+        "paper": Scale(f"{CONFIG}:bahdanau_50", seeds=1, note="Only counted; training needs your own copy of WMT14."),
     },
     stages=STAGES,
     columns=(
         PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY,
         Column("measure.bleu_fitting", "BLEU", fixed(1), better="higher"),
         Column("measure.bleu_every_length", "BLEU, whole test", fixed(1), better="higher"),
-        Column("measure.start_share", "BLEU % lost without start", fixed(0, 100)),
-        Column("measure.context_share", "BLEU % lost with one context", fixed(0, 100)),
+        Column("measure.start_share", "BLEU lost without initial state, %", fixed(0, 100)),
+        Column("measure.context_share", "BLEU lost with one context, %", fixed(0, 100)),
     ),
     budgets=(Budget("search", {"encdec": ("encdec_30", "start_only")}),),
     published="table1.csv",

@@ -3,17 +3,17 @@
     attention-research reproduce britz2017/attention --scale=cpu
     attention-research inspect   --study=britz2017/attention --scale=paper
 
-Rows are named by the paper's widths; below `paper` they are a quarter of it, as is the model, and the text is Bible
-verses, English to German. Mul-k is the reduced-rank product <W_1 h_j, W_2 s_i> of width k. "None-State" hands over the
-encoder's last state as the decoder's start, "None-Input" feeds it to every step.
+Rows are named by the paper's widths. Below `paper` these and the model's widths are a quarter of the paper's, and the
+text is Bible verses, English to German. Mul-k is the reduced-rank product `<W_1 h_j, W_2 s_i>` of width k. "None-State"
+uses the last state of the encoder as the initial state of the decoder; "None-Input" feeds it to every step.
 
-At `cpu` the optimizer is Adadelta at 3, for its loss on validation after 1,000 updates of Add-512, seed 0: 5.54, and
-6.08 of SGD at 1, 6.20 of Adam at 0.001, above 6.4 of Adam at 0.003, 0.0003 and 0.0001 (the last two after 400 updates).
-Under Adam the readout's tanh is saturated within 100 updates, by learning how frequent each piece is: no gradient of
-what lies before it is above 1e-5 then. The paper's own is Adam at 0.0001 for 2.5 million updates.
+At `cpu` the optimizer is Adadelta with a learning rate of 3. It was chosen by the validation loss of Add-512 with seed
+0 after 1,000 updates: 5.54, against 6.08 for SGD at 1, 6.20 for Adam at 0.001, and more than 6.4 for Adam at 0.003,
+0.0003 and 0.0001 (the last two after 400 updates). With Adam the tanh of the readout saturates within 100 updates,
+because it learns how frequent each word piece is; then all gradients of earlier layers are below 1e-5. The paper uses
+Adam at 0.0001 for 2.5 million updates.
 
-Four claims of the lectures about the
-scores themselves are computed here from the score functions, without any training.
+Four claims of the lectures about the scores are computed from the score functions, without training.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict,
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu")
 WIDTHS = (128, 256, 512, 1024)
-#: What the paper's 512 are at each scale.
+#: The model width at each scale; that of the paper is 512.
 MODEL_WIDTH = {"smoke": 16, "cpu": 128, "paper": 512}
-#: Largest difference that float32 sums of some tens of terms may show.
+#: The tolerance for sums of some tens of terms in float32.
 TOLERANCE = 1e-5
 
 
 def attention(kind: str, width: int) -> dict[str, dict]:
-    """By scale, the section of a global alignment whose score has the paper's width, in proportion."""
+    """By scale, the section of a global alignment whose score width is scaled down from the paper's."""
     return {
         scale: {
             "model.alignment": {
@@ -48,7 +48,9 @@ def attention(kind: str, width: int) -> dict[str, dict]:
 
 
 def without(*, every_step: bool) -> dict:
-    """A decoder without attention: the encoder's last state at every step, or as the start alone."""
+    """The overrides of a decoder without attention: it gets the encoder's last state at every step or only at the
+    start.
+    """
     start = {"kind": "zeros" if every_step else "projected"}
     decoder = {"kind": "fixed_vector", "context_every_step": every_step, "start": start}
     return {"model.alignment": {"kind": "none"}, "model.decoder": decoder}
@@ -63,7 +65,7 @@ ROWS = (
 
 
 def base(scale: str, vocabulary: int) -> dict:
-    """The paper's baseline in place of the configuration's RNNsearch, with one decoder layer."""
+    """The overrides that replace the RNNsearch of the configuration by the paper's baseline with one decoder layer."""
     width = MODEL_WIDTH[scale]
     return {
         "data.name": "bible_translate/de-en",
@@ -80,7 +82,7 @@ def base(scale: str, vocabulary: int) -> dict:
 
 
 def dot_needs_equal_widths(results: Results) -> Verdict:
-    """The named error of the model's dot score for queries of 3 and keys of 5, and its bilinear score for the same."""
+    """For queries of width 3 and keys of width 5, the dot score raises an error and the bilinear score works."""
     import jax.numpy as jnp
     from flax import nnx
 
@@ -103,7 +105,7 @@ def dot_needs_equal_widths(results: Results) -> Verdict:
 
 
 def bilinear(results: Results) -> Verdict:
-    """Linearity of the general score in the query and in the keys, and the dot product under the identity."""
+    """The general score is linear in the query and in the keys, and equals the dot product for the identity matrix."""
     import jax.numpy as jnp
 
     from attention_research.kernels import dot_scores, general_scores
@@ -115,14 +117,14 @@ def bilinear(results: Results) -> Verdict:
     in_keys = _largest(score(x, a * keys + b * other) - (a * score(x, keys) + b * score(x, other)))
     identity = _largest(general_scores(x, z, jnp.eye(7)) - dot_scores(x, z))
     because = (
-        f"largest differences: linear in the query {in_query:.1e}, in the keys {in_keys:.1e}; the identity's form to "
-        f"the dot product {identity:.1e}; tolerance {TOLERANCE:.0e}"
+        f"largest differences: linearity in the query {in_query:.1e}, in the keys {in_keys:.1e}; identity matrix and "
+        f"dot product {identity:.1e}; tolerance {TOLERANCE:.0e}"
     )
     return Verdict(HELD if max(in_query, in_keys, identity) < TOLERANCE else FAILED, because)
 
 
 def reduced_rank(results: Results) -> Verdict:
-    """(U q)^T (V k) of the kernel against the dot product of the projections and the bilinear form with U^T V."""
+    """The kernel's `(U q)^T (V k)` equals the dot product of the projections and the bilinear form with U^T V."""
     import jax.numpy as jnp
 
     from attention_research.kernels import dot_scores, general_scores, reduced_rank_scores
@@ -141,7 +143,7 @@ def reduced_rank(results: Results) -> Verdict:
 
 
 def additive_is_feed_forward(results: Results) -> Verdict:
-    """The additive score against v^T tanh(W x) in NumPy, x the query and the key one behind the other."""
+    """The additive score equals `v^T tanh(W x)` in NumPy, where x is the concatenation of query and key."""
     import numpy as np
 
     from attention_research.kernels import additive_scores
@@ -153,12 +155,12 @@ def additive_is_feed_forward(results: Results) -> Verdict:
     joined, layer = np.concatenate([every_query, every_key], -1), np.concatenate([exact(w), exact(u)], 1)
     network = np.tanh(joined @ layer.T) @ exact(v)
     largest = float(np.abs(exact(additive_scores(query, keys, w, u, v)) - network).max())
-    because = f"largest difference {largest:.1e} to 13 tanh units on 7 + 11 inputs (tolerance {TOLERANCE:.0e})"
+    because = f"largest difference {largest:.1e} from 13 tanh units on 7 + 11 inputs (tolerance {TOLERANCE:.0e})"
     return Verdict(HELD if largest < TOLERANCE else FAILED, because)
 
 
 def width_has_to_be_chosen(results: Results) -> Verdict:
-    """The best against the worst additive width, by perplexity: where they differ clearly, the choice matters."""
+    """The best and the worst width differ clearly in perplexity, so that the width has to be chosen."""
     cases, said = {}, []
     for kind, name in (("add", "additive"), ("mul", "multiplicative")):
         rows = [f"{kind}_{width}" for width in WIDTHS]
@@ -173,7 +175,7 @@ def width_has_to_be_chosen(results: Results) -> Verdict:
 
 
 def wide_products_fall_behind(results: Results) -> Verdict:
-    """The paper: Mul-1024 is far below Mul-512, additive scores are not, and any attention is above none."""
+    """Mul-1024 is worse than Mul-512, additive scores do not lose with width, and attention is better than none."""
     bleu = lambda better, worse: compare(results, better, worse, "measure.bleu_fitting", higher=True)
     return conclude({
         "BLEU, Mul-512 against Mul-1024": bleu("mul_512", "mul_1024"),
@@ -197,15 +199,16 @@ def _largest(x) -> float:
 
 
 NOTE = (
-    "Widths are a quarter of the names', one decoder layer for two; Bible verses, English to German, learnt up to 32 "
-    "pieces. BLEU is of the test verses that fit into them, greedy; bleu.png is of all of them, cut to that length."
+    "Widths are a quarter of those in the names, and there is one decoder layer instead of two. Data: Bible verses, "
+    "English to German, trained up to 32 word pieces. BLEU is that of test verses of at most 32 pieces, greedy; "
+    "bleu.png uses all test verses, cut to that length."
 )
 STUDY = Study(
     rows=ROWS,
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", base("smoke", 1000), seeds=1, jobs=2, settings={"examples": 8}, note=NOTE),
         "cpu": Scale(f"{CONFIG}:cpu", base("cpu", 4000), seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
-        "paper": Scale(f"{CONFIG}:britz", seeds=1, note="Counted; WMT15 must be brought."),
+        "paper": Scale(f"{CONFIG}:britz", seeds=1, note="Only counted; training needs your own copy of WMT15."),
     },
     stages=(train, evaluate, measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96)),
     columns=(

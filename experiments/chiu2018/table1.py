@@ -3,9 +3,10 @@
     attention-research reproduce raffel2017/online --scale=cpu
     attention-research reproduce chiu2018/table1 --scale=cpu --workdir=runs/raffel2017-online-cpu   # shares its trials
 
-The paper's WSJ and its CNN/Daily Mail summaries are licensed or not to be had: their cells are printed, ours are other
-tasks. Letters to sounds have one order, as speech has; of generated sentences adjectives and adverbs move by a word or
-two, which the paper's chunks are for. Six of the rows are rows of `raffel2017/online`, and so are their trials.
+The paper's WSJ and CNN/Daily Mail data are licensed or not available. Their published cells are shown, and our rows use
+other tasks. Pronunciation (letters to phonemes) is monotonic, as speech recognition is. In generated sentences
+adjectives and adverbs move by a word or two, which the chunks of the paper can handle. Six of the rows and their trials
+are those of `raffel2017/online`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from attention_research.studies.verdicts import Verdict, compare, conclude
 
 from ..raffel2017.systems import AVERAGE_LAG, BLEU, ERROR_RATE, ONLINE_EQUAL, SEQUENCES_WRONG, STAGES, row, scales
 
-#: (row id, its name, the alignment, what it changes)
+#: (row id, row name, alignment, overrides)
 ALIGNMENTS = (
     ("soft", "soft", "soft", {}),
     ("monotonic", "hard monotonic", "monotonic", {}),
@@ -27,12 +28,12 @@ ALIGNMENTS = (
 
 
 def printed(id: str, name: str) -> Row:
-    """A system that stands here by its printed cells alone."""
+    """A row with published cells only."""
     return Row(id, f"paper: {name}", scales=())
 
 
 def chunks_recover(results: Results) -> Verdict:
-    """Papers' must hold, on sentences whose words move: soft against hard, and chunks of 2 and 4 against hard."""
+    """On sentences whose words move, soft attention and chunks of 2 and 4 are better than hard attention."""
     error, aligned = "evaluate.error_rate", "measure.reordered_recall"
     cases = {"error rate, soft against hard": compare(results, "local_soft", "local_monotonic", error)}
     for size in (2, 4):
@@ -44,7 +45,7 @@ def chunks_recover(results: Results) -> Verdict:
     return conclude(cases)
 
 
-NOTE = "Ours: error rate of phonemes or of words of generated sentences; the paper's: words of WSJ, ROUGE of CNN/DM."
+NOTE = "Ours: error rate of phonemes or words of generated sentences. Paper: word error rate on WSJ, ROUGE on CNN/DM."
 STUDY = Study(
     rows=(
         *(
@@ -71,7 +72,7 @@ STUDY = Study(
         BLEU,
         AVERAGE_LAG,
         ONLINE_EQUAL,
-        Column("measure.reordered_recall", "moved words aligned %", fixed(1, 100), better="higher"),
+        Column("measure.reordered_recall", "moved words aligned, %", fixed(1, 100), better="higher"),
     ),
     budgets=(
         Budget("sounds_soft", {"sounds_monotonic": (), "sounds_mocha_2": ("sounds_mocha_4", "sounds_mocha_8")}),
@@ -79,7 +80,8 @@ STUDY = Study(
     ),
     published="table1.csv",
     claims="../claims.csv",
-    # Generated sentences have one right translation. Sounds: as good as the nearest word's pronunciation.
+    # A generated sentence has exactly one correct translation. Pronunciation must be as good as that of the nearest
+    # word.
     competence=(
         Competence("local_soft", "evaluate.error_rate", line=10, rows=("local_*",)),
         Competence("sounds_soft", "evaluate.error_rate", "token_by_token", margin=15, rows=("sounds_*",)),

@@ -1,4 +1,4 @@
-"""The pictures of `dosovitskiy2020/data_size`."""
+"""The figures of `dosovitskiy2020/data_size`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attention_research.studies.results import Results
 
 from .data_size_verdict import ACCURACY, AUGMENTED, NAMES, SIZES
 
-#: What is drawn: (row ids begin with, their sizes, what they end with, in words).
+#: The lines of the figure: (prefix of the row ids, sizes, suffix of the row ids, label).
 LINES = (
     *((model, SIZES, "", name) for model, name in NAMES.items()),
     *((model, AUGMENTED, "_augmented", f"{NAMES[model]}, flipped and shifted") for model in ("vit", "cnn")),
@@ -18,7 +18,8 @@ LINES = (
 
 
 def draw_sizes(results: Results, folder: Path) -> Figure | None:
-    """Accuracy by the number of training images: a line a model, a point a seed; dashed: augmented."""
+    """Draws the accuracy by the number of training images: one line per model, one point per seed, dashed if
+    augmented."""
     pyplot, said = canvas(), []
     figure, axis = pyplot.subplots(figsize=(7, 4.4))
     colours = dict(zip(NAMES, COLOURS[1:], strict=False))
@@ -46,7 +47,8 @@ def draw_sizes(results: Results, folder: Path) -> Figure | None:
 
 
 def draw_rollout(results: Results, folder: Path) -> Figure | None:
-    """Test images of the first seed, and over each what of it reaches the class token (`analysis.rollout`)."""
+    """Draws test images of the first seed, and over each the attention rollout to the class token
+    (`analysis.rollout`)."""
     row = f"vit_{SIZES[-1]}"
     pictures = next(iter(results.values(row, "measure.pictures")), None)
     if not pictures:
@@ -60,11 +62,11 @@ def draw_rollout(results: Results, folder: Path) -> Figure | None:
         below.imshow(one["image"], cmap="gray", vmin=0, vmax=255)
         below.imshow(one["map"], cmap="inferno", alpha=0.7, extent=(-0.5, side - 0.5, side - 0.5, -0.5))
         right = one["predicted"] == one["label"]
-        above.set_title(one["label"] if right else f"{one['label']}:\nread {one['predicted']}", fontsize=8)
+        above.set_title(one["label"] if right else f"{one['label']}:\npredicted {one['predicted']}", fontsize=8)
         for axis in (above, below):
             axis.axis("off")
     where = folder / "rollout.png"
     save(pyplot, figure, where)
     mass, share = results.mean(row, "measure.mass"), results.mean(row, "measure.share")
     said = f"{100 * (mass or 0):.0f} % of it lies on the {100 * (share or 0):.0f} % of patches that show the object"
-    return Figure(where, "What of an image reaches the class token: attention rollout, last layer", f"{said}.")
+    return Figure(where, "Attention rollout from image patches to the class token, last layer", f"{said}.")

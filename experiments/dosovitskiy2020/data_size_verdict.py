@@ -9,18 +9,18 @@ from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, against, conclude, no_worse
 
 SIZES = (250, 1000, 4000, 16_000)
-#: Sizes that are also trained on with flips and shifts, and those of attention over a CNN's map.
+#: The sizes with augmentation by flips and shifts, and those with attention over a CNN's feature map.
 AUGMENTED = (250, 4000)
 MAPPED = (250, 16_000)
 NAMES = {"vit": "ViT", "cnn": "CNN", "cnn_attention": "CNN, attention over its map"}
 ACCURACY, MAJORITY = "evaluate.accuracy", "evaluate.majority_accuracy"
-#: Points of accuracy that a ViT may be below the CNN at the most images and still stand beside it.
+#: A ViT counts as comparable to the CNN if, at the largest size, it is below it by less than this many points.
 NEAR = Margin(2.0)
 
 
 def applies(results: Results) -> Verdict:
-    """Attention over patches, and over a CNN's map, is above always naming one class at every size; and the ViT with
-    the most images is below the CNN by less than `NEAR` points."""
+    """Attention over patches, and over a CNN's feature map, is above the majority class at every size. With the most
+    images the ViT is below the CNN by less than `NEAR` points."""
     cases = {
         f"{NAMES[model]} of {size:,} images": against(results, f"{model}_{size}", ACCURACY, MAJORITY)
         for model, sizes in (("vit", SIZES), ("cnn_attention", MAPPED))
@@ -31,7 +31,7 @@ def applies(results: Results) -> Verdict:
 
 
 def _gaps(results: Results, sizes: tuple[int, ...], suffix: str) -> Iterator[tuple[int, float]]:
-    """Points that the CNN is above the ViT, by size, where both are measured."""
+    """Yields by how many points the CNN is above the ViT, for the sizes at which both are measured."""
     for size in sizes:
         cnn, vit = (results.mean(f"{model}_{size}{suffix}", ACCURACY) for model in ("cnn", "vit"))
         if cnn is not None and vit is not None:

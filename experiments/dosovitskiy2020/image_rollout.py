@@ -1,8 +1,8 @@
-"""Attention rollout of a Vision Transformer: what of an image reaches the state that its head reads.
+"""Attention rollout of a Vision Transformer: how much each image patch contributes to the state that its head reads.
 
-Abnar & Zuidema 2020 (`analysis.rollout`) over the encoder's maps, as Dosovitskiy et al. 2021 (appendix D.8) do for
-their figure 6; of the last layer the class token's row, or the mean of all rows where there is no class token, divided
-by its sum over the patches.
+The rollout (Abnar & Zuidema 2020, `analysis.rollout`) is computed over the attention maps of the encoder, as in
+Dosovitskiy et al. 2021 (appendix D.8, figure 6). Of the last layer it takes the row of the class token, or the mean of
+all rows if there is no class token, and divides it by its sum over patches.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from jaxtyping import Float, UInt8
 
 from attention_research.analysis.rollout import rollout
 
-#: A patch shows the object where its mean grey value is above this, of 255: the background of the sets read is black.
+#: A patch shows the object if its mean grey value (0 to 255) is above this. The data sets have a black background.
 DARK = 25
 
 
 def over_patches(weights: Float[np.ndarray, "L N T T"], read: Float[np.ndarray, "T"]) -> Float[np.ndarray, "Y X"]:
-    """The share of each patch, as a square, in what the head reads; `read` is how much each state counts there."""
+    """Returns the contributions of the patches to the head, as a grid. `read` are the weights of the states there."""
     length = weights.shape[-1]
     side = int(np.sqrt(length))
     reached = (read @ rollout(weights)[-1])[length - side * side :]
@@ -28,7 +28,7 @@ def over_patches(weights: Float[np.ndarray, "L N T T"], read: Float[np.ndarray, 
 
 
 def shows_object(image: UInt8[np.ndarray, "Y X C"], side: int) -> np.ndarray:
-    """Which of side x side patches are not background.
+    """Marks which of side x side patches are not background.
 
     >>> shows_object(np.uint8([[[0], [0]], [[0], [255]]]), 2).tolist()
     [[False, False], [False, True]]
@@ -39,8 +39,11 @@ def shows_object(image: UInt8[np.ndarray, "Y X C"], side: int) -> np.ndarray:
 
 
 def measure_rollout(*, workdir: Path, seed: int, examples: int, pictures: int, **_: Any) -> dict[str, Any]:
-    """Over test images: "mass", the mean share of the rollout on patches that show the object, and "share", how many
-    patches those are; "pictures" of the first ones, each with its "image", "map" and the names of its classes."""
+    """Measures attention rollout over test images.
+
+    "mass" is the mean share of the rollout on patches that show the object, and "share" the share of these patches.
+    "pictures" are the first images, each with its "image", its "map", and the names of its classes.
+    """
     import jax
 
     from attention_research.analysis.attention import layer_weights

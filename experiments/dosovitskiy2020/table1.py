@@ -1,11 +1,11 @@
-"""Dosovitskiy et al. 2021 (ViT), Tables 1 and 2: exact counts of the published sizes beside the printed cells.
+"""Dosovitskiy et al. 2021 (ViT), Tables 1 and 2: exact parameter counts of the published sizes.
 
     attention-research inspect   --study=dosovitskiy2020/table1 --scale=paper     # parameters; allocates nothing
     attention-research reproduce dosovitskiy2020/table1 --scale=cpu
 
-Counted at 224 pixels with 1,000 classes. The printed accuracies are of models pre-trained on JFT (303 million private
-images) or ImageNet-21k; Table 2's columns differ in that too, and so compare no architectures alone. What is trained
-here is `dosovitskiy2020/data_size`.
+Parameters are counted at 224 pixels with 1,000 classes. The published accuracies are those of models pre-trained on JFT
+(303 million private images) or ImageNet-21k. The columns of Table 2 differ in the pre-training data too, so they do not
+compare architectures only. `dosovitskiy2020/data_size` trains models.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..lra2020.step_cost import of_trial
 
 
 def measure_counts(*, workdir: Path, seed: int, **_: object) -> dict[str, int]:
-    """{"parameters", "without_head" (all but the layer of the classes)}, of the first seed only."""
+    """Counts "parameters" and "without_head" (without the classification layer), for the first seed only."""
     from attention_research.config import build
     from attention_research.layers.structure import abstract
 
@@ -44,7 +44,10 @@ PRINTED = {
 
 
 def counted_row(variant: str) -> Row:
-    """A published size, counted and not trained; where ImageNet need not be, the images are others of its side."""
+    """A row of a published size that is counted and not trained.
+
+    Below the scale `paper`, other images of the same size are used, so that ImageNet is not needed.
+    """
     given: dict[str, Any] = load(f"{CONFIG}:{variant}", []).given
     here = {name: given[name] for name in ("side", "channels", "model", "training")}
     at = {"cpu": here, "paper": given}
@@ -58,15 +61,17 @@ STUDY = Study(
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1),
         "cpu": Scale(f"{CONFIG}:cpu", seeds=1, jobs=2),
-        "paper": Scale(f"{CONFIG}:b16", seeds=1, note="Counted: images of 224 x 224, 1,000 classes, batches of 4,096."),
+        "paper": Scale(
+            f"{CONFIG}:b16", seeds=1, note="Counts for images of 224 x 224, 1,000 classes, batches of 4,096."
+        ),
     },
     competence=(),
     columns=(
-        Column("measure.parameters", "counted", fixed(0), spread=False),
-        Column("measure.without_head", "without head", fixed(0), spread=False),
+        Column("measure.parameters", "parameters", fixed(0), spread=False),
+        Column("measure.without_head", "parameters without head", fixed(0), spread=False),
     ),
     published="table1.csv",
     notes=(
-        "Published: Table 1's sizes are the paper's Base, Large and Huge, of no one patch; accuracies are of Table 2.",
+        "Published: the sizes of Table 1 are Base, Large and Huge, without a patch size; accuracies are from Table 2.",
     ),
 )

@@ -2,10 +2,10 @@
 
     attention-research reproduce haviv2022/nopos --scale=cpu
 
-Film reviews in rows of running text: no positions, learned, sinusoidal, ALiBi; the same at half the width and depth, on
-rows a quarter as long (as many tokens a batch), and as masked language models, for which order is not in the mask. The
-printed perplexities (Tables 1 to 4) are of WikiText-103 and the Pile, with 247 million and 1.3 billion parameters:
-compare rows, not columns.
+The data are film reviews in rows of running text. The rows have no positions, learned positions, sinusoids or ALiBi;
+then the same with half the width and depth, with rows a quarter as long (and the same number of tokens per batch), and
+as masked language models, whose mask gives no information about order. The published perplexities (Tables 1 to 4) are
+for WikiText-103 and the Pile, with 247 million and 1.3 billion parameters: compare rows, not columns.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from attention_research.studies.competence import Competence
 from .nopos_verdict import close, draw
 from .schemes import CONFIG, SCHEMES
 
-#: A trigram's perplexity on this text at `cpu`: the floor of the causal rows. A masked model sees both sides of a
-#: hidden token and has to do better. Its own floors are of hidden tokens alone, one after the other, which is no text.
+#: The perplexity of a trigram model on this text at `cpu`, the baseline of the causal rows. A masked model sees both
+#: sides of a masked token and has to be better than this too. The baselines that are computed for masked models are
+#: n-gram models over the masked tokens only, which do not form a text.
 TRIGRAM = 44.84
-#: Haviv et al.'s other axes, and the masked language model: suffix -> name, overrides.
+#: The other axes of Haviv et al.: suffix of the row id -> suffix of the name, overrides.
 SIZES: dict[str, tuple[str, dict[str, Any]]] = {
     "": ("", {}),
     "_small": (
@@ -34,7 +35,7 @@ SIZES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def masked(overrides: dict[str, Any]) -> dict[str, Any]:
-    """The same model as an encoder that fills in hidden tokens."""
+    """The overrides of the same model as an encoder that predicts masked tokens."""
     model = {
         "kind": "transformer_encoder", "num_layers": 4, "width": 64, "num_heads": 4, "dropout_rate": 0.0,
         "feed_forward": {"kind": "dense", "hidden_width": 256, "activation": "gelu"},
@@ -45,12 +46,12 @@ def masked(overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 LARGE = ("cpu", "gpu")
-#: Smaller still, of either kind.
+#: The overrides of an even smaller model, causal or masked.
 SMOKE = {"model.width": 16, "model.num_layers": 2, "model.num_heads": 2, "model.feed_forward.hidden_width": 32}
 
 
 def rows() -> tuple[Row, ...]:
-    """Every scheme at every size, then masked; at smoke three of them."""
+    """The rows: every scheme at every size, then masked; at smoke only three of them."""
     found = []
     for scheme, (name, overrides) in SCHEMES.items():
         for suffix, (said, size) in SIZES.items():
@@ -95,7 +96,8 @@ STUDY = Study(
     verdicts={"no-positions-still-works": close},
     figures=(draw,),
     notes=(
-        "Perplexity a piece of test reviews that are cut into rows; a masked model's is of the hidden tokens alone.",
-        "The trials of a row were trained as replicas on the same batches.",
+        "Perplexity per word piece of test reviews that are cut into rows. For a masked model it is that of the masked "
+        "tokens only.",
+        "The seeds of a row were trained together on the same batches.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The verdict and the picture of `haviv2022/nopos`."""
+"""The verdict and the figure of `haviv2022/nopos`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attention_research.studies.verdicts import Verdict, between, conclude, no_w
 
 from .schemes import SCHEMES
 
-#: "Close": at most this much above the perplexity of learned positions. (Printed: 20.97 against 20.42, 2.7 %.)
+#: "Close" means at most this much above the perplexity of learned positions (published: 20.97 against 20.42, 2.7 %).
 CLOSE = Margin(0.05, relative=True)
 #: A masked language model without positions fails if its perplexity is above that of learned ones by this factor.
 FAR = 1.5
@@ -21,7 +21,8 @@ KEY = "evaluate.perplexity"
 
 
 def close(results: Results) -> Verdict:
-    """Without positions against learned ones: close where the model is causal, far where it is masked."""
+    """The perplexity without positions is close to that with learned positions for causal models, and far from it for
+    masked models."""
     said, cases = [], {}
     for suffix, name in SIZES.items():
         without, learned = (results.values(f"{scheme}{suffix}", KEY) for scheme in ("none", "learned"))
@@ -30,7 +31,7 @@ def close(results: Results) -> Verdict:
         ratio = statistics.fmean(without) / statistics.fmean(learned)
         others = (f"{scheme} {statistics.fmean(values):.1f}" for scheme in SCHEMES
                   if (values := results.values(f"{scheme}{suffix}", KEY)))  # fmt: skip
-        said.append(f"{name}: {', '.join(others)}; {ratio:.3f} of the learned ones' without")
+        said.append(f"{name}: {', '.join(others)}; without / learned {ratio:.3f}")
     for suffix, name in SIZES.items():
         rows = f"none{suffix}", f"learned{suffix}"
         if suffix == "_masked":
@@ -43,7 +44,7 @@ def close(results: Results) -> Verdict:
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Perplexity by scheme, a panel a size: every seed a point, a bar at the mean."""
+    """Draws the perplexity by scheme, one panel per size, one point per seed and a bar at the mean."""
     there = {s: n for s, n in SIZES.items() if any(results.values(f"{scheme}{s}", KEY) for scheme in SCHEMES)}
     if not there:
         return None
@@ -60,7 +61,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
         axis.set_xticks(range(len(SCHEMES)), list(SCHEMES), rotation=30)
         axis.set_title(name, loc="left", fontsize=11)
         axis.margins(x=0.15, y=0.15)
-    axes[0, 0].set_ylabel("perplexity a piece")
+    axes[0, 0].set_ylabel("perplexity per word piece")
     where = folder / "perplexity.png"
     save(pyplot, figure, where)
-    return Figure(where, "Perplexity by scheme", f"{'; '.join(said)}.")
+    return Figure(where, "Perplexity by position scheme", f"{'; '.join(said)}.")

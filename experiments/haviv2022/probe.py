@@ -1,10 +1,11 @@
-"""Haviv et al. 2022, Figure 2: how well the states of a causal language model name their position, layer by layer.
+"""Haviv et al. 2022, Figure 2: how well positions can be predicted from the states of a causal language model, by
+layer.
 
     attention-research reproduce haviv2022/probe --scale=cpu
 
-The models of `haviv2022/nopos` on rows of 128 tokens, trained again; a probe of each layer's states
-(`analysis.position_probe`) before and after. The printed curve is of 24 layers and 1,024 positions: its distances are
-divided by the number of positions beside ours, and its layers by theirs.
+The models are those of `haviv2022/nopos` on rows of 128 tokens. A probe reads the states of each layer
+(`analysis.position_probe`) before and after training. The published curve is for 24 layers and 1,024 positions. To
+compare it with ours, distances are divided by the number of positions, and layers by the number of layers.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTE
 
 from .schemes import CONFIG, SCHEMES
 
-#: Positions of the printed curve.
+#: The number of positions of the published curve.
 PRINTED_POSITIONS = 1024
-#: A state carries position where its probe is this much nearer than what knows nothing (a quarter of the row).
+#: A state carries position information if the error of its probe is below this factor times that of a blind guess (a
+#: quarter of the row).
 NEAR = 0.5
 
 
 def carried(results: Results) -> Verdict:
-    """Without positions the probe's error falls under half of a blind one's, and under an untrained model's."""
+    """Without positions the error of the probe is below half of that of a blind guess and below that of an untrained
+    model."""
     errors, untrained = (results.mean_list("none", f"measure.{name}") for name in ("errors", "errors_untrained"))
     if not errors:
-        return Verdict(UNTESTED, "no positions is not trained")
+        return Verdict(UNTESTED, "the model without positions is not trained")
     (middle, *_) = results.values("none", "measure.middle")
     said = "; ".join(
         f"{SCHEMES[row][0]}: {_numbers(curve)}"
@@ -41,12 +44,13 @@ def carried(results: Results) -> Verdict:
         if (curve := results.mean_list(row, "measure.errors"))
     )
     said = (
-        f"error by layer in tokens, a middle guess {middle:.1f}; {said}; no positions, untrained: {_numbers(untrained)}"
+        f"error by layer in tokens; guessing the middle {middle:.1f}; {said}; no positions, untrained: "
+        f"{_numbers(untrained)}"
     )
     if min(errors) > NEAR * middle or min(errors) >= errors[0]:
         return Verdict(FAILED, said)
     if min(errors) >= min(untrained):
-        return Verdict(CONDITION, f"held, and for an untrained model as well: the causal mask alone tells it; {said}")
+        return Verdict(CONDITION, f"held also for an untrained model: the causal mask alone gives positions; {said}")
     return Verdict(HELD, said)
 
 
@@ -55,7 +59,9 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """The error by layer as a share of the row: ours, an untrained model's (dotted), the printed curve (thin)."""
+    """Draws the error by layer, divided by the row length: ours, an untrained model (dotted), the published curve
+    (thin).
+    """
     curves = {row: curve for row in SCHEMES if (curve := results.mean_list(row, "measure.errors"))}
     if not curves:
         return None
@@ -71,7 +77,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
             axes[0].plot([x / length for x in curves[row]], "o-", color=colour, linewidth=1.6, label=name)
             before = results.mean_list(row, "measure.errors_untrained")
             axes[0].plot([x / length for x in before], ":", color=colour, linewidth=1.2)
-    for axis, title in zip(axes, (f"{results.scale}, dotted: untrained", "printed (Figure 2)"), strict=True):
+    for axis, title in zip(axes, (f"{results.scale}, dotted: untrained", "published (Figure 2)"), strict=True):
         axis.axhline(0.25, color="#888888", linewidth=0.8)
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_xlabel("layer (0: embeddings)")
@@ -97,9 +103,9 @@ STUDY = Study(
     stages=(train, evaluate, measure(measure_probe)),
     columns=(
         Column("measure.first", "error, embeddings", fixed(1)),
-        Column("measure.best", "best layer", fixed(1)),
-        Column("measure.last", "last layer", fixed(1)),
-        Column("measure.best_untrained", "best, untrained", fixed(1)),
+        Column("measure.best", "error, best layer", fixed(1)),
+        Column("measure.last", "error, last layer", fixed(1)),
+        Column("measure.best_untrained", "error, best layer, untrained", fixed(1)),
         PERPLEXITY,
     ),
     budgets=(Budget("sinusoidal", {"none": ()}),),
@@ -108,7 +114,7 @@ STUDY = Study(
     verdicts={"position-probe-by-layer": carried},
     figures=(draw,),
     notes=(
-        "Mean distance of the named position from the true one, in tokens, on rows of held-out text. Blind guessing "
-        "is (T^2 - 1) / 3T away, always naming the middle T / 4: 42.7 and 32 of 128.",
+        "Error: the mean distance of the predicted position from the true one, in tokens, on rows of held-out text. "
+        "Random guessing has an error of (T^2 - 1) / 3T, always guessing the middle T / 4: 42.7 and 32 for T = 128.",
     ),
 )

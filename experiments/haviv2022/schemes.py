@@ -1,4 +1,4 @@
-"""Ways for a Transformer to know positions, as overrides of configs/language_modelling/transformer.py."""
+"""Position schemes of a Transformer, as overrides of configs/language_modelling/transformer.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 CONFIG = "configs/language_modelling/transformer.py"
 NONE: dict[str, Any] = {"model.positions.kind": "none"}
-#: Those of Haviv et al. 2022.
+#: The schemes of Haviv et al. 2022.
 SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("no positions", NONE),
     "learned": ("learned", {"model.positions.kind": "learned"}),

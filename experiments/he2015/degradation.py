@@ -1,11 +1,12 @@
-"""He et al. 2015: a deeper plain network errs more in training already; with residual connections it does not.
+"""He et al. 2015: deeper plain networks have a higher training error; with residual connections they do not.
 
     attention-research reproduce he2015/degradation --scale=cpu
 
-The paper's CIFAR-10 networks of 20, 32, 44 and 56 layers, with identity shortcuts and without any, batch normalisation
-in both: error on the training and the test split, and over training. At `cpu` on Fashion-MNIST at half its side, half
-as wide and for 600 updates; `paper` is CIFAR-10 as printed, with 110 layers too. And exactly: what a block is whose
-filters are zero, and what its Jacobian holds.
+The models are the paper's CIFAR-10 networks of 20, 32, 44 and 56 layers, with and without identity shortcuts, both with
+batch normalization. Measured are the errors on the training and the test split, and during training. At `cpu` the data
+are Fashion-MNIST images at half their side, and the networks have half the width and 600 updates. `paper` is CIFAR-10
+as published, with 110 layers too. The study also checks two exact statements: a block whose filters are zero is the
+identity, and the Jacobian of a block is that of its branch plus the identity.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TRAINED = (train, evaluate, measure(measure_errors))
 
 
 def networks() -> tuple[Row, ...]:
-    """Both kinds at every depth; 110 layers at the paper's size alone."""
+    """The rows of both kinds at every depth; 110 layers only at the scale `paper`."""
     found = []
     for depth in (*DEPTHS, 110):
         for kind, shortcut in KINDS.items():
@@ -36,7 +37,7 @@ def networks() -> tuple[Row, ...]:
 
 
 def printed() -> tuple[Row, ...]:
-    """ImageNet's: the paper's cells alone."""
+    """The rows of ImageNet, with published cells only."""
     return tuple(
         Row(f"imagenet_{kind}_{depth}", f"{kind}, {depth} layers, ImageNet", scales=())
         for kind in KINDS
@@ -65,18 +66,18 @@ STUDY = Study(
         LOSS,
         Column("measure.train_error", "training error, %", fixed(1, 100), better="lower"),
         Column("measure.test_error", "test error, %", fixed(1, 100), better="lower"),
-        Column("measure.zero_difference", "|block(x) - x|, filters 0", significant(2), spread=False),
+        Column("measure.zero_difference", "|block(x) - x|, zero filters", significant(2), spread=False),
         Column("measure.jacobian_difference", "|J - J of branch - I|", significant(2), spread=False),
     ),
     published="degradation.csv",
     compared={"measure.test_error": "test error, %"},
     claims="../claims.csv",
-    # Fashion-MNIST: a linear classifier has 84 %, the nearest neighbours 85, small convolutional networks 90 and more.
+    # On Fashion-MNIST a linear classifier reaches 84 %, nearest neighbours 85 %, small CNNs 90 % and more.
     competence=(Competence("residual_20", "measure.test_error", line=0.12),),
     verdicts=VERDICTS,
     figures=(draw_depths, draw_curves),
     notes=(
-        "Errors of the last parameters, in evaluation: running moments, no augmentation; of as many examples of each "
-        "split, by a fixed permutation. The printed errors are of other pictures and 64,000 updates.",
+        "Errors are those of the final parameters in evaluation mode, with running moments and without augmentation, "
+        "on equally many examples of each split. The published errors are for other images and 64,000 updates.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The pictures of `he2015/degradation`: errors by depth, and over training as the paper's figure 1 and 6 have them."""
+"""The figures of `he2015/degradation`: errors by depth, and during training as in figures 1 and 6 of the paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
 
 KINDS = ("plain", "residual")
-#: Logged steps that a point of a training curve is the mean of.
+#: The number of logged steps that are averaged for a point of a training curve.
 WINDOW = 10
 
 
@@ -20,7 +20,7 @@ def _depths(results: Results, kind: str) -> list[int]:
 
 
 def draw_depths(results: Results, folder: Path) -> Figure | None:
-    """Training and test error against depth, every seed a point, a line through the means."""
+    """Draws training and test error against depth, with one point per seed and a line through the means."""
     if not any(_depths(results, kind) for kind in KINDS):
         return None
     pyplot = canvas()
@@ -48,7 +48,10 @@ def draw_depths(results: Results, folder: Path) -> Figure | None:
 
 
 def draw_curves(results: Results, folder: Path) -> Figure | None:
-    """Error over training of the shallowest and the deepest: batches as lines, the validation split as points."""
+    """Draws the error during training of the shallowest and the deepest network.
+
+    Lines are the errors of training batches, points those of the validation split.
+    """
     if not any(_depths(results, kind) for kind in KINDS):
         return None
     pyplot = canvas()
@@ -65,17 +68,17 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
             axis.plot(steps[-len(smooth) :], 100 * smooth, line, color=colour, label=f"{depth} layers, training")
             steps, errors = _mean_curve(results.values(row, "measure.validation_curve"))
             axis.plot(steps, 100 * errors, "o", color=colour, markersize=5, label=f"{depth} layers, validation")
-            said.append(f"{kind}, {depth} layers ends at {100 * smooth[-1]:.1f} % of its batches")
+            said.append(f"{kind}, {depth} layers: final error of training batches {100 * smooth[-1]:.1f} %")
         axis.set_title(kind, loc="left", fontsize=11)
         axis.set_xlabel("updates")
         axis.legend(fontsize=8)
     axes[0].set_ylabel("error, %")
     where = folder / "error_curves.png"
     save(pyplot, figure, where)
-    return Figure(where, "Error over training, mean of the seeds", f"{'; '.join(said)}.")
+    return Figure(where, "Error during training, mean over seeds", f"{'; '.join(said)}.")
 
 
 def _mean_curve(curves: tuple) -> tuple[np.ndarray, np.ndarray]:
-    """(steps, the seeds' mean)."""
+    """Returns (steps, mean over seeds)."""
     stacked = np.asarray(curves, float)
     return stacked[0, :, 0], stacked[:, :, 1].mean(axis=0)

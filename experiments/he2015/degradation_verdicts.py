@@ -7,12 +7,15 @@ from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict,
 
 SHALLOW, DEEP = 20, 56
 TRAINING, TEST = "measure.train_error", "measure.test_error"
-#: Differences that float32 sums may leave.
+#: The tolerance for sums in float32.
 ROUNDING = 1e-5
 
 
 def degrades(results: Results) -> Verdict:
-    """The deepest plain network's training error against the shallowest one's; residual networks beside."""
+    """The training error of the deepest plain network is above that of the shallowest one.
+
+    The text also gives the residual networks.
+    """
     plain = compare(results, f"plain_{SHALLOW}", f"plain_{DEEP}", TRAINING)
     residual = compare(results, f"residual_{SHALLOW}", f"residual_{DEEP}", TRAINING)
     deep = compare(results, f"residual_{DEEP}", f"plain_{DEEP}", TRAINING)
@@ -21,7 +24,7 @@ def degrades(results: Results) -> Verdict:
 
 
 def _by_depth(results: Results) -> list[str]:
-    """Mean training and test error by depth, in %."""
+    """Describes the mean training and test error by depth, in %."""
     said = []
     for kind in ("plain", "residual"):
         for key, name in ((TRAINING, "training"), (TEST, "test")):
@@ -32,14 +35,15 @@ def _by_depth(results: Results) -> list[str]:
 
 
 def curves(results: Results) -> Verdict:
-    """Deep above shallow, in both errors, among plain networks."""
+    """Among plain networks, the deep one has the higher training error and the higher test error."""
     cases = {name: compare(results, f"plain_{SHALLOW}", f"plain_{DEEP}", key)
              for name, key in (("training error", TRAINING), ("test error", TEST))}  # fmt: skip
     return conclude(cases)
 
 
 def identity(results: Results) -> Verdict:
-    """Zero filters: output and Jacobian are input and identity; drawn ones: J = J of the branch + identity."""
+    """With zero filters a block and its Jacobian are the identity. With random filters the Jacobian of a block is that
+    of its branch plus the identity."""
     names = ("zero_difference", "zero_jacobian", "jacobian_difference")
     found = {kind: {name: max(results.values(f"exact_{kind}", f"measure.{name}"), default=None) for name in names}
              for kind in ("residual", "plain")}  # fmt: skip

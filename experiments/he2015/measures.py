@@ -1,5 +1,5 @@
-"""The error of a trained classifier on every split and over its training ("degradation" is a claim about it), and what
-a residual block is where its branch says nothing, with what its Jacobian is made of (He et al. 2015, eq. 1)."""
+"""Measurements of He et al. 2015: the error of a trained classifier on every split and during training, and exact
+properties of a residual block (equation 1): its output for zero filters, and its Jacobian."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ SPLITS = ("train", "test")
 
 
 def measure_errors(*, workdir: Path, seed: int, examples: int = 2000, **_: Any) -> dict[str, Any]:
-    """ "train_error" and "test_error", shares of `examples` of either split without dropout or augmentation; "curve"
-    [steps logged, (step, share of the batch that was wrong)] and "validation_curve"."""
+    """Measures the errors of a trained run.
+
+    "train_error" and "test_error" are the shares of wrong predictions on `examples` of either split, without dropout or
+    augmentation. "curve" is a list over logged steps of (step, share of wrong predictions in the batch), and
+    "validation_curve" the same for the validation split.
+    """
     from attention_research.training.evaluation import Trained
     from attention_research.training.workdir import read_metrics
 
@@ -36,7 +40,7 @@ def measure_errors(*, workdir: Path, seed: int, examples: int = 2000, **_: Any) 
 
 
 def error(trained: Any, split: str, examples: int) -> float:
-    """The share of `examples` of a split, by a fixed permutation, whose most probable class is not theirs."""
+    """The share of `examples` of a split, chosen by a fixed permutation, whose most probable class is wrong."""
     batches = trained.data.evaluation_batches(split, trained.evaluation.batch_size, examples=examples)
     wrong = [
         outputs["predicted"][ids >= 0] != batch["label"][ids >= 0]
@@ -49,10 +53,13 @@ SHORTCUTS = {"identity": IdentityShortcut, "none": NoShortcut}
 
 
 def measure_identity(*, shortcut: str, width: int = 3, side: int = 4, seed: int, **_: Any) -> dict[str, float]:
-    """Of a block on a map of positive numbers, in evaluation: "zero_difference", the largest of |block(x) - x| with all
-    filters 0; "zero_jacobian", the largest entry of its Jacobian less the identity; and, as drawn,
-    "jacobian_difference": the largest entry of J - J_branch less the identity, J_branch that of the block without its
-    shortcut; where neither ReLU nor branch is at 0."""
+    """Measures a block on a feature map of positive numbers in evaluation mode.
+
+    With all filters 0, "zero_difference" is the largest value of `|block(x) - x|`, and "zero_jacobian" the largest
+    entry of its Jacobian minus the identity. With random filters, "jacobian_difference" is the largest entry of
+    `J - J_branch - I`, where `J_branch` is the Jacobian of the block without its shortcut, at entries where neither the
+    ReLU nor the branch is at 0.
+    """
     make = lambda kind: BasicBlock(
         width, width, 1, shortcut=Constructor(SHORTCUTS[kind], {}), gate=Constructor(NoGate, {}), rngs=nnx.Rngs(seed)
     )
@@ -69,7 +76,7 @@ def measure_identity(*, shortcut: str, width: int = 3, side: int = 4, seed: int,
 
 
 def _apply(block: BasicBlock, x: jax.Array, relu: bool = True) -> jax.Array:
-    """The block's output for one map; without its last ReLU, the sum before it."""
+    """Returns the output of the block for one feature map, or, without the last ReLU, the sum before it."""
     if relu:
         return block(x[None], training=False)[0][0]
     hidden = jax.nn.relu(block.norm_1(block.convolution_1(x[None]), training=False)[0])
@@ -78,6 +85,6 @@ def _apply(block: BasicBlock, x: jax.Array, relu: bool = True) -> jax.Array:
 
 
 def _jacobian(block: BasicBlock, x: jax.Array, relu: bool = True) -> jax.Array:
-    """[x x] of the block's output by its input."""
+    """Returns the Jacobian [x x] of the block's output with respect to its input."""
     flat = lambda v: _apply(block, v.reshape(x.shape), relu).reshape(-1)
     return jax.jit(jax.jacrev(flat))(x.reshape(-1))

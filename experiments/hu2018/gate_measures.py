@@ -1,4 +1,5 @@
-"""What the gates of a trained image classifier look at: channels by class, pixels by where the object is."""
+"""Measurements of the gates of a trained image classifier: channel gates by class, and pixel gates by object
+position."""
 
 from __future__ import annotations
 
@@ -11,10 +12,13 @@ import numpy as np
 
 
 def measure_gates(*, workdir: Path, seed: int, examples: int = 1000, **_: Any) -> dict[str, Any]:
-    """Of the last block's gates on `examples` test images: "by_class", the share of their variance over images that
-    classes explain (0 to 1), mean over channels; "mass", the share of a map's pixel gates in the object's cell, where
-    "cells" are known, by stage in "mass_by_stage", with "area", the share that even gates have; "drawn", some images
-    with the maps of the first stage. What a network has no gates for is left out."""
+    """Measures the gates of the last block on `examples` test images.
+
+    "by_class" is the share of the gates' variance over images that classes explain (0 to 1), averaged over channels.
+    "mass" is the share of a map's pixel gates in the cell of the object, if "cells" are known; "mass_by_stage" is the
+    same by stage, and "area" the share for uniform gates. "drawn" holds some images with the maps of the first stage.
+    Measurements for which a network has no gates are left out.
+    """
     from attention_research.training.evaluation import Trained
 
     del seed
@@ -46,7 +50,7 @@ def measure_gates(*, workdir: Path, seed: int, examples: int = 1000, **_: Any) -
 
 
 def _gates(trained: Any, examples: int) -> Iterator[tuple[np.ndarray, dict, dict]]:
-    """(which rows are real, batch, the gates of each stage) over test images."""
+    """Yields (which rows are not padding, batch, the gates of each stage) over test images."""
     merge = trained.trainer.structure.merge
     look = jax.jit(lambda model, batch: merge(*model).log_probabilities(batch)[1]["features"]["gates"])
     for ids, batch in trained.data.evaluation_batches("test", trained.evaluation.batch_size, examples=examples):
@@ -54,14 +58,16 @@ def _gates(trained: Any, examples: int) -> Iterator[tuple[np.ndarray, dict, dict
 
 
 def _last(stage: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The gates of a stage's last block."""
+    """Returns the gates of the last block of a stage."""
     if "others" in stage:
         return {name: gates[-1] for name, gates in stage["others"].items()}
     return stage["first"]
 
 
 def explained(values: np.ndarray, labels: np.ndarray) -> float:
-    """Values [n C] and their classes: the variance of the classes' means over all variance, mean over C; 0 of none.
+    """For values [n C] and their classes: the variance of class means divided by the total variance, averaged over C.
+
+    The ratio is 0 if the total variance is 0.
 
     >>> explained(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), np.array([0, 0, 1, 1]))
     0.5
@@ -75,7 +81,9 @@ def explained(values: np.ndarray, labels: np.ndarray) -> float:
 
 
 def mass(maps: np.ndarray, cells: np.ndarray, grid: int) -> np.ndarray:
-    """Maps [n V U] over `grid` x `grid` cells, each image's cell from 1: the share [n] of a map's sum in its cell.
+    """The share [n] of the sum of each map [n V U] in its cell.
+
+    The image is divided into `grid` x `grid` cells, numbered from 1.
 
     >>> mass(np.ones((1, 6, 6)), np.array([5]), 3).round(6).tolist()
     [0.111111]

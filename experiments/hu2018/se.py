@@ -1,11 +1,12 @@
-"""Hu et al. 2018: squeeze-and-excitation, a weight for every channel of every block, in residual networks.
+"""Hu et al. 2018: squeeze-and-excitation, which weights every channel of every block, in residual networks.
 
     attention-research reproduce hu2018/se --scale=cpu
 
-A 20-layer residual network without gates, with squeeze-and-excitation, with CBAM's channel attention (mean and
-maximum), and one a channel wider in place of a gate: accuracy, parameters and FLOPs, and how much of a gate's variation
-over images their classes explain. The printed errors are of ImageNet with 50 and 101 layers. At `cpu` on Fashion-MNIST
-at half its side, with r = 4, where the paper's 16 would leave a bottleneck of one or two.
+The rows are a residual network of 20 layers without gates, with squeeze-and-excitation, with the channel attention of
+CBAM (mean and maximum), and one without gates that is wider by one channel. Measured are accuracy, parameters and
+FLOPs, and the share of the gates' variance over images that classes explain. The published errors are for ImageNet with
+50 and 101 layers. At `cpu` the data are Fashion-MNIST images at half their side, and r = 4, because the paper's r = 16
+would leave a bottleneck of one or two units.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ PRINTED = {
 
 
 def helps(results: Results) -> Verdict:
-    """Accuracy with gates against none, and against a network a channel wider; what gates know of classes beside."""
+    """Accuracy with gates is above that without gates, and above that of a network wider by one channel.
+
+    The text also gives how much of the gates' variance classes explain.
+    """
     cases = {
         f"{gate} against {other}": compare(results, gate, other, KEY, higher=True)
         for gate in ("squeeze_excitation", "channel")
@@ -44,14 +48,14 @@ def helps(results: Results) -> Verdict:
     for gate in ("squeeze_excitation", "channel"):
         share, more = results.mean(gate, "measure.by_class"), _overhead(results, gate)
         if share is not None:
-            said.append(f"{gate}: classes explain {100 * share:.0f} % of the last gates' variance{more}")
+            said.append(f"{gate}: classes explain {100 * share:.0f} % of the variance of the last gates{more}")
     return found.beside(*said)
 
 
 def _overhead(results: Results, gate: str) -> str:
-    """Parameters more than without, where both are counted."""
+    """Describes the number of additional parameters, if both rows are counted."""
     ours, theirs = (results.mean(row, "inspect.parameters") for row in (gate, "none"))
-    return "" if ours is None or theirs is None else f", {ours - theirs:,.0f} parameters more than without"
+    return "" if ours is None or theirs is None else f", {ours - theirs:,.0f} more parameters than without"
 
 
 STUDY = Study(
@@ -76,13 +80,13 @@ STUDY = Study(
         FLOPS,
         LOSS,
         ACCURACY,
-        Column("measure.by_class", "gates' variance by class, %", fixed(1, 100)),
+        Column("measure.by_class", "gate variance explained by class, %", fixed(1, 100)),
     ),
     published="se.csv",
     claims="../claims.csv",
-    # Fashion-MNIST: a linear classifier has 84 %, the nearest neighbours 85, small convolutional networks 90 and more.
+    # On Fashion-MNIST a linear classifier reaches 84 %, nearest neighbours 85 %, small CNNs 90 % and more.
     competence=(Competence("none", KEY, line=88, higher=True),),
     verdicts={"channel-attention": helps},
     figures=(by_row(ACCURACY),),
-    notes=("`paper` is ResNet-20 on CIFAR-10 with r = 16; the printed cells are of ImageNet.",),
+    notes=("`paper` is ResNet-20 on CIFAR-10 with r = 16; the published cells are for ImageNet.",),
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Reviews with the words marked on which a rating rests, as a picture (after Lei et al. 2016, figures 1 and 3).
+"""Figures of reviews with marked rationales, the words that a rating is based on (after Lei et al. 2016, figures 1, 3).
 
-Several raters, one an aspect, mark the same review: each has a colour and a kind of frame of its own, so that nothing
-hangs on a hue. A line under a word says that a person would mark it (where that is known), in the rater's colour.
+Several raters, one for each aspect, mark the same review. Each has its own colour and its own kind of frame, so that
+raters can be told apart without colour. A line under a word, in the rater's colour, marks a gold word if it is known.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Any
 from attention_research.analysis import picture_file
 
 _COLUMNS, _FONT = 96, 9.0
-#: Inches: the width of a letter of DejaVu Sans Mono at that size, and the height of a line.
+#: In inches: the width of a letter of DejaVu Sans Mono at this font size, and the height of a line.
 _LETTER, _LINE, _MARGIN, _INDENT = 0.602 * _FONT / 72, 0.24, 0.15, 2
 _MARKS = (("#56B4E9", "-"), ("#E69F00", "--"), ("#CC79A7", ":"), ("#009E73", "-."))
 
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """What one rater says of a review: which words it selected, its rating and the true one, and the gold words."""
+    """The output of one rater for a review: the selected words, the predicted and the true rating, and the gold
+    words."""
 
     name: str
     selected: Sequence[bool]
@@ -30,13 +31,13 @@ class Marks:
     gold: Sequence[bool] | None = None
 
     def said(self) -> str:
-        """The rating in words."""
+        """Returns the rating as text."""
         return f"{self.name}: {self.predicted:.2f} (true {self.rating:.2f})"
 
 
 @dataclasses.dataclass(frozen=True)
 class Marked:
-    """A review's words and what raters say of it."""
+    """The words of a review and the marks of its raters."""
 
     title: str
     words: Sequence[str]
@@ -44,7 +45,7 @@ class Marked:
 
 
 def places(words: Sequence[str], columns: int = _COLUMNS) -> list[tuple[int, int]]:
-    """(line, column) of each word, a space between two, lines of at most `columns` letters.
+    """Returns (line, column) of each word, with one space between words and lines of at most `columns` letters.
 
     >>> places(["one", "two", "three"], 8)
     [(0, 0), (0, 4), (1, 0)]
@@ -59,12 +60,12 @@ def places(words: Sequence[str], columns: int = _COLUMNS) -> list[tuple[int, int
 
 
 def draw(reviews: Sequence[Marked], path: Path) -> None:
-    """Writes the PNG."""
+    """Draws the reviews and writes the PNG."""
     picture_file.save(figure_of(reviews), path)
 
 
 def figure_of(reviews: Sequence[Marked]) -> Any:
-    """The matplotlib figure: the reviews under each other."""
+    """Returns the matplotlib figure with one review below the other."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -87,7 +88,7 @@ def figure_of(reviews: Sequence[Marked]) -> Any:
 
 
 def _heading(axes: Any, review: Marked, top: float) -> None:
-    """The title, and under it each rater's mark with its rating."""
+    """Draws the title and, below it, the mark of each rater with its rating."""
     axes.text(_MARGIN, top + _LINE / 2, review.title, fontsize=_FONT, weight="bold", va="center")
     column = _INDENT
     for marks, style in zip(review.marks, _MARKS, strict=False):
@@ -98,7 +99,7 @@ def _heading(axes: Any, review: Marked, top: float) -> None:
 
 
 def _review(axes: Any, review: Marked, place: list[tuple[int, int]], top: float) -> None:
-    """The words, each selected one framed, each gold one underlined."""
+    """Draws the words. Selected words are framed and gold words are underlined."""
     for number, (word, (line, column)) in enumerate(zip(review.words, place, strict=True)):
         left, upper = _MARGIN + (_INDENT + column) * _LETTER, top + line * _LINE
         for marks, style in zip(review.marks, _MARKS, strict=False):

@@ -1,21 +1,22 @@
-"""Lei, Barzilay & Jaakkola 2016, Table 2 and figure 2: which words a rating rests on, on generated and real reviews.
+"""Lei, Barzilay & Jaakkola 2016, Table 2 and figure 2: rationales of ratings, on generated and real reviews.
 
     attention-research reproduce lei2016/rationales --scale=cpu
     attention-research inspect   --study=lei2016/rationales --scale=gpu     # the paper's sizes; allocates nothing
 
-The printed cells are on BeerAdvocate's reviews, which no registry package holds, so there is no scale `paper`. At `cpu`
-reviews are generated: one sentence for each of three aspects, of which one is rated; its sentence is what a person
-would mark. A generator that takes words at random, and the words of greatest soft attention, are judged at the same
-share of the text. l1 is the price of a word, l2 that of a switch, 2 l1 but where it is swept. The surrogate subtracts
-the mean cost of the batch's other reviews, which the paper does not; the gradient stays unbiased. The rows `real` rate
-Rotten Tomatoes' sentences, negative or positive. There nobody marked words; precision is blank.
+The published cells are for BeerAdvocate reviews, which are in no registry package, so there is no scale `paper`. At
+`cpu` reviews are generated. They have one sentence for each of three aspects, of which one is rated; the sentence of
+that aspect is the gold rationale. A generator that selects random words, and the words with the largest soft attention,
+are judged at the same share of the text. l1 is the cost of a word and l2 the cost of a switch, which is 2 l1 except
+where it is varied. The surrogate loss subtracts the mean cost of the other reviews of the batch, which the paper does
+not do; the gradient stays unbiased. The rows `real` classify sentences of Rotten Tomatoes as negative or positive. They
+have no gold words, so precision is empty.
 
-What is tuned is to be tuned on validation reviews, without their gold words. Learning rates: `attention-research
-budget`. The base price: of a third, one, three and ten times 0.0005 (real: 0.001) the one at which seed 0 selects the
-share of the validation words that is nearest to SHARE, at which soft attention is judged (the paper's systems select 13
-and 14 %). The recorded rows are older: their rate and prices were chosen by what runs of seed 0 selected of test
-reviews, so that their precision is less than a blind test's. README.md: what validation has said so far, and what is to
-be run.
+Settings are to be tuned on validation reviews, without gold words. Learning rates are found by `attention-research
+budget`. The base cost of a word is one third, one, three or ten times 0.0005 (real: 0.001): the one at which seed 0
+selects the share of validation words that is nearest to SHARE, at which soft attention is judged (the paper's systems
+select 13 and 14 %). The recorded rows are older: their learning rate and costs were chosen by what runs of seed 0
+selected on test reviews, so their precision is not that of a blind test. README.md says what validation has shown so
+far and what remains to be run.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ from attention_research.studies.verdicts import (
 from .selections import ASPECTS, at_share, curve, draw_curves, draw_real, draw_reviews, reviews_of
 
 CONFIG = "configs/rationales/reviews.py"
-#: Learning rates that a budget tries, as multiples of the config's: up to 8, since 2 and then 4 was the best.
+#: The learning rates that the budget tries, as multiples of the config's. They go up to 8, because first 2 and then 4
+#: was the best.
 RATES = (0.5, 1.0, 2.0, 4.0, 8.0)
-#: Of the words, what a rationale should be.
+#: The share of words that a rationale should have.
 SHARE = 0.15
-#: The price of a word of the base row.
+#: The cost of a word in the base row.
 PRICES = {"smoke": 0.0005, "cpu": 0.0005, "gpu": 0.00003}
 GENERATED = ("smoke", "cpu")
 REAL_PRICE = 0.001
@@ -68,7 +70,8 @@ EVERY_WORD = {"model.generator": "every_word", "task.sparsity": 0.0, "task.coher
 
 
 def held_out(*, seed: int, workdir: Path, reviews: int = 6, **settings: Any) -> dict[str, Any]:
-    """The first test reviews with what the run of seed 0 selects and says: for the picture, a list under "reviews"."""
+    """Returns "reviews", the first test reviews with the selections and ratings of the run of seed 0, for the
+    figure."""
     if seed:
         return {}
     from attention_research.tasks.rationale import wanted
@@ -93,7 +96,7 @@ def held_out(*, seed: int, workdir: Path, reviews: int = 6, **settings: Any) -> 
 
 
 def priced(id: str, name: str, *, word: float = 1.0, switch: float = 2.0) -> Row:
-    """The independent generator at other prices: factors of the base row's price of a word."""
+    """A row of the independent generator at other costs, given as multiples of the base row's cost of a word."""
     at = {
         scale: {"task.sparsity": word * price, "task.coherence": switch * word * price}
         for scale, price in PRICES.items()
@@ -134,7 +137,8 @@ ROWS = (
 
 
 def interpretable(results: Results) -> Verdict:
-    """Precision of each generator against that of the top words of soft attention, and of random ones, at its share."""
+    """The precision of each generator is above that of the top words of soft attention and of random words, at the same
+    share of words."""
     cases = {}
     for row in ("independent", "sequential"):
         ours, shares = (results.values(row, f"evaluate.{name}") for name in ("precision", "selected_share"))
@@ -150,7 +154,9 @@ def interpretable(results: Results) -> Verdict:
 
 
 def sparsity(results: Results) -> Verdict:
-    """Each price of a word against the next lower one, and the error at the highest against the lowest."""
+    """Each higher cost of a word gives shorter rationales, and the error at the highest cost is above that at the
+    lowest.
+    """
     cases = {}
     for low, high in zip(SPARSITY, SPARSITY[1:], strict=False):
         cases[f"{high} is shorter than {low}"] = compare(results, high, low, "evaluate.selected_share")
@@ -159,7 +165,7 @@ def sparsity(results: Results) -> Verdict:
 
 
 def coherence(results: Results) -> Verdict:
-    """Spans at l2 = 2 l1 against none, and at ten times l1 against twice."""
+    """There are fewer spans at l2 = 2 l1 than at l2 = 0, and fewer at l2 = 10 l1 than at 2 l1."""
     return conclude({
         "l2 = 2 l1 against 0": compare(results, "independent", "coherence_0", "evaluate.spans"),
         "l2 = 10 l1 against 2 l1": compare(results, "coherence_10", "independent", "evaluate.spans"),
@@ -167,12 +173,12 @@ def coherence(results: Results) -> Verdict:
 
 
 def correlation(results: Results) -> Verdict:
-    """Precision with aspects that do not correlate against those that do by 0.9."""
+    """Precision is higher if aspects are not correlated than if they are correlated by 0.9."""
     return conclude({"precision": compare(results, "independent", "correlated", "evaluate.precision", higher=True)})
 
 
 def review_figure(results: Results) -> Verdict:
-    """Whether, in the drawn reviews, most of what is selected for look and smell stands in that aspect's sentence."""
+    """In the drawn reviews, most words that are selected for look and smell are in the sentence of that aspect."""
     said, fine = [], []
     for row in ("independent", "smell"):
         reviews = reviews_of(results, row)
@@ -184,8 +190,8 @@ def review_figure(results: Results) -> Verdict:
         without = sum(not any(one["selected"]) for one in reviews)
         fine.append(2 * right > taken and not without and off < 0.25)
         said.append(
-            f"{ASPECTS[row]}: {right} of {taken} selected words of {len(reviews)} drawn reviews stand in its sentence, "
-            f"{without} of the reviews have none, and the ratings are off by {off:.2f} (a star is 0.25)"
+            f"{ASPECTS[row]}: {right} of {taken} selected words of {len(reviews)} drawn reviews are in its sentence, "
+            f"{without} of the reviews have none, and the mean error of the ratings is {off:.2f} (a star is 0.25)"
         )
     return Verdict(HELD if all(fine) else FAILED, "; ".join(said))
 
@@ -197,22 +203,22 @@ STUDY = Study(
         "cpu": Scale(
             f"{CONFIG}:cpu", seeds=3, jobs=2, note="Generated reviews of about 50 words; rows `real`: Rotten Tomatoes."
         ),
-        "gpu": Scale(f"{CONFIG}:lei2016", seeds=3, note="IMDB reviews at the paper's sizes: no gold."),
+        "gpu": Scale(f"{CONFIG}:lei2016", seeds=3, note="IMDB reviews at the paper's sizes, without gold words."),
     },
     columns=(
         PARAMETERS,
         STEPS_PER_SECOND,
         Column("evaluate.mean_squared_error", "squared error", fixed(4), better="lower"),
-        Column("evaluate.accuracy", "accuracy %", fixed(1), better="higher"),
-        Column("evaluate.selected_share", "selected %", fixed(1)),
-        Column("evaluate.precision", "precision %", fixed(1), better="higher"),
-        Column("evaluate.random_precision", "at random %", fixed(1), spread=False),
-        Column("evaluate.recall", "recall %", fixed(1), better="higher"),
+        Column("evaluate.accuracy", "accuracy, %", fixed(1), better="higher"),
+        Column("evaluate.selected_share", "selected words, %", fixed(1)),
+        Column("evaluate.precision", "precision, %", fixed(1), better="higher"),
+        Column("evaluate.random_precision", "precision of random words, %", fixed(1), spread=False),
+        Column("evaluate.recall", "recall, %", fixed(1), better="higher"),
         Column("evaluate.spans", "spans", fixed(1)),
     ),
     published="rationales.csv",
     claims="../claims.csv",
-    # Generated ratings: at most half of the mean rating's error. Real ones: 15 points above guessing.
+    # Generated ratings: at most half of the error of the mean rating. Real ones: 15 points above guessing.
     competence=(
         Competence(
             "independent",
@@ -243,8 +249,8 @@ STUDY = Study(
     },
     figures=(draw_curves, draw_reviews, draw_real),
     notes=(
-        "Printed cells: BeerAdvocate, from memory but for three (the column `published verified`); ours are of "
-        "generated reviews and not to be compared with them but in their order.",
-        "Soft attention rates from the whole text; selected and precision are those of its top words.",
+        "Published cells: BeerAdvocate, quoted from memory except three (the column `published verified`). Ours are "
+        "for generated reviews; only the order of the rows can be compared.",
+        "Soft attention rates the whole text; its selected words and precision are those of its top words.",
     ),
 )

@@ -1,6 +1,6 @@
-"""The pictures of `lei2016/rationales`: reviews with their marked words, and what a share of the words is worth.
+"""The figures of `lei2016/rationales`: reviews with their marked words, and scores by the share of selected words.
 
-No study: what is read of the rows' results, and how it is drawn.
+This module reads the results of the rows and draws them. It defines no study.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
 
-#: The rows of one aspect each whose marks are drawn together -> the aspect.
+#: The rows whose marks are drawn together -> their aspects.
 ASPECTS = {"independent": "look", "smell": "smell", "palate": "palate"}
 
 
 def reviews_of(results: Results, row: str) -> list[dict[str, Any]]:
-    """What `held_out` gave for seed 0 of a row, or nothing."""
+    """Returns the output of `held_out` for seed 0 of a row, or an empty list."""
     return next(iter(results.values(row, "measure.reviews")), [])
 
 
 def curve(results: Results, row: str) -> list[list[list[float]]]:
-    """A seed's [share, precision] pairs of the words of greatest weight, one list a finished seed."""
+    """Returns, for each finished seed, the [share, precision] pairs of the words with the largest weights."""
     return [list(pairs) for pairs in results.values(row, "evaluate.precision_at")]
 
 
 def at_share(pairs: Sequence[Sequence[float]], share: float) -> float:
-    """The precision at a share, straight lines between the measured ones.
+    """The precision at a share, by linear interpolation between measured ones.
 
     >>> at_share([[10.0, 80.0], [20.0, 60.0]], 15.0)
     70.0
@@ -40,7 +40,7 @@ def at_share(pairs: Sequence[Sequence[float]], share: float) -> float:
 
 
 def draw_reviews(results: Results, folder: Path) -> Figure | None:
-    """The same held-out reviews as three raters see them, one an aspect."""
+    """Draws the same held-out reviews with the marks of three raters, one for each aspect."""
     by_row = {row: reviews_of(results, row) for row in ASPECTS}
     if not all(by_row.values()):
         return None
@@ -48,11 +48,11 @@ def draw_reviews(results: Results, folder: Path) -> Figure | None:
         ("generated review", [(ASPECTS[row], reviews[number]) for row, reviews in by_row.items()])
         for number in range(len(by_row["independent"]))
     ]
-    return _drawn(panels, folder / "reviews.png", "Held-out reviews: selected words (framed), marked ones (underlined)")
+    return _drawn(panels, folder / "reviews.png", "Held-out reviews: selected words (framed), gold words (underlined)")
 
 
 def draw_real(results: Results, folder: Path) -> Figure | None:
-    """Real sentences with the words of the generator and of soft attention."""
+    """Draws real sentences with the words selected by the generator and by soft attention."""
     rows = {"rationale": "real", "soft attention": "real_soft"}
     by_name = {name: reviews_of(results, row) for name, row in rows.items()}
     if not all(by_name.values()):
@@ -80,8 +80,10 @@ def _drawn(panels: list[tuple[str, list[tuple[str, dict[str, Any]]]]], path: Pat
 
 
 def draw_curves(results: Results, folder: Path) -> Figure | None:
-    """Precision, squared error and, of real sentences, accuracy against the share selected; soft attention's top words
-    are a line."""
+    """Draws precision, squared error and, for real sentences, accuracy against the share of selected words.
+
+    The top words of soft attention are drawn as a line.
+    """
     generated = [row for row in results.rows if row.id not in ("svm", "correlated") and not row.id.startswith("real")]
     real = [row for row in results.rows if row.id.startswith("real")]
     panels = (
@@ -95,7 +97,7 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
     for axis, (key, title, rows, floor) in zip(axes, panels, strict=True):
         for row, style in zip(rows, styles(), strict=False):
             shares, values = (results.values(row.id, f"evaluate.{name}") for name in ("selected_share", key))
-            if "soft" in row.id and key != "precision":  # it rates from the whole text
+            if "soft" in row.id and key != "precision":  # it rates the whole text
                 shares = (100.0,) * len(shares)
             if not values or len(shares) != len(values):
                 continue
@@ -106,7 +108,7 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
             name = row.name.removeprefix("real sentences: ")
             axis.plot(shares, values, label=name, **{**style, "linestyle": "none"}, markersize=6)
             said.append(f"{row.name}: {title} {statistics.fmean(values):.3g} at {statistics.fmean(shares):.1f} %")
-        axis.set(xlabel="share of the words selected, %", ylabel=title)
+        axis.set(xlabel="selected words, %", ylabel=title)
         if level := results.values(floor[0], f"evaluate.{floor[1]}"):
             axis.axhline(statistics.fmean(level), color="#888888", linestyle="--", linewidth=1)
     if not said:
@@ -118,6 +120,6 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
         axes_.legend(named.values(), named.keys(), ncol=2, **below)
     path = folder / "selection.png"
     save(pyplot, figure, path)
-    title = "Precision, error and accuracy by share selected; a mark a seed; dashed: words at random, the mean rating, "
-    title += "the most frequent class"
+    title = "Precision, error and accuracy by share of selected words; one mark per seed; dashed: random words, mean "
+    title += "rating, majority class"
     return Figure(path, title, f"{title}. {'; '.join(said)}.")

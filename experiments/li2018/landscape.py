@@ -1,11 +1,12 @@
-"""Li et al. 2018: the loss around trained networks with and without residual connections, drawn on the same axes.
+"""Li et al. 2018: the loss surface around trained networks with and without residual connections.
 
     attention-research reproduce li2018/landscape --scale=cpu
 
-The residual and plain networks of `he2015/degradation`, 20 and 56 layers deep, trained; then the training loss on a
-grid of two random, filter-normalised directions (`loss_surface`): contours and surfaces side by side, the
-share of the grid where the surface bends down, and how far it is from a paraboloid. The paper draws ResNet-56 on
-CIFAR-10 on a grid of 51 x 51; it gives pictures, and curvatures as maps, no table.
+The networks are the residual and plain networks of `he2015/degradation` with 20 and 56 layers. After training, the
+training loss is computed on a grid of two random, filter-normalized directions (`loss_surface`). The study draws
+contours and surfaces on the same axes. It measures the share of the grid with negative curvature, and how far the
+surface is from a paraboloid. The paper draws ResNet-56 on CIFAR-10 on a grid of 51 x 51; it has figures and maps of
+curvatures, but no table.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from ..he2015.networks import CONFIG, GPU, KINDS
 from .landscape_figures import DEPTHS, draw_contours, draw_surfaces
 from .loss_surface import measure_surface
 
-#: A measure of unsmoothness -> what it is called.
+#: The key of a measure of roughness -> its name.
 MEASURES = {"negative": "share that bends down", "roughness": "variance that no paraboloid explains"}
 
 
 def smoother(results: Results) -> Verdict:
-    """Residual against plain at both depths, by either measure."""
+    """The surface is smoother with residual connections than without them, at both depths and by both measures."""
     cases = {
         f"{depth} layers, {name}": compare(results, f"residual_{depth}", f"plain_{depth}", f"measure.{key}")
         for depth in DEPTHS
@@ -35,7 +36,7 @@ def smoother(results: Results) -> Verdict:
 
 
 def drawn(results: Results) -> Verdict:
-    """Both surfaces of one depth, drawn on the same grid, which decides nothing."""
+    """Both surfaces of one depth are drawn on the same grid. They decide nothing."""
     both = lambda depth: (results.values(f"{kind}_{depth}", "measure.surface") for kind in ("plain", "residual"))
     there = [depth for depth in DEPTHS if all(both(depth))]
     if not there:
@@ -68,19 +69,19 @@ STUDY = Study(
         PARAMETERS,
         LOSS,
         ACCURACY,
-        Column("measure.negative", "bends down, % of the grid", fixed(0, 100), better="lower"),
-        Column("measure.bends", "mean |smaller| / |larger curvature|", fixed(2)),
-        Column("measure.roughness", "not a paraboloid, % of variance", fixed(1, 100), better="lower"),
-        Column("measure.centre", "loss where it is", significant(3)),
-        Column("measure.largest", "largest on the grid", significant(3)),
+        Column("measure.negative", "negative curvature, % of grid", fixed(0, 100), better="lower"),
+        Column("measure.bends", "mean |smaller / larger curvature|", fixed(2)),
+        Column("measure.roughness", "variance not explained by a paraboloid, %", fixed(1, 100), better="lower"),
+        Column("measure.centre", "loss at the centre", significant(3)),
+        Column("measure.largest", "largest loss on the grid", significant(3)),
     ),
     claims="../claims.csv",
-    # Fashion-MNIST: a linear classifier has 84 %, the nearest neighbours 85, small convolutional networks 90 and more.
+    # On Fashion-MNIST a linear classifier reaches 84 %, nearest neighbours 85 %, small CNNs 90 % and more.
     competence=(Competence("residual_20", "evaluate.accuracy", line=88, higher=True),),
     verdicts=VERDICTS,
     figures=(draw_contours, draw_surfaces),
     notes=(
-        "The loss of examples of the training split in evaluation: running moments, which belong to the centre of the "
-        "grid alone, as in the paper's code.",
+        "The loss is that of training examples in evaluation mode. As in the paper's code, all points use the running "
+        "moments of the centre of the grid.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The pictures of `li2018/landscape`: contours and surfaces, without and with residuals, on the same axes."""
+"""The figures of `li2018/landscape`: contours and surfaces, without and with residual connections, on the same axes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = ("plain", "residual")
 
 
 def _surfaces(results: Results) -> dict[int, dict[str, tuple[np.ndarray, np.ndarray]]]:
-    """Depth -> kind -> (steps, log10 of the loss on the grid) of the first seed, where both kinds are there."""
+    """Maps depth and kind to (steps, log10 of the loss on the grid) of the first seed, if both kinds are measured."""
     found = {}
     for depth in DEPTHS:
         grids = {kind: results.values(f"{kind}_{depth}", "measure.surface") for kind in KINDS}
@@ -31,7 +31,7 @@ def _range(pair: dict[str, tuple[np.ndarray, np.ndarray]]) -> tuple[float, float
 
 
 def draw_contours(results: Results, folder: Path) -> Figure | None:
-    """Lines of equal loss, a row of panels a depth; both panels of a row have the same lines."""
+    """Draws lines of equal loss, one row of panels per depth. Both panels of a row have the same levels."""
     there = _surfaces(results)
     if not there:
         return None
@@ -49,11 +49,11 @@ def draw_contours(results: Results, folder: Path) -> Figure | None:
             axis.set_title(f"{kind}, {depth} layers", loc="left", fontsize=11)
     where = folder / "loss_contours.png"
     save(pyplot, figure, where)
-    return Figure(where, "Lines of equal training loss around what was found (+)", _said(there))
+    return Figure(where, "Lines of equal training loss around the trained parameters (+)", _said(there))
 
 
 def draw_surfaces(results: Results, folder: Path) -> Figure | None:
-    """The same as surfaces, height the logarithm of the loss."""
+    """Draws the same as surfaces; the height is the logarithm of the loss."""
     there = _surfaces(results)
     if not there:
         return None
@@ -70,7 +70,7 @@ def draw_surfaces(results: Results, folder: Path) -> Figure | None:
             axis.set_zlabel("log10 loss")
     where = folder / "loss_surfaces.png"
     save(pyplot, figure, where)
-    return Figure(where, "Training loss over two filter-normalised directions", _said(there))
+    return Figure(where, "Training loss over two filter-normalized directions", _said(there))
 
 
 def _said(there: dict[int, dict[str, tuple[np.ndarray, np.ndarray]]]) -> str:

@@ -1,9 +1,9 @@
-"""The loss around trained parameters, along two random directions, after Li et al. 2018 (arXiv 1712.09913), section 4.
+"""The loss around trained parameters, along two random directions (Li et al. 2018, arXiv 1712.09913, section 4).
 
-f(a, b) = L(p + a d + b e). d and e are Gaussian, and each filter of theirs has the norm of the filter of p at its place
-(filter normalisation): a network whose filters are large is not flat for that. Biases and the norms' gains stay as they
-are, and batch norms keep their running moments. A filter is what one output reads: of a kernel, a slice of its last
-axis, layer by layer where layers are stacked.
+The surface is f(a, b) = L(p + a d + b e). The directions d and e are Gaussian, and each of their filters is scaled to
+the norm of the corresponding filter of p (filter normalization), so that large filters do not make a network look flat.
+Biases and gains of normalization layers are not changed, and batch norms keep their running moments. A filter is the
+set of weights of one output: a slice of the last axis of a kernel, separately for each layer if layers are stacked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Arrays = Mapping[str, Array]
 
 
 def direction(parameters: Arrays, key: Key[Array, ""]) -> dict[str, Array]:
-    """A random direction, filter-normalised; 0 for what is no kernel or table."""
+    """Returns a random, filter-normalized direction. It is 0 for parameters other than kernels and tables."""
     found = {}
     for number, (name, moves) in enumerate(sorted(decayed(dict(parameters)).items())):
         p = parameters[name]
@@ -40,7 +40,7 @@ def direction(parameters: Arrays, key: Key[Array, ""]) -> dict[str, Array]:
 def surface(
     loss: Callable[[Arrays], Float[Array, ""]], parameters: Arrays, along: Arrays, across: Arrays, steps: np.ndarray
 ) -> np.ndarray:
-    """f [b a] on the grid of `steps` in both directions; `loss` is jitted by the caller, once for all points."""
+    """Computes f [b a] on the grid of `steps` in both directions. The caller jits `loss`, once for all points."""
     at = lambda a, b: {name: p + a * along[name] + b * across[name] for name, p in parameters.items()}
     moved = jax.jit(at)
     points = steps.tolist()
@@ -48,7 +48,7 @@ def surface(
 
 
 def curvatures(values: np.ndarray, step: float) -> np.ndarray:
-    """[n-2 n-2 2] the eigenvalues, smaller first, of the Hessian by central differences at the inner points.
+    """The eigenvalues [n-2 n-2 2], smaller first, of the Hessian by central differences at the inner points.
 
     >>> a = np.linspace(-1, 1, 5)
     >>> curvatures(a[None] ** 2 - 3 * a[:, None] ** 2, 0.5)[0, 0].round(6).tolist()
@@ -62,7 +62,7 @@ def curvatures(values: np.ndarray, step: float) -> np.ndarray:
 
 
 def roughness(values: np.ndarray, steps: np.ndarray) -> float:
-    """The share of the variance of f on the grid that its best-fitting quadratic leaves: 0 for a paraboloid.
+    """The share of the variance of f on the grid that the best-fitting quadratic does not explain: 0 for a paraboloid.
 
     >>> a = np.linspace(-1, 1, 5)
     >>> roughness(a[None] ** 2 - 3 * a[:, None] ** 2, a) < 1e-12
@@ -77,9 +77,12 @@ def roughness(values: np.ndarray, steps: np.ndarray) -> float:
 def measure_surface(
     *, workdir: Path, seed: int, examples: int = 256, points: int = 21, half_width: float = 1.0, **_: Any
 ) -> dict[str, Any]:
-    """Training loss of a trained classifier on `examples` of its training split over the square of `half_width`: the
-    "surface" and its "steps"; "negative", the share of inner points where the smaller curvature is below 0; "bends",
-    the mean over them of |smaller curvature| / |the larger in size|; "roughness"; "centre", the loss at p itself."""
+    """Measures the training loss of a trained classifier on `examples` training examples over a square of `half_width`.
+
+    Returns the "surface" and its "steps"; "negative", the share of inner points whose smaller curvature is below 0;
+    "bends", the mean ratio at inner points of the absolute smaller curvature to the larger absolute curvature;
+    "roughness"; and "centre", the loss at p.
+    """
     from attention_research.training.evaluation import Trained
 
     trained = Trained(workdir)

@@ -1,10 +1,10 @@
-"""Wang et al. 2020 (Linformer), Figure 1: the spectrum of attention maps, trained and as drawn.
+"""Wang et al. 2020 (Linformer), Figure 1: the spectrum of attention maps, before and after training.
 
     attention-research reproduce linformer2020/figure1 --scale=cpu
 
-A real trained encoder (all-MiniLM-L6-v2, fetched from the package registry) on film reviews, and masked language models
-of film reviews trained here, each beside the same model before training (`map_spectra`). The paper's is
-RoBERTa on 512 tokens.
+The models are a published encoder (all-MiniLM-L6-v2, fetched from the package registry) on film reviews, and masked
+language models of film reviews that are trained here. Each is compared with the same model before training
+(`map_spectra`). The paper uses RoBERTa on 512 tokens.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ STUDY = Study(
         "gpu": Scale(f"{CONFIG}:cpu", {"training.steps": 10_000}, seeds=3, settings={**SIZES, "length": 512}),
     },
     columns=(
-        Column("measure.rank", "values for 90 %", significant(2), better="lower"),
-        Column("measure.initial_rank", "before training", significant(2)),
-        Column("measure.first", "first layer", significant(2)),
-        Column("measure.last", "last layer", significant(2)),
+        Column("measure.rank", "share of values for 90 %", significant(2), better="lower"),
+        Column("measure.initial_rank", "share before training", significant(2)),
+        Column("measure.first", "share, first layer", significant(2)),
+        Column("measure.last", "share, last layer", significant(2)),
     ),
     claims="../claims.csv",
-    # The verdict rests on the imported encoder alone, which others have trained. The row `masked` is not evaluated.
+    # The verdict uses only the imported encoder, which is a published model. The row `masked` is not evaluated.
     competence=(),
     verdicts={"linformer-low-rank": low_rank},
     figures=(draw,),
     notes=(
-        "The share of a map's singular values that holds nine tenths of their sum: means over heads, layers and texts "
-        "of 128 tokens. The seeds of the first row draw the untrained model alone. "
-        "No score of the second row is measured: the verdict rests on the first, a published model.",
+        "Share of values for 90 %: the share of a map's largest singular values that make up 90 % of their sum, "
+        "averaged over heads, layers and texts of 128 tokens. The seeds of the first row only draw the untrained "
+        "model. No score of the second row is measured: the verdict uses only the first row, a published model.",
     ),
 )  # fmt: skip

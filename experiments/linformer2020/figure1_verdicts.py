@@ -1,4 +1,4 @@
-"""The verdict and the picture of `linformer2020/figure1`."""
+"""The verdict and the figure of `linformer2020/figure1`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict
 
-#: A map is near to low rank where so small a share of its singular values holds nine tenths of their sum.
+#: A map counts as close to low rank if at most this share of its singular values makes up 90 % of their sum.
 LOW = 0.25
 RANK = "measure.rank"
-#: The row of a model that others have trained.
+#: The row of a published model.
 IMPORTED = "minilm"
 
 
 def low_rank(results: Results) -> Verdict:
-    """The mean share of the imported encoder is low. Beside it what it was before training, by layer, and the same of
-    the model trained here, on which nothing rests: no score says whether it has learned its task."""
+    """The mean share of the imported encoder is low.
+
+    The text also gives the share before training and by layer, and those of the model trained here. The verdict does
+    not use the latter, because no score says whether it has learned its task.
+    """
     said, ranks = [], results.values(IMPORTED, RANK)
     for row in results.rows:
         if not results.values(row.id, RANK):
             continue
         before = results.mean(row.id, "measure.initial_rank") or 0.0
         layers = ", ".join(f"{value:.2f}" for value in results.mean_list(row.id, "measure.ranks"))
-        name = row.name if row.id == IMPORTED else f"beside it, {row.name}"
-        said.append(f"{name}: 90 % of the sum in {results.mean(row.id, RANK):.2f} of the values, before training "
+        name = row.name if row.id == IMPORTED else f"for comparison, {row.name}"
+        said.append(f"{name}: share of values for 90 % of the sum {results.mean(row.id, RANK):.2f}, before training "
                     f"{before:.2f}; by layer {layers}")  # fmt: skip
     if not ranks:
         return Verdict(UNTESTED, "; ".join(["the imported encoder's spectrum is not measured", *said]))
@@ -35,7 +38,7 @@ def low_rank(results: Results) -> Verdict:
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """The mean curve of each layer, a panel a model: solid trained, dashed before."""
+    """Draws the mean curve of each layer, one panel per model; solid after training, dashed before."""
     rows = [row for row in results.rows if results.values(row.id, RANK)]
     if not rows:
         return None
@@ -53,7 +56,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
         axis.set_xlabel("share of singular values, from the largest")
         axis.legend(frameon=False, fontsize=8)
         said.append(f"{row.name} {results.mean(row.id, RANK):.2f}")
-    axes[0, 0].set_ylabel("share of their sum")
+    axes[0, 0].set_ylabel("share of the sum of singular values")
     where = folder / "spectrum.png"
     save(pyplot, figure, where)
-    return Figure(where, "Spectra of attention maps", f"Values for 90 % of the sum: {'; '.join(said)}.")
+    return Figure(where, "Spectra of attention maps", f"Share of values for 90 % of the sum: {'; '.join(said)}.")

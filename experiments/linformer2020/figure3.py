@@ -2,9 +2,9 @@
 
     attention-research reproduce linformer2020/figure3 --scale=cpu
 
-The masked language model of film reviews of `haviv2022/nopos`, 128 tokens a row: full attention, keys and values
-projected to k along the length, and at one k the four ways to share the projections. The paper's has 512 to 4,096
-tokens and trains for 250,000 updates.
+The model is the masked language model of film reviews of `haviv2022/nopos` with rows of 128 tokens. The rows have full
+attention, keys and values projected to length k, and, at one k, the four ways to share the projections. The paper uses
+512 to 4,096 tokens and 250,000 updates.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGE = ("cpu", "gpu")
 
 
 def linformer(rank: int, sharing: str = "headwise") -> dict[str, Any]:
-    """The masked language model with Linformer in its encoder."""
+    """The overrides of the masked language model with Linformer in its encoder."""
     return masked({"model.self_attention": {"kind": "linformer", "rank": rank, "sharing": sharing}})
 
 
@@ -51,7 +51,7 @@ STUDY = Study(
     verdicts={"linformer-quality": near},
     figures=(draw,),
     notes=(
-        "Perplexity of the hidden tokens of test reviews. Rows of k share headwise: one projection for keys and one "
-        "for values in each layer. The trials of a row were trained as replicas on the same batches.",
+        "Perplexity: that of the masked tokens of test reviews. The rows of k share headwise: one projection for keys "
+        "and one for values in each layer. The seeds of a row were trained together on the same batches.",
     ),
 )  # fmt: skip

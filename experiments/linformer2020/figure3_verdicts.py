@@ -1,4 +1,4 @@
-"""The verdict and the picture of `linformer2020/figure3`."""
+"""The verdict and the figure of `linformer2020/figure3`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Verdict, conclude, no_worse
 
 KEY = "evaluate.perplexity"
-#: A perplexity within so small a share of full attention's is nearly its quality.
+#: A perplexity counts as nearly equal to that of full attention if it is higher by less than this share.
 NEAR = Margin(0.05, relative=True)
 
 
 def near(results: Results) -> Verdict:
-    """Every Linformer's perplexity is above full attention's by less than a twentieth."""
+    """The perplexity of every Linformer is above that of full attention by less than 5 %."""
     full = results.mean("full", KEY)
     rows = [row for row in results.rows if row.id != "full" and results.values(row.id, KEY)]
     if full is None or not rows:
@@ -26,7 +26,7 @@ def near(results: Results) -> Verdict:
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Perplexity of every row: a point a seed, full attention's mean as a line."""
+    """Draws the perplexity of every row, one point per seed; a line shows the mean of full attention."""
     rows = [row for row in results.rows if results.values(row.id, KEY)]
     if not rows:
         return None
@@ -40,7 +40,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
         axis.axvline(full, color="grey", linewidth=1)
     axis.set_yticks(range(len(rows)), [row.name for row in rows])
     axis.invert_yaxis()
-    axis.set_xlabel("perplexity of hidden tokens (grey: full attention)")
+    axis.set_xlabel("perplexity of masked tokens (grey: full attention)")
     where = folder / "perplexity.png"
     save(pyplot, figure, where)
     return Figure(where, "Perplexity by projected length", f"{'; '.join(said)}.")

@@ -1,9 +1,9 @@
-"""What a block costs by length: Linformer against softmax attention, materialised and fused, side by side.
+"""The cost of a block by length: Linformer against softmax attention, materialized and fused.
 
-A block is x + attention(x), then x + feed-forward(x) with 4 D hidden units, one row, forward alone (Wang et al. 2020,
-arXiv 2006.04768, section 5.3, times inference). Materialised attention writes its [N T S] scores; the fused kernel
-never does. The three are timed in turn in one process; memory is what the compiled program allocates beside its
-arguments.
+A block is x + attention(x), then x + feed-forward(x) with 4 D hidden units. It is applied to one row, forward only
+(Wang et al. 2020, arXiv 2006.04768, section 5.3, also time inference). Materialized attention writes its [N T S] scores
+to memory; the fused kernel does not. The three are timed alternately in one process. Memory is what the compiled
+program allocates beside its arguments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ STANDARD: dict[str, Literal["reference", "blockwise"]] = {"materialised": "refer
 
 
 def make(name: str, length: int, *, width: int, num_heads: int, rank: int, key: jax.Array) -> tuple[Any, Any]:
-    """(attention, feed-forward) of a name of `STANDARD` or "linformer", with one projection for keys and values."""
+    """Builds (attention, feed-forward) for a name of `STANDARD` or "linformer", which projects keys and values
+    alike."""
     settings: dict[str, Any] = {"width": width, "num_heads": num_heads, "head_width": None, "rngs": nnx.Rngs(key)}
     if name == "linformer":
         attention = LinformerAttention(max_length=length, rank=rank, sharing="key_value", **settings)
@@ -35,14 +36,14 @@ def make(name: str, length: int, *, width: int, num_heads: int, rank: int, key: 
 
 
 def block(modules: tuple[Any, Any], x: jax.Array) -> jax.Array:
-    """x + attention, then x + feed-forward."""
+    """Computes x + attention, then x + feed-forward."""
     attention, feed_forward = modules
     x = x + attention(x)[0]
     return x + feed_forward(x)[0]
 
 
 def allocated(modules: Any, x: Any) -> int:
-    """Bytes that the compiled program holds beside arguments and result."""
+    """The bytes that the compiled program allocates beside arguments and result."""
     memory: Any = jax.jit(block).lower(modules, x).compile().memory_analysis()
     return memory.temp_size_in_bytes
 
@@ -50,9 +51,12 @@ def allocated(modules: Any, x: Any) -> int:
 def measure_length_cost(
     *, rank: int, lengths: Sequence[int], width: int, num_heads: int, seconds: float, seed: int, **_: Any
 ) -> dict[str, Any]:
-    """By length above the rank ("lengths"): "milliseconds" and "bytes" of the three, lists by name; and flat,
-    "time_512" and "memory_512", how many times less than materialised attention Linformer takes, "fused_time_512" and
-    "fused_memory_512" than fused attention."""
+    """Measures the costs by length, for lengths above the rank ("lengths").
+
+    "milliseconds" and "bytes" are lists for each of the three kinds. "time_512" and "memory_512" and so on are the
+    costs of materialized attention divided by those of Linformer; "fused_time_512" and "fused_memory_512" are those of
+    fused attention divided by those of Linformer.
+    """
     chosen = [length for length in lengths if length > rank]
     names = (*STANDARD, "linformer")
     found: dict[str, Any] = {"lengths": chosen, "milliseconds": {n: [] for n in names}, "bytes": {n: [] for n in names}}

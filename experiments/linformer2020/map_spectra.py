@@ -1,8 +1,9 @@
-"""How near attention maps are to low rank, trained and as drawn: Wang et al. 2020 (arXiv 2006.04768), figure 1.
+"""How close attention maps are to low rank, before and after training (Wang et al. 2020, arXiv 2006.04768, figure 1).
 
-A map's singular values, from the largest; "rank" is the share of them that holds nine tenths of their sum: 0.9 of a map
-whose values are all alike, near 0 of one that a single direction says. Of a run of ours, and of a real checkpoint
-(`weights`), each beside the same model before training: random maps are skewed too.
+The singular values of a map are sorted in descending order. "rank" is the share of them that makes up 90 % of their
+sum: 0.9 for a map whose singular values are all equal, and near 0 for a map of rank one. Measured are runs of ours and
+an imported checkpoint (`weights`), each compared with the same model before training, because the spectra of random
+maps are skewed too.
 """
 
 from __future__ import annotations
@@ -32,8 +33,12 @@ Maps = Iterable[Float[np.ndarray, "L N T T"]]
 
 
 def described(trained: Maps, initial: Maps) -> dict[str, Any]:
-    """ "ranks" and "initial_ranks" by layer (means over heads), "curves" and "initial_curves" by layer over shares of
-    the singular values; "rank" and "initial_rank", means over layers, "first" and "last" layer's."""
+    """Describes the spectra of trained and of initial maps.
+
+    "ranks" and "initial_ranks" are by layer, averaged over heads. "curves" and "initial_curves" are by layer over
+    shares of the singular values. "rank" and "initial_rank" are means over layers; "first" and "last" are those of the
+    first and the last layer.
+    """
     found: dict[str, Any] = {}
     for prefix, maps in (("", trained), ("initial_", initial)):
         curves = mean_spectrum(maps)
@@ -44,7 +49,7 @@ def described(trained: Maps, initial: Maps) -> dict[str, Any]:
 
 
 def measure_trained(*, workdir: Path, seed: int, examples: int, **_: Any) -> dict[str, Any]:
-    """`described` of a run's encoder on its test split, before training and after."""
+    """Computes `described` for the encoder of a run on its test split, before and after training."""
     del seed
     trained = Trained(workdir)
     maps = lambda arrays: (one for _, one in example_maps(trained, PLACE, arrays, examples=examples, batch_size=8))
@@ -52,8 +57,10 @@ def measure_trained(*, workdir: Path, seed: int, examples: int, **_: Any) -> dic
 
 
 def measure_imported(*, checkpoint: str, examples: int, length: int, text: str, seed: int, **_: Any) -> dict[str, Any]:
-    """`described` of an imported encoder on the first tokens of test texts that are long enough; the other arrays are
-    drawn as `train` would."""
+    """Computes `described` for an imported encoder on the first tokens of test texts that are long enough.
+
+    Arrays that are not in the checkpoint are initialized as in `train`.
+    """
     loaded = load(folder_of(checkpoint))
     tokenizer = loaded.tokenizer()
     rows = jnp.asarray(list(_rows(tokenizer, text, examples, length)), jnp.int32)
@@ -68,7 +75,7 @@ def measure_imported(*, checkpoint: str, examples: int, length: int, text: str, 
 
 
 def _rows(tokenizer: HuggingFaceTokenizer, text: str, examples: int, length: int) -> Iterator[list[int]]:
-    """Beginnings of `length` tokens, the first of them BOS."""
+    """Yields the first `length` tokens of texts; the first token is BOS."""
     sources.prepare(text)
     documents, found = sources.open_split(text, "test"), 0
     for number in range(len(documents)):

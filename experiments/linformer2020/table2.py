@@ -2,11 +2,11 @@
 
     attention-research reproduce linformer2020/table2 --scale=cpu
 
-The masked language model of `linformer2020/figure3`, pre-trained on film reviews without their labels, then fine-tuned
-(`models.classifiers.cloze_classifier`) on what there is of labelled text, a run each: sentences of reviews (Rotten
-Tomatoes, of which SST-2 is made), whole reviews (IMDB's training half by our split), stories by topic (BBC: no column
-of the paper's). QNLI and QQP, pairs of sentences, are in no registry package: their cells have published numbers only.
-Ours has 128 tokens where the paper's has 512, and so k of 32 and 64 where it has 128 and 256.
+The model is the masked language model of `linformer2020/figure3`. It is pre-trained on film reviews without their
+labels and then fine-tuned (`models.classifiers.cloze_classifier`) on each available labelled data set: sentences of
+reviews (Rotten Tomatoes, the source of SST-2), whole reviews (IMDB's training half with our split), and stories by
+topic (BBC, not in the paper). QNLI and QQP, pairs of sentences, are in no registry package, so they have published
+numbers only. Ours has 128 tokens instead of the paper's 512, and k of 32 and 64 instead of 128 and 256.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ..haviv2022.schemes import CONFIG
 from .figure3 import GPU, linformer
 from .table2_verdicts import ROWS, TASKS, VERDICTS, draw
 
-#: Task -> its set, classes.
+#: Task -> data set, number of classes.
 SETS = {"sentence": ("reviews/rotten_tomatoes", 2), "review": ("reviews/imdb", 2), "topic": ("news/bbc", 5)}
-#: Room for the class tokens beside the hidden token's.
+#: The number of sentinel tokens, for the mask token and the class tokens.
 TOKENS = {"data.sentinels": 8}
-#: A row that is not pre-trained: one step at a rate that moves nothing.
+#: The overrides of a row that is not pre-trained: one step with a learning rate that changes nothing.
 SCRATCH = {"training.steps": 1, "training.learning_rate": 1e-30, "training.eval_every": 1}
-#: Scale -> updates, rows a batch, rate of a fine-tuning; test texts that are scored (None: all).
+#: Scale -> updates, batch size and learning rate of a fine-tuning, and the number of scored test texts (None: all).
 TUNING = {"gpu": (1000, 32, 0.0001, None), "cpu": (150, 8, 0.001, 1000), "smoke": (2, 4, 0.001, 16)}
 LARGE = ("cpu", "gpu")
 
 
 def tuned(task: str, scale: str) -> dict[str, Any]:
-    """What a fine-tuning changes of its row at a scale."""
+    """The overrides of a fine-tuning at a scale."""
     (name, classes), (steps, batch_size, rate, examples) = SETS[task], TUNING[scale]
     return {
         "task": {"kind": "classification"},
@@ -59,13 +59,13 @@ STAGES: tuple[Stage, ...] = (
 
 
 def row(id: str, name: str, overrides: dict[str, Any]) -> Row:
-    """A row of ours; at smoke one of each sort, small."""
+    """A row that is trained here. At smoke only one small row of each sort is run."""
     scales = None if id in ("full_scratch", "k_32") else LARGE
     return Row(id, name, overrides, at={"smoke": {**overrides, **SMOKE}}, scales=scales)
 
 
 def ours(id: str) -> dict[str, Any]:
-    """Overrides of a row by its id: full, full_scratch, or k_RANK with a sharing behind it."""
+    """The overrides of a row by its id: full, full_scratch, or k_RANK followed by the sharing."""
     if not id.startswith("k_"):
         return {**masked({}), **TOKENS, **(SCRATCH if id == "full_scratch" else {})}
     _, rank, *sharing = id.split("_")
@@ -98,10 +98,10 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(
-        "Accuracy on our own test splits, in percent; the first 127 pieces of a text are read. The published cells are "
-        "of other data and of models of BERT-base's size: compare differences between rows.",
-        "Rotten Tomatoes stands where SST-2 does, IMDB's training half by our split where IMDB; nothing stands for "
-        "QNLI and QQP, and BBC's topics for no column.",
-        "Loss: of the hidden tokens, in pre-training. From scratch: not pre-trained.",
+        "Accuracy: on our own test splits, in percent, from the first 127 word pieces of a text. The published cells "
+        "are for other data and for models of the size of BERT-base: compare differences between rows.",
+        "Rotten Tomatoes takes the place of SST-2, and IMDB's training half with our split that of IMDB. Nothing takes "
+        "the place of QNLI and QQP; BBC topics are not in the paper.",
+        "Loss: that of masked tokens in pre-training. From scratch: without pre-training.",
     ),
 )  # fmt: skip

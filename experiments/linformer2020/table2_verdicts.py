@@ -1,4 +1,4 @@
-"""The rows, the verdict and the picture of `linformer2020/table2`."""
+"""The rows, the verdict and the figure of `linformer2020/table2`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Verdict, compare, conclude
 
 TASKS = {"sentence": "sentences", "review": "reviews", "topic": "topics"}
-#: Row -> its name, whether we run it. Published: k of 128 and 256 at 512 tokens stand beside ours of 32 and 64 at 128.
+#: Row -> name, whether it is run. The published k of 128 and 256 at 512 tokens are compared with 32 and 64 at 128.
 ROWS = {
     "full": ("full attention (RoBERTa-base)", True),
     "full_scratch": ("full attention, from scratch", True),
@@ -27,18 +27,19 @@ ROWS = {
     "long_256_layer": ("n = 1,024: k = 256, shared in all layers", False),
 }
 LINFORMERS = tuple(id for id in ROWS if id.startswith("k_"))
-#: Points of accuracy, the mean over the tasks: so little less is near. The paper's rows lose 0.5 at most.
+#: A mean accuracy over tasks counts as near if it is lower by less than this many points. The paper's rows lose at most
+#: 0.5.
 NEAR = Margin(1.0)
 
 
 def average(results: Results, row: str) -> list[float]:
-    """The mean over the tasks of each seed's accuracy; empty where a task is missing."""
+    """Returns the accuracy of each seed, averaged over tasks; the list is empty if a task is missing."""
     lists = [results.values(row, f"{task}.accuracy") for task in TASKS]
     return [statistics.fmean(values) for values in zip(*lists, strict=False)] if all(lists) else []
 
 
 def stays_near(results: Results) -> Verdict:
-    """Every Linformer's accuracy, the mean over the tasks, is below full attention's by less than a point."""
+    """The accuracy of every Linformer, averaged over tasks, is below that of full attention by less than a point."""
     full, found = average(results, "full"), {row: average(results, row) for row in LINFORMERS}
     if not full or not any(found.values()):
         return Verdict(UNTESTED, "full attention or Linformer is not measured after fine-tuning")
@@ -56,7 +57,8 @@ VERDICTS = {"linformer-downstream": stays_near}
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Accuracy of every row, a panel a task, a mark a seed; full attention's mean as a line."""
+    """Draws the accuracy of every row, one panel per task, one mark per seed; a line shows the mean of full
+    attention."""
     rows = [row for row, (_, runs) in ROWS.items() if runs and average(results, row)]
     if not rows:
         return None

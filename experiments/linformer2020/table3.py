@@ -1,10 +1,10 @@
-"""Wang et al. 2020 (Linformer), Table 3: how many times faster, and in how many times less memory, by n and k.
+"""Wang et al. 2020 (Linformer), Table 3: speed-up and memory savings by n and k.
 
     attention-research reproduce linformer2020/table3 --scale=cpu
 
-Random weights: one block, forward, one row of n tokens, keys and values projected to k along the length
-(`length_cost`). The paper's baseline writes its scores to memory and runs on a V100; beside it stands the
-fused kernel, which nobody had in 2020. Compare shapes with the printed cells, not numbers.
+Measured is the forward pass of one block with random weights on one row of n tokens, with keys and values projected to
+length k (`length_cost`). The paper's baseline writes its scores to memory and runs on a V100. This table also has the
+fused kernel, which did not exist in 2020. Compare the trends with the published cells, not the numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZES = {"width": 256, "num_heads": 4, "seconds": 1.0, "lengths": LENGTHS}
 
 
 def columns() -> tuple[Column, ...]:
-    """Time and memory by length, against materialised attention, and against fused at the longest."""
+    """The columns of time and memory by length, against materialized attention and, at the longest, against fused."""
     of = lambda what, length: Column(f"measure.{what}_{length}", f"{what} {length}".replace("_", " "), significant(2))
     last = LENGTHS[-1]
     return (*(of("time", length) for length in LENGTHS), *(of("memory", length) for length in LENGTHS),
@@ -34,7 +34,7 @@ STUDY = Study(
                    scales=None if rank == 128 else ("cpu", "gpu")) for rank in RANKS),
     scales={
         "smoke": Scale(seeds=1, settings={**SIZES, "lengths": (256, 512), "width": 32, "seconds": 0.0}),
-        "cpu": Scale(seeds=3, settings=SIZES, note="Two cores, width 256: the machine has to do nothing else."),
+        "cpu": Scale(seeds=3, settings=SIZES, note="Two cores, width 256; run it on an otherwise idle machine."),
         "gpu": Scale(seeds=3, settings={**SIZES, "lengths": LONG, "width": 768, "num_heads": 12}),
     },
     stages=(measure(measure_length_cost),),
@@ -45,8 +45,8 @@ STUDY = Study(
     verdicts={"linformer-speed-memory": cheaper},
     figures=(draw,),
     notes=(
-        "Times faster, and times less memory, than the same block with materialised attention; fused: than with the "
-        "package's blockwise kernel. Memory is what the compiled program allocates; the paper's is a ratio of the "
-        "largest batches that fit.",
+        "Time and memory: the cost of the same block with materialized attention divided by that with Linformer; "
+        "fused: the same for the package's blockwise kernel. Memory is what the compiled program allocates; in the "
+        "paper it is a ratio of the largest batches that fit.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The verdict and the picture of `linformer2020/table3`."""
+"""The verdict and the figure of `linformer2020/table3`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
 
-#: A cost that is linear in the length, as a power, over lengths where some of it is not yet proportional.
+#: A cost counts as linear in the length if its power is at most this. At these lengths a part of the cost is not yet
+#: proportional to the length.
 LINEAR = 1.25
 
 
 def costs(results: Results, row: str, kind: str) -> tuple[list[int], dict[str, list[float]]]:
-    """(lengths, name -> the mean cost by length) of "milliseconds" or "bytes"."""
+    """Returns (lengths, name -> mean cost by length) for "milliseconds" or "bytes"."""
     found, lengths = results.values(row, f"measure.{kind}"), results.values(row, "measure.lengths")
     if not found:
         return [], {}
@@ -23,8 +24,8 @@ def costs(results: Results, row: str, kind: str) -> tuple[list[int], dict[str, l
 
 
 def cheaper(results: Results) -> Verdict:
-    """Time and memory of Linformer grow linearly with the length at every k and materialised attention's do not; and
-    the longest text is faster and smaller with it, also than with the fused kernel."""
+    """Time and memory of Linformer grow linearly with the length at every k, and those of materialized attention do
+    not. At the longest length Linformer is faster and needs less memory, also than the fused kernel."""
     said, linear, wins, fused = [], [], [], []
     for row in (row.id for row in results.rows):
         for kind in ("milliseconds", "bytes"):
@@ -38,7 +39,8 @@ def cheaper(results: Results) -> Verdict:
             fused.append(last["fused"] > 1)
             said.append(
                 f"{row}, {kind}: n^{powers['linformer']:.2f} against n^{powers['materialised']:.2f}, at {lengths[-1]} "
-                f"{last['materialised']:.1f} times less (than fused {last['fused']:.2f}, n^{powers['fused']:.2f})"
+                f"{last['materialised']:.1f} times less (fused kernel: {last['fused']:.2f} times, "
+                f"n^{powers['fused']:.2f})"
             )
     if not said:
         return Verdict(UNTESTED, "nothing is measured at two lengths")
@@ -48,12 +50,12 @@ def cheaper(results: Results) -> Verdict:
     if all(fused):
         return Verdict(HELD, because)
     return Verdict(
-        CONDITION, f"held against materialised attention, not everywhere against the fused kernel; {because}"
+        CONDITION, f"held against materialized attention, but not always against the fused kernel; {because}"
     )
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Milliseconds and megabytes by length: the two kernels of the first row, and a line for every k."""
+    """Draws milliseconds and megabytes by length: the two kernels of the first row, and one line for every k."""
     rows = [row for row in results.rows if costs(results, row.id, "bytes")[0]]
     if not rows:
         return None
@@ -78,4 +80,4 @@ def draw(results: Results, folder: Path) -> Figure | None:
     axes[1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
     where = folder / "cost.png"
     save(pyplot, figure, where)
-    return Figure(where, "What a block costs by length", f"{'; '.join(said)}.")
+    return Figure(where, "Cost of a block by length", f"{'; '.join(said)}.")

@@ -19,8 +19,8 @@ MECHANISMS = {
     "sinkhorn": "Sinkhorn",
     "dot_synthesizer": "Synthesizer",
 }
-#: As the arena's code has them by default; its Reformer cuts any length into ten chunks, which is left out here. The
-#: Transformer writes its scores to memory, as all did in 2020; Linformer shares one projection for keys and values.
+#: The defaults of the arena's code. Its Reformer cuts any length into ten chunks, which is left out here. The
+#: Transformer writes its scores to memory, as was usual in 2020. Linformer shares one projection for keys and values.
 RELEASED: dict[str, dict[str, Any]] = {
     "standard": {"implementation": "reference"},
     "linformer": {"rank": 16, "sharing": "key_value"},
@@ -32,7 +32,7 @@ RELEASED: dict[str, dict[str, Any]] = {
     "sinkhorn": {"block_size": 50},
     "dot_synthesizer": {},
 }
-#: For sequences of 128 to 289 tokens: blocks of 16, and 32 places or features where all were to be met.
+#: For sequences of 128 to 289 tokens: blocks of 16, and 32 positions or features where a mechanism has a fixed number.
 SHORT: dict[str, dict[str, Any]] = {
     **RELEASED,
     "linformer": {"rank": 32, "sharing": "key_value"},
@@ -42,12 +42,12 @@ SHORT: dict[str, dict[str, Any]] = {
     "reformer": {"chunk_size": 16, "half_buckets": 4},
     "sinkhorn": {"block_size": 16},
 }
-#: For the smoke test's 32 tokens.
+#: For the 32 tokens of the smoke test.
 TINY: dict[str, dict[str, Any]] = {**SHORT, "linformer": {"rank": 8, "sharing": "key_value"}}
 
 
 def variant(name: str, mechanism: str, settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A variant of the config file, section by section, with a mechanism in its encoder."""
+    """The sections of a variant of the config file, with a mechanism in its encoder."""
     given = load(f"{CONFIG}:{name}", []).given
     attention = {"kind": mechanism, "use_bias": False, **settings[mechanism]}
     return {**given, "model": {**given["model"], "self_attention": attention}}

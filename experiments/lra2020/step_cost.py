@@ -1,9 +1,9 @@
-"""What one training step of a config costs on this machine: how many a second, and the bytes of its compiled program.
+"""The cost of one training step of a config on this machine: steps per second and the memory of the compiled program.
 
-The step is the trainer's own, forward, backward and update, on a batch of full rows (nothing is padding) of random
-tokens. Bytes are what the program needs at a time, by the compiler's account: its arguments (parameters, optimizer's
-state, batch), its results as far as they take no argument's place, and what it allocates beside them. JAX is imported
-where it is used, so that a study is read without it.
+The step is that of the trainer, forward, backward and update, on a batch of random tokens in full rows without padding.
+The memory is the peak reported by the compiler: the arguments (parameters, optimizer state, batch), the results that do
+not reuse the memory of an argument, and temporary allocations. JAX is imported inside the functions, so that a study
+can be loaded without it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from attention_research.config import Config, resolve
 
 
 def of_trial(workdir: Path) -> Config:
-    """The config of a trial, which need not have been trained."""
+    """Returns the config of a trial, which may be untrained."""
     return resolve(json.loads((workdir / "trial.json").read_text(encoding="utf-8"))["given"])
 
 
 def full_batch(shapes: dict[str, tuple[int, ...]], words: int, classes: int) -> dict[str, np.ndarray]:
-    """Random tokens from 1 on in everything that is long, random classes as "label"; no row only fills."""
+    """Draws a batch: random tokens, not 0, in all long arrays, and random classes as "label". No row is padding."""
     chance = np.random.default_rng(0)
     last = {name: classes if name == "label" else words for name in shapes}
     first = {name: 0 if name == "label" else 1 for name in shapes}
@@ -34,7 +34,10 @@ def full_batch(shapes: dict[str, tuple[int, ...]], words: int, classes: int) -> 
 
 
 def cost(config: Config, seconds: float, least: int = 3) -> dict[str, float]:
-    """{"steps_per_second" (of the median step), "megabytes", "parameters"}; steps for `seconds`, `least` at least."""
+    """Measures "steps_per_second" (of the median step), "megabytes" and "parameters".
+
+    Steps are run for `seconds`, and at least `least` of them.
+    """
     import jax
 
     from attention_research.training.trainer import Trainer
@@ -62,14 +65,15 @@ def cost(config: Config, seconds: float, least: int = 3) -> dict[str, float]:
 
 
 def measure_step(*, workdir: Path, seed: int, seconds: float, **_: Any) -> dict[str, float]:
-    """`cost` of a trial's config as it is trained alone; of the first seed only."""
+    """Measures `cost` for the config of a trial that is trained alone, for the first seed only."""
     return {} if seed else cost(of_trial(workdir), seconds)
 
 
 def measure_lengths(
     *, workdir: Path, lengths: Sequence[int], batch_size: int, seconds: float, **_: Any
 ) -> dict[str, Any]:
-    """`cost` by length: "steps_per_second_4096" and "megabytes_4096", and the lists of both with their "lengths"."""
+    """Measures `cost` by length: "steps_per_second_4096", "megabytes_4096" and so on, and both as lists with
+    "lengths"."""
     found: dict[str, Any] = {"lengths": list(lengths), "speeds": [], "sizes": []}
     for length in lengths:
         config = of_trial(workdir).override([("max_length", length), ("training.batch_size", batch_size)])

@@ -1,11 +1,12 @@
-"""Tay et al. 2021 (Long Range Arena), Tables 1 and 2: score, steps a second and memory of nine attention mechanisms.
+"""Tay et al. 2021 (Long Range Arena), Tables 1 and 2: score, speed and memory of nine attention mechanisms.
 
     attention-research reproduce lra2020/table1 --scale=cpu
 
-A row is a mechanism on a task: accuracy on test, and the speed and memory of one training step at the task's length.
-The rows of cost are one step each at 1,024 to 4,096 tokens of Text, a row to a batch, with the settings of the arena's
-code. At `cpu` every sequence is a tenth to a quarter as long as the arena's, and three of its five data sets are others
-(README). Standard attention writes its scores to memory; one row of cost has the package's blockwise kernel instead.
+A row is a mechanism on a task, with its test accuracy, and the speed and memory of one training step at the length of
+the task. The rows "cost" measure one training step at 1,024 to 4,096 tokens of Text with batch size 1 and the settings
+of the arena's code. At `cpu` sequences are a tenth to a quarter as long as in the arena, and three of its five data
+sets are replaced (README). Standard attention writes its scores to memory; one cost row has the package's blockwise
+kernel instead.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from .table1_figures import draw_bubbles, draw_costs, draw_tasks
 from .table1_verdicts import avoid_the_cost
 
 LENGTHS = (1024, 2048, 4096)
-#: The tasks whose released configuration is counted, and run where there is an accelerator.
+#: The tasks whose released configuration is counted, and trained on an accelerator.
 COUNTED = ("listops", "text")
 SMOKED = ("standard", "linear")
 
 
 def task_row(task: str, mechanism: str) -> Row:
-    """A mechanism on a task."""
+    """The row of a mechanism on a task."""
     at = {"cpu": variant(task, mechanism, SHORT)}
     if task == "listops" and mechanism in SMOKED:
         at["smoke"] = variant("smoke", mechanism, TINY)
@@ -36,7 +37,7 @@ def task_row(task: str, mechanism: str) -> Row:
 
 
 def cost_row(mechanism: str, name: str, kind: str, **settings: str) -> Row:
-    """What a step of a mechanism costs by length."""
+    """The row of the cost of a mechanism's training step by length."""
     chosen = {kind: {**RELEASED[kind], **settings}}
     at = {"cpu": variant("text", kind, chosen), "gpu": variant("text_base", kind, chosen)}
     if mechanism in SMOKED:
@@ -57,7 +58,7 @@ STUDY = Study(
                        settings={"lengths": (16, 32), "batch_size": 1, "seconds": 0.0}),
         "cpu": Scale(f"{CONFIG}:listops", seeds=2, jobs=2, replicas=True,
                      settings={"lengths": LENGTHS, "batch_size": 1, "seconds": 1.0},
-                     note="Two layers of width 64, 4 heads; 400 steps of 16 sequences, of ListOps 32."),
+                     note="Two layers of width 64, 4 heads; 400 steps of 16 sequences (ListOps: 32)."),
         "gpu": Scale(f"{CONFIG}:listops_base", seeds=2,
                      settings={"lengths": (1024, 2048, 3072, 4096), "batch_size": 32, "seconds": 5.0}),
         "paper": Scale(f"{CONFIG}:listops_base", seeds=1, note="The released base configurations of ListOps and Text."),
@@ -66,17 +67,17 @@ STUDY = Study(
     columns=(
         PARAMETERS,
         Column("evaluate.accuracy", "accuracy", fixed(1), better="higher"),
-        Column("evaluate.majority_accuracy", "always one class", fixed(1), spread=False),
+        Column("evaluate.majority_accuracy", "majority class", fixed(1), spread=False),
         Column("measure.steps_per_second", "steps/s", significant(3), better="higher"),
-        Column("measure.megabytes", "step MB", significant(3), better="lower"),
-        *(Column(f"measure.steps_per_second_{length}", f"steps/s {length:,}", significant(3), better="higher")
+        Column("measure.megabytes", "MB per step", significant(3), better="lower"),
+        *(Column(f"measure.steps_per_second_{length}", f"steps/s, {length:,}", significant(3), better="higher")
           for length in LENGTHS),
-        *(Column(f"measure.megabytes_{length}", f"step MB {length:,}", significant(3), better="lower")
+        *(Column(f"measure.megabytes_{length}", f"MB per step, {length:,}", significant(3), better="lower")
           for length in LENGTHS),
     ),
     published="table1.csv",
     claims="../claims.csv",
-    # The printed scores of retrieval are seven points above chance.
+    # The published scores of retrieval are seven points above chance.
     competence=(
         Competence("listops_standard", "evaluate.accuracy", "majority", margin=15, higher=True, rows=("listops_*",)),
         Competence("text_standard", "evaluate.accuracy", "majority", margin=15, higher=True, rows=("text_*",)),
@@ -89,9 +90,9 @@ STUDY = Study(
     verdicts={"attention-without-all-pairs": avoid_the_cost},
     figures=(draw_bubbles, draw_tasks, draw_costs),
     notes=(
-        "Steps/s and step MB: one training step of one model, measured alone in its process, on full rows; MB is what "
-        "the compiled program needs, with the optimizer's state. The seeds of a task's row were trained as replicas.",
+        "Steps/s and MB per step: one training step of one model, measured in its own process on full rows. MB is the "
+        "memory of the compiled program with the optimizer state. The seeds of a row were trained together.",
         "Published: accuracy of Table 1, speed and memory of Table 2 at 4K tokens of Text (batch 32 on 16 TPU chips). "
-        "Its averages leave Path-X out, which every model failed; Sinkhorn's printed 51.29 is 51.48 by its own cells.",
+        "The averages leave out Path-X, which every model failed. Sinkhorn's published 51.29 is 51.48 by its cells.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The pictures of `lra2020/table1`."""
+"""The figures of `lra2020/table1`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from attention_research.studies.results import Results, published
 from .mechanisms import MECHANISMS, TASKS
 from .table1_verdicts import ACCURACY, longest, score, told
 
-#: Points squared of the largest bubble.
+#: The area of the largest bubble, in square points.
 LARGEST = 1800.0
 
 
 def _bubbles(axis: Any, found: dict[str, tuple[float, float, float]], unit: str) -> None:
-    """Mechanism -> (speed, score, memory): a bubble with a number each, its area as its memory; the numbers' legend."""
+    """Draws (speed, score, memory) of each mechanism as a numbered bubble, whose area is the memory, and the legend."""
     most, said = max(size for _, _, size in found.values()), []
     looks = dict(zip(MECHANISMS, itertools.cycle(COLOURS[1:]), strict=False))
     for number, name in enumerate(MECHANISMS, start=1):
@@ -33,7 +33,7 @@ def _bubbles(axis: Any, found: dict[str, tuple[float, float, float]], unit: str)
 
 
 def draw_bubbles(results: Results, folder: Path) -> Figure | None:
-    """Score against speed with memory as the area, ours and the paper's (its Figure 3)."""
+    """Draws the score against the speed, with memory as the area, for our results and the paper's (its Figure 3)."""
     measured, cells = [task for task in TASKS if results.values(f"{task}_standard", ACCURACY)], published(results.study)
     tasks, ours = told(results) or measured, {}
     for one in MECHANISMS:
@@ -64,7 +64,10 @@ def draw_bubbles(results: Results, folder: Path) -> Figure | None:
 
 
 def draw_tasks(results: Results, folder: Path) -> Figure | None:
-    """Accuracy of every mechanism on every task, a point a seed, always-one-class as a line, published as a cross."""
+    """Draws the accuracy of every mechanism on every task, one point per seed.
+
+    Lines show the majority class, and crosses the published values.
+    """
     tasks = [task for task in TASKS if any(results.values(f"{task}_{one}", ACCURACY) for one in MECHANISMS)]
     if not tasks:
         return None
@@ -82,14 +85,14 @@ def draw_tasks(results: Results, folder: Path) -> Figure | None:
         axis.set_title(TASKS[task], fontsize=11)
     axes[0, 0].set_yticks(range(len(MECHANISMS)), list(MECHANISMS.values()))
     axes[0, 0].invert_yaxis()
-    axes[0, -1].set_xlabel("accuracy; grey: always one class; cross: published (other data and sizes)", loc="right")
+    axes[0, -1].set_xlabel("accuracy; grey: majority class; cross: published (other data and sizes)", loc="right")
     where = folder / "tasks.png"
     save(pyplot, figure, where)
     return Figure(where, "Accuracy by task", f"{'; '.join(said)}.")
 
 
 def draw_costs(results: Results, folder: Path) -> Figure | None:
-    """Steps a second and megabytes of a training step by length."""
+    """Draws steps per second and megabytes of a training step by length."""
     names = {row.id: row.name.removeprefix("cost: ") for row in results.rows if row.id.startswith("cost_")}
     names = {row: name for row, name in names.items() if results.values(row, "measure.lengths")}
     if not names:
@@ -97,7 +100,7 @@ def draw_costs(results: Results, folder: Path) -> Figure | None:
     pyplot, said = canvas(), []
     figure, axes = pyplot.subplots(1, 2, figsize=(11.5, 4.4))
     figure.subplots_adjust(wspace=0.3)
-    for axis, what, unit in zip(axes, ("speeds", "sizes"), ("steps/s", "MB a step"), strict=True):
+    for axis, what, unit in zip(axes, ("speeds", "sizes"), ("steps/s", "MB per step"), strict=True):
         for (row, name), style in zip(names.items(), styles(), strict=False):
             lengths, means = results.values(row, "measure.lengths")[0], results.mean_list(row, f"measure.{what}")
             axis.plot(lengths, means, label=name, linewidth=1.4, markersize=5, **style)
@@ -109,4 +112,4 @@ def draw_costs(results: Results, folder: Path) -> Figure | None:
     axes[1].legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=9)
     where = folder / "cost.png"
     save(pyplot, figure, where)
-    return Figure(where, "What a training step costs by length", f"At the longest: {'; '.join(said)}.")
+    return Figure(where, "Cost of a training step by length", f"At the longest: {'; '.join(said)}.")

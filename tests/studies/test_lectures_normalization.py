@@ -76,7 +76,7 @@ def test_gradients_matter_if_little_of_the_gain_is_left_when_they_are_detached(s
     judge = lambda **values: judged(study, "layernorm-normalises-gradients", trained(**values))
     assert judge(none=80, layer_norm=40, detached=70).status == HELD
     part = judge(none=80, layer_norm=40, detached=50)
-    assert part.status == CONDITION and "75% of the gain is left" in part.because
+    assert part.status == CONDITION and "75% of the gain remains" in part.because
     assert judge(none=80, layer_norm=40, detached=40).status == FAILED
     assert judge(none=40, layer_norm=40, detached=70).status == FAILED
     assert judge(none=80, layer_norm=40).status == UNTESTED
@@ -134,7 +134,7 @@ def test_layer_norm_has_to_stop_what_grows_begin_nothing_and_be_sooner(study):
 
     assert judge(tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0)).status == HELD
     later = judge(50, tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0))
-    assert later.status == CONDITION and "no sooner" in later.because
+    assert later.status == CONDITION and "not reached sooner" in later.because
     begun = judge(tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0), gelu=(1.0, 1.0), gelu_norm=(3.0, 1.0))
     assert begun.status == CONDITION and "begins for gelu at gain 2" in begun.because
     assert judge(tanh=(9.0, 1.0), tanh_norm=(5.0, 1.0)).status == FAILED

@@ -100,7 +100,7 @@ def test_more_compute_and_less_time_are_two_cases(studies):
     assert judged(study, claim, rows, curves=curves).status == HELD
     rows["transformer"]["train.steps_per_second"] = [1.0] * 3
     found = judged(study, claim, rows, curves=curves)
-    assert found.status == FAILED and "2.00 times rnnsearch's operations" in found.because
+    assert found.status == FAILED and "2.00 times the operations per update of rnnsearch" in found.because
     assert found.cases["time, rnnsearch"] == REVERSED
 
 

@@ -39,7 +39,7 @@ def test_lengths_are_judged_cell_by_cell(studies):
         "measure__exact_unequal": [0.4] * len(tables)})  # fmt: skip
     assert judge([[1.0, None], [0.95, 0.9]], [[0.9, None], [0.9, 0.95]]).status == HELD
     partly = judge([[1.0, 0.2], [0.95, 0.9]], [[1.0, 0.2], [0.9, 0.95]])
-    assert partly.status == CONDITION and "3 of 4 cells" in partly.because and "worst 20.0%" in partly.because
+    assert partly.status == CONDITION and "3 of 4 cells" in partly.because and "worst has 20.0%" in partly.because
     assert judge([[1.0, 0.2], [0.5, 0.95]], [[1.0, 0.2], [0.5, 0.95]]).status == FAILED  # equal lengths alone
 
 
