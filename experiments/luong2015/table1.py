@@ -1,12 +1,12 @@
-"""Luong et al. 2015, Table 1: what reversing, dropout, attention and input feeding add, one after the other.
+"""Luong et al. 2015, Table 1: the effects of reversing, dropout, attention and input feeding, added one by one.
 
     attention-research reproduce luong2015/table1 --scale=cpu
     attention-research inspect   --study=luong2015/table1 --scale=paper
 
-The paper translates WMT14, English to German; below `paper` the same systems translate Bible verses in that direction,
-with Adam and one layer. Ensembles are not built. Three rows on generated sentences, which carry their alignment, say
-how far the centre of each step's weights lies from the word to be translated, and one, whose names are unknown words,
-what replacing them by the source word that was looked at adds.
+The paper translates WMT14, English to German. Below `paper` the same systems translate Bible verses in that direction,
+with Adam and one layer. Ensembles are not built. Three rows on generated sentences with gold alignments measure the
+distance between the centre of each step's weights and the word to be translated. One row, whose names are unknown
+words, measures the effect of replacing unknown words by the attended source word.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def local_m(half_width: int) -> dict:
 def row(
     id: str, name: str, changes: dict, *, dropout: bool = True, forward: bool = False, paper: dict | None = None
 ) -> Row:
-    """A row of the paper; `paper` stands in for the changes at `paper`."""
+    """A row of the paper. `paper` replaces the overrides at the scale `paper`."""
     ours, theirs = dict(changes), dict(changes if paper is None else paper)
     if not dropout:
         ours, theirs = ours | {"model.dropout_rate": 0.0}, theirs | WITHOUT_DROPOUT
@@ -71,7 +71,7 @@ def row(
 
 
 def on_generated(id: str, name: str, changes: dict, stages: tuple = GOLD, data: str = "local") -> Row:
-    """A row on generated sentences with input feeding; 260 words are known, so that names are not."""
+    """A row on generated sentences with input feeding. The vocabulary has 260 words, without the names."""
     return generated(id, name, {**FEED, **changes}, stages, vocabulary=260, data=data)
 
 
@@ -109,13 +109,13 @@ ROWS = (
 
 
 def all_states(results: Results) -> Verdict:
-    """Global attention against the last state at every step, in the same decoder."""
+    """Global attention is better than the last state at every step, in the same decoder."""
     return conclude(quality(results, "global_feed", "last_state_feed", "global"))
 
 
 def position_then_window(results: Results) -> Verdict:
-    """Local against global attention, and how far the weights' centre is from the gold word: local-p, which picks its
-    position, against local-m, which does not."""
+    """Local-p, which predicts its position, is better than global attention and than local-m, which does not predict
+    it, and the centre of its weights is closer to the gold word than that of local-m."""
     pairs = {
         **quality(results, "local_p_feed", "global_feed", "local-p against global"),
         **quality(results, "local_p_feed", "local_m_feed", "local-p against local-m"),
@@ -125,7 +125,7 @@ def position_then_window(results: Results) -> Verdict:
 
 
 def feeding(results: Results) -> Verdict:
-    """Papers' must hold: any attention is above none; input feeding lowers perplexity."""
+    """Attention is better than none, and input feeding lowers the perplexity."""
     return conclude({
         **quality(results, "location", "dropout", "location against none"),
         **quality(results, "global_feed", "dropout", "global against none"),
@@ -134,9 +134,9 @@ def feeding(results: Results) -> Verdict:
 
 
 NOTE = (
-    "Bible verses, English to German, learnt up to 32 pieces; Adam where the paper has SGD. BLEU is of the test verses "
-    "that fit into 32 pieces, greedy; bleu.png is of all of them, cut to that length. The rows called generated say "
-    "nothing of German."
+    "Bible verses, English to German, are trained up to 32 word pieces, with Adam instead of the paper's SGD. BLEU is "
+    "that of test verses of at most 32 pieces, greedy; bleu.png uses all test verses, cut to that length. The "
+    "generated rows are not German."
 )
 STUDY = Study(
     rows=ROWS,
@@ -145,8 +145,8 @@ STUDY = Study(
         *COLUMNS,
         BLEU,
         CENTRE_DISTANCE,
-        Column("measure.bleu_before_unk", "BLEU before unk", fixed(1), better="higher"),
-        Column("measure.bleu_after_unk", "after unk", fixed(1), better="higher"),
+        Column("measure.bleu_before_unk", "BLEU before replacement", fixed(1), better="higher"),
+        Column("measure.bleu_after_unk", "BLEU after replacement", fixed(1), better="higher"),
     ),
     budgets=(
         Budget("global_feed", {"dropout": ("base", "reverse", "last_state_feed")}),
@@ -156,7 +156,7 @@ STUDY = Study(
     compared={"evaluate.perplexity": "perplexity", "measure.bleu_fitting": "BLEU (newstest2014)"},
     claims="../claims.csv",
     counts=weights_without_biases,
-    # A generated sentence has one right translation.
+    # A generated sentence has exactly one correct translation.
     competence=(
         Competence(
             "global_feed", "evaluate.perplexity", "trigram", rows=("base", "reverse", "dropout", "location", "*_feed")

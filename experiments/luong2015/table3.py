@@ -33,7 +33,7 @@ DOT = attention("global", {"kind": "dot"})
 
 
 def row(id: str, name: str, changes: dict, *, dropout: bool = False) -> Row:
-    """A row of the paper, without dropout unless it says so."""
+    """A row of the paper, without dropout by default."""
     ours = changes if dropout else changes | {"model.dropout_rate": 0.0}
     theirs = changes if dropout else changes | WITHOUT_DROPOUT
     return Row(id, name, at={**dict.fromkeys(OURS, ours), "paper": theirs})
@@ -51,7 +51,7 @@ ROWS = (
 
 
 def each_step_helps(results: Results) -> Verdict:
-    """Papers' must hold: the printed order, step by step."""
+    """Each step of the paper lowers the perplexity."""
     steps = (("location", "base"), ("location_feed", "location"), ("dot_dropout_feed", "location_feed"))
     return conclude({
         f"perplexity, {better} after {worse}": compare(results, better, worse, "evaluate.perplexity")
@@ -60,8 +60,8 @@ def each_step_helps(results: Results) -> Verdict:
 
 
 NOTE = (
-    "Bible verses, German to English, learnt up to 32 pieces; BLEU is of the test verses that fit into them, greedy; "
-    "bleu.png is of all of them, cut to that length."
+    "Bible verses, German to English, are trained up to 32 word pieces. BLEU is that of test verses of at most 32 "
+    "pieces, greedy; bleu.png uses all test verses, cut to that length."
 )
 STUDY = Study(
     rows=ROWS,

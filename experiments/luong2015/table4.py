@@ -1,10 +1,10 @@
-"""Luong et al. 2015, Tables 4 and 6: attention by kind and score function: perplexity, BLEU, alignment error rate.
+"""Luong et al. 2015, Tables 4 and 6: perplexity, BLEU and alignment error rate by kind of attention and score function.
 
     attention-research reproduce luong2015/table4 --scale=cpu
 
-All rows have dropout and input feeding. The paper's alignment error rate is on 508 English-German pairs aligned by
-hand, which are not among our data; the rows called generated translate sentences that carry their alignment, in a
-locally different order, and their rate is to be compared with each other's alone. The paper's cells are single runs.
+All rows have dropout and input feeding. The paper's alignment error rate is for 508 English-German pairs aligned by
+hand, which are not in our data. The generated rows translate sentences with gold alignments and local reordering; their
+alignment error rates can only be compared with each other. The paper's cells are single runs.
 """
 
 from __future__ import annotations
@@ -50,19 +50,20 @@ from .systems import (
 
 SHORT = measure(by_length, edges=(4, 8, 12, 16, 21), longest=48)
 GENERATED = (train, evaluate, SHORT, measure(measure_gold), measure(measure_maps, count=1))
-#: The concat score as the paper ran it: the block that meets the source state is the identity.
+#: The concat score as the paper ran it: the block of the matrix for the source state is the identity.
 CONCAT = {"kind": "concat", "source_is_identity": True}
 SCORES = {"dot": {"kind": "dot"}, "general": {"kind": "general"}, "concat": CONCAT}
 PLACES = {"global": "global", "local_m": "local_monotonic", "local_p": "local_predictive"}
 
 
 def widths(place: str, score: str) -> dict[int, dict]:
-    """The section of an alignment, by the window's half."""
+    """The section of an alignment, by half of the window."""
     return {w: attention(PLACES[place], SCORES[score], None if place == "global" else w) for w in WIDTHS}
 
 
 def both(id: str, name: str, changes: dict[int, dict]) -> tuple[Row, Row]:
-    """A row on verses (and at `paper`) and its twin on generated sentences; `changes` by the window's half."""
+    """A row on verses (and at `paper`) and the same on generated sentences. `changes` are given by half of the
+    window."""
     verses, paper, twin = (changes[w] for w in (VERSES_HALF_WIDTH, HALF_WIDTH, GENERATED_HALF_WIDTH))
     return (
         Row(id, name, at={**dict.fromkeys(OURS, verses), "paper": paper}),
@@ -87,8 +88,11 @@ ROWS = (
 
 
 def scores_compared(results: Results) -> Verdict:
-    """Interchangeable: every score function of a kind of attention is above its floors. Different: some two of them
-    differ clearly, in perplexity or alignment error rate. Both halves of the claim are needed for "held"."""
+    """Score functions are interchangeable but differ in quality.
+
+    They are interchangeable if, for a kind of attention, every score function is better than its baselines. They differ
+    if some two of them differ clearly in perplexity or alignment error rate. The claim holds if both are true.
+    """
     cases, works = {}, []
     for place in PLACES:
         for prefix, key in (("", "evaluate.perplexity"), ("generated_", "measure.alignment_error_rate")):
@@ -101,17 +105,17 @@ def scores_compared(results: Results) -> Verdict:
     said, clear = [case.text for case in cases.values()], [case.clear for case in cases.values()]
     if not {True, False} & {*clear}:
         return Verdict(UNTESTED, "; ".join(said) or "no two score functions were measured")
-    said.append(f"{sum(works)} of {len(works)} rows above their floors")
+    said.append(f"{sum(works)} of {len(works)} rows are better than their baselines")
     if all(works) and any(clear):
         return Verdict(HELD, "; ".join(said))
     if all(works) or any(clear):
         half = "all of them translate" if all(works) else "they differ in quality"
-        return Verdict(CONDITION, f"held so far as {half}; {'; '.join(said)}")
+        return Verdict(CONDITION, f"held in part: {half}; {'; '.join(said)}")
     return Verdict(FAILED, "; ".join(said))
 
 
 def location_aligns_worst(results: Results) -> Verdict:
-    """Papers' must hold: location attention has the worst alignment error rate."""
+    """Location attention has the worst alignment error rate."""
     return conclude({
         f"AER, {row} against location": compare(
             results, f"generated_{row}", "generated_location", "measure.alignment_error_rate"
@@ -121,7 +125,7 @@ def location_aligns_worst(results: Results) -> Verdict:
 
 
 def predicted_windows(results: Results) -> Verdict:
-    """Papers' must hold: local-p is better than local-m where the order is not the source's."""
+    """Local-p is better than local-m if the word order differs from that of the source."""
     return conclude({
         "perplexity, generated, general": compare(
             results, "generated_local_p_general", "generated_local_m_general", "evaluate.perplexity"
@@ -133,7 +137,7 @@ def predicted_windows(results: Results) -> Verdict:
 
 
 def draw_maps(results: Results, folder: Path) -> Figure | None:
-    """The same generated sentence under every alignment, by the first finished seed of each."""
+    """Draws the maps of the same generated sentence for every alignment, by the first finished seed of each."""
     maps = [
         {**one, "title": twin.name.removeprefix("generated: ")}
         for _, twin in PAIRS
@@ -144,9 +148,9 @@ def draw_maps(results: Results, folder: Path) -> Figure | None:
 
 
 NOTE = (
-    "Bible verses, English to German, learnt up to 32 pieces; BLEU is of the test sentences that fit, greedy. Windows "
-    "reach 5 pieces to each side, 4 words in generated sentences (the paper: 10 of up to 50 words). bleu.png is of all "
-    "test sentences, cut to 32 pieces."
+    "Bible verses, English to German, are trained up to 32 word pieces. BLEU is that of test sentences of at most that "
+    "length, greedy. Windows reach 5 pieces to each side, and 4 words in generated sentences (paper: 10 for up to 50 "
+    "words). bleu.png uses all test sentences, cut to 32 pieces."
 )
 STUDY = Study(
     rows=ROWS,
@@ -156,7 +160,7 @@ STUDY = Study(
         *COLUMNS,
         BLEU,
         Column("measure.alignment_error_rate", "AER (generated)", fixed(2), better="lower"),
-        Column("measure.alignment_accuracy", "accuracy", fixed(2), better="higher"),
+        Column("measure.alignment_accuracy", "alignment accuracy", fixed(2), better="higher"),
         CENTRE_DISTANCE,
     ),
     budgets=(
@@ -167,7 +171,7 @@ STUDY = Study(
     compared={"evaluate.perplexity": "perplexity", "measure.bleu_fitting": "BLEU"},
     claims="../claims.csv",
     counts=weights_without_biases,
-    # A generated sentence has one right translation.
+    # A generated sentence has exactly one correct translation.
     competence=(
         Competence("generated_global_general", "evaluate.bleu", line=90, higher=True, rows=("generated_*",)),
         Competence(

@@ -1,8 +1,8 @@
-"""Unknown words of a translation replaced by the source word that was looked at, Luong et al. 2015, section 4.2
-(after Jean et al. 2015): each unknown word that is written becomes the source word with the greatest alignment weight.
+"""Replacement of unknown words in translations (Luong et al. 2015, section 4.2, after Jean et al. 2015).
 
-Needs a vocabulary of whole words, so that tokens and words are the same; a dictionary of translations, which the paper
-also asks, is not used: names stay as they are.
+Each unknown word of the output is replaced by the source word with the largest alignment weight. This needs a
+vocabulary of whole words, so that tokens and words are the same. The paper also uses a dictionary of translations; here
+names are copied unchanged.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from attention_research.training.evaluation import Trained
 def replaced(
     written: Sequence[str], tokens: Sequence[int], source: Sequence[str], weights: Float[np.ndarray, "T S"]
 ) -> list[str]:
-    """The written words with each unknown one replaced by the source word of its row's greatest weight; what stands
-    behind the source's words (the end of the sentence) is never taken.
+    """Replaces each unknown word of the output by the source word with the largest weight in its row.
+
+    Positions after the source words (the end-of-sentence symbol) are never chosen.
 
     >>> replaced(["il", "voit", "<unk>"], [7, 8, UNKNOWN], ["he", "sees", "Bafe"], np.eye(3))
     ['il', 'voit', 'Bafe']
@@ -38,8 +39,8 @@ def replaced(
 
 
 def measure(*, workdir: Path, seed: int, examples: int | None = None) -> dict[str, Any]:
-    """Of a trained run over whole words, on the test split: "bleu_before_unk" and "bleu_after_unk", and which share of
-    the written words was unknown ("unknown_share")."""
+    """Measures a trained run over whole words on the test split: "bleu_before_unk", "bleu_after_unk", and the share of
+    unknown words in the output ("unknown_share")."""
     del seed
     trained = Trained(workdir)
     sources, references = trained.data.text("test")

@@ -1,4 +1,4 @@
-"""Which changes of Narang et al. 2021 help here, and is our order of the rows that of the paper?"""
+"""Which changes of Narang et al. 2021 help here, and whether our order of the rows agrees with that of the paper."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from attention_research.studies.verdicts import Comparison, compare
 from .labels import placed
 
 BASELINE, FINAL, SPEED = "vanilla_transformer", "measure.final_loss", "train.steps_per_second"
-#: What both tables have: our number, the paper's column.
+#: The columns that both tables have: our key, and the column of the paper.
 COMPARED = {
     "steps a second": (SPEED, "steps a second"),
     "early loss": ("measure.early_loss", "early loss"),
     "final loss": (FINAL, "final loss"),
 }
 LEVEL = 0.05
-#: Inches that a panel's points lie in.
+#: The width and height, in inches, of the area of a panel's points.
 PANEL = (9.6, 6.4)
 
 
 class Point(NamedTuple):
-    """A row's number here, the mean over seeds, and in the paper."""
+    """The value of a row here, averaged over seeds, and in the paper."""
 
     name: str
     ours: float
@@ -35,9 +35,10 @@ class Point(NamedTuple):
 
 
 def timed() -> dict[str, dict[str, float]]:
-    """Row -> the times of a step, of the newest recorded run in which all rows took turns; empty if there is none.
+    """Returns the step times of each row in the newest recorded run in which all rows took turns, or an empty dict.
 
-    Trials ran hours apart, beside other things; these are of the same minutes (`benchmarks/narang2021.py`).
+    Trials ran hours apart and beside other processes; in that run all rows were timed within the same minutes
+    (`benchmarks/narang2021.py`).
     """
     recorded = sorted(Path(__file__).parents[2].glob("benchmarks/results/narang2021-*.json"))
     times = json.loads(recorded[-1].read_text(encoding="utf-8"))["times"] if recorded else {}
@@ -45,7 +46,10 @@ def timed() -> dict[str, dict[str, float]]:
 
 
 def faster(results: Results, row: str, than: str) -> Comparison:
-    """By the recorded times of steps, clear where their ranges lie apart; else by the trials' own speeds."""
+    """Compares the speed of two rows by the recorded step times, or, without these, by the speeds of the trials.
+
+    The difference of recorded times is clear if their ranges do not overlap.
+    """
     found = timed()
     if results.scale != "cpu" or not {row, than} <= found.keys():
         return compare(results, row, than, SPEED, higher=True)
@@ -58,7 +62,7 @@ def faster(results: Results, row: str, than: str) -> Comparison:
 
 
 def points(results: Results, key: str, cell: str) -> list[Point]:
-    """The rows that have the number here and there, in the order of the table."""
+    """Returns the rows that have a value here and in the paper, in the order of the table."""
     printed, times = published(results.study), timed() if key == SPEED and results.scale == "cpu" else {}
     ours = lambda row: (1e3 / times[row]["median_ms"],) if row in times else results.values(row, key)
     found = ((row, ours(row.id), printed.get(row.id, {}).get(cell)) for row in results.rows)
@@ -66,7 +70,7 @@ def points(results: Results, key: str, cell: str) -> list[Point]:
 
 
 def correlations(results: Results) -> dict[str, Correlation]:
-    """Of each column that both tables have: do they agree on the order of the rows?"""
+    """Returns, for each column that both tables have, the rank correlation of the rows."""
     found = {what: points(results, *keys) for what, keys in COMPARED.items()}
     return {
         what: rank_correlation([p.ours for p in some], [p.theirs for p in some])
@@ -76,14 +80,14 @@ def correlations(results: Results) -> dict[str, Correlation]:
 
 
 def by_seed(results: Results, row: str, key: str = FINAL) -> dict[int, float]:
-    """Seed -> a row's number."""
+    """Maps each seed to the value of a row."""
     stage, name = key.split(".", 1)
     entries = ((e.trial.seed, e.result["stages"].get(stage, {}).get(name)) for e in results.of(row) if e.result)
     return {seed: value for seed, value in entries if value is not None}
 
 
 def differences(results: Results, key: str = FINAL) -> dict[str, Difference]:
-    """Row -> its number less the baseline's, paired over seeds, with Holm's correction for all rows that are there."""
+    """Maps each row to its difference from the baseline, paired over seeds, with Holm's correction over all rows."""
     base, found = by_seed(results, BASELINE, key), {}
     for row in results.rows:
         here = by_seed(results, row.id, key)
@@ -95,12 +99,12 @@ def differences(results: Results, key: str = FINAL) -> dict[str, Difference]:
 
 
 def better(results: Results, key: str = FINAL) -> list[str]:
-    """The rows whose number is lower than the baseline's beyond the spread, after the correction."""
+    """Returns the rows whose value is significantly lower than that of the baseline, after the correction."""
     return [row for row, one in differences(results, key).items() if one.mean < 0 and one.p < LEVEL]
 
 
 def scatter(what: str, results: Results, folder: Path) -> Figure | None:
-    """Our rank of the rows by a column of `COMPARED` against the paper's, every row by its name."""
+    """Draws our rank of the rows by a column of `COMPARED` against the paper's rank, with the names of the rows."""
     some = points(results, *COMPARED[what])
     if len(some) < 4:
         return None
@@ -110,18 +114,18 @@ def scatter(what: str, results: Results, folder: Path) -> Figure | None:
     _panel(axis, what, some, found)
     axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
     save(pyplot, figure, path)
-    said = f"Spearman's correlation of our order of {len(some)} rows with the paper's: {what} {found}."
+    said = f"Spearman's rank correlation of {len(some)} rows with the paper: {what} {found}."
     return Figure(path, f"Our rows against the paper's by {what}", said)
 
 
 def _panel(axis: Any, what: str, some: list[Point], found: Correlation) -> None:
-    """Ranks, so that rows that are far off do not press the others together; the diagonal is the same order."""
+    """Draws ranks, so that outliers do not compress the other rows. The diagonal shows equal ranks."""
     from scipy.stats import rankdata
 
     ours, theirs = (rankdata([getattr(point, side) for point in some]) for side in ("ours", "theirs"))
     last = len(some)
     axis.plot([1, last], [1, last], color="#999999", linewidth=1, zorder=1)
-    wide, high = (72 * inches / (last + 2) for inches in PANEL)  # points of type for a rank
+    wide, high = (72 * inches / (last + 2) for inches in PANEL)  # the size of one rank in points
     names = [point.name.replace("$", "") for point in some]
     at = [(x * wide, y * high) for x, y in zip(theirs, ours, strict=True)]
     for point, x, y, place in zip(some, theirs, ours, placed(names, at, width=(last + 6) * wide), strict=True):

@@ -1,11 +1,14 @@
-"""Rows of Narang et al. 2021 as their papers describe them, where the released code ran something else.
+"""Rows of Narang et al. 2021 as their papers describe them, where the released code differs.
 
     attention-research inspect --study=narang2021/as_written --scale=paper --json
 
-Outside the table's 52. What differs: RMSNorm over all channels (the release: the first 52 of 768); two filters for all
-channels of a convolution (the release drops the setting: one a channel); the factorized Synthesizer's scores as the
-product of its two factors (the release: the same row for every query); halting in the Universal Transformer (the
-release: 28 steps for all); the decoder's expert capacity as configured (the release misspells the setting).
+These rows are not among the 52 of the table. The differences are:
+
+- RMSNorm over all channels (release: over the first 52 of 768);
+- two filters for all channels of a convolution (release: the setting is ignored, one filter for each channel);
+- scores of the factorized Synthesizer as the product of its two factors (release: the same row for every query);
+- halting in the Universal Transformer (release: 28 steps for all tokens);
+- the decoder's expert capacity as configured (release: the setting is misspelled).
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ STUDY = Study(
         for name in SIZED["paper"]
     ),
     scales={"smoke": Scale(f"{CONFIG}:smoke", seeds=1), "paper": Scale(f"{CONFIG}:paper", seeds=5)},
-    # Counted at the published sizes.
+    # Nothing is trained; everything is counted at the published sizes.
     competence=(),
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS),
     counts=counts,

@@ -1,4 +1,4 @@
-"""What rows of Narang et al. 2021, Table 1, change of its baseline, as overrides of its config."""
+"""The changes of the rows of Narang et al. 2021, Table 1, as overrides of the baseline's config."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from .sizes import Sizes
 Overrides = dict[str, Any]
 SELF, CROSS, FORWARD = "self_attention", "cross_attention", "feed_forward"
 LAYERS = {"encoder": (SELF, FORWARD), "decoder": (SELF, CROSS, FORWARD)}
-#: Steps of a branch, "*" where its layer stands; the baseline's is the second.
+#: The steps of a branch; "*" stands for its layer. The second tuple is that of the baseline.
 BARE = ("padding", "*", "dropout", "residual")
 NORMED = ("norm", *BARE)
 
 
 def activation(kind: str) -> Overrides:
-    """max(0, x W1) and its kin."""
+    """A feed-forward layer with another activation, like max(0, x W1) W2."""
     return {"model.feed_forward.activation": kind}
 
 
 def gated(kind: str, sizes: Sizes) -> Overrides:
-    """(act(x W + b) * (x V + c)) W2 + b2."""
+    """A gated feed-forward layer, `(act(x W + b) * (x V + c)) W2 + b2`."""
     return {"model.feed_forward": {"kind": "gated", "hidden_width": sizes.gated, "activation": kind}}
 
 
 def both(**settings: Any) -> Overrides:
-    """The same in the encoder's section and in the decoder's."""
+    """The same settings in the sections of encoder and decoder."""
     return {f"model.{side}.{name}": value for side in LAYERS for name, value in settings.items()}
 
 
 def branches(*around: str, **layers: tuple[str, ...]) -> Overrides:
-    """These steps around every layer of both sides, or of those sides whose layers are given."""
+    """The given steps around every layer of encoder and decoder, or only of the stacks whose layers are given."""
     return {
         f"model.{side}.steps": tuple(tuple(layer if step == "*" else step for step in around) for layer in of_side)
         for side, of_side in (layers or LAYERS).items()
@@ -38,7 +38,8 @@ def branches(*around: str, **layers: tuple[str, ...]) -> Overrides:
 
 
 def with_adam(sizes: Sizes) -> Overrides:
-    """What the rows without Adafactor changed too: the scale of logits and embeddings is not in their start."""
+    """The changes of the rows that use Adam instead of Adafactor: logits and embeddings are not scaled at
+    initialization."""
     rate, warmup_steps, ramp_steps = sizes.adam
     return {
         "model.self_attention.kind": "t5_scaled",
@@ -51,36 +52,36 @@ def with_adam(sizes: Sizes) -> Overrides:
 
 
 def joined(residual: str, sizes: Sizes, *around: str, final: bool) -> Overrides:
-    """Another residual, with these steps around each layer."""
+    """Another residual connection, with the given steps around each layer."""
     started = {"model.initialization": {"kind": "mesh_tensorflow_scaled"}}
     return {**both(residual={"kind": residual}, final_norm=final), **branches(*around), **with_adam(sizes), **started}
 
 
 def shape(number: int, sizes: Sizes) -> Overrides:
-    """As many parameters in another shape."""
+    """The same number of parameters in another shape."""
     layers, hidden, heads = sizes.shapes[number]
     return {"model.num_layers": layers, "model.feed_forward.hidden_width": hidden, "model.num_heads": heads}
 
 
 def vocabulary(kind: str, **settings: Any) -> Overrides:
-    """What embeds and what gives the logits."""
+    """The embeddings and the output layer."""
     return {"model.vocabulary": {"kind": kind, **settings}}
 
 
 def shared(*sides: str) -> Overrides:
-    """One layer's weights for all of these stacks."""
+    """Stacks whose layers share the weights of one layer."""
     return {f"model.{side}.stack": {"kind": "shared"} for side in sides}
 
 
 def adaptive_softmax(widths: tuple[int, ...], sizes: Sizes) -> Overrides:
-    """As run: a tail sees a quarter of a row's positions."""
+    """Adaptive softmax as released: a tail has room for a quarter of the positions of a row."""
     return vocabulary(
         "adaptive_softmax", cluster_sizes=sizes.output_clusters, cluster_widths=widths, tail_share=sizes.tail_share
     )
 
 
 def experts(kind: str, sizes: Sizes, *, hidden: int, encoder: float, decoder: float = 1.25) -> Overrides:
-    """The decoder's capacity is the default, since the release misspells its setting."""
+    """Experts. The decoder's capacity is the default, because the release misspells its setting."""
     layer = {
         "kind": kind,
         "num_experts": sizes.num_experts,
@@ -96,7 +97,7 @@ def experts(kind: str, sizes: Sizes, *, hidden: int, encoder: float, decoder: fl
 
 
 def synthesizer(kind: str, sizes: Sizes) -> Overrides:
-    """As run: 8 heads of 128 where the table's others have 12 of 64; attention to the source stays as it is."""
+    """Synthesizers as released: 8 heads of width 128 instead of 12 of width 64. Cross-attention is not changed."""
     heads, head_width = sizes.synthesizer
     return {
         "model.self_attention": {"kind": kind, "num_heads": heads, "head_width": head_width},
@@ -105,13 +106,16 @@ def synthesizer(kind: str, sizes: Sizes) -> Overrides:
 
 
 def convolution(kind: str, sizes: Sizes, *, hidden: int, **settings: Any) -> Overrides:
-    """In place of all self-attention; nine taps, a filter of its own for every channel."""
+    """Convolution instead of all self-attention, with nine taps and one filter for every channel."""
     layer = {"kind": kind, "kernel_width": sizes.taps, **settings}
     return {"model.self_attention": layer, "model.feed_forward.hidden_width": hidden}
 
 
 def evolved(blocks: int, wide: int) -> Overrides:
-    """Blocks of four and five layers; the decoder's first is a wide self-attention beside attention to the source."""
+    """The Evolved Transformer, with blocks of four and five layers.
+
+    The first layer of a decoder block has a wide self-attention in parallel to cross-attention.
+    """
     layers = {
         "encoder": ("gated_linear_unit", "convolution", SELF, FORWARD),
         "decoder": (f"wide_{SELF}+{CROSS}", "convolution", SELF, CROSS, FORWARD),
@@ -127,7 +131,7 @@ def evolved(blocks: int, wide: int) -> Overrides:
 
 
 def universal(kind: str, layers: int, **settings: Any) -> Overrides:
-    """One layer, applied again and again, through gates."""
+    """One layer that is applied repeatedly, with gates."""
     return {
         **both(stack={"kind": kind, **settings}, residual={"kind": "gru_gate"}),
         **vocabulary("t5_untied_output"),

@@ -1,11 +1,12 @@
-"""How much of a Transformer's compute is attention, as width and depth grow, at published sizes.
+"""The share of attention in the compute of a Transformer, by width and depth, at published sizes.
 
     attention-research inspect --study=narang2021/compute --scale=paper --json
 
-The sizes of T5 (Raffel et al. 2020, arXiv 1910.10683, section 3.7) and the four shapes of Narang et al. 2021, Table 1,
-on sequences of 512 and 114 tokens. `operations` are the products of `narang2021/table1`; `outside_attention` is the
-part of them that is left when the steps of attention, projections and all, are taken out of every block; `scores` the
-part that grows with the square of the length: what is saved when the same tokens come in halves, twice over.
+The sizes are those of T5 (Raffel et al. 2020, arXiv 1910.10683, section 3.7) and the four shapes of Narang et al. 2021,
+Table 1, with sequences of 512 and 114 tokens. `operations` are counted as in `narang2021/table1`. `outside_attention`
+is the share of operations that remains when attention with its projections is removed from every block. `scores` is the
+share that grows with the square of the length, from the operations that are saved when the same tokens come in twice as
+many sequences of half the length.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .changes import Overrides, shape
 from .sizes import PAPER
 from .table1 import CONFIG, INPUTS, TARGETS, counted
 
-#: Width, hidden width, layers a stack, heads and their width.
+#: Width, hidden width, layers per stack, heads, and head width.
 T5 = {
     "T5 small": (512, 2048, 6, 8, 64),
     "T5 base": (768, 3072, 12, 12, 64),
@@ -32,7 +33,7 @@ SHAPES = ("24 layers of 1536", "18 layers of 2048", "8 layers of 4608", "6 layer
 
 
 def sized(width: int, hidden: int, layers: int, heads: int, head_width: int) -> Overrides:
-    """One of T5's sizes."""
+    """The overrides of one of T5's sizes."""
     return {
         "model.width": width,
         "model.feed_forward.hidden_width": hidden,
@@ -43,7 +44,7 @@ def sized(width: int, hidden: int, layers: int, heads: int, head_width: int) -> 
 
 
 def without_attention(config: Config) -> Config:
-    """The same blocks without the branches that attend."""
+    """The same config without the attention branches of its blocks."""
     model = config.resolved["model"]
     kept = {
         side: tuple(tuple(branch) for branch in model[side]["steps"] if not any("attention" in step for step in branch))
@@ -53,7 +54,7 @@ def without_attention(config: Config) -> Config:
 
 
 def counts(config: Config) -> dict[str, Any]:
-    """What `inspect` says of a size beside its parameters and FLOPs."""
+    """Returns the counts that `inspect` shows for a size in addition to parameters and FLOPs."""
     rows = config.resolved["training"]["batch_size"]
     whole = counted(config, rows, INPUTS, TARGETS)[0].products
     outside = counted(without_attention(config), rows, INPUTS, TARGETS)[0].products
@@ -71,7 +72,7 @@ STUDY = Study(
         *(Row(name.replace(" ", "_"), name, shape(number, PAPER)) for number, name in enumerate(SHAPES)),
     ),
     scales={"paper": Scale(f"{CONFIG}:paper", seeds=1)},
-    # Counted at the published sizes.
+    # Nothing is trained; everything is counted at the published sizes.
     competence=(),
     columns=(PARAMETERS,),
     counts=counts,

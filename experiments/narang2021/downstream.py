@@ -1,13 +1,14 @@
-"""Fine-tuning after pre-training: what stands for the columns SGLUE, XSum and WebQ of Narang et al. 2021, Table 1.
+"""Fine-tuning after pre-training, in place of the columns SGLUE, XSum and WebQ of Narang et al. 2021, Table 1.
 
-    topic     news/bbc       a story -> its class, of five                      SuperGLUE's place: accuracy
-    headline  headlines/bbc  a story -> its headline                            XSum's: ROUGE-2, perplexity of a piece
-    trivia    trivia/red     a question, with its topic -> the answer           WebQuestions': exact match, perplexity
+    name      data           task                                  replaces       metrics
+    topic     news/bbc       from a story to one of five classes   SuperGLUE      accuracy
+    headline  headlines/bbc  from a story to its headline          XSum           ROUGE-2, perplexity per word piece
+    trivia    trivia/red     from a question to its answer         WebQuestions   exact match, perplexity
 
-Each is a run of its own from the trial's last checkpoint, with the row's own rate of learning and optimizer, the rate
-falling to 0. Stories are read as far as they fit. The perplexity of the references tells models apart that write no
-right answer; SuperGLUE's eight tasks and WebQuestions are in no registry package. WMT's place is the study
-`narang2021/translation`, which trains from the start.
+A trivia question includes its topic. Each fine-tuning starts from the last checkpoint of the trial, with the optimizer
+and the learning rate of the row; the learning rate decays to 0. Long stories are truncated. The perplexity of the
+references distinguishes models that give no correct answers. SuperGLUE's eight tasks and WebQuestions are in no
+registry package. The study `narang2021/translation`, which trains from scratch, replaces the column WMT.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SETS: dict[str, dict[str, Any]] = {
     "trivia": {"name": "trivia/red", "prefix": "trivia ", "source": ("topic", "question"), "target": "answer"},
 }
 METRICS = {"topic": ("accuracy",), "headline": ("rouge1", "rouge2", "rougeL"), "trivia": ("exact_match", "token_f1")}
-#: Scale -> set -> the longest source, the longest target, steps.
+#: Scale -> data set -> longest source, longest target, steps.
 SIZES = {
     "paper": {"topic": (512, 8, 262_144), "headline": (512, 178, 262_144), "trivia": (512, 32, 30_000)},
     "gpu": {"topic": (512, 8, 2000), "headline": (512, 64, 2000), "trivia": (128, 32, 2000)},
@@ -31,12 +32,12 @@ SIZES = {
     "smoke": {"topic": (32, 4, 2), "headline": (32, 8, 2), "trivia": (32, 8, 2)},
 }
 BATCH_SIZES = {"paper": 128, "gpu": 128, "cpu": 8, "smoke": 4}
-#: How many examples of the test split are scored, where not all.
+#: The number of test examples that are scored, at the scales where it is not all of them.
 EXAMPLES = {"smoke": 8, "cpu": 512}
 
 
 def settings(task: str, scale: str) -> dict[str, Any]:
-    """What a fine-tuning changes of its row at a scale."""
+    """The overrides of a fine-tuning at a scale."""
     *lengths, steps = SIZES[scale][task]
     return text_to_text(
         SETS[task],

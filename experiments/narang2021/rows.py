@@ -1,7 +1,7 @@
 """The rows of Narang et al. 2021, Table 1, as changes of its baseline (configs/text_to_text/narang2021.py).
 
-Each follows the released configuration as it ran. Where that differs from the paper's words, or from the paper that it
-cites, a row outside the 52 follows the words: `as_written`.
+Each row follows the released configuration. If that differs from the text of the paper, or from the cited paper, an
+additional row outside the 52 follows the text: `as_written`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .sizes import Sizes
 
 
 def table(sizes: Sizes) -> Mapping[str, changes.Overrides]:
-    """The published name of each row -> what it changes at these sizes."""
+    """Maps the published name of each row to its overrides at the given sizes."""
     untied, factorized, factorized_shared = (
         vocabulary("t5_untied_output"),
         vocabulary("factorized", rank=sizes.rank),
@@ -117,7 +117,7 @@ def table(sizes: Sizes) -> Mapping[str, changes.Overrides]:
 
 
 def as_written(sizes: Sizes) -> Mapping[str, changes.Overrides]:
-    """The name of a row of the table -> the same in its paper's words."""
+    """Maps the name of a row of the table to the overrides that follow the text of its paper."""
     return {
         "RMS Norm": {"model.norm": {"kind": "rms_norm"}},
         "Dynamic convolution": convolution(

@@ -1,4 +1,4 @@
-"""The sizes of the rows of Narang et al. 2021, Table 1, beside those of the baseline's config."""
+"""The sizes of the rows of Narang et al. 2021, Table 1, in addition to those of the baseline's config."""
 
 from __future__ import annotations
 
@@ -7,52 +7,54 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """The defaults are the paper's; widths and depths of the baseline itself stand in its config."""
+    """Sizes of the rows. The defaults are the paper's; widths and depths of the baseline are in its config."""
 
     width: int = 768
     max_length: int = 512
     hidden: int = 3072
-    #: A gated feed-forward has two matrices of its hidden width where the baseline's has one.
+    #: The hidden width of a gated feed-forward layer, which has two input matrices instead of one.
     gated: int = 2048
-    #: Layers, hidden width and heads of the four other shapes of as many parameters.
+    #: Layers, hidden width and heads of the four other shapes with the same number of parameters.
     shapes: tuple[tuple[int, int, int], ...] = ((24, 1536, 6), (18, 2048, 8), (8, 4608, 18), (6, 6144, 24))
     rank: int = 128
     input_clusters: tuple[int, ...] = (2500, 6000, 23628)
     input_widths: tuple[int, ...] = (768, 256, 64)
-    #: The head, two tails, and the sentinels.
+    #: The clusters of the adaptive softmax: the head, two tails, and the sentinels.
     output_clusters: tuple[int, ...] = (2500, 6000, 23500, 128)
     output_widths: tuple[int, ...] = (768, 256, 64, 768)
-    #: The part of a row's targets that a tail of the adaptive softmax has room for.
+    #: The share of a row's targets for which a tail of the adaptive softmax has room.
     tail_share: float = 0.25
     softmaxes: int = 15
     taps: int = 9
-    #: Filters of a convolution where channels share them, as written.
+    #: The number of filters of a convolution whose channels share filters, as in the text of the paper.
     filters: int = 2
-    #: The feed-forward beside a dynamic convolution, which has more parameters than self-attention.
+    #: The hidden width of the feed-forward layers with dynamic convolutions, which have more parameters than
+    #: self-attention.
     dynamic_hidden: int = 512
-    #: Heads of a Synthesizer and their width.
+    #: The number of heads of a Synthesizer, and their width.
     synthesizer: tuple[int, int] = (8, 128)
-    #: Blocks of the Evolved Transformer, heads of its decoder's wide attention.
+    #: The blocks of the Evolved Transformer, and the heads of the wide attention of its decoder.
     evolved: tuple[int, int] = (6, 24)
     #: Layers before, during and after the recurrence of the Universal Transformer.
     universal: tuple[int, int, int] = (2, 24, 2)
-    #: Experts stand in every so manieth layer, and a batch is on so many devices.
+    #: Every how many layers a layer has experts, and the number of devices for a batch.
     expert_interval: int = 4
     num_experts: int = 32
     replicas: int = 32
     expert_hidden: int = 1536
-    #: Places of an expert in evaluation, as a multiple of its share of the tokens.
+    #: The capacity of an expert in evaluation, as a multiple of its share of the tokens.
     evaluation_capacity: float = 2.0
     blocks: int = 3
-    #: The layer of the decoder that has the memory, its keys a half, their width, heads, and values that are read.
+    #: The decoder layer that has the memory, the number of keys in each half, their width, the heads, and the number of
+    #: values that are read.
     memory: tuple[int, int, int, int, int] = (11, 512, 128, 4, 32)
-    #: Adam's peak (at smaller widths as large beside a kernel's entries, D^-0.5), the steps until it falls, and the
-    #: steps in which it rises.
+    #: The peak learning rate of Adam (scaled as the entries of a kernel, D^-0.5, at smaller widths), the step at which
+    #: it begins to decay, and the number of warm-up steps.
     adam: tuple[float, int, int] = (5e-4, 10_000, 4000)
 
 
 PAPER = Sizes()
-#: Beside `narang2021.py:cpu`: an eighth of the width, half the depth, experts and heads in proportion.
+#: The sizes for `narang2021.py:cpu`: an eighth of the width, half of the depth, experts and heads in proportion.
 CPU = Sizes(
     width=96,
     max_length=128,
@@ -75,7 +77,7 @@ CPU = Sizes(
     memory=(5, 128, 32, 4, 32),
     adam=(4.2e-3, 100, 40),
 )
-#: Beside `narang2021.py:gpu`: two thirds of the width, half the depth.
+#: The sizes for `narang2021.py:gpu`: two thirds of the width, half of the depth.
 GPU = Sizes(
     width=512,
     hidden=2048,
@@ -97,7 +99,7 @@ GPU = Sizes(
     memory=(5, 256, 85, 4, 32),
     adam=(6.1e-4, 1000, 400),
 )
-#: Beside `narang2021.py:smoke`: every part, no size.
+#: The sizes for `narang2021.py:smoke`: every part at a minimal size.
 SMOKE = Sizes(
     width=16,
     max_length=64,
@@ -120,7 +122,7 @@ SMOKE = Sizes(
     num_experts=3,
     replicas=1,
     expert_hidden=20,
-    evaluation_capacity=3.0,  # nothing is dropped
+    evaluation_capacity=3.0,  # no token is dropped
     blocks=2,
     memory=(1, 7, 6, 2, 3),
 )

@@ -3,18 +3,19 @@
     attention-research inspect   --study=narang2021/table1 --scale=paper --json
     attention-research reproduce narang2021/table1 --scale=cpu --rows=vanilla_transformer,geglu
 
-A row is pre-trained, judged on held-out text early and at the end, and fine-tuned on three tasks (`downstream`).
+Each row is pre-trained, evaluated on held-out text early and at the end, and fine-tuned on three tasks (`downstream`).
 
-`parameters` are those of the modules with relative position biases, `parameters_learned_positions` with a learned table
-of 512 positions in their place (the paper's Table 2), one for both stacks, or one for each where their embeddings are
-apart. The paper prints the same column for both tables, and no single rule gives all of it: `rules` says which of four
-print a row's cell (relative or learned, rounded or floored).
+`parameters` counts the modules with relative position biases. `parameters_learned_positions` counts them with a learned
+table of 512 positions instead (the paper's Table 2), with one table for both stacks, or one for each stack if their
+embeddings are separate. The paper has the same column in both tables, and no single rule gives all of its cells:
+`rules` says which of four rules give the cell of a row (relative or learned positions, rounded or floored).
 
-`operations`, in units of 10^12, are a third of what Mesh TensorFlow would log of a training step on 128 sequences of
-512 and 114 tokens (`accounting.operations`): look-ups as one-hot products, causal attention in full. They too are
-printed for both tables: `operations_rules` says whose print the cell, and a row that only learned positions print has
-theirs. `operations_miss` says why neither does. Beside them stand `operations_forward`, of the forward pass, and
-`operations_relative`, `operations_learned_positions`.
+`operations`, in units of 10^12, are a third of those that Mesh TensorFlow would log for a training step on 128
+sequences of 512 and 114 tokens (`accounting.operations`): look-ups count as one-hot products, and causal attention
+counts in full. The paper also has the same values in both tables: `operations_rules` says which positions give the
+cell. If only learned positions give it, `operations` are theirs. `operations_miss` explains why neither does.
+`operations_forward` are those of the forward pass; `operations_relative` and `operations_learned_positions` are those
+of the two kinds of positions.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 CONFIG = "configs/text_to_text/narang2021.py"
 INPUTS, TARGETS, POSITIONS = 512, 114, 512
-#: Why the operations of a row do not print the paper's cell.
+#: Why the operations of a row do not give the paper's cell.
 MISSES = {
     "universal_transformer": "its products of matrices and look-ups print 40.0; the gates' products of numbers add 0.1",
     "product_key_memory": "the memory's sizes are not published; those that come nearest are 0.1 % above the cell",
@@ -51,7 +52,7 @@ MISSES = {
 
 
 def slug(name: str) -> str:
-    """The id of a printed name.
+    """Returns the row id of a published name.
 
     >>> slug("+ Factorized & shared embeddings")
     'plus_factorized_shared_embeddings'
@@ -60,7 +61,8 @@ def slug(name: str) -> str:
 
 
 def counted(config: Config, rows: int, inputs: int, targets: int) -> tuple[Operations, dict[str, int]]:
-    """Operations on rows of so many tokens, and the size of each parameter, of the model that `train` would build."""
+    """Counts the operations on `rows` of the given lengths, and the size of each parameter, of the model that `train`
+    would build."""
     import jax
 
     from attention_research.accounting.operations import count_operations
@@ -70,18 +72,21 @@ def counted(config: Config, rows: int, inputs: int, targets: int) -> tuple[Opera
     parts = build_experiment(config)
     structure, arrays, statistics = abstract(lambda rngs: parts.model(rngs=rngs))
 
-    def forward(parameters: Any, batch: Any) -> Any:  # the encoder's outputs too, which count if nothing reads them
-        model = structure.merge(parameters, statistics)  # with a key: experts' places are those of training
+    def forward(
+        parameters: Any, batch: Any
+    ) -> Any:  # returns the encoder outputs too, so that they count even if nothing reads them
+        model = structure.merge(parameters, statistics)  # with a key, so that experts have the capacity of training
         values, aux = model.log_likelihood(batch, key=jax.random.key(0))
         return values["log_likelihood"], [segment["hidden"] for segment in aux["encoder"].values()]
 
-    packed = config.resolved["model"]["encoder"]["kind"] != "funnel"  # as the release ran them
+    packed = config.resolved["model"]["encoder"]["kind"] != "funnel"  # as in the release
     found = count_operations(forward, arrays, batch(rows, inputs, targets, packed))
     return found, {name: math.prod(x.shape) for name, x in arrays.items()}
 
 
 def losses(workdir: Path, seed: int) -> dict[str, float]:
-    """Log-perplexities of a token of held-out text: early, after an eighth of the steps, as in the paper, and last."""
+    """Returns the log-perplexity per token of held-out text, early (after an eighth of the steps, as in the paper) and
+    at the end."""
     from attention_research.training.workdir import read_metrics
 
     validated = [line for line in read_metrics(workdir) if line["split"] == "validation" and line["seed"] == seed]
@@ -91,7 +96,7 @@ def losses(workdir: Path, seed: int) -> dict[str, float]:
 
 
 def counts(config: Config) -> dict[str, Any]:
-    """What `inspect` says of a row beside its parameters and FLOPs."""
+    """Returns the counts that `inspect` shows for a row in addition to parameters and FLOPs."""
     training, model = (config.resolved[section] for section in ("training", "model"))
     rows, longest = training["batch_size"] // training["accumulation_steps"], model["max_length"]
     inputs, targets = min(INPUTS, longest), min(TARGETS, longest)
@@ -107,7 +112,7 @@ def counts(config: Config) -> dict[str, Any]:
 
 
 def batch(rows: int, inputs: int, targets: int, packed: bool) -> dict[str, Any]:
-    """The shapes of a step's tokens, with where examples begin and end where rows are packed."""
+    """Returns the shapes of the tokens of a step and, if rows are packed, of the boundaries of examples."""
     import jax
     import jax.numpy as jnp
 
@@ -117,7 +122,7 @@ def batch(rows: int, inputs: int, targets: int, packed: bool) -> dict[str, Any]:
 
 
 def learned_positions(model: dict[str, Any], sizes: dict[str, int]) -> int:
-    """Parameters that a learned table of positions adds, less those of the relative biases that it replaces."""
+    """The number of parameters of a learned position table, minus those of the relative biases that it replaces."""
     apart = model["vocabulary"]["kind"] in ("t5_untied", "t5_untied_encoder")
     biases = sum(size for name, size in sizes.items() if re.search(r"shared\.table$", name))
     keeps = "synthesizer" in model["self_attention"]["kind"]
@@ -125,7 +130,7 @@ def learned_positions(model: dict[str, Any], sizes: dict[str, int]) -> int:
 
 
 def against(row: Row, ours: Mapping[str, Any], printed: Mapping[str, str]) -> dict[str, Any]:
-    """Which rules print the paper's parameters, in millions (1100 to two digits), and its operations."""
+    """Returns which rules give the paper's parameters, in millions (1100 has two digits), and its operations."""
     if not printed:
         return {}
     parameters, digits = int(printed["million parameters"]), 100 if int(printed["million parameters"]) >= 1000 else 1
@@ -152,7 +157,7 @@ FINAL_LOSS = Column("measure.final_loss", "final loss", fixed(3), better="lower"
 
 
 def row(name: str) -> Row:
-    """A row of the table at every scale."""
+    """The row of the table with its overrides at every scale."""
     at = {scale: rows[name] for scale, rows in SIZED.items()}
     return Row(slug(name), name, at["paper"], at=at)
 

@@ -1,9 +1,9 @@
-"""Narang et al. 2021, Table 1, last column: the 52 Transformers trained from the start to translate to German.
+"""Narang et al. 2021, Table 1, last column: the 52 Transformers trained from scratch to translate to German.
 
     attention-research reproduce narang2021/translation --scale=cpu
 
-The paper trains 150,000 steps on WMT14 with a vocabulary of its own; here it is Bible verses and a vocabulary as large
-as that of `narang2021/table1` at the scale, so that every row is the model that it is there.
+The paper trains 150,000 steps on WMT14 with a separate vocabulary. Here the data are Bible verses, and the vocabulary
+has the same size as in `narang2021/table1` at the same scale, so that every row is the same model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZED = {"cpu": table(CPU), "smoke": table(SMOKE)}
 
 
 def translating(longest: int, examples: int, **training: Any) -> dict[str, Any]:
-    """What a scale changes of the config: verses of at most so many tokens a side, and what is scored."""
+    """The overrides of a scale: the longest verse in tokens, and the number of scored examples."""
     task = {
         "name": "bible_translate/de-en",
         "prefix": "translate English to German: ",

@@ -1,4 +1,4 @@
-"""What the lectures claim of the table, judged by its numbers here."""
+"""The verdicts on the lectures' claims about the table, from its values here."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ EXPERTS = ("mixture_of_experts", "switch_transformer")
 
 
 def counts(results: Results) -> Verdict:
-    """Of what `inspect` counted at the paper's sizes (`counts.csv`) and of the printed cells."""
+    """The counts of `inspect` at the paper's sizes (`counts.csv`) give the published cells."""
     with open(Path(__file__).with_name("counts.csv"), encoding="utf-8", newline="") as file:
         counted = {row["row"]: row for row in csv.DictReader(file)}
     printed = published(results.study)
     near = sum(abs(int(counted[row]["parameters"]) / 223e6 - 1) < 0.02 for row in printed)
     at = sum(f"{float(counted[row]['operations']):.1f}" == "11.1" for row in printed)
     same = sum(bool(counted[row]["operations_rules"]) for row in printed)
-    because = f"{near} of {len(printed)} rows are within 2 % of 223M, {at} have 11.1T; {same} print the paper's cell"
+    because = f"{near} of {len(printed)} rows are within 2 % of 223M, {at} have 11.1T; {same} equal the paper's cell"
     return Verdict(HELD if min(near, at) > len(printed) / 2 else FAILED, because)
 
 
 def most_do_not_help(results: Results) -> Verdict:
-    """The baseline's final loss is no worse than that of more than half of the rows, within the claim's margin and
-    corrected for as many rows as there are. Rows that are not clearly better are no evidence: few seeds show little.
+    """The baseline's final loss is not worse than that of more than half of the rows, within the margin of the claim
+    and corrected for the number of rows. That a row is not clearly better is not evidence, because there are few seeds.
 
-    The margin, 0.01 nats, is twice the deviation that the paper prints for its baseline's early loss (0.005).
+    The margin, 0.01 nats, is twice the published standard deviation of the baseline's early loss (0.005).
     """
     margin, printed = margin_of(results, "narang-most-do-not-help"), published(results.study)
     rows = [row.id for row in results.rows if row.id != BASELINE and len(results.values(row.id, FINAL)) > 1]
     if not rows or len(results.values(BASELINE, FINAL)) < 2:
-        return Verdict(UNTESTED, "no row beside the baseline has two seeds")
+        return Verdict(UNTESTED, "no row except the baseline has two seeds")
     base = float(printed[BASELINE]["final loss"])
     theirs = sum(float(cells["final loss"]) < base for row, cells in printed.items() if row != BASELINE)
     gains = together({row: compare(results, row, BASELINE, FINAL) for row in rows})
@@ -64,8 +64,8 @@ def most_do_not_help(results: Results) -> Verdict:
     better = [row for row, case in gains.items() if case.clear]
     because = (
         f"{len(better)} of {len(rows)} rows are clearly better{': ' if better else ''}{', '.join(better)}; "
-        f"{sum(case.gain > 0 for case in gains.values())} have a lower mean; in print {theirs} of {len(printed) - 1} "
-        "have a lower final loss"
+        f"{sum(case.gain > 0 for case in gains.values())} have a lower mean; in the paper {theirs} of "
+        f"{len(printed) - 1} have a lower final loss"
     )
     if margin is None:
         return Verdict(UNTESTED, f"{NO_MARGIN} within which a gain counts as none; {because}")
@@ -75,12 +75,12 @@ def most_do_not_help(results: Results) -> Verdict:
 
 
 def gated_are_better(results: Results) -> Verdict:
-    """Each gated row against the baseline."""
+    """Each gated row is better than the baseline."""
     return conclude({row: compare(results, row, BASELINE, FINAL) for row in GATED})
 
 
 def norms_and_starts(results: Results) -> Verdict:
-    """RMSNorm faster and better, ReZero and Fixup worse."""
+    """RMSNorm is faster and better than the baseline; ReZero and Fixup are worse."""
     cases = {
         "RMSNorm faster": faster(results, "rms_norm", BASELINE),
         "RMSNorm better": compare(results, "rms_norm", BASELINE, FINAL),
@@ -90,19 +90,22 @@ def norms_and_starts(results: Results) -> Verdict:
 
 
 def sharing_costs(results: Results) -> Verdict:
-    """The baseline against every row with fewer parameters by sharing or factors."""
+    """The baseline is better than every row with fewer parameters by sharing or factorization."""
     return conclude({row: compare(results, BASELINE, row, FINAL) for row in SHARED})
 
 
 def mixers(results: Results) -> Verdict:
-    """In place of attention: worse. Beside it: about even, which is told and cannot be clear."""
+    """Mixers that replace attention are worse than the baseline.
+
+    The text also gives those in addition to attention, which should be about equal; this cannot be shown to be clear.
+    """
     cases = {f"{row} worse": compare(results, BASELINE, row, FINAL) for row in INSTEAD}
     even = "; ".join(compare(results, row, BASELINE, FINAL).said for row in BESIDE)
     return conclude(cases).beside(f"beside attention: {even}")
 
 
 def experts(results: Results) -> Verdict:
-    """At equal operations, lower losses."""
+    """At equal operations, experts have lower losses."""
     return conclude({row: compare(results, row, BASELINE, FINAL) for row in EXPERTS})
 
 

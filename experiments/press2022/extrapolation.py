@@ -1,10 +1,10 @@
-"""Press, Smith & Lewis 2022: train short, test long, by scheme of positions.
+"""Press, Smith & Lewis 2022: train short, test long, by position scheme.
 
     attention-research reproduce press2022/extrapolation --scale=cpu
 
-Causal language models of film reviews, trained on rows of 128 tokens and read on rows of once, twice, four and eight
-times as many, of the same text. Learned positions have a table of 1,024 rows, of which training reaches the first 128;
-asked for a row longer than its table, the layer says so.
+Causal language models of film reviews are trained on rows of 128 tokens and tested on rows that are 1, 2, 4 and 8 times
+as long, of the same text. Learned positions have a table of 1,024 rows, of which training reaches the first 128. For a
+row that is longer than the table the layer raises an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FACTORS = (1, 2, 4, 8)
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Perplexity against the length of a row, and the loss by place in the longest."""
+    """Draws the perplexity against the row length, and the loss by position in the longest rows."""
     rows = [row for row in results.rows if results.values(row.id, "measure.perplexity_1")]
     if not rows:
         return None
@@ -52,10 +52,10 @@ def draw(results: Results, folder: Path) -> Figure | None:
     axes[0].set_xticks(factors, [str(factor) for factor in factors])
     axes[0].set_yscale("log")
     mark_plainly(axes[0].yaxis)
-    axes[0].set_ylabel("perplexity a piece")
+    axes[0].set_ylabel("perplexity per word piece")
     axes[1].set_ylabel("loss, nats")
     axes[0].legend(fontsize=9)
-    for axis, label in zip(axes, ("length of a row, in training lengths", "place in the longest rows"), strict=True):
+    for axis, label in zip(axes, ("row length / training length", "position in the longest rows"), strict=True):
         axis.set_xlabel(label)
     where = folder / "extrapolation.png"
     save(pyplot, figure, where)
@@ -63,7 +63,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
         f"{row.name} {statistics.fmean(results.values(row.id, f'measure.ratio_{max(factors)}')):.2f}" for row in rows
     )
     return Figure(
-        where, "Perplexity beyond the training length", f"At {max(factors)} times the length, of that at once: {said}."
+        where, "Perplexity beyond the training length", f"Ratio at {max(factors)} times the training length: {said}."
     )
 
 
@@ -87,7 +87,7 @@ STUDY = Study(
             Column(f"measure.perplexity_{factor}", f"perplexity at {factor}x", significant(3), better="lower")
             for factor in FACTORS
         ),
-        Column("measure.ratio_8", "8x / 1x", significant(3), better="lower"),
+        Column("measure.ratio_8", "perplexity, 8x / 1x", significant(3), better="lower"),
         PERPLEXITY,
     ),
     budgets=(Budget("sinusoidal", {"alibi": ("t5", "rotary"), "none": ()}),),
@@ -97,7 +97,7 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(
-        "Rows that do not overlap, of the same text at every length: a longer one leaves fewer tokens with little "
-        "before them. The printed perplexities are of WikiText-103, trained and read at 3,072 tokens.",
+        "Rows do not overlap and have the same text at every length; with longer rows fewer tokens have little "
+        "context. The published perplexities are for WikiText-103, trained and tested at 3,072 tokens.",
     ),
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""A language model on rows longer than those that it was trained on: Press, Smith & Lewis 2022 (arXiv 2108.12409).
+"""Tests a language model on rows longer than its training rows (Press, Smith & Lewis 2022, arXiv 2108.12409).
 
-Of each length the same text is cut into rows that do not overlap, and every token counts. A longer row also leaves
-fewer tokens with little before them (the paper's "early token curse"), so that a model which merely keeps working gains
-a little; the loss by place within the longest rows says where it stops.
+For each length the same text is cut into rows that do not overlap, and every token counts. With longer rows fewer
+tokens have little context (the paper's "early token curse"), so a model that works beyond its training length gains a
+little. The loss by position within the longest rows shows where a model fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attention_research.training.evaluation import Trained
 
 
 def losses_at(trained: Trained, length: int, *, tokens: int, split: str = "test") -> Float[np.ndarray, "T"]:
-    """Mean loss in nats at each place of rows of `length` tokens, over about that many tokens of a split."""
+    """The mean loss in nats at each position of rows of `length` tokens, over about `tokens` tokens of a split."""
     given = trained.config.override([("data.max_length", length)])
     data = build(given.resolved["data"], "data")().prepare()
     rows = max(1, 4096 // length)
@@ -40,8 +40,11 @@ def losses_at(trained: Trained, length: int, *, tokens: int, split: str = "test"
 def measure_lengths(
     *, workdir: Path, seed: int, factors: Sequence[int], tokens: int, blocks: int = 16, **_: Any
 ) -> dict[str, Any]:
-    """Perplexity at each multiple of the training length ("perplexity_1", "perplexity_2", ...), "ratio_2", ... to the
-    former, and "by_place", the loss in `blocks` equal parts of the longest rows."""
+    """Measures the perplexity at multiples of the training length.
+
+    Returns "perplexity_1", "perplexity_2" and so on; the ratios "ratio_2" and so on to "perplexity_1"; and "by_place",
+    the loss in `blocks` equal parts of the longest rows.
+    """
     del seed
     trained = Trained(workdir)
     length = trained.config.resolved["data"]["max_length"]

@@ -7,14 +7,14 @@ import statistics
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Verdict, against, compare, conclude
 
-#: A scheme carries a model to a length where perplexity is at most this multiple of that at the training length.
+#: A model extrapolates to a length if its perplexity is at most this multiple of that at the training length.
 CARRIED = 1.05
-#: It fails there where it is above this one.
+#: It fails at a length if its perplexity is above this multiple.
 LOST = 1.2
 
 
 def ratios(results: Results, row: str) -> dict[int, float]:
-    """Multiple of the training length -> mean ratio of perplexities."""
+    """Maps each multiple of the training length to the mean ratio of perplexities."""
     factors = results.study.scale(results.scale).settings.get("factors", ())
     found = {factor: results.values(row, f"measure.ratio_{factor}") for factor in factors if factor != 1}
     return {factor: statistics.fmean(values) for factor, values in found.items() if values}
@@ -29,7 +29,7 @@ def _said(results: Results) -> str:
 
 
 def carries(results: Results) -> Verdict:
-    """Every scheme carries a model to every longer length."""
+    """With every scheme the model extrapolates to every longer length."""
     return conclude({
         f"{row.name} at {factor}x": against(results, row.id, f"measure.ratio_{factor}", CARRIED, higher=False)
         for row in results.rows
@@ -38,18 +38,19 @@ def carries(results: Results) -> Verdict:
 
 
 def learned_cannot(results: Results) -> Verdict:
-    """Rows of the table that no training reached, and the line for a row beyond it."""
+    """Learned positions fail at positions that training did not reach. The text also gives the error for a row that is
+    longer than the table."""
     found = ratios(results, "learned")
     if not found:
         return Verdict(UNTESTED, "learned positions are not measured")
     said = ", ".join(f"{ratio:.2f} at {factor}x" for factor, ratio in found.items())
-    said = f"perplexity with untrained rows, of that at the training length: {said}"
+    said = f"perplexity with untrained positions / at the training length: {said}"
     case = against(results, "learned", f"measure.ratio_{max(found)}", LOST)
     return conclude({f"at {max(found)}x": case}).beside(said, beyond_the_table())
 
 
 def beyond_the_table() -> str:
-    """What the layer says of a row longer than its table."""
+    """Returns the error of the layer for a row that is longer than its table."""
     import jax.numpy as jnp
     from flax import nnx
 
@@ -64,7 +65,7 @@ def beyond_the_table() -> str:
 
 
 def sinusoid_fails(results: Results) -> Verdict:
-    """Sinusoids lose at the longest length, and more than each scheme that has to do with distances."""
+    """Sinusoids fail at the longest length, and lose more than each scheme that uses distances."""
     found = {row: ratios(results, row) for row in ("sinusoidal", "alibi", "t5", "rotary", "none")}
     if not found["sinusoidal"] or not any(found[row] for row in ("alibi", "t5")):
         return Verdict(UNTESTED, "sinusoids or their rivals are not measured")

@@ -1,13 +1,14 @@
-"""Monotonic attention as it is used online, Raffel et al. 2017 (arXiv 1704.00784), section 2.2, and how late it writes.
+"""Online decoding with monotonic attention (Raffel et al. 2017, arXiv 1704.00784, section 2.2), and its delay.
 
-The model computes every energy at once and then drops most of them. Here a source position is looked at only when the
-process has come to it: the first energy above 0 from the last stop on decides, and nothing behind it is read. With an
-encoder that reads forward (`unidirectional`) and a decoder that starts from zeros, a target word then depends on no
-source word behind the position where it was written; that is what online means.
+The model computes all energies at once and discards most of them. Here the energy of a source position is computed only
+when the process reaches it. The process stops at the first energy above 0, beginning at the last stop, and later
+positions are not read. With a forward encoder (`unidirectional`) and a decoder that starts from zeros, a target word
+then does not depend on source words after the position at which it was generated. This property is called online.
 
-Delay (Ma et al. 2019, arXiv 1810.08398, equation 9): average lag = 1 / tau sum_{i=1}^{tau} (g(i) - (i - 1) S / T). g(i)
-is how many source tokens had been read when target token i was written, tau the first i with g(i) = S. It says how many
-source tokens a writer is behind one that keeps pace with the source; one that waits for the end has S.
+The delay (Ma et al. 2019, arXiv 1810.08398, equation 9) is the average lag
+`1 / tau sum_{i=1}^{tau} (g(i) - (i - 1) S / T)`. g(i) is the number of source tokens that are read before target token
+i is generated, and tau is the first i with g(i) = S. It says by how many source tokens a model is behind one that keeps
+pace with the source. A model that waits for the end of the source has S.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ from attention_research.tokens import PAD
 
 
 class OnlineAlignment(AlignmentModule):
-    """A trained monotonic (or chunkwise) alignment, its energies read one at a time.
+    """A trained monotonic (or chunkwise) alignment that computes energies one at a time.
 
-    `state` is {"previous": where each row stopped last, its length where it found nothing; "read": energies so far}.
+    In `state`, "previous" is the last stop of each row (the length of the source if there was none), and "read" the
+    number of energies computed so far.
     """
 
     def __init__(self, trained: MonotonicAlignment):
@@ -43,7 +45,7 @@ class OnlineAlignment(AlignmentModule):
         self.chunk_size = trained.chunk_size if isinstance(trained, MoChAAlignment) else 1
 
     def start(self, memory: Mapping[str, Any]) -> tuple[Arrays, Arrays]:
-        """Before the first step the process stands at position 0 and has read nothing."""
+        """The initial state: the process is at position 0 and has read nothing."""
         fixed, _ = self.trained.start(memory)
         zeros = jnp.zeros(memory["real"].shape[0], jnp.int32)
         return {**fixed, "lengths": lengths(memory["real"])}, {"previous": zeros, "read": zeros}
@@ -51,7 +53,7 @@ class OnlineAlignment(AlignmentModule):
     def __call__(
         self, query: Float[Array, "B T Dq"], fixed: Arrays, state: Arrays, *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
-        """One step after the other; the weights are 0 but where the process stopped and in the chunk before it."""
+        """Runs the steps one after the other. Weights are 0 except at the stop and in the chunk before it."""
         del key
 
         def advance(state: Arrays, query: Float[Array, "B Dq"]) -> tuple[Arrays, tuple[Array, Array]]:
@@ -64,7 +66,7 @@ class OnlineAlignment(AlignmentModule):
     def _step(
         self, query: Float[Array, "Dq"], fixed: Arrays, state: Arrays
     ) -> tuple[Arrays, Float[Array, "C"], Float[Array, "S"]]:
-        """One step of one row."""
+        """Runs one step of one row."""
 
         def energy_at(position: Int[Array, ""]) -> Float[Array, ""]:
             one = jax.lax.dynamic_slice_in_dim(fixed["values"], position, 1)
@@ -87,7 +89,10 @@ class OnlineAlignment(AlignmentModule):
 
 
 def online(model: Any) -> Any:
-    """The model, reading online from now on: its decoder's alignment is replaced. Raises ValueError for another one."""
+    """Replaces the alignment of the model's decoder by its online form.
+
+    Raises ValueError for an alignment that is not monotonic.
+    """
     if not isinstance(model.decoder.alignment, MonotonicAlignment):
         raise ValueError(f"{type(model.decoder.alignment).__name__} is not monotonic: it reads the whole source first")
     model.decoder.alignment = OnlineAlignment(model.decoder.alignment)
@@ -95,9 +100,10 @@ def online(model: Any) -> Any:
 
 
 def positions(model: Any, source: Tokens, target: Int[Array, "B T"]) -> tuple[Int[Array, "B T"], Int[Array, "B T"]]:
-    """(where an online model stopped for each target token, energies that it had read by then); pure.
+    """Returns (the stop of an online model for each target token, the number of energies read until then), as a pure
+    function.
 
-    Targets are read as they stand, what comes after their end with them.
+    Targets are read as they are, with everything after their end.
     """
 
     def step(cache: Any, token: Int[Array, "B"]) -> tuple[Any, tuple[Array, Array]]:
@@ -111,7 +117,8 @@ def positions(model: Any, source: Tokens, target: Int[Array, "B T"]) -> tuple[In
 
 
 def average_lag(read: Sequence[int], source_length: int) -> float:
-    """Average lag of one sentence: `read[i]` source tokens had been read when target token i was written.
+    """The average lag of one sentence. `read[i]` is the number of source tokens read before target token i is
+    generated.
 
     >>> average_lag([1, 2, 3, 4], 4), average_lag([4, 4, 4, 4], 4)
     (1.0, 4.0)
@@ -122,10 +129,10 @@ def average_lag(read: Sequence[int], source_length: int) -> float:
 
 
 def delays(stops: Iterable[np.ndarray], target: Iterable[np.ndarray], source: Iterable[np.ndarray]) -> dict[str, float]:
-    """Means over sentences of token ids [n T] and [n S] with their ends: `average_lag`, in source tokens, and
-    `written_before_the_end`, the share of target tokens that were written before the source's last token was read.
+    """Computes means over sentences, given as token ids [n T] and [n S] with end-of-sentence symbols.
 
-    A token for which the process found nothing has read everything.
+    `average_lag` is in source tokens. `written_before_the_end` is the share of target tokens that are generated before
+    the last source token is read. If the process finds no stop for a token, the whole source counts as read.
     """
     lags, early = [], []
     for stop, written, given in zip(stops, target, source, strict=True):

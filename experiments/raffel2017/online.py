@@ -1,14 +1,14 @@
-"""Raffel et al. 2017: monotonic attention, read online, on spelling to sound and on generated translation.
+"""Raffel et al. 2017: monotonic attention with online decoding, on pronunciation and on generated translation.
 
     attention-research reproduce raffel2017/online --scale=cpu
 
-The paper's speech (TIMIT, WSJ) is licensed, and its own tables were found in no copy: the printed cells are those that
-Chiu & Raffel 2018 quote. Here the task whose two sides really have one order is the CMU Pronouncing Dictionary; beside
-it stand generated sentences in the source's order, with adjectives and adverbs moved, and from their end.
+The paper's speech data (TIMIT, WSJ) are licensed, and its tables were not available: the published cells are those that
+Chiu & Raffel 2018 quote. Here the task with a monotonic alignment is the CMU Pronouncing Dictionary. There are also
+generated sentences in the order of the source, with adjectives and adverbs moved, and in reversed order.
 
-All models have one encoder and decoder, which can be read online: a GRU that reads forward, and a decoder that starts
-from zeros, so that a target token depends on no source token behind the one at which it was written. Monotonic ones are
-trained in expectation and scored as they are used, with the stop itself ("hard" in the paper).
+All models have the same encoder and decoder, which support online decoding: a forward GRU and a decoder that starts
+from zeros, so that a target token does not depend on source tokens after the one at which it was generated. Monotonic
+models are trained in expectation and scored with hard stops, as they are used ("hard" in the paper).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from attention_research.studies.verdicts import (
 
 from .systems import AVERAGE_LAG, BLEU, ERROR_RATE, ONLINE_EQUAL, SEQUENCES_WRONG, STAGES, TASKS, row, scales
 
-#: row id -> (its name, the alignment, what it changes)
+#: row id -> (row name, alignment, overrides)
 ALIGNMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "soft": ("soft", "soft", {}),
     "monotonic": ("monotonic", "monotonic", {}),
@@ -52,7 +52,7 @@ TRIED = {
     "local": ("soft", "monotonic", "mocha"),
     "reversed": ("soft", "monotonic"),
 }
-#: One point of error, or of BLEU: what "suffices" may cost, fixed before anything was run (papers.md, section 5).
+#: The margin for "suffices": one point of error or BLEU, fixed before anything was run.
 POINT = Margin(1.0)
 PRINTED = (
     Row("wsj_ctc", "Raffel et al. 2017, WSJ: CTC", scales=()),
@@ -68,8 +68,10 @@ ROWS = (*OURS, *PRINTED)
 
 
 def _lost(results: Results, task: str, alignment: str) -> Comparison:
-    """That an alignment's error rate is above soft attention's by less than `POINT`; not tested where one of the two is
-    untrained."""
+    """The error rate of an alignment is above that of soft attention by less than `POINT`.
+
+    It is not tested if one of the two is untrained.
+    """
     rows = f"{task}_{alignment}", f"{task}_soft"
     found = no_worse(results, *rows, "evaluate.error_rate", POINT)
     untrained = [row for row in rows if results.untrained(row)]
@@ -79,14 +81,18 @@ def _lost(results: Results, task: str, alignment: str) -> Comparison:
 
 
 def same_order(results: Results) -> Verdict:
-    """Hard monotonic attention within a point of soft where both sides have one order; what it loses elsewhere."""
+    """Hard monotonic attention is within a point of soft attention if source and target have the same order.
+
+    The text also gives what it loses on other tasks.
+    """
     cases = {TASKS[task][0]: _lost(results, task, "monotonic") for task in ("sounds", "monotone")}
     other = (_lost(results, *one).said for one in (("local", "monotonic"), ("reversed", "monotonic")))
     return conclude(cases).beside(*other)
 
 
 def reads_on(results: Results) -> Verdict:
-    """Every sentence written alike when read online, and part of it before the source ends, in every monotonic row."""
+    """In every monotonic row, online decoding gives the same outputs, and a part of the output before the source
+    ends."""
     equal, early, said = [], [], []
     for id, name in ((one.id, one.name) for one in OURS if not one.id.endswith("_soft")):
         alike, before, lag = (
@@ -96,8 +102,8 @@ def reads_on(results: Results) -> Verdict:
             equal.append(min(alike) == 1.0)
             early.append(min(before) > 0.0)
             said.append(
-                f"{name}: {100 * min(alike):.1f} % alike, {100 * statistics.fmean(before):.0f} % of the tokens written "
-                f"before the end, average lag {statistics.fmean(lag):.1f}"
+                f"{name}: {100 * min(alike):.1f} % equal, {100 * statistics.fmean(before):.0f} % of the tokens before "
+                f"the end, average lag {statistics.fmean(lag):.1f}"
             )
     because = "; ".join(said) or "not run"
     if not equal:
@@ -108,13 +114,14 @@ def reads_on(results: Results) -> Verdict:
 
 
 def speech_like(results: Results) -> Verdict:
-    """Phoneme error rate of monotonic attention within a point of soft; generated frames were not made."""
+    """The phoneme error rate of monotonic attention is within a point of soft attention. Speech itself is not
+    tested."""
     case = {"letters to sounds": _lost(results, "sounds", "monotonic")}
     return conclude(case, untested=("speech itself",)).beside(_lost(results, "sounds", "mocha").said)
 
 
 def incremental(results: Results) -> Verdict:
-    """BLEU within a point of soft attention's at a shorter lag, on generated translations with words moved."""
+    """BLEU is within a point of soft attention at a shorter lag, on generated translations with moved words."""
     cases = {}
     for alignment in ("monotonic", "mocha"):
         rows = f"local_{alignment}", "local_soft"
@@ -125,28 +132,28 @@ def incremental(results: Results) -> Verdict:
 
 
 def left_open(results: Results) -> Verdict:
-    """The notes leave inflection and summarization open, and neither was run: what was measured on the tasks here."""
+    """The lectures leave inflection and summarization open, and neither was run. The text gives the tasks here."""
     said = ["neither inflection nor summarization was run"]
     for task, (name, _) in TASKS.items():
         forward = results.mean(f"{task}_soft", "measure.monotone_steps")
         if forward is not None:
-            said.append(f"{name}: {100 * forward:.0f} % of soft attention's steps go forward")
+            said.append(f"{name}: {100 * forward:.0f} % of the steps of soft attention go forward")
         said.append(_lost(results, task, "monotonic").said)
     return Verdict(UNTESTED, "; ".join(said))
 
 
 def noise_helps(results: Results) -> Verdict:
-    """How far the loss with the stop is above the expected one, with noise and without."""
+    """With noise, the loss with hard stops is closer to the expected loss than without noise."""
     gaps = {}
     for id in ("sounds_monotonic", "sounds_no_noise"):
         hard, soft = (results.values(id, f"measure.{key}") for key in ("hard_loss", "soft_loss"))
         gaps[id] = [one - other for one, other in zip(hard, soft, strict=True)]
-    case = between("with noise", "without", *gaps.values(), "loss, hard less expected", higher=False)
+    case = between("with noise", "without", *gaps.values(), "loss, hard minus expected", higher=False)
     return conclude({"loss": case})
 
 
 def _at_most(results: Results, key: str, bound: float) -> Verdict:
-    """Whether no seed of any row is above a bound."""
+    """Returns whether the values of all seeds of all rows are at most `bound`."""
     found = {one.name: max(values) for one in OURS if (values := results.values(one.id, f"measure.{key}"))}
     said = "; ".join(f"{name}: at most {value:.2g}" for name, value in found.items())
     if not found:
@@ -155,27 +162,27 @@ def _at_most(results: Results, key: str, bound: float) -> Verdict:
 
 
 def forms_agree(results: Results) -> Verdict:
-    """The two forms of the expected alignment in every trained model."""
+    """The recursive and the parallel form of the expected alignment agree in every trained model."""
     return _at_most(results, "mode_difference", 1e-4)
 
 
 def linear_time(results: Results) -> Verdict:
-    """Energies counted while reading online, in every trained model."""
+    """The number of energies in online decoding is linear in the length, in every trained model."""
     return _at_most(results, "energies", 1.0)
 
 
 def samples(results: Results, folder: Path) -> Figure | None:
-    """One held-out word and one sentence with words moved, under each alignment."""
+    """Draws one held-out word and one sentence with moved words, for each alignment."""
     maps = []
     for task in ("sounds", "local"):
         for alignment in ("soft", "monotonic", "mocha"):
             found = results.values(f"{task}_{alignment}", "measure.sample")[:1]
             maps += [{**sample, "title": ALIGNMENTS[alignment][0]} for sample in found if sample]
-    return heat_maps(results, folder / "alignments.png", maps, "words and sentences as each alignment reads them")
+    return heat_maps(results, folder / "alignments.png", maps, "words and sentences with each alignment")
 
 
 def lags(results: Results, folder: Path) -> Figure | None:
-    """Error rate against average lag, a point a seed."""
+    """Draws the error rate against the average lag, one point per seed."""
     drawn = {
         one.name: list(zip(found, results.values(one.id, "evaluate.error_rate"), strict=False))
         for one in ROWS
@@ -194,12 +201,12 @@ def lags(results: Results, folder: Path) -> Figure | None:
     folder.mkdir(parents=True, exist_ok=True)
     save(pyplot, figure, folder / "lag.png")
     said = "; ".join(f"{name} {points[0][1]:.1f} % at {points[0][0]:.1f}" for name, points in drawn.items())
-    return Figure(folder / "lag.png", "Error rate against average lag; a point a seed", f"First seeds: {said}.")
+    return Figure(folder / "lag.png", "Error rate against average lag; one point per seed", f"First seeds: {said}.")
 
 
 NOTE = (
-    "Error rate of phonemes (held-out words of the dictionary) or of words (generated sentences), not to be compared "
-    "with WSJ's. The lag of a model that is not monotonic is the source's length."
+    "Error rate: of phonemes (held-out words of the dictionary) or of words (generated sentences); it cannot be "
+    "compared with that on WSJ. The lag of a model that is not monotonic is the source length."
 )
 STUDY = Study(
     rows=ROWS,
@@ -212,13 +219,13 @@ STUDY = Study(
         SEQUENCES_WRONG,
         BLEU,
         AVERAGE_LAG,
-        Column("measure.written_before_the_end", "written before the end %", fixed(0, 100)),
+        Column("measure.written_before_the_end", "generated before source end, %", fixed(0, 100)),
         ONLINE_EQUAL,
-        Column("measure.energies", "energies / token", fixed(2)),
+        Column("measure.energies", "energies per token", fixed(2)),
         Column("measure.hard_loss", "loss, hard", fixed(3), better="lower"),
         Column("measure.soft_loss", "loss, expected", fixed(3), better="lower"),
-        Column("measure.mode_difference", "parallel off by", lambda value: f"{value:.1e}"),
-        Column("measure.monotone_steps", "steps forward %", fixed(1, 100)),
+        Column("measure.mode_difference", "difference of parallel form", lambda value: f"{value:.1e}"),
+        Column("measure.monotone_steps", "forward steps, %", fixed(1, 100)),
         Column("measure.alignment_error_rate", "AER", fixed(2), better="lower"),
     ),
     budgets=(
@@ -235,7 +242,8 @@ STUDY = Study(
     published="online.csv",
     claims="../claims.csv",
     figures=(samples, lags),
-    # Sounds: as good as the nearest word's pronunciation. Generated sentences have one right translation.
+    # Pronunciation must be as good as that of the nearest word. Generated sentences have exactly one correct
+    # translation.
     competence=(
         Competence("sounds_soft", "evaluate.error_rate", "token_by_token", margin=15, rows=("sounds_*",)),
         Competence("monotone_soft", "evaluate.error_rate", line=10, rows=("monotone_*",)),

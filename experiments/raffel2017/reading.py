@@ -1,8 +1,8 @@
-"""What a trained recurrent model reads when: the measurement of the studies of monotonic attention.
+"""Measurements of the studies of monotonic attention on a trained recurrent model.
 
-How late it writes (`monotonic`), whether reading online changes anything, how its attention moves
-(`analysis.alignments`), and what is lost between training and use: a monotonic model is trained in expectation over
-where it stops, and used with the stop itself.
+They are the delay (`monotonic`), whether online decoding changes the output, how the attention moves
+(`analysis.alignments`), and the loss with hard stops against the expected loss: a monotonic model is trained in
+expectation over its stops and used with hard stops.
 """
 
 from __future__ import annotations
@@ -27,18 +27,21 @@ from attention_research.training.evaluation import Trained
 from .monotonic import delays, online, positions
 
 MONOTONIC = ("monotonic", "mocha")
-#: A sample for a picture has as many source tokens, its end included.
+#: The number of source tokens of a sample for a figure, with the end-of-sentence symbol.
 SAMPLE = range(9, 14)
 
 
 def measure_reading(*, workdir: Path, seed: int, examples: int = 256, batch_size: int = 64) -> dict[str, Any]:
-    """Numbers of `examples` sentences of the evaluation's split, and a `sample` of them for a picture.
+    """Measures `examples` sentences of the evaluation split, and returns a `sample` of them for a figure.
 
-    Always: `bleu` of what is written, `average_lag` and `written_before_the_end` (one that is not monotonic waits for
-    the end), `monotone_steps` and `diagonality` of the attention to the reference; on a generated set also the figures
-    against its gold alignment. Of a monotonic one: `online_equal`, the share of sentences that it writes alike online;
-    `energies`, those it needs online for each source and target token; `hard_loss` and `soft_loss`, a target token's
-    loss with the stop and in expectation; `mode_difference`, the largest between the recursive and the parallel form.
+    For all models: `bleu` of the output; `average_lag` and `written_before_the_end` (a model that is not monotonic
+    waits for the end); `monotone_steps` and `diagonality` of the attention under teacher forcing; on a generated set
+    also the scores against its gold alignment.
+
+    For monotonic models: `online_equal`, the share of sentences with the same output in online decoding; `energies`,
+    the number of energies in online decoding for each source and target token; `hard_loss` and `soft_loss`, the loss of
+    a target token with hard stops and in expectation; `mode_difference`, the largest difference between the recursive
+    and the parallel form.
     """
     del seed
     trained = Trained(Path(workdir))
@@ -56,7 +59,7 @@ def measure_reading(*, workdir: Path, seed: int, examples: int = 256, batch_size
         rows, source = len(ids), batch["source"]
         decoded = np.asarray(programs.write(model, batch))
         written |= dict(zip(ids.tolist(), decoded.tolist(), strict=False))
-        where = np.full(decoded.shape, source.shape[1], np.int32)  # behind the end: everything is read
+        where = np.full(decoded.shape, source.shape[1], np.int32)  # after the end the whole source is read
         if monotonic:
             again, where, reads = map(np.asarray, programs.write_online(model, batch))
             alike += int(np.sum(np.all(again[:rows] == decoded[:rows], axis=1)))
@@ -79,7 +82,7 @@ def measure_reading(*, workdir: Path, seed: int, examples: int = 256, batch_size
 
 
 def _attention(trained: Trained, split: str, examples: int, batch_size: int) -> dict[str, float]:
-    """How the attention moves over the references; against gold where the set has it."""
+    """Measures how the attention moves over the references, and compares it with gold alignments if there are any."""
     maps = dict(alignments.of_split(trained, split, examples, batch_size))
     if not trained.data.name.startswith("generated_translation/"):
         return alignments.described(list(maps.values()))
@@ -88,7 +91,7 @@ def _attention(trained: Trained, split: str, examples: int, batch_size: int) -> 
 
 
 def _sample(programs: _Programs, model: Any, batches: list[tuple[np.ndarray, Mapping[str, Any]]]) -> dict[str, Any]:
-    """The first sentence of some length with what was written and the weights under it (`alignment_figure`)."""
+    """Returns the first sentence of a suitable length with its output and the weights (`alignment_figure`)."""
     for ids, batch in batches:
         lengths = np.sum(batch["source"][: len(ids)] != PAD, axis=1)
         for row in np.flatnonzero(np.isin(lengths, SAMPLE)):
@@ -102,7 +105,7 @@ def _sample(programs: _Programs, model: Any, batches: list[tuple[np.ndarray, Map
 
 
 class _Programs:
-    """The model's compiled functions of (parameters, batch)."""
+    """The compiled functions of the model, which take (parameters, batch)."""
 
     def __init__(self, trained: Trained):
         self.trained = trained
@@ -134,7 +137,7 @@ class _Programs:
         self.weights, self.compared = jax.jit(weights), jax.jit(compared)
 
     def losses(self, model: Any, batches: list[tuple[np.ndarray, Mapping[str, Any]]]) -> dict[str, float]:
-        """`hard_loss`, `soft_loss` and `mode_difference` (see `measure_reading`)."""
+        """Computes `hard_loss`, `soft_loss` and `mode_difference` (see `measure_reading`)."""
         results = [jax.device_get(self.compared(model, batch)) for _, batch in batches]
         tokens = sum(int(one["tokens"]) for one in results)
         mean = lambda name: math.fsum(float(one[name]) for one in results) / tokens

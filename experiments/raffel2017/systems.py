@@ -1,7 +1,7 @@
-"""What `raffel2017/online` and `chiu2018/table1` share: models that can be read online, their tasks and their scales.
+"""Shared by `raffel2017/online` and `chiu2018/table1`: models that support online decoding, their tasks and scales.
 
-No study. All models have one encoder and decoder: a GRU that reads forward, and a decoder that starts from zeros, so
-that a target token depends on no source token behind the one at which it was written.
+This module defines no study. All models have the same encoder and decoder: a forward GRU and a decoder that starts from
+zeros, so that a target token does not depend on source tokens after the one at which it was generated.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from .reading import measure_reading
 CONFIG = "configs/pronunciation/recurrent.py"
 ONLINE = {"model.encoder": {"kind": "unidirectional"}, "model.decoder.start": {"kind": "zeros"}}
 STAGES = (train, evaluate, measure(measure_reading))
-#: task -> (what it is called, its data set)
+#: task -> (name, data set)
 TASKS = {
     "sounds": ("letters to sounds", "pronunciation/en"),
     "monotone": ("generated, source order", "generated_translation/monotone"),
     "local": ("generated, words moved", "generated_translation/local"),
     "reversed": ("generated, from the end", "generated_translation/reversed"),
 }
-ERROR_RATE = Column("evaluate.error_rate", "error rate %", fixed(2), better="lower")
-SEQUENCES_WRONG = Column("evaluate.word_error_rate", "sequences wrong %", fixed(1), better="lower")
+ERROR_RATE = Column("evaluate.error_rate", "error rate, %", fixed(2), better="lower")
+SEQUENCES_WRONG = Column("evaluate.word_error_rate", "wrong sequences, %", fixed(1), better="lower")
 BLEU = Column("measure.bleu", "BLEU", fixed(1), better="higher")
 AVERAGE_LAG = Column("measure.average_lag", "average lag", fixed(2), better="lower")
-ONLINE_EQUAL = Column("measure.online_equal", "online = offline %", fixed(1, 100))
+ONLINE_EQUAL = Column("measure.online_equal", "online equals offline, %", fixed(1, 100))
 
 
 def alignment(kind: str, width: int, **settings: Any) -> dict[str, Any]:
-    """The section of soft, hard monotonic or chunkwise attention, all additive energies of that width."""
+    """The section of soft, hard monotonic or chunkwise attention, with additive energies of the given width."""
     score = {"kind": "additive", "attention_width": width}
     section = {
         "soft": {"kind": "global", "score": score},
@@ -43,7 +43,7 @@ def alignment(kind: str, width: int, **settings: Any) -> dict[str, Any]:
 
 
 def row(task: str, id: str, name: str, kind: str, **settings: Any) -> Row:
-    """A task with an alignment; sentences are longer than words, so that they get fewer and smaller batches."""
+    """The row of a task with an alignment. Sentences are longer than words and get fewer and smaller batches."""
     title, data = TASKS[task]
     changes: dict[str, Any] = {}
     trained: dict[str, Any] = {}
@@ -56,7 +56,7 @@ def row(task: str, id: str, name: str, kind: str, **settings: Any) -> Row:
 
 
 def scales(note: str, gpu_seeds: int) -> dict[str, Scale]:
-    """The same sizes for both studies."""
+    """The scales, with the same sizes for both studies."""
     larger = {"model.width": 256, "training.steps": 20_000, "training.batch_size": 256}
     return {
         "smoke": Scale(f"{CONFIG}:smoke", ONLINE, seeds=1, jobs=2, settings={"examples": 16}, note=note),

@@ -1,15 +1,15 @@
-"""See, Liu & Manning 2017, Table 1: pointing and coverage over attention; here they name functions.
+"""See, Liu & Manning 2017, Table 1: attention with pointing and coverage, applied to predicting names of functions.
 
     attention-research reproduce see2017/table1 --scale=cpu
 
-The printed ROUGE is on CNN / Daily Mail, which no registry package may give away, and a function's name is no summary:
-nothing here is to be compared with the printed column. The same three systems read the bodies of standard-library
-functions and write their names (`allamanis2016/naming`), scored by sub-tokens; lead-3 becomes the floor "first words of
-the body". What the paper says of them can be looked at all the same: whether pointing brings words that the vocabulary
-lacks, and whether coverage cuts repetition (`repeated`: names in which a sub-token stands twice; the true names' share
-is printed beside it).
+The published ROUGE is for CNN / Daily Mail, which no registry package may distribute. The name of a function is not a
+summary, so results cannot be compared with the published column. The same three systems read the bodies of functions of
+the standard library and generate their names (`allamanis2016/naming`), scored by sub-tokens. The baseline "first words
+of the body" replaces lead-3. The paper's statements about the systems can still be tested: whether pointing gives words
+that are not in the vocabulary, and whether coverage reduces repetition (`repeated`: the share of names in which a
+sub-token occurs twice, with the share in the true names for comparison).
 
-Coverage is there from the first update; the paper adds it for the last 3,000 of 230,000.
+Coverage is used from the first update on; the paper adds it for the last 3,000 of 230,000 updates.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from attention_research.studies.verdicts import Verdict, compare, conclude
 
 CONFIG = "configs/naming/pointer_generator.py"
 NOTE = (
-    "Functions of the standard library of the Python that ran, split by module; scores are means over functions, in "
-    "percent. OOV: sub-tokens outside the vocabulary. The loss of the last row has the coverage loss in it."
+    "Data: functions of the standard library of the Python that ran, split by module. Scores are in percent, averaged "
+    "over functions. OOV: sub-tokens outside the vocabulary. The loss of the last row includes the coverage loss."
 )
 PLAIN = {"task": {"kind": "translation", "label_smoothing": 0.0}, "model.coverage": False}
 
 
 def named(*, workdir: Path, seed: int) -> dict[str, Any]:
-    """The run's scores; `seed` changes nothing."""
+    """Returns the scores of the run. `seed` has no effect."""
     from ..allamanis2016.naming_run import scores_of
 
     del seed
@@ -40,7 +40,7 @@ def named(*, workdir: Path, seed: int) -> dict[str, Any]:
 
 
 def pointing(results: Results) -> Verdict:
-    """Papers' must hold: the pointer-generator against attention alone."""
+    """The pointer-generator is better than attention alone."""
     keys = {"OOV sub-tokens": "measure.oov_accuracy", "F1": "measure.f1"}
     return conclude({
         name: compare(results, "pointer_generator", "attention", key, higher=True) for name, key in keys.items()
@@ -48,7 +48,7 @@ def pointing(results: Results) -> Verdict:
 
 
 def coverage(results: Results) -> Verdict:
-    """Papers' must hold: repetition with coverage against without."""
+    """There is less repetition with coverage than without it."""
     return conclude({"repetition": compare(results, "coverage", "pointer_generator", "measure.repeated")})
 
 
@@ -73,11 +73,11 @@ STUDY = Study(
         Column("measure.negative_log_likelihood", "test NLL", fixed(2), better="lower"),
         Column("measure.f1", "F1", fixed(1), better="higher"),
         Column("measure.f1_at_5", "F1 at 5", fixed(1), better="higher"),
-        Column("measure.exact_match", "exact %", fixed(1), better="higher"),
-        Column("measure.oov_accuracy", "OOV %", fixed(1), better="higher"),
-        Column("measure.repeated", "repeated %", fixed(1), better="lower"),
-        Column("measure.repeated_true", "repeated in true names %", fixed(1), spread=False),
-        Column("measure.first_words_f1", "first words' F1", fixed(1), spread=False),
+        Column("measure.exact_match", "exact match, %", fixed(1), better="higher"),
+        Column("measure.oov_accuracy", "OOV accuracy, %", fixed(1), better="higher"),
+        Column("measure.repeated", "repetition, %", fixed(1), better="lower"),
+        Column("measure.repeated_true", "repetition in true names, %", fixed(1), spread=False),
+        Column("measure.first_words_f1", "F1 of first words", fixed(1), spread=False),
     ),
     published="table1.csv",
     claims="../claims.csv",

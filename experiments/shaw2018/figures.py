@@ -1,4 +1,4 @@
-"""The pictures of the tables of Shaw et al. 2018."""
+"""The figures of the tables of Shaw et al. 2018."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attention_research.studies.results import Results, published
 
 from .verdicts import BLEU, DISTANCES, PERPLEXITY, PRINTED
 
-PANELS = ((PERPLEXITY, "perplexity a piece"), (BLEU, "BLEU"))
+PANELS = ((PERPLEXITY, "perplexity per word piece"), (BLEU, "BLEU"))
 
 
 def _printed(results: Results, row: str) -> list[float]:
@@ -20,7 +20,7 @@ def _printed(results: Results, row: str) -> list[float]:
 
 
 def draw_rows(results: Results, folder: Path) -> Figure | None:
-    """Every row's perplexity and BLEU, a point a seed and a bar at the mean, beside the printed BLEU."""
+    """Draws the perplexity and BLEU of every row, one point per seed and a bar at the mean, and the published BLEU."""
     rows = [row for row in results.rows if results.values(row.id, PERPLEXITY)]
     if not rows:
         return None
@@ -41,11 +41,11 @@ def draw_rows(results: Results, folder: Path) -> Figure | None:
     where = folder / "rows.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{row.name} {statistics.fmean(results.values(row.id, PERPLEXITY)):.1f}" for row in rows)
-    return Figure(where, "Perplexity and BLEU by row, beside the printed BLEU", f"Perplexity: {said}.")
+    return Figure(where, "Perplexity and BLEU by row, and the published BLEU", f"Perplexity: {said}.")
 
 
 def draw_clipping(results: Results, folder: Path) -> Figure | None:
-    """Perplexity and BLEU against k, every seed, and the printed BLEU against k."""
+    """Draws perplexity and BLEU of every seed against k, and the published BLEU against k."""
     there = [k for k in DISTANCES if results.values(f"k_{k}", PERPLEXITY)]
     if not there:
         return None

@@ -1,8 +1,8 @@
 """The models of Shaw et al. 2018 at every scale, as overrides of configs/translation/transformer.py.
 
-The paper's base model is narrower in its feed-forward layers (1,024) than that of Vaswani et al. 2017, trains on 32,768
-word pieces and averages no checkpoints. Its base model has tables of its own for every head; here, as in its big one, a
-layer's heads share them.
+The paper's base model has narrower feed-forward layers (1,024) than that of Vaswani et al. 2017. It uses 32,768 word
+pieces and does not average checkpoints. In the paper's base model every head has its own tables. Here the heads of a
+layer share them, as in the paper's big model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LARGE = ("cpu", "gpu", "paper")
 HIDDEN = "model.feed_forward.hidden_width"
 NO_POSITIONS: dict[str, Any] = {"model.positions.kind": "none"}
 
-#: Scale -> the base model. At `cpu` batch and rate are those of `vaswani2017/table3`, which were chosen for its base.
+#: Scale -> the base model. At `cpu` batch size and learning rate are those chosen for the base of `vaswani2017/table3`.
 BASE: dict[str, dict[str, Any]] = {
     "smoke": {"training.steps": 2},
     "cpu": {
@@ -48,7 +48,7 @@ BASE: dict[str, dict[str, Any]] = {
     },
     "paper": {HIDDEN: 1024, "vocabulary_size": 32_768, "evaluation.average": 1},
 }
-#: Scale -> what the larger model of Table 1 changes.
+#: Scale -> the overrides of the larger model of Table 1.
 BIG: dict[str, dict[str, Any]] = {
     "smoke": {"model.width": 48},
     "cpu": {"model.width": 192, "model.num_heads": 6, HIDDEN: 384, "training.steps": 300,
@@ -58,31 +58,31 @@ BIG: dict[str, dict[str, Any]] = {
               "training.steps": 300_000, "training.keep": 20, "evaluation.average": 20},
 }  # fmt: skip
 NOTES = (
-    "Printed BLEU is of newstest, ours at `cpu` and `gpu` of Bible verses: compare rows, not columns.",
-    "The trials of a row were trained as replicas on the same batches.",
+    "The published BLEU is for newstest, ours at `cpu` and `gpu` for Bible verses: compare rows, not columns.",
+    "The seeds of a row were trained together on the same batches.",
 )
 
 
 def attention(kind: str, max_distance: int = 16) -> dict[str, Any]:
-    """Self-attention of a kind with tables, and no other positions."""
+    """The overrides of self-attention with relative position tables and without other positions."""
     return {"model.self_attention": {"kind": kind, "max_distance": max_distance}, **NO_POSITIONS}
 
 
 def row(id: str, name: str, overrides: dict[str, Any], *, big: bool = False, smoke: bool = False) -> Row:
-    """A row of the base or of the larger model, at `smoke` where it says so."""
+    """A row of the base model or of the larger model. It is run at `smoke` only if `smoke` is true."""
     at = {scale: {**BIG[scale], **overrides} for scale in BIG} if big else {}
     return Row(id, name, at.get("paper", overrides), at=at, scales=None if smoke else LARGE)
 
 
 def scales(overrides: dict[str, Any]) -> dict[str, Scale]:
-    """All scales; `overrides` are of every row at every one of them."""
+    """All scales. `overrides` apply to every row at every scale."""
     cpu = (
-        "Width 128, 2 + 2 layers, 450 updates of 8 verse pairs (big: width 192, 300 updates): three seeds together "
-        "take about three minutes on one core, and no model is near the end of its learning."
+        "Width 128, 2 + 2 layers, 450 updates of 8 verse pairs (big: width 192, 300 updates). Three seeds together "
+        "take about three minutes on one core, and all models are far from convergence."
     )
     return {
         "smoke": Scale(f"{CONFIG}:smoke", BASE["smoke"] | overrides, seeds=1, jobs=2),
         "cpu": Scale(f"{CONFIG}:vaswani_cpu", BASE["cpu"] | overrides, seeds=3, jobs=2, replicas=True, note=cpu),
         "gpu": Scale(f"{CONFIG}:vaswani_cpu", BASE["gpu"] | overrides, seeds=3, replicas=True),
-        "paper": Scale(f"{CONFIG}:vaswani_base", BASE["paper"] | overrides, seeds=1, note="Counted, not trained."),
+        "paper": Scale(f"{CONFIG}:vaswani_base", BASE["paper"] | overrides, seeds=1, note="Only counted, not trained."),
     }

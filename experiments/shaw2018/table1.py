@@ -3,8 +3,9 @@
     attention-research reproduce shaw2018/table1 --scale=cpu
     attention-research inspect   --study=shaw2018/table1 --scale=paper    # parameters; allocates nothing
 
-Relative: k = 16 in the base model, 8 in the big one, on keys and values of every self-attention, nothing added to the
-embeddings. The rows `both` add the sinusoids to that, which the paper says gave no more; it prints no number.
+The relative rows have k = 16 in the base model and 8 in the big model, on keys and values of every self-attention, and
+no positions in the embeddings. The rows `both` also add the sinusoids. The paper says that this did not help further,
+without giving a number.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .figures import draw_rows
 from .systems import COLUMNS, NOTES, attention, row, scales
 from .verdicts import relative_helps
 
-#: The rows at `smoke`.
+#: The rows that are run at `smoke`.
 SMALL = (("base", "absolute"), ("base", "relative"), ("big", "both"))
 ROWS = tuple(
     row(f"{size}_{positions}", f"{size}, {name}", overrides, big=size == "big", smoke=(size, positions) in SMALL)

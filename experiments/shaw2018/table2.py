@@ -2,9 +2,9 @@
 
     attention-research reproduce shaw2018/table2 --scale=cpu
 
-Offsets j - i are clipped at -k and k, so that a layer has 2k + 1 vectors for keys and as many for values. With k = 0
-all keys have the same vector: there are no positions but what the decoder's mask tells. A row of text holds at most 64
-pieces at `cpu` and `gpu`, so that there k = 64 and k = 256 clip nothing and differ by chance alone.
+Offsets j - i are clipped to [-k, k], so a layer has 2k + 1 vectors for keys and as many for values. With k = 0 all keys
+have the same vector, and only the decoder's mask gives position information. At `cpu` and `gpu` a row of text has at
+most 64 word pieces, so k = 64 and k = 256 clip nothing and differ only by chance.
 """
 
 from __future__ import annotations

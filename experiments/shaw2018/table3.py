@@ -1,9 +1,9 @@
-"""Shaw et al. 2018, Table 3: relative position vectors on keys, on values, on both, on neither.
+"""Shaw et al. 2018, Table 3: relative position vectors on keys, on values, on both, or on neither.
 
     attention-research reproduce shaw2018/table3 --scale=cpu
 
-k = 16 throughout, nothing added to the embeddings: with neither there are no positions but what the decoder's mask
-tells.
+All rows have k = 16 and no positions in the embeddings. With neither, only the decoder's mask gives position
+information.
 """
 
 from __future__ import annotations

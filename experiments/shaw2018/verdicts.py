@@ -1,4 +1,4 @@
-"""The verdicts of the three tables of Shaw et al. 2018; each says the printed cells beside ours."""
+"""The verdicts of the three tables of Shaw et al. 2018. Each text also gives the published cells."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from attention_research.studies.verdicts import (
 DISTANCES = (0, 1, 2, 4, 16, 64, 256)
 PERPLEXITY, BLEU = "evaluate.perplexity", "evaluate.bleu"
 PRINTED = "BLEU En-De"
-#: A gain that still counts as none: this share of the perplexity (the paper's BLEU moves by 0.5 %).
+#: A gain below this share of the perplexity counts as none (the paper's BLEU varies by 0.5 %).
 FLAT = Margin(0.03, relative=True)
-#: The distance past which more detail should not matter: from k = 2 on the paper sees no variation.
+#: The clipping distance beyond which larger distances should not matter. The paper sees no variation from k = 2 on.
 LIMIT = 2
 
 
 def _both(results: Results, better: str, worse: str, name: str) -> dict[str, Comparison]:
-    """Perplexity and BLEU of two rows, under a name."""
+    """Compares perplexity and BLEU of two rows, under a name."""
     return {
         f"perplexity, {name}": compare(results, better, worse, PERPLEXITY),
         f"BLEU, {name}": compare(results, better, worse, BLEU, higher=True),
@@ -33,14 +33,14 @@ def _both(results: Results, better: str, worse: str, name: str) -> dict[str, Com
 
 
 def _beside(results: Results, verdict: Verdict) -> Verdict:
-    """The verdict with the printed cells of its rows."""
+    """Returns the verdict with the published cells of its rows."""
     cells = published(results.study)
     said = [f"{row.name} {cells[row.id][PRINTED]}" for row in results.study.rows if PRINTED in cells.get(row.id, {})]
-    return verdict.beside(f"printed: {', '.join(said)}") if said else verdict
+    return verdict.beside(f"published: {', '.join(said)}") if said else verdict
 
 
 def relative_helps(results: Results) -> Verdict:
-    """Relative against absolute at both sizes; both together beside."""
+    """Relative positions are better than absolute ones at both sizes. The text also gives both together."""
     cases = {}
     for size in ("base", "big"):
         cases |= _both(results, f"{size}_relative", f"{size}_absolute", size)
@@ -53,8 +53,10 @@ def relative_helps(results: Results) -> Verdict:
 
 
 def clipping(results: Results) -> Verdict:
-    """Past `LIMIT` no larger k is better by as much as `FLAT`; and k = `LIMIT` is clearly better than k = 0, as else
-    positions do not matter to these models and the claim is empty."""
+    """No k larger than `LIMIT` is better by as much as `FLAT`, and k = `LIMIT` is clearly better than k = 0.
+
+    Without the second condition positions would not matter to these models, and the claim would be empty.
+    """
     means = {k: statistics.fmean(values) for k in DISTANCES if (values := results.values(f"k_{k}", PERPLEXITY))}
     if not {0, LIMIT} <= means.keys():
         return Verdict(UNTESTED, f"k = 0 or k = {LIMIT} is not trained")
@@ -70,7 +72,7 @@ def clipping(results: Results) -> Verdict:
 
 
 def keys_or_values(results: Results) -> Verdict:
-    """Each of keys, values and both against neither; keys against values beside."""
+    """Keys, values and both are each better than neither. The text also compares keys with values."""
     cases = {}
     for id, name in (("both", "keys and values"), ("keys", "keys alone"), ("values", "values alone")):
         cases |= _both(results, id, "none", name)

@@ -1,11 +1,11 @@
-"""Sutskever et al. 2014, Figure 2: sentences as the vector that the encoder hands over, in its first two components.
+"""Sutskever et al. 2014, Figure 2: the encoder's vectors of sentences, in their first two principal components.
 
     attention-research reproduce sutskever2014/figure2 --scale=cpu
 
-The paper's two panels, on names and acts that Bible verses know: who does what to whom, and one act told in three ways.
-Numbers beside the picture: how far a sentence lies from its own words in another order (a bag of words: 0), and whether
-sentences group by who acts rather than by the verb. The rows are those of `sutskever2014/table1`, and so are their
-trials: a result of one study can be copied to the other.
+The figure has the paper's two panels, with names and acts that occur in Bible verses: who does what to whom, and one
+act in three wordings. Also measured are the distance between a sentence and its own words in another order (0 for a bag
+of words), and whether sentences are grouped by the actor rather than by the verb. The rows and their trials are those
+of `sutskever2014/table1`, so results can be copied from one study to the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTE
 from . import sentence_vectors
 
 CONFIG = "configs/translation/recurrent.py"
-#: As in table1, so that the trials are the same.
+#: The same as in table1, so that the trials are the same.
 BASE = {
     "model.cell": {"kind": "lstm"},
     "model.encoder": {"kind": "unidirectional"},
@@ -40,7 +40,7 @@ LENGTHS = measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96)
 
 
 def order_matters(results: Results) -> Verdict:
-    """Papers' must hold: sentences with other words in other roles lie apart, where a bag of words cannot tell them."""
+    """Sentences with the same words in other roles have different vectors, unlike with a bag of words."""
     many = lambda key: ", ".join(f"{value:.2f}" for value in results.values("reversed", f"measure.{key}"))
     apart, actors, verbs = (
         results.values("reversed", f"measure.{key}")
@@ -49,8 +49,8 @@ def order_matters(results: Results) -> Verdict:
     if not apart or not actors or not verbs:
         return Verdict(UNTESTED, "sentence vectors were not measured")
     because = (
-        f"reordered against different sentences: {many('order_distance')} (a bag of words: 0; before training: "
-        f"{many('order_distance_untrained')}); silhouettes in the picture, by who acts: {many('actor_silhouette')} "
+        f"distance of reordered / different sentences: {many('order_distance')} (bag of words: 0; before training: "
+        f"{many('order_distance_untrained')}); silhouettes in the figure, by actor: {many('actor_silhouette')} "
         f"(before training: {many('actor_silhouette_untrained')}), by verb: {many('verb_silhouette')}, by giver over "
         f"three wordings: {many('giver_silhouette')} (before training: {many('giver_silhouette_untrained')})"
     )
@@ -58,12 +58,12 @@ def order_matters(results: Results) -> Verdict:
         return Verdict(FAILED, because)
     before = results.values("reversed", "measure.actor_silhouette_untrained")
     if before and min(actors) <= max(before):
-        return Verdict(CONDITION, f"held, but no more than before training; {because}")
+        return Verdict(CONDITION, f"held, but not more than before training; {because}")
     return Verdict(HELD, because)
 
 
 def planes(results: Results, folder: Path) -> Figure | None:
-    """Both panels of the first finished seed of the reversed LSTM."""
+    """Draws both panels for the first finished seed of the reversed LSTM."""
     found = [
         entry.result["stages"].get("measure", {}) for row in ("reversed", "forward") for entry in results.of(row)
         if entry.result
@@ -75,11 +75,11 @@ def planes(results: Results, folder: Path) -> Figure | None:
     path, numbers = folder / "sentence_vectors.png", found[0]
     titles = {"roles_plane": "who does what to whom", "voices_plane": "one act in three wordings, in both directions"}
     sentence_vectors.draw([(title, numbers[key]) for key, title in titles.items()], path)
-    grouped = f"silhouette by who acts {numbers['actor_silhouette']:.2f}, by verb {numbers['verb_silhouette']:.2f}"
+    grouped = f"silhouette by actor {numbers['actor_silhouette']:.2f}, by verb {numbers['verb_silhouette']:.2f}"
     return Figure(path, "Sentence vectors, first two principal components", f"Scatter of sentences; {grouped}.")
 
 
-NOTE = "The encoder of a translator of Bible verses; blue circles and orange triangles tell who acts."
+NOTE = "The encoder of a translation model of Bible verses. Blue circles and orange triangles distinguish the actors."
 STUDY = Study(
     rows=(
         Row("forward", "one forward LSTM", {"model.reverse_source": False}),
@@ -92,15 +92,15 @@ STUDY = Study(
     stages=(train, evaluate, LENGTHS, measure(sentence_vectors.measure)),
     columns=(
         PARAMETERS, PERPLEXITY,
-        Column("measure.vector_width", "reals in the vector", fixed(0), spread=False),
-        Column("measure.order_distance", "distance to itself reordered", fixed(2)),
-        Column("measure.bag_order_distance", "that of a bag of words", fixed(2), spread=False),
+        Column("measure.vector_width", "vector width", fixed(0), spread=False),
+        Column("measure.order_distance", "distance to reordered sentence", fixed(2)),
+        Column("measure.bag_order_distance", "distance, bag of words", fixed(2), spread=False),
         Column("measure.actor_silhouette", "silhouette by actor", fixed(2), better="higher"),
-        Column("measure.actor_silhouette_untrained", "before training", fixed(2)),
+        Column("measure.actor_silhouette_untrained", "by actor, untrained", fixed(2)),
         Column("measure.verb_silhouette", "silhouette by verb", fixed(2)),
         Column("measure.giver_silhouette", "silhouette by giver, three voices", fixed(2), better="higher"),
-        Column("measure.giver_silhouette_untrained", "before training", fixed(2)),
-        Column("measure.variance_share", "variance in the picture %", fixed(0, 100)),
+        Column("measure.giver_silhouette_untrained", "by giver, untrained", fixed(2)),
+        Column("measure.variance_share", "variance in the figure, %", fixed(0, 100)),
     ),
     budgets=(Budget("reversed"),),
     claims="../claims.csv",

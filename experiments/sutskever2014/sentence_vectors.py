@@ -1,8 +1,9 @@
-"""Sentences as the one vector that a recurrent encoder hands over, Sutskever et al. 2014, figure 2: does order show?
+"""The vectors of sentences of a recurrent encoder, and whether they contain word order (Sutskever et al. 2014, figure
+2).
 
-The vector of a sentence is all that the decoder starts from: of every layer the last state, of an LSTM its cell too.
-Two numbers say whether it knows the order of words, which a bag of words cannot: how far a sentence lies from the same
-words in another order, and whether sentences fall together by who does what to whom.
+The vector of a sentence is everything that the decoder starts from: the last state of every layer and, for an LSTM, its
+cell. Two measurements show whether it contains the order of words, which a bag of words does not: the distance between
+a sentence and the same words in another order, and whether sentences are grouped by who does what to whom.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from attention_research.training.evaluation import Trained
 
 NAMES = ("David", "Saul")
 VERBS = ("loved", "feared", "served", "blessed", "hated")
-_MOST = 128  # sentences that are compared, two by two
-#: The same act told in three ways, as in the paper's right panel; {0} gives, {1} receives.
+_MOST = 128  # the number of sentences that are compared pairwise
+#: The same act in three wordings, as in the right panel of the paper. {0} gives and {1} receives.
 VOICES = (
     "{0} gave bread unto {1} in the house of the Lord.",
     "In the house of the Lord {0} gave bread unto {1}.",
@@ -33,9 +34,9 @@ VOICES = (
 
 
 def pca(vectors: Float[np.ndarray, "N D"], count: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(coordinates [N count], share of the variance of each [count], components [count D]), by SVD of the centred rows.
+    """Returns (coordinates [N count], shares of the variance [count], components [count D]), by SVD of centred rows.
 
-    A component's sign is that of its greatest entry, so that a picture is the same on every machine.
+    The largest entry of each component is positive, so that figures are the same on every machine.
     """
     centred = vectors - vectors.mean(0)
     _, singular, components = np.linalg.svd(centred, full_matrices=False)
@@ -47,8 +48,11 @@ def pca(vectors: Float[np.ndarray, "N D"], count: int = 2) -> tuple[np.ndarray, 
 
 
 def silhouette(points: Float[np.ndarray, "N D"], groups: Int[np.ndarray, "N"]) -> float:
-    """Rousseeuw 1987: the mean of (b - a) / max(a, b), a a point's mean distance in its own group, b in the nearest
-    other one; a point alone in its group counts 0. Near 1 groups lie apart, near 0 they overlap."""
+    """The silhouette score (Rousseeuw 1987): the mean of (b - a) / max(a, b).
+
+    a is the mean distance of a point to its own group, and b that to the nearest other group. A point that is alone in
+    its group counts as 0. Near 1 the groups are separate, near 0 they overlap.
+    """
     distances = np.linalg.norm(points[:, None] - points[None], axis=-1)
     values = []
     for i, own in enumerate(groups):
@@ -65,8 +69,10 @@ def silhouette(points: Float[np.ndarray, "N D"], groups: Int[np.ndarray, "N"]) -
 def handed_over(
     trained: Trained, sentences: Sequence[str], arrays: tuple[Any, Any] | None = None
 ) -> Float[np.ndarray, "N D"]:
-    """What the decoder starts from after each sentence, one row a sentence (float64), by the trained parameters and
-    statistics or by `arrays`."""
+    """Returns the initial state of the decoder after each sentence, one row per sentence (float64).
+
+    It uses the trained parameters and statistics, or `arrays`.
+    """
     encoded = trained.data.tokenizer.encode(list(sentences))
     tokens = np.zeros((len(encoded), max(map(len, encoded))), np.int32)
     for row, ids in enumerate(encoded):
@@ -82,7 +88,7 @@ def handed_over(
 
 
 def bags(trained: Trained, sentences: Sequence[str]) -> Float[np.ndarray, "N V"]:
-    """How often each piece stands in each sentence: the vector that cannot know the order."""
+    """Returns the count of each word piece in each sentence: vectors without order."""
     counts = np.zeros((len(sentences), trained.data.tokenizer.size))
     for row, ids in enumerate(trained.data.tokenizer.encode(list(sentences))):
         np.add.at(counts[row], [i for i in ids if i != EOS], 1)
@@ -90,14 +96,14 @@ def bags(trained: Trained, sentences: Sequence[str]) -> Float[np.ndarray, "N V"]
 
 
 def reordered(sentence: str, rng: np.random.Generator) -> str:
-    """The same words in another order; the last one, with the full stop, stays."""
+    """Returns the same words in another order. The last word, with the full stop, stays at the end."""
     words = sentence.split()
     body = list(rng.permutation(words[:-1]))
     return " ".join([*body, *words[-1:]])
 
 
 def order_distance(vectors: Callable[[Sequence[str]], np.ndarray], sentences: Sequence[str], seed: int = 0) -> float:
-    """Mean distance of a sentence to itself reordered, as a share of the mean distance of two different sentences."""
+    """The mean distance between a sentence and its reordering, divided by the mean distance of different sentences."""
     rng = np.random.default_rng(seed)
     both = vectors([*sentences, *(reordered(sentence, rng) for sentence in sentences)])
     own, other = both[: len(sentences)], both[len(sentences) :]
@@ -107,7 +113,7 @@ def order_distance(vectors: Callable[[Sequence[str]], np.ndarray], sentences: Se
 
 
 def roles() -> tuple[list[str], np.ndarray, np.ndarray]:
-    """(sentences, who acts, which verb): both names in both roles with every verb."""
+    """Returns (sentences, actor, verb): both names in both roles with every verb."""
     told = [
         (f"{first} {verb} {second}.", actor, number)
         for actor, (first, second) in enumerate((NAMES, NAMES[::-1]))
@@ -117,19 +123,21 @@ def roles() -> tuple[list[str], np.ndarray, np.ndarray]:
 
 
 def voices() -> tuple[list[str], np.ndarray]:
-    """(sentences, who gives): one act in three wordings, and with the roles exchanged."""
+    """Returns (sentences, giver): one act in three wordings, and the same with exchanged roles."""
     told = [(voice.format(*names), giver) for giver, names in enumerate((NAMES, NAMES[::-1])) for voice in VOICES]
     return [text for text, _ in told], np.asarray([giver for _, giver in told])
 
 
 def measure(*, workdir: Path, seed: int, examples: int = 128, longest: int = 24) -> dict[str, Any]:
-    """Of a trained run: "order_distance" (reordered against different sentences of the test split, of up to `longest`
-    words) and that of bags of words, which is 0; the silhouettes of `roles` by actor ("actor_silhouette") and by verb
-    ("verb_silhouette") and of `voices` by giver ("giver_silhouette"), each in the plane of the first two components;
-    and the planes ("roles_plane", "voices_plane": sentences, coordinates, shares of the variance).
+    """Measures the sentence vectors of a trained run.
 
-    Names that end in "_untrained" are of the parameters that the run began with: an encoder that has learnt nothing
-    tells orders apart, too, and remembers best what it read last.
+    Returns "order_distance" on test sentences of up to `longest` words, and that of bags of words, which is 0; the
+    silhouettes of `roles` by actor ("actor_silhouette") and by verb ("verb_silhouette") and of `voices` by giver
+    ("giver_silhouette"), each in the plane of the first two components; and these planes ("roles_plane" and
+    "voices_plane": sentences, coordinates, shares of the variance).
+
+    Names that end in "_untrained" are for the initial parameters. An untrained encoder distinguishes orders too, and
+    its vector depends most on the words that it reads last.
     """
     del seed
     trained = Trained(workdir)
@@ -163,7 +171,7 @@ def _plane(texts: Sequence[str], groups: np.ndarray, points: np.ndarray, shares:
 
 
 def draw(planes: Sequence[tuple[str, dict[str, Any]]], path: Path) -> None:
-    """Write a panel for each (title, plane): a point a sentence with its text, groups by marker and colour."""
+    """Draws a panel for each (title, plane): one point per sentence with its text, groups by marker and colour."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -178,7 +186,7 @@ def draw(planes: Sequence[tuple[str, dict[str, Any]]], path: Path) -> None:
                 axes.scatter(inside[:, 0], inside[:, 1], marker=marker, color=colour, s=45, zorder=3)
             middle = points[:, 0].mean()
             for text, group, point in zip(plane["texts"], groups, points, strict=True):
-                # Names stand away from the nearer edge, one group's above its points and the other's below.
+                # Texts extend away from the nearer edge, above the points of one group and below those of the other.
                 left = point[0] > middle
                 style = {"ha": "right" if left else "left", "va": "top" if group else "bottom", "fontsize": 8}
                 place = (-5 if left else 5, -4 if group else 4)

@@ -1,15 +1,16 @@
-"""Sutskever et al. 2014, Table 1: one fixed vector between two LSTMs, with the source forward and reversed.
+"""Sutskever et al. 2014, Table 1: translation through one fixed vector, with forward and reversed source sentences.
 
     attention-research reproduce sutskever2014/table1 --scale=cpu
     attention-research inspect   --study=sutskever2014/table1 --scale=paper   # 384,000,000 weights without biases
 
-At `paper` the printed rows for one model are counted at the paper's size; ensembles are not built here. Below it the
-same systems translate Bible verses, English to French, with Adam: rows are to be compared with each other alone. The
-rows for other cells, and the one that feeds the vector to every step, are as wide as gives them the LSTM's parameters.
+At `paper` the published rows for single models are counted at the paper's size; ensembles are not built here. Below
+`paper` the same systems translate Bible verses, English to French, with Adam; compare only the rows with each other.
+The widths of the rows with other cells, and of the row that feeds the vector to every step, are chosen to match the
+number of parameters of the LSTM.
 
-The last four rows translate generated sentences (`generated_translation`): in the source's order, and in the opposite
-one. If a reversed source helps by bringing its first words near the first words to be written, then it must hurt where
-the translation runs from the end; only generated text can say so.
+The last four rows translate generated sentences (`generated_translation`), in the order of the source and in reversed
+order. If reversing the source helps because it brings the first source words close to the first target words, it must
+hurt if the target has the reversed order. Only generated text can show this.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ SIZES = {"smoke": (16, 16, 2, 1000), "cpu": (128, 128, 2, 4000), "gpu": (512, 51
 LENGTHS = (train, evaluate, measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96))
 VECTORS = (*LENGTHS, measure(sentence_vectors))
 SHORT = (train, evaluate, measure(by_length, edges=(4, 8, 12, 16, 21), longest=48))
-#: The greatest share by which two rows' parameters may differ and still be called equal.
+#: The parameters of two rows count as equal if they differ by at most this share.
 EQUAL = 0.01
 
 
 def matched_width(scale: str, gates: int, *, every_step: bool = False) -> int:
-    """The width at which cells of so many gates (and the vector fed to every step) have as many weights as the LSTM.
+    """The width at which cells with `gates` gates (or with the vector fed to every step) have as many weights as the
+    LSTM.
 
-    Recurrent layers of both sides and the output layer: gates (2 (E w + (2 L - 1) w^2) + [w^2]) + w V.
+    The recurrent layers of both sides and the output layer have `gates (2 (E w + (2 L - 1) w^2) + [w^2]) + w V`
+    weights.
     """
     width, embedding, layers, vocabulary = SIZES[scale]
     square = lambda gates, fed: gates * (2 * (2 * layers - 1) + fed)
@@ -51,7 +54,7 @@ def matched_width(scale: str, gates: int, *, every_step: bool = False) -> int:
 
 
 def cell(kind: str, gates: int) -> dict[str, dict]:
-    """By scale, what a row with another cell changes."""
+    """By scale, the overrides of a row with another cell."""
     return {
         scale: {"model.cell": {"kind": kind}, "model.width": matched_width(scale, gates), "model.embedding_width": e}
         for scale, (_, e, _, _) in SIZES.items()
@@ -70,12 +73,12 @@ FORWARD = {"model.reverse_source": False}
 
 
 def printed(id: str, name: str) -> Row:
-    """A system that stands here by its printed BLEU alone."""
+    """A row with published BLEU only."""
     return Row(id, name, scales=())
 
 
 def generated(order: str, name: str, *, reverse: bool) -> Row:
-    """A row on generated sentences: the data, whole words, one layer, and which way the source is read."""
+    """A row on generated sentences with whole words and one layer, which reads the source forward or reversed."""
     changes = {
         "data": {
             "name": f"generated_translation/{order}",
@@ -112,7 +115,7 @@ ROWS = (
 
 
 def base(scale: str) -> dict:
-    """The paper's system at a scale's sizes, in place of the configuration's RNNsearch."""
+    """The overrides that replace the configuration's RNNsearch by the paper's system at the sizes of a scale."""
     width, embedding, layers, vocabulary = SIZES[scale]
     return {
         "model.cell": {"kind": "lstm"},
@@ -136,13 +139,13 @@ def _quality(results: Results, better: str, worse: str, name: str) -> dict:
 
 
 def parameters_differ(results: Results, row: str, other: str) -> float | None:
-    """By which share of the second two rows' parameters differ; None where one was not counted."""
+    """The relative difference of the parameters of two rows, or None if one was not counted."""
     first, second = (results.values(one, "inspect.parameters") for one in (row, other))
     return abs(first[0] / second[0] - 1) if first and second else None
 
 
 def last_state(results: Results) -> Verdict:
-    """The two forms side by side at equal parameters: the claim says that there are both, not which is better."""
+    """Compares both forms at equal parameters. The claim says that both exist, not which one is better."""
     differ = parameters_differ(results, "every_step", "reversed")
     cases = _quality(results, "every_step", "reversed", "fed to every step")
     because = "; ".join(f"{name}: {case.said}" for name, case in cases.items())
@@ -154,13 +157,13 @@ def last_state(results: Results) -> Verdict:
 
 
 def gated_cells(results: Results) -> Verdict:
-    """LSTM and GRU against vanilla cells, at the same number of parameters."""
+    """LSTM and GRU are better than vanilla cells, at the same number of parameters."""
     cases = {**_quality(results, "reversed", "vanilla", "LSTM"), **_quality(results, "gru", "vanilla", "GRU")}
     return conclude(cases)
 
 
 def reversal(results: Results) -> Verdict:
-    """Papers' must hold: reversed helps where the order is the same, and hurts where it is the opposite one."""
+    """Reversing the source helps if source and target have the same order, and hurts if they have opposite orders."""
     real = {"perplexity, Bible verses": compare(results, "reversed", "forward", "evaluate.perplexity")}
     return conclude({
         "perplexity, generated in the same order": compare(
@@ -174,15 +177,15 @@ def reversal(results: Results) -> Verdict:
 
 
 def falls_with_length(results: Results) -> Verdict:
-    """Papers' must hold: both directions lose BLEU as the source grows longer."""
+    """With both directions BLEU decreases as the source becomes longer."""
     rows = "same_forward", "same_reversed"
     return conclude({row: against(results, row, "measure.length_slope", higher=False) for row in rows})
 
 
 NOTE = (
-    "Bible verses, English to French, learnt up to 32 pieces; Adam where the paper has SGD. BLEU is of the test verses "
-    "that fit into 32 pieces, greedy; bleu.png is of all of them, cut to that length. The rows called generated say "
-    "nothing of French."
+    "Bible verses, English to French, are trained up to 32 word pieces, with Adam instead of the paper's SGD. BLEU is "
+    "that of test verses of at most 32 pieces, greedy; bleu.png uses all test verses, cut to that length. The "
+    "generated rows are not French."
 )
 STUDY = Study(
     rows=ROWS,
@@ -192,14 +195,14 @@ STUDY = Study(
         "gpu": Scale(
             f"{CONFIG}:cpu", base("gpu") | {"training.steps": 10_000, "training.batch_size": 128}, seeds=3, note=NOTE
         ),
-        "paper": Scale(f"{CONFIG}:sutskever", seeds=1, note="Counted; WMT14 must be brought."),
+        "paper": Scale(f"{CONFIG}:sutskever", seeds=1, note="Only counted; training needs your own copy of WMT14."),
     },
     stages=LENGTHS,
     columns=(
         PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY,
         Column("measure.bleu_fitting", "BLEU", fixed(1), better="higher"),
         Column("measure.bleu_every_length", "BLEU, whole test", fixed(1), better="higher"),
-        Column("measure.length_slope", "BLEU a word", fixed(2)),
+        Column("measure.length_slope", "slope, BLEU per word", fixed(2)),
     ),
     budgets=(
         Budget("reversed", {"gru": (), "vanilla": ()}),
@@ -208,7 +211,7 @@ STUDY = Study(
     published="table1.csv",
     claims="../claims.csv",
     counts=weights_without_biases,
-    # A generated sentence has one right translation.
+    # A generated sentence has exactly one correct translation.
     competence=(
         Competence(
             "reversed", "evaluate.perplexity", "trigram", rows=("forward", "reversed", "every_step", "gru", "vanilla")

@@ -1,10 +1,11 @@
-"""Raffel et al. 2020 ("T5"), Table 2: encoder-decoders, a language model and a prefix language model.
+"""Raffel et al. 2020 (T5), Table 2: encoder-decoders, a language model and a prefix language model.
 
     attention-research reproduce t5_2020/architectures --scale=cpu
 
-Each is pre-trained by denoising (span corruption) and as a language model, whose text has a beginning to read where the
-architecture reads one (section 3.2.3), then fine-tuned on few labels (`labels`), beside the same fine-tunings from
-scratch. An encoder-decoder has twice the parameters of one stack of as many layers, at about the same compute.
+Each architecture is pre-trained by denoising (span corruption) and as a language model, with a prefix as the input if
+the architecture has one (section 3.2.3). It is then fine-tuned on few labels (`labels`) and compared with the same
+fine-tunings from scratch. An encoder-decoder has twice the parameters of one stack with the same number of layers, at
+about the same compute.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .labels import COLUMNS, SCRATCH, against_scratch, curves, stages
 CONFIG = "configs/text_to_text/t5_2020.py"
 SCALES = ("smoke", "cpu", "paper")
 PREFIX, WHOLE = ({"data.objective": {"kind": kind}} for kind in ("prefix_language_model", "language_model"))
-#: Each architecture's row that was not pre-trained -> the pre-trained ones.
+#: The row of each architecture without pre-training -> the pre-trained rows.
 FROM_SCRATCH = {
     "encoder_decoder_scratch": ("encoder_decoder", "encoder_decoder_lm"),
     "language_model_scratch": ("language_model", "language_model_lm"),
@@ -34,12 +35,12 @@ FROM_SCRATCH = {
 
 @functools.cache
 def base(scale: str) -> dict[str, Any]:
-    """The model's section of the config."""
+    """The section `model` of the config."""
     return load(f"{CONFIG}:{scale}").given["model"]
 
 
 def one_stack(kind: str, scale: str) -> dict[str, Any]:
-    """A language model of the decoder's size without attention to an encoder."""
+    """A language model of the size of the decoder, without attention to an encoder."""
     common = {name: value for name, value in base(scale).items() if name not in ("encoder", "decoder")}
     return {"model": {**common, "kind": "language_model", "decoder": {"kind": kind}}}
 
@@ -55,7 +56,7 @@ def row(id: str, name: str, change: Any = lambda scale: {}, **more: Any) -> Row:
 
 
 def helped(results: Results) -> Verdict:
-    """Each architecture, pre-trained by either objective, against itself from scratch."""
+    """Each architecture, pre-trained by either objective, is better than the same architecture from scratch."""
     return against_scratch(results, {row: scratch for scratch, rows in FROM_SCRATCH.items() for row in rows})
 
 

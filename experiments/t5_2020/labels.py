@@ -1,10 +1,10 @@
-"""Fine-tuning on ever more labels, pre-trained and from scratch: the stages, columns and picture of both studies.
+"""Fine-tuning on different numbers of labels, pre-trained and from scratch: stages, columns and figure of both studies.
 
-    topic      news/bbc       the beginning of a story -> its class, of five
-    sentiment  reviews/imdb   the beginning of a review -> positive or negative
+    topic      news/bbc       from the beginning of a story to one of five classes
+    sentiment  reviews/imdb   from the beginning of a review to positive or negative
 
-Both as text to text, with as many steps whatever the number of labels. Pre-training has seen the training reviews
-without their labels, and no story.
+Both tasks are text to text, with the same number of steps for any number of labels. Pre-training uses the training
+reviews without their labels, and no stories.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
 SETS = {"topic": ("news/bbc", "topic: "), "sentiment": ("reviews/imdb", "sentiment: ")}
-#: Labels to learn from; the first number alone at `smoke`.
+#: The numbers of training labels. At `smoke` only the first is used.
 LABELS = (100, 400, 1600)
-#: A row that is not pre-trained: one step at a rate that moves nothing.
+#: The overrides of a row that is not pre-trained: one step with a learning rate that changes nothing.
 SCRATCH = {"training.steps": 1, "training.learning_rate": 1e-30, "training.eval_every": 1}
-#: Scale -> the longest source, steps, rows of a batch, rate of learning, examples of the test split (None: all).
+#: Scale -> longest source, steps, batch size, learning rate, number of test examples (None: all).
 SIZES = {
     "paper": (512, 262_144, 128, 0.001, None),
     "cpu": (64, 400, 16, 0.01, 512),
@@ -34,7 +34,7 @@ SIZES = {
 
 
 def settings(task: str, labels: int, scale: str) -> dict[str, Any]:
-    """What a fine-tuning changes of its row at a scale."""
+    """The overrides of a fine-tuning at a scale."""
     (name, prefix), (longest, steps, batch_size, rate, examples) = SETS[task], SIZES[scale]
     data = {"name": name, "prefix": prefix, "source": ("text",), "target": "label"}
     fine_tuning = text_to_text(
@@ -50,7 +50,7 @@ def settings(task: str, labels: int, scale: str) -> dict[str, Any]:
 
 
 def stages() -> tuple[Stage, ...]:
-    """A fine-tuning for each task and number of labels."""
+    """The stages: a fine-tuning for each task and number of labels."""
     return tuple(
         finetune(name_of(task, labels), settings(task, labels, "paper"),
                  at={scale: settings(task, labels, scale) for scale in SIZES})
@@ -59,7 +59,7 @@ def stages() -> tuple[Stage, ...]:
 
 
 def name_of(task: str, labels: int) -> str:
-    """A fine-tuning's name, under which its numbers stand."""
+    """The name of a fine-tuning, which is the prefix of its result keys."""
     return f"{task}-{labels}"
 
 
@@ -71,7 +71,7 @@ COLUMNS = tuple(
 
 
 def against_scratch(results: Results, scratch: Mapping[str, str]) -> Verdict:
-    """Every pre-trained row against its row from scratch, at every number of labels of every task."""
+    """Every pre-trained row is better than its row from scratch, at every number of labels of every task."""
     fine_tunings = [name_of(task, labels) for task in SETS for labels in LABELS]
     cases = {
         f"{row}, {name}": compare(results, row, untrained, f"{name}.accuracy", higher=True)
@@ -82,7 +82,7 @@ def against_scratch(results: Results, scratch: Mapping[str, str]) -> Verdict:
 
 
 def curves(results: Results, folder: Path) -> Figure | None:
-    """Accuracy against the number of labels, a panel a task, a line a row, every seed a point."""
+    """Draws accuracy against the number of labels: one panel per task, one line per row, one point per seed."""
     rows = [row for row in results.rows if results.values(row.id, COLUMNS[-1].key)]
     if not rows:
         return None
@@ -106,4 +106,4 @@ def curves(results: Results, folder: Path) -> Figure | None:
     axes[0, 0].legend(fontsize=8)
     axes[0, -1].set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
     save(pyplot, figure, path)
-    return Figure(path, "Accuracy by number of labels", "Pre-trained and from scratch (dashed), every seed a point.")
+    return Figure(path, "Accuracy by number of labels", "Pre-trained and from scratch (dashed), one point per seed.")

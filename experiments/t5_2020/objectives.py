@@ -1,11 +1,11 @@
-"""Raffel et al. 2020 ("T5"), Table 4: what an encoder-decoder is pre-trained to write, and how many labels help then.
+"""Raffel et al. 2020 (T5), Table 4: pre-training objectives of an encoder-decoder, and accuracy by number of labels.
 
     attention-research reproduce t5_2020/objectives --scale=cpu
 
-The paper's cells are GLUE and SuperGLUE, ours accuracies after fine-tuning on few labels of two sets (`labels`), beside
-the same fine-tunings of a model that was not pre-trained. Objectives see as many chunks of text, and differ in how much
-of one the model reads and writes: "GFLOP" says what that costs. A loss is that of the row's own targets, so that losses
-of different objectives are no order of them.
+The paper's cells are GLUE and SuperGLUE. Ours are accuracies after fine-tuning on few labels of two data sets
+(`labels`), compared with the same fine-tunings of a model that was not pre-trained. All objectives see the same number
+of text chunks, but differ in how much of a chunk the model reads and writes; "GFLOP" gives the cost. The loss is that
+of the row's own targets, so losses of different objectives cannot be compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OBJECTIVES = {
 
 
 def pretraining_helps(results: Results) -> Verdict:
-    """Every objective against scratch, at every number of labels of every task."""
+    """Every objective is better than training from scratch, at every number of labels of every task."""
     return against_scratch(results, dict.fromkeys(OBJECTIVES, "scratch"))
 
 

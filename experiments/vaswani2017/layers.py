@@ -1,4 +1,4 @@
-"""What `vaswani2017/table1` and `lectures/complexity` measure of a layer: counts, powers, chains and paths."""
+"""Measurements of a layer for `vaswani2017/table1` and `lectures/complexity`: counts, powers, chains and paths."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ KINDS = {
 
 
 def count_powers(kind: str, lengths: Sequence[int], widths: Sequence[int], reaches: Sequence[int]) -> dict[str, Any]:
-    """{"length_power", "width_power", "reach_power"} of counted multiply-adds and, with "formula_", of the formula on
-    the same points, each around the first length, width and reach; the reach is a kernel's width or the r of restricted
-    attention (None for a layer that has none)."""
+    """Fits "length_power", "width_power" and "reach_power" to counted multiply-adds.
+
+    Names with the prefix "formula_" are fitted to the formula at the same points. Each power is fitted around the first
+    length, width and reach. The reach is the width of a kernel or the r of restricted attention (None for other
+    layers).
+    """
     from .sequence_layers import Sizes, formula, multiply_adds
 
     def sizes(width: int, reach: int) -> Sizes:
@@ -45,7 +48,7 @@ def count_powers(kind: str, lengths: Sequence[int], widths: Sequence[int], reach
 
 
 def chains(kind: str, width: int, lengths: Sequence[int], *, backward: bool = False) -> list[int]:
-    """Products that wait for each other, forward (or of the gradient in weights and input), by length."""
+    """The longest chain of dependent products by length, in the forward pass or in the gradient."""
     import jax
 
     from attention_research.accounting.depth import measure_depth
@@ -60,14 +63,14 @@ def chains(kind: str, width: int, lengths: Sequence[int], *, backward: bool = Fa
 
 
 def summed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Half the sum of the squares: a loss whose gradient reads every output."""
+    """Half of the sum of squares, a loss whose gradient depends on every output."""
     return lambda *arguments: 0.5 * (function(*arguments) ** 2).sum()
 
 
 def path(kind: str, length: int, *, width: int = 8, reach: int = 3, seed: int = 0) -> int:
-    """The longest of the shortest ways between two positions that the layer, or a stack of it, connects.
+    """The longest of the shortest paths between two positions that the layer, or a stack of it, connects.
 
-    Dilated convolutions stand with 1, k, k^2, ... below the length on each other, and again from 1.
+    Dilated convolutions are stacked with dilations 1, k, k^2, ... below the length, and then again from 1.
     """
     import jax
     from flax import nnx
@@ -104,7 +107,7 @@ def path(kind: str, length: int, *, width: int = 8, reach: int = 3, seed: int = 
 
 
 def run_forward(kind: str, width: int, length: int, seconds: float, seed: int) -> dict[str, Any]:
-    """`accounting.clock.measure_call` of one forward pass."""
+    """Measures one forward pass by `accounting.clock.measure_call`."""
     from attention_research.accounting.clock import measure_call
 
     function, *arguments = real_call(kind, width, length, seed)
@@ -112,7 +115,7 @@ def run_forward(kind: str, width: int, length: int, seconds: float, seed: int) -
 
 
 def real_call(kind: str, width: int, length: int, seed: int) -> tuple[Any, Any, Any]:
-    """(function, module, x) with weights and inputs drawn from `seed`."""
+    """Returns (function, module, x) with weights and inputs drawn from `seed`."""
     import jax
     from flax import nnx
 

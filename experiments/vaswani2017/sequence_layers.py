@@ -1,10 +1,13 @@
-"""The layers that Vaswani et al. 2017, Table 1, sets side by side: each maps a sequence [B T D] to one of its size.
+"""The layers that Vaswani et al. 2017, Table 1, compares. Each maps a sequence [B T D] to a sequence of the same size.
 
-Each is built of this package's own kernels and modules, with weights, so that it can be counted, timed and followed.
-`attention_core` is what the printed n^2 d is about, softmax(X X^T / sqrt(H)) X of every head, without projections;
-`restricted_core` the same among `neighbourhood` positions around each. `attention` has the projections and lets the
-kernel choose how, `attention_dense` holds all T x T scores. The convolutions are centred; `dilated` leaves
-out `dilation` - 1 positions between two that it reads.
+Each layer is built from kernels and modules of this package, with weights, so that it can be counted, timed and traced.
+
+- `attention_core`: the published n^2 d, softmax(X X^T / sqrt(H)) X of every head, without projections.
+- `restricted_core`: the same, restricted to `neighbourhood` positions around each position.
+- `attention`: with projections; the kernel chooses the implementation.
+- `attention_dense`: with projections, with all T x T scores in memory.
+
+Convolutions are centred. `dilated` skips `dilation` - 1 positions between two that it reads.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ KINDS = (
 
 
 class Sizes(NamedTuple):
-    """`neighbourhood` is Table 1's r, `kernel_width` its k; both odd: as far to either side."""
+    """The sizes of a layer. `neighbourhood` is the r of Table 1 and `kernel_width` its k; both must be odd."""
 
     width: int
     num_heads: int = 8
@@ -42,7 +45,11 @@ class Sizes(NamedTuple):
 
 
 class SequenceLayer(NamedTuple):
-    """`make` a module's weights, `apply` it to a sequence; `cell` of a recurrence: (module, x, state) -> state."""
+    """Functions of a layer.
+
+    `make` builds the module, `apply` applies it to a sequence, and `cell` is the step of a recurrence, from (module, x,
+    state) to the next state.
+    """
 
     make: Callable[[nnx.Rngs], Any]
     apply: Callable[[Any, Float[Array, "B T D"]], Float[Array, "B T D"]]
@@ -50,7 +57,7 @@ class SequenceLayer(NamedTuple):
 
 
 class Weights(nnx.Module):
-    """One weight [shape], N(0, 1 / the inputs of a sum)."""
+    """One weight of the given shape, drawn from N(0, 1 / fan-in)."""
 
     def __init__(self, shape: tuple[int, ...], *, rngs: nnx.Rngs):
         start = jax.nn.initializers.lecun_normal(in_axis=tuple(range(len(shape) - 1)))
@@ -58,7 +65,7 @@ class Weights(nnx.Module):
 
 
 def sequence_layer(kind: str, sizes: Sizes) -> SequenceLayer:
-    """One of `KINDS`. Raises ValueError for another."""
+    """Returns one of `KINDS`. Raises ValueError for another kind."""
     D, N, W = sizes.width, sizes.num_heads, sizes.kernel_width
     if kind in ("attention", "attention_dense"):
         how: Literal["reference"] | None = "reference" if kind == "attention_dense" else None
@@ -88,7 +95,7 @@ def _core(x: Float[Array, "B T D"], num_heads: int, window: int | None) -> Float
 
 
 def _convolved(module: Weights, x: Float[Array, "B T D"], dilation: int) -> Float[Array, "B T D"]:
-    """Of every `dilation`-th position on its own: the sequence is cut into as many interleaved ones."""
+    """Convolution of every `dilation`-th position: the sequence is split into `dilation` interleaved sequences."""
     kernel = module.kernel[...]
     B, T, D = x.shape
     x = jnp.pad(x, [(0, 0), (0, -T % dilation), (0, 0)])
@@ -98,20 +105,20 @@ def _convolved(module: Weights, x: Float[Array, "B T D"], dilation: int) -> Floa
 
 
 def abstract_call(kind: str, sizes: Sizes, length: int) -> tuple[Callable[..., Array], tuple[Any, Any]]:
-    """(function, shapes of its module and of one sequence): what a count needs; nothing is allocated."""
+    """Returns (function, shapes of its module and of one sequence) for counting; nothing is allocated."""
     layer = sequence_layer(kind, sizes)
     module = jax.eval_shape(lambda: layer.make(nnx.Rngs(0)))
     return layer.apply, (module, jax.ShapeDtypeStruct((1, length, sizes.width), jnp.float32))
 
 
 def multiply_adds(kind: str, sizes: Sizes, length: int) -> int:
-    """Multiply-adds of the forward pass: of matrix products and convolutions, and products element by element."""
+    """The multiply-adds of the forward pass: matrix products, convolutions and elementwise products."""
     function, shapes = abstract_call(kind, sizes, length)
     return count_flops(function, *shapes).matmul // 2 + count_operations(function, *shapes).elementwise
 
 
 def formula(kind: str, sizes: Sizes, length: int) -> int:
-    """The multiply-adds that the literature writes down for the layer's products alone."""
+    """The multiply-adds of the layer's products by the formula in the literature."""
     n, d, k, r = length, sizes.width, sizes.kernel_width, sizes.neighbourhood
     products = {"rnn": 2, "gru": 6, "lstm": 8}
     return {

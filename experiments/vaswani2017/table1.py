@@ -1,11 +1,12 @@
-"""Vaswani et al. 2017, Table 1: complexity, sequential operations and path length of a layer, counted and followed.
+"""Vaswani et al. 2017, Table 1: complexity, sequential operations and maximum path length of a layer.
 
     attention-research reproduce vaswani2017/table1 --scale=cpu
 
-Nothing is trained. The powers of the length, the width and the reach (a kernel's width k, or the r of restricted
-attention) are fitted to multiply-adds counted from each layer's traced program; sequential operations are the longest
-chain of products in it that wait for each other; the path is the longest of the shortest ways between two positions on
-the graph of what reads what, in layers or, for a recurrence, in states (k = r = 3). Time is one forward pass.
+Nothing is trained. The powers of the length, the width and the reach (the width k of a kernel, or the r of restricted
+attention) are fitted to multiply-adds counted from the traced program of each layer. Sequential operations are the
+longest chain of dependent products in the program. The path is the longest of the shortest paths between two positions
+in the dependency graph, counted in layers or, for a recurrence, in states (k = r = 3). Time is that of one forward
+pass.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict
 
 from .layers import KINDS, chains, count_powers, path, run_forward
 
-#: How near a fitted power of a count is to the whole number that it stands for.
+#: The largest accepted difference between a fitted power and the expected integer.
 NEAR = 0.05
 
 
@@ -30,7 +31,7 @@ def measure_layer(
     *, kind: str, lengths: Sequence[int], widths: Sequence[int], reaches: Sequence[int], ways: Sequence[int],
     timed: Sequence[int], seconds: float, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """Powers, chains and paths by length, their own powers of the length, and milliseconds."""
+    """Measures powers of counts, chains and paths by length, their powers of the length, and milliseconds."""
     found = count_powers(kind, lengths, widths, reaches)
     chain = chains(kind, widths[0], ways)
     paths = [path(kind, length) for length in ways]
@@ -50,12 +51,12 @@ def measure_layer(
 
 
 def _powers(results: Results, name: str) -> dict[str, float]:
-    """Row id -> its measured power."""
+    """Maps each row id to its measured power."""
     return {row.id: values[0] for row in results.rows if (values := results.values(row.id, f"measure.{name}"))}
 
 
 def _lists(results: Results, name: str) -> dict[str, list[float]]:
-    """Row name -> what its first seed measured by length."""
+    """Maps each row name to the values of its first seed by length."""
     first = {row.name: entry.result for row in results.rows for entry in results.of(row.id)[:1]}
     return {row: result["stages"]["measure"][name] for row, result in first.items() if result and "stages" in result}
 
@@ -65,7 +66,7 @@ def _said(results: Results, name: str) -> str:
 
 
 def _verdict(results: Results, name: str, wanted: dict[str, float], said: str) -> Verdict:
-    """Held where each row's power is what it should be."""
+    """The claim holds if the power of each row is the expected one."""
     powers = _powers(results, name)
     if not wanted.keys() <= powers.keys():
         return Verdict(UNTESTED, "a layer is not measured")
@@ -74,12 +75,12 @@ def _verdict(results: Results, name: str, wanted: dict[str, float], said: str) -
 
 
 def distance_in_rnn(results: Results) -> Verdict:
-    """A recurrence's longest path grows with the length itself."""
+    """The longest path of a recurrence grows linearly with the length."""
     return _verdict(results, "path_power", {"rnn": 1, "lstm": 1}, f"at n = {_ways(results)}; {_said(results, 'paths')}")
 
 
 def constant_path(results: Results) -> Verdict:
-    """One step at every length in self-attention, more with the length in every other layer."""
+    """The longest path is one step at every length in self-attention, and grows with the length in all other layers."""
     said = f"at n = {_ways(results)}; {_said(results, 'paths')}"
     powers = _powers(results, "path_power")
     grows = all(power > NEAR for row, power in powers.items() if row != "attention_core")
@@ -88,11 +89,12 @@ def constant_path(results: Results) -> Verdict:
 
 
 def parallel(results: Results) -> Verdict:
-    """The chain of products of self-attention does not grow with the length; time on one device stands beside it."""
+    """The longest chain of products of self-attention does not grow with the length.
+
+    The text also gives the times on one device.
+    """
     time = "; ".join(f"{row}: time ~ n^{power:.2f}" for row, power in _powers(results, "time_power").items())
-    said = (
-        f"chains at n = {_ways(results)}; {_said(results, 'chains')}; one device runs them one after the other: {time}"
-    )
+    said = f"chains at n = {_ways(results)}; {_said(results, 'chains')}; time on one device: {time}"
     return _verdict(results, "chain_power", {"attention_core": 0, "rnn": 1, "lstm": 1}, said)
 
 
@@ -101,10 +103,10 @@ def _ways(results: Results) -> str:
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Sequential operations, the longest path and the time of a forward pass against the length, a line a layer."""
+    """Draws sequential operations, the longest path and the time of a forward pass by length, one line per layer."""
     settings, pyplot = results.study.scale(results.scale).settings, canvas()
     panels = {
-        "chains": ("products that wait for each other", settings["ways"]),
+        "chains": ("longest chain of dependent products", settings["ways"]),
         "paths": ("longest path between two positions", settings["ways"]),
         "times": ("milliseconds, one forward pass", settings["timed"]),
     }
@@ -144,8 +146,8 @@ STUDY = Study(
     stages=(measure(measure_layer),),
     columns=(
         Column("measure.length_power", "operations ~ n^", POWER, spread=False),
-        Column("measure.width_power", "~ d^", POWER, spread=False),
-        Column("measure.reach_power", "~ k^ or r^", POWER, spread=False),
+        Column("measure.width_power", "operations ~ d^", POWER, spread=False),
+        Column("measure.reach_power", "operations ~ k^ or r^", POWER, spread=False),
         Column("measure.chain", "sequential", fixed(0), spread=False),
         Column("measure.chain_power", "sequential ~ n^", POWER, spread=False),
         Column("measure.path", "longest path", fixed(0), spread=False),
@@ -164,9 +166,10 @@ STUDY = Study(
         "attention-parallel-within-layer": parallel,
     },
     notes=(
-        "Operations: multiply-adds of one forward pass, counted from the traced program; the printed ones leave out "
-        "self-attention's projections, and so does the row.",
-        "Path lengths of convolutions and of restricted attention: layers of k = r = 3 on each other; dilated: 1, k, "
-        "k^2, ..., and again. A power of the length is fitted to what is printed as a logarithm too.",
+        "Operations: multiply-adds of one forward pass, counted from the traced program. The published ones leave out "
+        "the projections of self-attention, and so does the row.",
+        "Path lengths of convolutions and of restricted attention are for stacked layers with k = r = 3; dilations are "
+        "1, k, k^2, ..., and then again. A power of the length is also fitted where the published growth is "
+        "logarithmic.",
     ),
 )

@@ -1,11 +1,12 @@
-"""Vaswani et al. 2017, Table 2: what training cost, by the paper's definition and as the model's own arithmetic.
+"""Vaswani et al. 2017, Table 2: training cost, by the paper's definition and as counted FLOPs of the model.
 
     attention-research reproduce vaswani2017/table2 --scale=paper
 
-The paper's FLOPs are machine time: hours x GPUs x the sustained rate that it gives a P100, 9.5 TFLOPS. Model FLOPs are
-2 a multiply-add of the matrix products in one training step of our configurations, forward and backward, times the
-updates: under a third of that. Both are counted here, nothing is trained; BLEU and the rivals' cells are the paper's.
-The big model's English-French BLEU is 41.8 in the later arXiv versions and 41.0 in the early ones and the proceedings.
+The paper's FLOPs are machine time: hours x GPUs x the sustained rate that it assumes for a P100, 9.5 TFLOPS. Model
+FLOPs are 2 for each multiply-add of the matrix products in one training step of our configurations, forward and
+backward, times the number of updates; they are less than a third of the former. Both are computed here, and nothing is
+trained. BLEU and the cells of other systems are the paper's. The English-French BLEU of the big model is 41.8 in the
+later arXiv versions, and 41.0 in the early ones and in the proceedings.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from attention_research.studies.results import Results, published
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict
 
 CONFIG = "configs/translation/transformer.py"
-#: Section 5.2 and the table's footnote: 8 P100 at a sustained 9.5 TFLOPS of single precision.
+#: Section 5.2 and the footnote of the table: 8 P100 GPUs with a sustained rate of 9.5 TFLOPS in single precision.
 P100 = {"devices": 8, "rate": 9.5e12}
 
 
 @functools.cache
 def inspected(variant: str) -> dict[str, Any]:
-    """What `inspect` counts of a variant of our configuration, and its "steps"."""
+    """Returns the counts of `inspect` for a variant of our configuration, and its "steps"."""
     from attention_research.config import load
     from attention_research.training.inspection import inspect
 
@@ -34,7 +35,7 @@ def inspected(variant: str) -> dict[str, Any]:
 
 
 def training_cost(*, seed: int, variant: str = "", hours: float = 0.0, devices: int = 0, rate: float = 0.0):
-    """{"machine", "model", "steps"} of a variant of our configuration; nothing for a system that is not ours."""
+    """Returns "machine", "model" and "steps" for a variant of our configuration, or nothing for another system."""
     del seed
     if not variant:
         return {}
@@ -44,7 +45,7 @@ def training_cost(*, seed: int, variant: str = "", hours: float = 0.0, devices: 
 
 
 def counted(**settings: Any) -> dict[str, Any]:
-    """The counts for `inspect`: parameters and FLOPs of one step, and the two costs of the whole training."""
+    """Returns the counts for `inspect`: parameters and FLOPs of one step, and both costs of the whole training."""
     if not settings.get("variant"):
         return {"parameters": None, "flops": None}
     found, cost = inspected(settings["variant"]), training_cost(seed=0, **settings)
@@ -52,7 +53,8 @@ def counted(**settings: Any) -> dict[str, Any]:
 
 
 def training_flops(results: Results) -> Verdict:
-    """Our machine time for base against every rival's printed cost, and for big against the single En-De rivals'."""
+    """The machine time of base is below the published cost of every other system, and that of big is close to the cost
+    of the other single En-De systems."""
     base, big = (results.cell(row, MACHINE).mean for row in ("base", "big"))
     if base is None or big is None:
         return Verdict(UNTESTED, "base or big is not counted")
@@ -62,13 +64,13 @@ def training_flops(results: Results) -> Verdict:
     single = [float(printed[row]["FLOPs En-De"]) for row in ("gnmt", "convs2s", "moe")]
     below = base < min(rivals.values())
     near = all(0.1 < big / other < 10 for other in single)
-    said = f"base {base:.3g} against {min(rivals.values()):.3g} and more; big {big:.3g} against single rivals' "
+    said = f"base {base:.3g} against at least {min(rivals.values()):.3g}; big {big:.3g} against other single models "
     return Verdict(HELD if below and near else FAILED, said + ", ".join(f"{other:.3g}" for other in single))
 
 
 def best_bleu(results: Results) -> Verdict:
-    """Of the printed cells: big's English-German BLEU is the highest of all, its English-French one of the single
-    models', both the later 41.8 and the early 41.0. No translator of the table is trained here."""
+    """In the published cells, big has the highest English-German BLEU of all systems, and the highest English-French
+    BLEU of single models, with both the later 41.8 and the early 41.0. Nothing of the table is trained here."""
     printed = published(results.study)
     german, french = ({row: float(cells[column]) for row, cells in printed.items() if cells.get(column)}
                       for column in ("BLEU En-De", "BLEU En-Fr"))  # fmt: skip
@@ -76,15 +78,15 @@ def best_bleu(results: Results) -> Verdict:
     rivals = {row: bleu for row, bleu in german.items() if row not in ours}
     single = {row: bleu for row, bleu in french.items() if row not in ours and not row.endswith("_ensemble")}
     if not rivals or not single:
-        return Verdict(UNTESTED, "the printed cells are not there")
+        return Verdict(UNTESTED, "the published cells are missing")
     said = (
-        f"printed: English-German {german['big']} against {max(rivals.values())} and less, ensembles included; "
-        f"English-French {french['big']} ({french['big_early']} as first printed) against single models' "
-        f"{max(single.values())} and less, ensembles up to {max(french[row] for row in french if row not in ours)}; "
-        "recurrent translators and Transformers on one budget: lectures/rnn_vs_transformer"
+        f"published: English-German {german['big']} against at most {max(rivals.values())}, ensembles included; "
+        f"English-French {french['big']} ({french['big_early']} as first published) against single models of at most "
+        f"{max(single.values())}, ensembles of at most {max(french[row] for row in french if row not in ours)}; "
+        "for recurrent models and Transformers on equal budgets see lectures/rnn_vs_transformer"
     )
     best = german["big"] > max(rivals.values()) and min(french["big"], french["big_early"]) > max(single.values())
-    return Verdict(HELD if best else FAILED, f"{said}; no rival was trained here")
+    return Verdict(HELD if best else FAILED, f"{said}; no other system was trained here")
 
 
 scientific = "{:.3g}".format
@@ -109,7 +111,7 @@ STUDY = Study(
             settings={"variant": "vaswani_big", "hours": 84.0, **P100},
         ),
     ),
-    scales={"paper": Scale(seeds=1, jobs=2, note="Counted, not trained: BLEU stands in the published columns only.")},
+    scales={"paper": Scale(seeds=1, jobs=2, note="Only counted, not trained: BLEU is in the published columns only.")},
     stages=(measure(training_cost),),
     columns=(MACHINE, MODEL),
     count=counted,

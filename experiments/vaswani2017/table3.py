@@ -1,15 +1,16 @@
-"""Vaswani et al. 2017, Table 3: the Transformer's sizes, dropout, smoothing and positions, one changed at a time.
+"""Vaswani et al. 2017, Table 3: sizes, dropout, label smoothing and positions of the Transformer, changed one at a
+time.
 
     attention-research inspect   --study=vaswani2017/table3 --scale=paper     # parameters; allocates nothing
     attention-research reproduce vaswani2017/table3 --scale=cpu
 
-At `paper` newstest2013 is judged without checkpoint averaging, as in the paper. Parameters: the paper speaks of 37,000
-pieces, but with that many rows in the tied embedding none of its 11 printed counts comes out. The first published code
-had 40,960 rows for that vocabulary; with those, and a bias on every projection, 10 of the 11 round to the printed
-number. `big` then has 218M and not 213M; nor does it fit 37,000 rows. Nothing is tuned to hide that: `parameters` has
-40,960 rows at `paper`, and `parameters_at_37000` stands beside it.
+At `paper` newstest2013 is scored without checkpoint averaging, as in the paper. Parameters: the paper says that the
+vocabulary has 37,000 word pieces, but with this number of rows in the tied embedding none of its 11 published counts is
+obtained. The first published code had 40,960 rows for that vocabulary. With these, and a bias in every projection, 10
+of the 11 counts round to the published number. `big` then has 218M instead of 213M, and 37,000 rows do not fit either.
+`parameters` has 40,960 rows at `paper`, and `parameters_at_37000` gives the other count.
 
-Below `paper` every size is a fraction of the paper's (a table's last line says which) and the text is Bible verses.
+Below `paper` every size is a fraction of the paper's (see the last line of the table), and the text is Bible verses.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from attention_research.studies.verdicts import FAILED, HELD, Verdict, compare, 
 CONFIG = "configs/translation/transformer.py"
 EMBEDDING_ROWS, PIECES = 40_960, 37_000
 
-#: Figure 1, from below: what stands before the blocks, the branches of a block, what comes after all blocks.
-#: Dropout is not drawn (section 5.4 has it), and both stacks repeat their block N times.
+#: Figure 1, from the bottom: the parts before the blocks, the branches of a block, and the parts after all blocks.
+#: Dropout is not drawn (it is in section 5.4), and both stacks repeat their block N times.
 DRAWN = {
     "encoder": (
         ("source embedding", "positions"),
@@ -60,7 +61,7 @@ class Sizes:
     steps: int
 
     def changes(self) -> dict[str, dict[str, Any]]:
-        """Row id -> what it changes; the ids are the paper's sizes."""
+        """Maps each row id to its overrides. The ids have the paper's sizes."""
         key_width = self.width // self.num_heads
         keys = lambda width: {
             "model.head_width": width,
@@ -142,9 +143,9 @@ ROWS = tuple(
     for id, name in NAMES.items()
 )
 
-#: Batch and rate by the best validation loss of `base` itself, seed 0, of five at equal computing; no other row was
-#: looked at. (batch, updates, rate): loss. (32, 300, 0.5): 5.80; (16, 600, 0.25): 5.10; (16, 600, 0.125): 5.25;
-#: (8, 1200, 0.25): 5.02; (8, 1200, 0.5): 5.12.
+#: Batch size and learning rate have the best validation loss of `base` with seed 0, of five at equal compute; no other
+#: row was used. (batch size, updates, learning rate): loss. (32, 300, 0.5): 5.80; (16, 600, 0.25): 5.10;
+#: (16, 600, 0.125): 5.25; (8, 1200, 0.25): 5.02; (8, 1200, 0.5): 5.12.
 VERSES = {
     "vocabulary_size": 2000,
     "training.batch_size": 8,
@@ -166,7 +167,7 @@ GPU = {
 
 
 def fraction(scale: str) -> str:
-    """What a row's name means at a smaller scale."""
+    """Explains the names of the rows at a smaller scale."""
     ours, paper = SIZES[scale], SIZES["paper"]
     sizes = {"num_layers": "N", "width": "d", "hidden_width": "dff", "num_heads": "h", "steps": "updates"}
     parts = [f"{name} {getattr(ours, key)} for {getattr(paper, key):,}" for key, name in sizes.items()]
@@ -176,7 +177,7 @@ def fraction(scale: str) -> str:
 
 
 def built(config: Config) -> tuple[Any, int]:
-    """(the model that a configuration builds, without memory; how many parameters it has)."""
+    """Returns (the abstract model of a configuration, its number of parameters). Nothing is allocated."""
     from attention_research.config import build_experiment
     from attention_research.layers.structure import abstract
 
@@ -186,15 +187,15 @@ def built(config: Config) -> tuple[Any, int]:
 
 
 def parameters_at_37000(config: Config) -> dict[str, int]:
-    """The count with one embedding row for each of the paper's pieces."""
+    """The number of parameters with one embedding row for each of the paper's word pieces."""
     if config.resolved["vocabulary_size"] != EMBEDDING_ROWS:
         return {}
     return {"parameters_at_37000": built(resolve(config.given, [("vocabulary_size", PIECES)]))[1]}
 
 
 def base_sizes(results: Results) -> Verdict:
-    """base and big at the paper's sizes: the blocks that are built, their width and heads, and base's count of
-    parameters; whether big's is the printed one is said."""
+    """At the paper's sizes, base and big have the published number of blocks, width and heads, and base the published
+    number of parameters. The text says whether big has the published number too."""
     said, shaped, rounded = [], [], []
     for row, expected in (("base", (6, 6, 512, 8)), ("big", (6, 6, 1024, 16))):
         config = configuration(results.study, "paper", next(one for one in results.study.rows if one.id == row))
@@ -208,16 +209,16 @@ def base_sizes(results: Results) -> Verdict:
         rounded.append(round(count / 1e6) == million)
         said.append(
             f"{row}: {shape[0]} + {shape[1]} blocks of width {shape[2]} with {shape[3]} heads; {count:,} parameters "
-            f"with {EMBEDDING_ROWS:,} embedding rows, {fewer:,} with {PIECES:,}, printed {million}M"
+            f"with {EMBEDDING_ROWS:,} embedding rows, {fewer:,} with {PIECES:,}, published {million}M"
         )
     because = "; ".join(said)
     if not rounded[1]:
-        because = f"big's count is not the printed one; {because}"
+        because = f"the count of big differs from the published one; {because}"
     return Verdict(HELD if all(shaped) and rounded[0] else FAILED, because)
 
 
 def drawn_order(config: Config) -> Verdict:
-    """The tree of the model that a configuration builds, block by block, against Figure 1."""
+    """Compares the parts of the model that a configuration builds with Figure 1, block by block."""
     from attention_research.models.architecture import architecture, lines
 
     parts = architecture(built(config)[0])
@@ -229,27 +230,27 @@ def drawn_order(config: Config) -> Verdict:
         if DRAWN.get(name) not in [_as_drawn(part) for part in parts if part.name == name]
     ]
     if repeats.get("encoder") != repeats.get("decoder"):
-        differences.append("the stacks are not equally high")
+        differences.append("the stacks have different depths")
     if [step.name for step in steps if step.reads] != ["cross_attention"]:
-        differences.append("not one attention of a block reads the encoder's output")
+        differences.append("the number of attentions of a block that read the encoder's output is not one")
     said = " | ".join(" ".join(line.split()) for line in lines(parts))
     return Verdict(FAILED if differences else HELD, "; ".join([*differences, said]))
 
 
 def _as_drawn(part: Any) -> tuple:
-    """A part of the tree in the form of `DRAWN`; of blocks that are not all equal, all."""
+    """Returns a part of the model in the form of `DRAWN`. If the blocks are not all equal, it returns all of them."""
     names = lambda steps: tuple(step.name for step in steps if step.name != "dropout")
     return names(part.before), tuple(names(b) for blocks in part.blocks for b in blocks.branches), names(part.after)
 
 
 def architecture_figure(results: Results) -> Verdict:
-    """The base model of this scale against the paper's picture."""
+    """The base model of this scale agrees with the figure of the paper."""
     base = next(row for row in results.study.rows if row.id == "base")
     return drawn_order(configuration(results.study, results.scale, base))
 
 
 def _worse(results: Results, *rows: str) -> dict:
-    """Perplexity and BLEU of the base model against each row."""
+    """Compares perplexity and BLEU of the base model with those of each row."""
     cases = {}
     for row in rows:
         cases[f"perplexity, {NAMES[row]}"] = compare(results, "base", row, "evaluate.perplexity")
@@ -258,19 +259,19 @@ def _worse(results: Results, *rows: str) -> dict:
 
 
 def ablations(results: Results) -> Verdict:
-    """The base model against other numbers of heads, key widths and depths (the paper's rows A, B and C)."""
+    """The base model is better than other numbers of heads, key widths and depths (the paper's rows A, B and C)."""
     return conclude(
         _worse(results, "heads_1", "heads_4", "heads_16", "heads_32", "key_16", "key_32", "layers_2", "layers_4")
     )
 
 
 def many_heads(results: Results) -> Verdict:
-    """Eight heads against one at equal width."""
+    """Eight heads are better than one at equal width."""
     return conclude(_worse(results, "heads_1"))
 
 
 def learned_positions(results: Results) -> Verdict:
-    """Learned against sinusoidal positions within the training length."""
+    """Compares learned with sinusoidal positions within the training length."""
     return conclude({
         "perplexity": compare(results, "learned", "base", "evaluate.perplexity"),
         "BLEU": compare(results, "learned", "base", "evaluate.bleu", higher=True),

@@ -1,12 +1,12 @@
-"""Generated sentences with their dependency trees, and the number that each of their verbs has to take.
+"""Generated sentences with their dependency trees and the grammatical number of each verb.
 
     near the kings , the dog by the rivers that a farmer paint~ often sleep~
 
-After Linzen, Dupoux & Goldberg 2016 (arXiv 1611.01368): a verb agrees with its subject, whatever nouns stand between.
-Prepositional phrases and relative clauses of both kinds (its noun their subject, or another) are within one another,
-and some verbs have an object. Verbs do not show their number, which is what is asked at each; nouns do. Trees are of
-words: the subject, the object and what is said of the event hang on the verb, the article, the preposition and the
-relative verb on the noun, the preposition's noun on the preposition.
+The task follows Linzen, Dupoux & Goldberg 2016 (arXiv 1611.01368): a verb agrees with its subject, whatever nouns are
+between them. Prepositional phrases and relative clauses are nested; the noun of a relative clause is its subject or
+not. Some verbs have an object. Nouns show their number; verbs do not, and their number is the label. Trees are over
+words. The subject, the object and modifiers of the event depend on the verb. The article, the preposition and the
+relative verb depend on the noun, and the noun of a preposition depends on the preposition.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ _ADVERB = _PREPOSITION + PREPOSITIONS
 _VERB = _ADVERB + ADVERBS
 _NOUN = _VERB + VERBS
 VOCABULARY = _NOUN + 2 * NOUNS
-#: How far phrases and clauses are within one another.
+#: The largest nesting depth of phrases and clauses.
 DEPTH = 3
 
 
 class Sentences(NamedTuple):
-    """`heads`: the word above each, -1 above the main verb and for padding. At a verb `plural` is 0 or 1 and `distance`
-    how many words its subject stands before it, elsewhere -1 and 0; `attracted`: the nearest noun before the verb is of
-    the other number."""
+    """Sentences with trees and labels.
+
+    `heads` is the position of the head of each word, and -1 for the main verb and padding. At a verb, `plural` is 0 or
+    1 and `distance` is the number of words from its subject to the verb; elsewhere they are -1 and 0. `attracted` marks
+    verbs whose nearest preceding noun has the other number.
+    """
 
     tokens: Int[np.ndarray, "B T"]
     heads: Int[np.ndarray, "B T"]
@@ -44,7 +47,7 @@ class Sentences(NamedTuple):
 
 @dataclass(eq=False)
 class Word:
-    """A word with what hangs on it to either side; of a verb also its subject."""
+    """A word with its dependents on either side and, for a verb, its subject."""
 
     token: int
     left: list[Word] = field(default_factory=list)
@@ -52,7 +55,7 @@ class Word:
     subject: Word | None = None
 
     def inside(self) -> Iterator[Word]:
-        """This word and all below it, as they are read."""
+        """Yields this word and all its descendants in reading order."""
         for child in self.left:
             yield from child.inside()
         yield self
@@ -65,12 +68,12 @@ def is_noun(token: int) -> bool:
 
 
 def is_plural(token: int) -> bool:
-    """Of a noun."""
+    """Whether a noun is plural."""
     return token >= _NOUN + NOUNS
 
 
 def noun_phrase(chance: random.Random, depth: int, modified: float = 0.6) -> Word:
-    """An article, a noun and, with that probability where `depth` allows, a phrase or a clause behind it."""
+    """An article, a noun and, with probability `modified` if `depth` allows it, a phrase or a clause after the noun."""
     noun = Word(_NOUN + chance.randrange(2 * NOUNS), [Word(ARTICLE)])
     if depth < DEPTH and chance.random() < modified:
         kind = chance.choice(("phrase", "its own", "another's"))
@@ -91,7 +94,7 @@ def prepositional(chance: random.Random, depth: int) -> Word:
 
 
 def sentence(chance: random.Random, objects: float = 0.3) -> Word:
-    """The main verb of a sentence; `objects` is how probable its object is."""
+    """Draws a sentence and returns its main verb. `objects` is the probability of an object."""
     subject = noun_phrase(chance, 0, modified=0.75)
     verb = Word(_VERB + chance.randrange(VERBS), subject=subject)
     if chance.random() < 0.25:
@@ -105,7 +108,7 @@ def sentence(chance: random.Random, objects: float = 0.3) -> Word:
 
 
 def as_row(root: Word) -> list[tuple[int, int, int, int, bool]]:
-    """(token, head, plural, distance, attracted) of each word as it is read."""
+    """Returns (token, head, plural, distance, attracted) of each word in reading order."""
     words = list(root.inside())
     place = {id(word): number for number, word in enumerate(words)}
     heads = {id(child): place[id(word)] for word in words for child in (*word.left, *word.right)}
@@ -121,8 +124,10 @@ def as_row(root: Word) -> list[tuple[int, int, int, int, bool]]:
 
 
 def generate(count: int, max_length: int, seed: int, lost: float = 0.0) -> Sentences:
-    """Sentences of at most that many words; of their words a share `lost`, drawn by chance, hangs on the main verb
-    instead of its head, as where a parser fails."""
+    """Generates sentences of at most `max_length` words.
+
+    A random share `lost` of words depends on the main verb instead of its head, to simulate errors of a parser.
+    """
     chance = random.Random(f"agreement {seed}")
     rows: list[list[tuple[int, int, int, int, bool]]] = []
     while len(rows) < count:

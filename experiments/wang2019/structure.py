@@ -1,12 +1,13 @@
-"""Wang et al. 2019: positions of the dependency tree on subject-verb agreement, by linear distance.
+"""Wang et al. 2019: positions in the dependency tree for subject-verb agreement, by linear distance.
 
     attention-research reproduce wang2019/structure --scale=cpu
 
-Generated sentences with gold trees (`agreement_trees`): at every verb its number, which its subject shows,
-with other nouns between. A small Transformer encoder that knows linear distances, the tree's (Shaw's tables over d_ij
-of section 3.2), both, or none, and the tree's where a tenth of the words hang on the main verb instead of their heads.
-Trained by `training.fitting` (in `tree_positions`), since trees do not go through the data of translation. The paper
-measures translation and probes; its tables were not at hand, and nothing is printed beside.
+The data are generated sentences with gold trees (`agreement_trees`). The model predicts the number of every verb, which
+its subject shows, with other nouns between them. It is a small Transformer encoder with linear distances, distances in
+the tree (Shaw's tables over the d_ij of section 3.2), both, or none. In further rows a tenth of the words depend on the
+main verb instead of their heads. Models are trained by `training.fitting` (in `tree_positions`), because the data of
+translation have no trees. The paper measures translation and probes. Its tables were not available, so there are no
+published values.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ STUDY = Study(
     columns=(
         Column("measure.parameters", "parameters", fixed(0), spread=False),
         Column("measure.accuracy", "accuracy, %", fixed(1, 100), better="higher"),
-        *(Column(f"measure.from_{first}", f"subject {name} back", fixed(1, 100), better="higher")
+        *(Column(f"measure.from_{first}", f"subject {name} words back, %", fixed(1, 100), better="higher")
           for first, name in classes(FROM).items()),
-        Column("measure.attracted", "nearest noun of the other number", fixed(1, 100), better="higher"),
-        Column("measure.neighbour", "nearest noun always", fixed(1, 100), spread=False),
+        Column("measure.attracted", "nearest noun has other number, %", fixed(1, 100), better="higher"),
+        Column("measure.neighbour", "nearest-noun baseline, %", fixed(1, 100), spread=False),
     ),
     claims="../claims.csv",
-    # A subject shows its number: the answer is in the sentence.
+    # The subject shows its number, so the sentence contains the answer.
     competence=(Competence("linear", "measure.accuracy", line=0.9, higher=True),),
     verdicts={"syntax-positions": tree_helps},
     figures=(draw_distances,),
     notes=(
-        "Accuracy at the verbs of generated sentences that training did not draw from, in %, gold trees. The last "
-        "column: what agreeing with the nearest noun before the verb gets.",
+        "Accuracy: at the verbs of generated sentences that are not in the training data, with gold trees. "
+        "Nearest-noun baseline: the accuracy of always agreeing with the nearest noun before the verb.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The verdict and the picture of `wang2019/structure`."""
+"""The verdict and the figure of `wang2019/structure`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tree_positions import FROM
 
 
 def classes(starts: Sequence[int]) -> dict[int, str]:
-    """The first distance of each class -> its name.
+    """Maps the first distance of each class to the name of the class.
 
     >>> classes((1, 3, 6))
     {1: '1-2', 3: '3-5', 6: '6+'}
@@ -24,7 +24,10 @@ def classes(starts: Sequence[int]) -> dict[int, str]:
 
 
 def tree_helps(results: Results) -> Verdict:
-    """The tree's positions against linear ones, alone and beside them, by distance; trees with lost heads beside."""
+    """Positions in the tree are better than linear ones, alone and together with them, at every distance.
+
+    The text also gives trees with lost heads.
+    """
     cases = {}
     for row, name in (("dependency", "tree alone"), ("both", "both")):
         for first, words in classes(FROM).items():
@@ -42,8 +45,10 @@ def tree_helps(results: Results) -> Verdict:
 
 
 def draw_distances(results: Results, folder: Path) -> Figure | None:
-    """Accuracy by how far back the subject stands, a line a row: the mean, and the seeds' range as a band; right, where
-    the nearest noun is of the other number."""
+    """Draws the accuracy by the distance of the subject, one line per row, with the mean and the range over seeds.
+
+    The right panel is for verbs whose nearest noun has the other number.
+    """
     rows = [row for row in results.rows if results.values(row.id, "measure.accuracy")]
     if not rows:
         return None
@@ -66,7 +71,7 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
     figure.legend(*axes[0].get_legend_handles_labels(), loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
     axes[1].set_yticks(range(len(rows)), [""] * len(rows))
     axes[1].set_ylim(len(rows) - 0.5, -0.5)
-    axes[1].set_title("nearest noun of the other number", loc="left", fontsize=11)
+    axes[1].set_title("nearest noun has the other number", loc="left", fontsize=11)
     axes[1].set_xlabel("accuracy")
     where = folder / "distances.png"
     save(pyplot, figure, where)

@@ -1,11 +1,11 @@
-"""Agreement with a subject by the positions that a small Transformer encoder is given: of word order, of the dependency
-tree (Wang et al. 2019, arXiv 1909.00383, section 3.2), or both.
+"""Subject-verb agreement with a small Transformer encoder and different positions: word order, the dependency tree
+(Wang et al. 2019, arXiv 1909.00383, section 3.2), or both.
 
-Relative positions as Shaw et al. 2018 have them: tables of the clipped distance on keys and values, where the distance
-from word i to word j is j - i or `kernels.structural_distances`. With both, half of the heads know one and half the
-other. The model sees a sentence whole and says at every verb whether it is singular or plural. The trees are the gold
-ones: what is measured is what can be done with them, not what a parser gives. Trained by `training.fitting`:
-trees do not go through the data of translation.
+Positions are relative as in Shaw et al. 2018: tables of the clipped distance on keys and values. The distance from word
+i to word j is j - i or `kernels.structural_distances`. With both, half of the heads use one and half the other. The
+model sees the whole sentence and predicts at every verb whether it is singular or plural. The trees are gold trees, so
+the results do not depend on a parser. Models are trained by `training.fitting`, because the data of translation have no
+trees.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from attention_research.training.fitting import fit
 
 from .agreement_trees import PAD, VOCABULARY, Sentences, generate
 
-#: Kind of positions -> the distances that its heads know, each of an equal share of them.
+#: Kind of positions -> the distances of its heads, each used by an equal share of the heads.
 POSITIONS = {"none": (), "linear": ("linear",), "dependency": ("dependency",), "both": ("linear", "dependency")}
-#: The first distances from subject to verb of the classes in which accuracy is said.
+#: The first distance, from subject to verb, of each class for which accuracy is reported.
 FROM = (1, 3, 6, 10)
 PRE_NORM = (("norm", "self_attention", "residual"), ("norm", "feed_forward", "residual"))
 
 
 def distances_of(kind: str, heads: Int[Array, "B T"]) -> Int[Array, "M B T T"]:
-    """The distances of each share of the heads: M = 0, 1 or 2."""
+    """Returns the distances of each share of the heads; M is 0, 1 or 2."""
     word = jnp.arange(heads.shape[1], dtype=jnp.int32)
     made = {
         "linear": lambda: jnp.broadcast_to(word - word[:, None], (*heads.shape, heads.shape[1])),
@@ -48,7 +48,7 @@ def distances_of(kind: str, heads: Int[Array, "B T"]) -> Int[Array, "M B T T"]:
 
 
 class DistanceAttention(MultiHeadAttention):
-    """Self-attention with tables [M 2k+1 H] on keys and on values for M kinds of distances, each of N / M heads."""
+    """Self-attention with tables [M 2k+1 H] on keys and values for M kinds of distances, each used by N / M heads."""
 
     def __init__(self, *, kinds: int, max_distance: int, width: int, num_heads: int, rngs: nnx.Rngs):
         super().__init__(width=width, num_heads=num_heads, head_width=None, rngs=rngs)
@@ -69,7 +69,7 @@ class DistanceAttention(MultiHeadAttention):
 
 
 class NumberTagger(nnx.Module):
-    """Words [B T] and the word above each -> scores of singular and plural at every word [B T 2]."""
+    """A model from words [B T] and their heads to scores of singular and plural at every word [B T 2]."""
 
     def __init__(
         self, kind: str, *, width: int, num_heads: int, num_layers: int, max_distance: int, rngs: nnx.Rngs
@@ -99,8 +99,11 @@ class NumberTagger(nnx.Module):
 
 
 def by_distance(said: Int[np.ndarray, "B T"], sentences: Sentences) -> dict[str, float]:
-    """Accuracy at the verbs: of all, of those whose nearest noun is of the other number, and by how far the subject is
-    ("from_3": 3 to 5 words); a class without a verb is left out. "neighbour": agreeing always with the nearest noun."""
+    """The accuracy at all verbs, at those whose nearest noun has the other number, and by the distance of the subject
+    ("from_3": 3 to 5 words).
+
+    A class without verbs is left out. "neighbour" is the accuracy of always agreeing with the nearest noun.
+    """
     verbs = sentences.plural >= 0
     right = said == sentences.plural
     until = (*FROM[1:], np.inf)
@@ -116,7 +119,7 @@ def measure_structure(
     *, positions: str, seed: int, lost: float = 0.0, sentences: int, tested: int, max_length: int, steps: int,
     batch_size: int, learning_rate: float, sizes: dict[str, int], **_: Any,
 ) -> dict[str, float]:  # fmt: skip
-    """`by_distance` of a model that was trained on other sentences, and its "parameters"."""
+    """Computes `by_distance` for a model that is trained on other sentences, and its "parameters"."""
     seen = generate(sentences, max_length, 2 * seed, lost)
     held_out = generate(tested, max_length, 2 * seed + 1, lost)
     tokens, heads, plural = (jnp.asarray(part) for part in seen[:3])

@@ -2,11 +2,12 @@
 
     attention-research reproduce woo2018/cbam --scale=cpu
 
-Pictures of one coloured digit somewhere among grey pieces of digits (`data.placed_digits`): which digit it is, by an
-8-layer residual network without gates, one a channel wider, and with spatial attention, channel attention, both (CBAM)
-and SCA-CNN's distributions in every block; spatial attention and CBAM as the paper writes them and as their authors
-released them, with normalised logits. Accuracy, cost, and how much of a gate map lies in the cell of the digit,
-where even gates have a ninth. The printed errors are of ImageNet with 50 layers.
+The images have one coloured digit among grey pieces of digits (`data.placed_digits`), and the task is to classify the
+digit. The networks are a residual network of 8 layers without gates, one wider by a channel, and networks with spatial
+attention, channel attention, both (CBAM), or SCA-CNN's distributions in every block. Spatial attention and CBAM are
+built as in the paper and as in the authors' release, which normalizes the logits. Measured are accuracy, cost, and the
+share of a gate map in the cell of the digit, which is one ninth for uniform gates. The published errors are for
+ImageNet with 50 layers.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ GPU = {**LONGER, "model.features.depth": 20, "data.train_examples": 32_000}
 
 
 def focuses(results: Results) -> Verdict:
-    """Gates that look at the object (mass on its cell above an even share's) and accuracy above both networks without
-    gates: of spatial attention alone as the paper writes it. What its released form and the others do is told."""
+    """Spatial attention as in the paper puts more mass on the object's cell than uniform gates, and its accuracy is
+    above that of both networks without gates. The text also gives the released form and the other kinds."""
     cases = {other: compare(results, "spatial", other, KEY, higher=True) for other in ("none", "wider")}
     cases["mass on the object"] = against(results, "spatial", "measure.mass", "measure.area")
     return conclude(cases).beside(*_said(results))
@@ -57,7 +58,7 @@ def _said(results: Results) -> Iterator[str]:
         found, area = results.mean(row, "measure.mass"), results.mean(row, "measure.area")
         accuracy = results.mean(row, KEY)
         if found is not None and area is not None and accuracy is not None:
-            where = f"{100 * found:.0f} % of the map on the digit's cell against {100 * area:.0f} % of even gates"
+            where = f"{100 * found:.0f} % of the map on the digit's cell against {100 * area:.0f} % for uniform gates"
             yield f"{row}: {where}, accuracy {accuracy:.1f} %"
 
 
@@ -84,7 +85,7 @@ STUDY = Study(
         LOSS,
         ACCURACY,
         Column("measure.mass", "mass on the digit's cell, %", fixed(1, 100), better="higher"),
-        Column("measure.by_class", "channel gates' variance by class, %", fixed(1, 100)),
+        Column("measure.by_class", "channel gate variance explained by class, %", fixed(1, 100)),
     ),
     published="cbam.csv",
     claims="../claims.csv",
@@ -92,7 +93,8 @@ STUDY = Study(
     verdicts={"spatial-attention": focuses},
     figures=(by_row(ACCURACY), draw_maps),
     notes=(
-        "Mass: the largest share over the stages, of their last blocks' gate maps, in the one cell of nine that holds "
-        "the digit; even gates have 11.1 %. The printed cells of Table 4 were not checked against the paper.",
+        "Mass: the share of a gate map in the cell, one of nine, that holds the digit, for the last block of the stage "
+        "with the largest share; uniform gates have 11.1 %. The published cells of Table 4 were not checked against "
+        "the paper.",
     ),
 )  # fmt: skip

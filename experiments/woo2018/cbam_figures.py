@@ -1,4 +1,4 @@
-"""The picture of `woo2018/cbam`: where spatial gates lie."""
+"""The figure of `woo2018/cbam`: maps of spatial gates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPATIAL = ("spatial", "spatial_released", "cbam", "cbam_released", "sca")
 
 
 def draw_maps(results: Results, folder: Path) -> Figure | None:
-    """Held-out pictures, and below each the first stage's gates of each network's first seed."""
+    """Draws held-out images and, below each, the gates of the first stage of each network's first seed."""
     drawn = {row: found[0] for row in SPATIAL if (found := results.values(row, "measure.drawn"))}
     if not drawn:
         return None
@@ -34,4 +34,4 @@ def draw_maps(results: Results, folder: Path) -> Figure | None:
     where = folder / "gate_maps.png"
     save(pyplot, figure, where)
     said = f"Digits {', '.join(str(one['label']) for one in pictures)}"
-    return Figure(where, "Spatial gates of the first stage, white is large", f"{said}; gates of {', '.join(drawn)}.")
+    return Figure(where, "Spatial gates of the first stage (white: large)", f"{said}; gates of {', '.join(drawn)}.")

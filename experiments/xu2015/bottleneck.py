@@ -1,10 +1,11 @@
-"""One vector for a whole picture against attention: by how many objects are in it, and in long descriptions.
+"""One vector for a whole image against attention, by the number of objects and for long descriptions.
 
     attention-research reproduce xu2015/bottleneck --scale=cpu
 
-Collages of one to nine digits in nine cells: objects named right by their number, for one vector seen before the first
-word, the same at every word, and soft attention. And of two to 36 digits in 36 cells, described in 9 to 179 words:
-right words by their place in the description. (At `gpu` 64 cells and up to 299 words.)
+On collages of one to nine digits in nine cells, the study measures the share of correctly named objects by the number
+of objects: for one image vector before the first word, the same vector at every word, and soft attention. On collages
+of two to 36 digits in 36 cells, described in 9 to 179 words, it measures correct words by their position in the
+description (at `gpu`: 64 cells and up to 299 words).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .captioners import CONFIG, EVERY, FREE, LARGE, ONCE
 KINDS = {"once": ("one vector, once", ONCE), "every_word": ("one vector, every word", EVERY),
          "attention": ("soft attention", FREE)}  # fmt: skip
 MANY: dict[str, Any] = {"data.max_objects": 9, "max_length": 45}
-#: 36 cells of 16 pixels; batches of 16 pictures.
+#: 36 cells of 16 pixels, and batches of 16 images.
 LONG: dict[str, Any] = {
     "side": 96, "data.grid": 6, "data.min_objects": 2, "data.max_objects": 36, "data.clutter": 0.0, "max_length": 180,
     "data.train_examples": 4000, "data.held_out": 200, "training.batch_size": 16, "evaluation.batch_size": 16,
@@ -50,10 +51,10 @@ STUDY = Study(
         LOSS,
         Column("evaluate.bleu_4", "BLEU-4", fixed(1), better="higher"),
         Column("measure.named", "objects named, %", fixed(1, 100), better="higher"),
-        Column("measure.words", "right words, %", fixed(1, 100), better="higher"),
+        Column("measure.words", "correct words, %", fixed(1, 100), better="higher"),
     ),
     claims="../claims.csv",
-    # A collage has one right caption.
+    # A collage has exactly one correct caption.
     competence=(
         Competence(
             "attention",
@@ -74,5 +75,5 @@ STUDY = Study(
     ),
     verdicts=VERDICTS,
     figures=(draw_objects, draw_index),
-    notes=("A word is right if it stands at its place in the one right description.",),
+    notes=("A word is correct if it is at its position in the only correct description.",),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The verdicts and pictures of `xu2015/bottleneck`."""
+"""The verdicts and figures of `xu2015/bottleneck`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ VECTORS = ("once", "every_word")
 
 
 def by_objects(results: Results, row: str) -> dict[int, float]:
-    """Number of objects -> share named right, mean over seeds."""
+    """Maps each number of objects to the share of correctly named objects, averaged over seeds."""
     found = results.values(row, "measure.named_by_objects")
     return {int(n): float(np.mean([one[n] for one in found])) for n in sorted(found[0], key=int)} if found else {}
 
 
 def bottleneck(results: Results) -> Verdict:
-    """Attention names clearly more objects than one vector, and the gap is clearly wider for most than for fewest."""
+    """Attention names clearly more objects than one vector, and the gap is clearly larger for the largest number of
+    objects than for the smallest."""
     cases = {row: compare(results, "attention", row, NAMED, higher=True) for row in VECTORS}
     if any(case.p is None for case in cases.values()):
         return conclude(cases)
@@ -39,18 +40,18 @@ def bottleneck(results: Results) -> Verdict:
 
 
 def long_descriptions(results: Results) -> Verdict:
-    """Right words of long descriptions: attention against one vector; by their place beside."""
+    """Attention has more correct words in long descriptions than one vector. The text also gives them by position."""
     case = compare(results, "attention_long", "every_word_long", WORDS, higher=True)
     said = []
     for row in ("attention_long", "every_word_long"):
         curve, index = by_index(results, row)
         each = (f"{place}: {100 * share:.0f} %" for place, share in zip(index, curve, strict=True))
-        said.append(f"{row}, right words up to word {', '.join(each)}")
+        said.append(f"{row}, correct words up to word {', '.join(each)}")
     return conclude({"right words": case}).beside(*said)
 
 
 def by_index(results: Results, row: str) -> tuple[list[float], list[int]]:
-    """(share of right words, mean over seeds, up to which word)."""
+    """Returns (share of correct words, averaged over seeds; the last word of each part)."""
     found = results.values(row, "measure.words_by_index")
     if not found:
         return [], []
@@ -58,21 +59,21 @@ def by_index(results: Results, row: str) -> tuple[list[float], list[int]]:
 
 
 def draw_objects(results: Results, folder: Path) -> Figure | None:
-    """Objects named right by their number."""
+    """Draws the share of correctly named objects by their number."""
     curves = {row.name: by_objects(results, row.id) for row in results.rows if "_long" not in row.id}
     curves = {name: curve for name, curve in curves.items() if curve}
-    return _lines(curves, folder / "named_by_objects.png", "objects in the picture", "named right, %",
+    return _lines(curves, folder / "named_by_objects.png", "objects in the image", "correctly named, %",
                   "Objects named by their number")  # fmt: skip
 
 
 def draw_index(results: Results, folder: Path) -> Figure | None:
-    """Right words by their place in a long description."""
+    """Draws the share of correct words by position in a long description."""
     curves = {}
     for row in results.rows:
         curve, index = by_index(results, row.id)
         if curve and "_long" in row.id:
             curves[row.name] = dict(zip(index, curve, strict=True))
-    return _lines(curves, folder / "words_by_index.png", "up to word", "right words, %", "Right words by their place")
+    return _lines(curves, folder / "words_by_index.png", "up to word", "correct words, %", "Correct words by position")
 
 
 def _lines(curves: dict[str, dict[int, float]], where: Path, x: str, y: str, title: str) -> Figure | None:

@@ -1,8 +1,8 @@
-"""What a captioner of collages names and where it looks for it: collages say of every word in which cell its object is;
-and strips of pictures with the mask of where it looked for each word that it wrote.
+"""Measurements of captioning models on collages: the objects they name, and where they attend for each word.
 
-Maps are of the places of the features' grid, row by row; a place belongs to the cell of the collage that it lies in.
-Words of no object (cell 0) are counted nowhere but in how far attention moves.
+Collages give the cell of the object of every word. `measure_strips` returns images with the attention mask of each
+generated word. Attention maps are over the grid of features, row by row; a grid position belongs to the cell of the
+collage that contains it. Words without an object (cell 0) count only in the distances that attention moves.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ from attention_research.tokens import EOS
 
 
 def measure_captions(*, workdir: Path, seed: int, examples: int = 500, **_: Any) -> dict[str, Any]:
-    """Of test pictures. Written: "named", the share of objects whose three words are right at their turn, and by the
-    number of objects "named_by_objects"; "words", the share of right words, and by index, in tenths of the longest
-    text, "words_by_index", up to the word "index". Looked at, with the right words given: "pointing", the share of
-    object words whose largest weight lies in their object's cell, "mass" of the weights there, "uniform" and "centre"
-    what even weights and always looking at the middle get; "moves", the mean distance in cells between the centres of
-    attention of successive words, "moves_within" an object, "moves_between" objects, "moves_shuffled" in another
-    order of the words."""
+    """Measures a trained run on test images.
+
+    Captions: "named" is the share of objects whose three words are correct and in order, and "named_by_objects" the
+    same by the number of objects. "words" is the share of correct words, and "words_by_index" the same in tenths of the
+    longest text, up to the words in "index".
+
+    Attention, under teacher forcing: "pointing" is the share of object words whose largest weight is in the cell of
+    their object, and "mass" the weight in that cell. "uniform" and "centre" are the values for uniform weights and for
+    always attending to the middle. "moves" is the mean distance, in cells, between the centres of attention of
+    successive words; "moves_within" is within an object, "moves_between" between objects, and "moves_shuffled" for the
+    words in another order.
+    """
     from attention_research.training.evaluation import Trained
 
     del seed
@@ -37,11 +42,11 @@ def measure_captions(*, workdir: Path, seed: int, examples: int = 500, **_: Any)
     return {**found, **(looked(maps, trained.data.layout.grid) if maps else {})}
 
 
-# What is written
+# Captions
 
 
 def objects_of(text: str) -> list[tuple[str, ...]]:
-    """The objects that a caption names, in order, each by its three words.
+    """Returns the objects that a caption names, in order, each as three words.
 
     >>> objects_of("a large red seven , a small blue two")
     [('large', 'red', 'seven'), ('small', 'blue', 'two')]
@@ -51,7 +56,7 @@ def objects_of(text: str) -> list[tuple[str, ...]]:
 
 
 def written(trained: Any, texts: dict[int, str]) -> dict[str, Any]:
-    """The part of `measure_captions` about captions, from picture id to text."""
+    """The part of `measure_captions` about captions. `texts` maps image ids to captions."""
     references = trained.data.references("test")
     shares: dict[int, list[float]] = {}
     rights: list[list[bool]] = []
@@ -75,13 +80,16 @@ def written(trained: Any, texts: dict[int, str]) -> dict[str, Any]:
     }
 
 
-# Where it looks
+# Attention
 
 
 def alignments(
     trained: Any, model: Any, batches: Iterator[tuple[np.ndarray, dict]]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(weights [T S], cells [T]) of each picture's right caption, its real words; none of a decoder without weights."""
+    """Returns (weights [T S], cells [T]) for the correct caption of each image, without padding.
+
+    The list is empty for a decoder without weights.
+    """
     merge = trained.trainer.structure.merge
     look = jax.jit(lambda model, batch: weights_of(merge(*model).log_likelihood(batch)[1]["decoder"]))
     for ids, batch in batches:
@@ -89,13 +97,16 @@ def alignments(
         if not weights.any():
             return
         for row in np.flatnonzero(ids >= 0):
-            length = int(np.sum(batch["target"][row] != 0)) - 1  # without the end of sentence
+            length = int(np.sum(batch["target"][row] != 0)) - 1  # without the end-of-sentence symbol
             yield weights[row, :length], batch["cells"][row, :length]
 
 
 def weights_of(decoder: dict[str, Any]) -> Any:
-    """[B T S] of a decoder's aux: a recurrent one's alignment, or of a Transformer the mean over the last layer's heads
-    of its attention over the picture."""
+    """Returns the weights [B T S] from the intermediates of a decoder.
+
+    They are the alignment of a recurrent decoder, or the attention of a Transformer's last layer over the image,
+    averaged over heads.
+    """
     if "alignment" in decoder:
         return decoder["alignment"]
     last = decoder[sorted(decoder)[-1]]["cross_attention"]["attention_weights"]
@@ -103,7 +114,7 @@ def weights_of(decoder: dict[str, Any]) -> Any:
 
 
 def places(count: int, grid: int) -> np.ndarray:
-    """[S] the cell, from 1, that each place of a square map lies in.
+    """Returns the cell [S], counted from 1, of each position of a square map.
 
     >>> places(16, 2).tolist()
     [1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4]
@@ -140,7 +151,7 @@ def looked(maps: Sequence[tuple[np.ndarray, np.ndarray]], grid: int) -> dict[str
 
 
 def gaze(weights: np.ndarray, grid: int) -> np.ndarray:
-    """Weights [T S] over a square map -> the centre of mass [T 2] of each, in cells of the collage.
+    """Returns the centre of mass [T 2], in cells of the collage, of weights [T S] over a square map.
 
     >>> gaze(np.eye(4)[:2], 2).tolist()
     [[0.5, 0.5], [0.5, 1.5]]
@@ -154,8 +165,8 @@ def gaze(weights: np.ndarray, grid: int) -> np.ndarray:
 
 
 def measure_strips(*, workdir: Path, seed: int, pictures: int = 2, **_: Any) -> dict[str, Any]:
-    """Of the first test pictures: "strips", each with its "image" [Y X C], the "words" that beam search wrote, and for
-    each the weights over the map, "masks" [T V U]."""
+    """Returns "strips" for the first test images: the "image" [Y X C], the "words" that beam search generated, and the
+    weights over the map for each word, "masks" [T V U]."""
     from attention_research.training.evaluation import Trained
 
     del seed

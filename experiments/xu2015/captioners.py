@@ -1,4 +1,4 @@
-"""What the studies of this folder train: captioners, as overrides of configs/images/captions.py."""
+"""The captioning models of the studies in this folder, as overrides of configs/images/captions.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 CONFIG = "configs/images/captions.py"
 LARGE = ("cpu", "gpu")
 FREE: dict[str, Any] = {"task.doubly_stochastic": 0.0}
-#: One vector of the picture, the mean of its cells: at every word, or before the first one alone.
+#: One vector of the image, the mean of its cells, at every word or only before the first word.
 EVERY: dict[str, Any] = {**FREE, "model.alignment": {"kind": "last_state"}}
 ONCE: dict[str, Any] = {**FREE, "model.decoder": {"kind": "fixed_vector", "start": {"kind": "projected"}}}
 HARD: dict[str, Any] = {"model.alignment": {"kind": "hard"}}
@@ -17,7 +17,7 @@ CELLS = 36
 
 
 def transformer() -> dict[str, Any]:
-    """Two layers each way, pre-norm, over the same map; cells have places of their own."""
+    """A pre-norm Transformer with two encoder and two decoder layers over the same map, with positions of cells."""
     norm_first = lambda *names: tuple(("norm", name, "dropout", "residual") for name in names)
     model = {
         "kind": "transformer_captioner", "width": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0,
@@ -30,7 +30,7 @@ def transformer() -> dict[str, Any]:
 
 
 def captioners() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Row -> name, overrides."""
+    """Maps each row to its name and overrides."""
     return {
         "once": ("one vector, before the first word", ONCE),
         "every_word": ("one vector, at every word", EVERY),
@@ -43,12 +43,12 @@ def captioners() -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def frozen() -> dict[str, Any]:
-    """Soft attention over features that stay as they are."""
+    """Soft attention over frozen features."""
     return {"model.features.frozen": True}
 
 
 def pretraining() -> dict[str, Any]:
-    """A classifier of one digit in clutter, with the captioner's features, on pictures of the captioner's side."""
+    """A classifier of one digit in clutter, with the features of the captioning model, on images of the same size."""
     return {
         "task": {"kind": "classification"},
         "data": {"kind": "placed_digits", "grid": 3, "train_examples": 20_000},
@@ -58,7 +58,10 @@ def pretraining() -> dict[str, Any]:
 
 
 def started() -> dict[str, Any]:
-    """The soft captioner of frozen features that were a classifier's: everything that `pretraining` changed, again."""
+    """The captioning model with soft attention over the frozen features of a classifier.
+
+    It sets everything that `pretraining` changes.
+    """
     return {
         "task": {"kind": "captioning", "doubly_stochastic": 1.0},
         "data": {"kind": "collages", "grid": 3, "min_objects": 1, "max_objects": 4},

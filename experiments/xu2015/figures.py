@@ -1,10 +1,11 @@
-"""Xu et al. 2015, the figures: where soft and hard attention look, word by word, and whether it is the right place.
+"""Xu et al. 2015, the figures: where soft and hard attention attend for each word, and whether it is the right place.
 
     attention-research reproduce xu2015/figures --scale=cpu
 
-The captioners of `xu2015/table1` on collages, whose every word is known by its cell: strips of a held-out picture with
-the mask of each word; how often the largest weight lies in the word's cell, how much of the weight, against even
-weights and the middle; how far attention moves from word to word, within an object, between two, in another order.
+The models are those of `xu2015/table1` on collages, where the cell of every word is known. The figure shows held-out
+images with the attention mask of each word. Measured are how often the largest weight is in the cell of the word, and
+the weight in that cell, compared with uniform weights and with the middle; and how far attention moves from word to
+word, within an object, between objects, and for another order of the words.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ STUDY = Study(
     columns=(
         LOSS,
         Column("evaluate.bleu_4", "BLEU-4", fixed(1), better="higher"),
-        Column("measure.pointing", "largest weight in the word's cell, %", fixed(1, 100), better="higher"),
-        Column("measure.mass", "weight there, %", fixed(1, 100), better="higher"),
-        Column("measure.centre", "looking at the middle, %", fixed(1, 100), spread=False),
+        Column("measure.pointing", "largest weight in right cell, %", fixed(1, 100), better="higher"),
+        Column("measure.mass", "weight in right cell, %", fixed(1, 100), better="higher"),
+        Column("measure.centre", "always the middle cell, %", fixed(1, 100), spread=False),
         Column("measure.moves_within", "moves within an object", fixed(2)),
-        Column("measure.moves_between", "between objects", fixed(2)),
-        Column("measure.moves_shuffled", "in another order", fixed(2)),
+        Column("measure.moves_between", "moves between objects", fixed(2)),
+        Column("measure.moves_shuffled", "moves, shuffled words", fixed(2)),
     ),
     claims="../claims.csv",
-    # A collage has one right caption: nine of ten words have to be right.
+    # A collage has exactly one correct caption; nine of ten words have to be correct.
     competence=(Competence("soft", "evaluate.bleu_1", line=90, higher=True),),
     verdicts=VERDICTS,
     figures=(draw_strips, draw_gaze),
-    notes=("Even weights have 11.1 % in a cell. Moves are between centres of weight, in cells.",),
+    notes=("Uniform attention gives 11.1 % to a cell. Moves are distances between centres of attention, in cells.",),
 )

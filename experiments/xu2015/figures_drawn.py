@@ -1,4 +1,4 @@
-"""The pictures of `xu2015/figures`: strips with a mask for each word, and how far attention moves."""
+"""The figures of `xu2015/figures`: images with a mask for each word, and the distances that attention moves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOVES = {"moves_within": "within an object", "moves_between": "between objects",
 
 
 def draw_strips(results: Results, folder: Path) -> Figure | None:
-    """The first held-out pictures, a line a captioner, its first seed: the picture, then every word with its mask."""
+    """Draws the first held-out images with the masks of every word, one row for each model's first seed."""
     there = [
         (row.name, strip)
         for row in results.rows
@@ -43,11 +43,11 @@ def draw_strips(results: Results, folder: Path) -> Figure | None:
         said.append(f"{name}: {' '.join(strip['words'])}")
     where = folder / "strips.png"
     save(pyplot, figure, where)
-    return Figure(where, "What is lit when a word is written", f"{'; '.join(said)}.")
+    return Figure(where, "Attention mask for each generated word", f"{'; '.join(said)}.")
 
 
 def draw_gaze(results: Results, folder: Path) -> Figure | None:
-    """Mean distances between the centres of successive words' attention, a group of bars a captioner."""
+    """Draws the mean distances between the centres of attention of successive words, one group of bars per model."""
     there = {row.id: row.name for row in results.rows if row.id in ROWS and results.values(row.id, "measure.moves")}
     if not there:
         return None

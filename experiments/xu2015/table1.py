@@ -1,12 +1,13 @@
-"""Xu et al. 2015, Table 1: captions by one vector of the picture, by soft and by hard attention, and what came after.
+"""Xu et al. 2015, Table 1: captions with one image vector, with soft and hard attention, and with later models.
 
     attention-research reproduce xu2015/table1 --scale=cpu
 
-Collages of handwritten digits (`data.collages`), each with its one right caption: the picture before the first word
-alone, its mean at every word, soft attention with and without the doubly stochastic term, hard attention by REINFORCE,
-SCA-CNN's over channels and places, a Transformer. Features are trained with the captioner; frozen as drawn; or
-trained beforehand to tell one digit in clutter and then frozen. BLEU-1 to 4, ROUGE-L, CIDEr-D; the printed cells are of
-Flickr and COCO, their METEOR needs Java and has no cell of ours. Of the gradients: how noisy they are.
+The data are collages of handwritten digits (`data.collages`), each with exactly one correct caption. The models have
+the image vector only before the first word, its mean at every word, soft attention with and without the doubly
+stochastic term, hard attention by REINFORCE, SCA-CNN's attention over channels and positions, or are a Transformer.
+Features are trained with the captioning model, or frozen with random weights, or trained before to classify one digit
+in clutter and then frozen. Metrics are BLEU-1 to 4, ROUGE-L and CIDEr-D. The published cells are for Flickr and COCO;
+METEOR is left out, because it needs Java. The noise of the gradients is measured too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .table1_measures import measure_cut, measure_noise
 from .table1_verdicts import VERDICTS
 
 BLEU = tuple(Column(f"evaluate.bleu_{n}", f"BLEU-{n}", fixed(1), better="higher") for n in range(1, 5))
-STARTED = Column("captions.bleu_4", "BLEU-4, started from it", fixed(1), better="higher")
+STARTED = Column("captions.bleu_4", "BLEU-4, captions after pre-training", fixed(1), better="higher")
 PRINTED = {
     "nic": "Google NIC", "log_bilinear": "log-bilinear", "soft": "soft attention", "hard": "hard attention",
     "sca": "SCA-CNN",
@@ -32,7 +33,7 @@ MEASURED = (train, evaluate, measure(measure_captions), measure(measure_noise))
 
 
 def rows() -> tuple[Row, ...]:
-    """Captioners, features, and the paper's rows."""
+    """The rows: captioning models, features, and the rows of the paper."""
     found = [Row(id, name, overrides, scales=None if id in ("soft", "hard") else LARGE)
              for id, (name, overrides) in captioners().items()]  # fmt: skip
     found.append(Row("frozen", "soft, features frozen as drawn", frozen(), scales=LARGE))
@@ -62,11 +63,11 @@ STUDY = Study(
         Column("measure.named", "objects named, %", fixed(1, 100), better="higher"),
         Column("measure.noise", "gradient noise", significant(2), better="lower"),
         STARTED,
-        Column("measure.cut", "cut, log p moves by", significant(2), spread=False),
+        Column("measure.cut", "change of log p, attention cut", significant(2), spread=False),
     ),
     published="table1.csv",
     claims="../claims.csv",
-    # A collage has one right caption: nine of ten objects have to be named.
+    # A collage has exactly one correct caption; nine of ten objects have to be named.
     competence=(
         Competence(
             "soft",
@@ -88,7 +89,8 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(by_row(BLEU[-1]),),
     notes=(
-        "Ours are of collages: made pictures with one right caption each, whose BLEU is no BLEU of Flickr's or COCO's.",
-        "Gradient noise: variance over batches, over the squared norm of the mean, of the trained model.",
+        "Ours are for collages, synthetic images with exactly one correct caption each. Their BLEU cannot be compared "
+        "with that on Flickr or COCO.",
+        "Gradient noise: the variance over batches divided by the squared norm of the mean, for the trained model.",
     ),
 )  # fmt: skip

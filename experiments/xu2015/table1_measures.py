@@ -1,5 +1,5 @@
-"""What is measured of captioners besides captions: whether a picture reaches the words by attention alone, and how much
-a gradient estimate moves from batch to batch."""
+"""Further measurements of captioning models: whether the image reaches the words only through attention, and the noise
+of gradient estimates over batches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ SIDE, LENGTH, WORDS = 24, 7, 29
 
 
 def measure_cut(*, seed: int, **_: Any) -> dict[str, float]:
-    """The largest change of a caption's log-probabilities from one random picture to another, of a model as drawn:
-    "whole", and "cut", with the output projections of every cross-attention 0."""
+    """Measures the largest change of a caption's log-probabilities between two random images, for an untrained model.
+
+    "whole" is that of the model, and "cut" that with the output projections of all cross-attentions set to 0.
+    """
     config = resolve(
         {
             "kind": "images_and_words", "side": SIDE, "max_length": LENGTH, "vocabulary_size": WORDS,
@@ -47,8 +49,11 @@ def measure_cut(*, seed: int, **_: Any) -> dict[str, float]:
 
 
 def measure_noise(*, workdir: Path, seed: int, gradients: int = 24, **_: Any) -> dict[str, float]:
-    """Of a trained model, gradients on `gradients` training batches, each with a key of its own: "noise", the sum over
-    parameters of their variance over the squared norm of their mean; of one batch with as many keys "noise_keys"."""
+    """Measures the noise of gradients of a trained model on `gradients` training batches, each with its own random key.
+
+    "noise" is the sum over parameters of the variance, divided by the squared norm of the mean. "noise_keys" is the
+    same for one batch with as many keys.
+    """
     from attention_research.training.evaluation import Trained
 
     trained = Trained(workdir)
@@ -66,7 +71,7 @@ def measure_noise(*, workdir: Path, seed: int, gradients: int = 24, **_: Any) ->
 
 
 def noise(gradients: Any) -> float:
-    """The trace of the gradients' covariance over the squared norm of their mean.
+    """The trace of the covariance of gradients divided by the squared norm of their mean.
 
     >>> float(noise([{"a": jnp.array([1.0, 0.0])}, {"a": jnp.array([1.0, 2.0])}]))
     1.0

@@ -23,8 +23,10 @@ NAMED = "measure.named"
 
 
 def side_by_side(results: Results) -> Verdict:
-    """Soft and hard trained alike: their scores and how noisy their gradients are, with the printed ones; the claim
-    says that there are both, not which is better."""
+    """Compares the scores and the gradient noise of soft and hard attention under the same training.
+
+    The text also gives published scores. The claim says that both exist, not which one is better.
+    """
     scores = {row: [results.mean(row, f"evaluate.bleu_{n}") for n in range(1, 5)] for row in ("soft", "hard")}
     if any(None in values for values in scores.values()):
         return Verdict(UNTESTED, "soft or hard attention is not trained")
@@ -33,12 +35,12 @@ def side_by_side(results: Results) -> Verdict:
     for row in scores:
         noise = results.mean(row, "measure.noise")
         said += [f"{row}: gradient noise {noise:.2g}"] if noise is not None else []
-    said.append("printed BLEU-4, soft and hard: Flickr8k 19.5 and 21.3, Flickr30k 19.1 and 19.9, COCO 24.3 and 25.0")
+    said.append("published BLEU-4, soft and hard: Flickr8k 19.5 and 21.3, Flickr30k 19.1 and 19.9, COCO 24.3 and 25.0")
     return Verdict(FIGURE, "; ".join(said))
 
 
 def regions(results: Results) -> Verdict:
-    """Objects named right by soft attention against one vector of the picture, seen once and at every word."""
+    """Soft attention names more objects correctly than one image vector, given once or at every word."""
     return conclude(
         {
             name: compare(results, "soft", row, NAMED, higher=True)
@@ -48,11 +50,11 @@ def regions(results: Results) -> Verdict:
 
 
 def features(results: Results) -> Verdict:
-    """BLEU-4 over frozen features of a classifier, against frozen ones as drawn; and no worse than over features that
-    are trained with the captioner, within the claim's margin.
+    """BLEU-4 with frozen features of a classifier is above that with frozen random features, and not below that with
+    features trained with the captioning model by more than the margin of the claim.
 
-    The margin, 3 %, is the printed difference of soft and hard attention on COCO (BLEU-4 24.3 and 25.0), both of which
-    the paper calls state of the art.
+    The margin, 3 %, is the published difference between soft and hard attention on COCO (BLEU-4 24.3 and 25.0), both of
+    which the paper calls state of the art.
     """
     found = {"frozen": results.values("frozen", BLEU), "pretrained": results.values("pretrained", "captions.bleu_4"),
              "joint": results.values("soft", BLEU)}  # fmt: skip
@@ -67,7 +69,8 @@ def features(results: Results) -> Verdict:
 
 
 def cross(results: Results) -> Verdict:
-    """A Transformer names objects clearly better than looking at none allows, and only its cross-attention sees."""
+    """A Transformer names objects clearly better than is possible without the image, and the image reaches the words
+    only through cross-attention."""
     named, other = results.values("transformer", NAMED), results.values("once", NAMED)
     if not named:
         return Verdict(UNTESTED, "the Transformer is not trained")
@@ -77,8 +80,8 @@ def cross(results: Results) -> Verdict:
     said += [f"recurrent with one vector {100 * statistics.fmean(other):.1f} %"] if other else []
     cuts = results.values("cut", "measure.cut")
     if not cuts:
-        return Verdict(UNTESTED, "; ".join([*said, "what is left without cross-attention is not measured"]))
-    said.append(f"largest change of log p with the picture: {max(cuts):.2g} with cross-attention cut, "
+        return Verdict(UNTESTED, "; ".join([*said, "the model without cross-attention is not measured"]))
+    said.append(f"largest change of log p with the image: {max(cuts):.2g} with cross-attention cut, "
                 f"{min(results.values('cut', 'measure.whole')):.2g} without")  # fmt: skip
     return Verdict(above.status if max(cuts) == 0 else FAILED, "; ".join(said))
 

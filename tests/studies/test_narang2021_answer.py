@@ -89,7 +89,7 @@ def test_the_scatter_names_every_row(study, printed, tmp_path):
     results = made(study, {row: float(cells["final loss"]) for row, cells in list(printed.items())[:9]})
     found = [draw(results, tmp_path) for draw in study.figures]
     figure = next(one for one in found if one and one.path.name == "final_loss_order.png")
-    assert figure.path.stat().st_size > 10_000 and "of 9 rows with the paper's: final loss 1.00" in figure.alt
+    assert figure.path.stat().st_size > 10_000 and "of 9 rows with the paper: final loss 1.00" in figure.alt
     assert all(draw(made(study, {"gelu": 1.0}), tmp_path) is None for draw in study.figures)
 
 

@@ -128,7 +128,7 @@ def test_the_sizes_of_base_and_big_are_judged(table3):
     study, configs, _ = table3
     verdict = judged(study, "cpu", "transformer-base-sizes")
     assert verdict.status == HELD and verdict.judged
-    assert verdict.verdict.because.startswith("big's count is not the printed one")
+    assert verdict.verdict.because.startswith("the count of big differs from the published one")
     for row in ("base", "big"):
         assert f"{formula(configs[row]):,} parameters with 40,960" in verdict.verdict.because
     assert "6 + 6 blocks of width 512 with 8 heads" in verdict.verdict.because and "213M" in verdict.verdict.because
