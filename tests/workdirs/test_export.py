@@ -117,7 +117,7 @@ def test_the_vocabulary_beside_it_is_loaded_and_checked(trained, file, tmp_path)
     assert load_exported(copy).tokenizer is None
     other = SentencePiece(vocabulary_size=31).fit(["one two three", "four five six"] * 9)
     copy.with_suffix(".spm").write_bytes(other.path.read_bytes())
-    with pytest.raises(ConfigError, match="vocabulary [0-9a-f]{20}; .*copy.safetensors has [0-9a-f]{20}"):
+    with pytest.raises(ConfigError, match="vocabulary [0-9a-f]{20}; .*copy.safetensors needs [0-9a-f]{20}"):
         load_exported(copy)
     copy.with_suffix(".spm").write_bytes(b"no vocabulary")
     with pytest.raises(ConfigError, match="copy.spm: not a SentencePiece model"):
